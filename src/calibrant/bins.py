@@ -1,0 +1,307 @@
+"""Bins: intervals that partition [0, 1], and the rules that choose them.
+
+The edge rule is the paper's (section 2.3) and stands in one line, `Bins.index`: the first bin
+is ``[e0, e1]``, the others are ``(e_i, e_i+1]``. Values are compared as float64.
+
+A rule sees predictions only through their distinct values and the mass of each, never through
+labels, so every statement that is conditional on the predictions stays valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant._types import FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
+
+Origin: TypeAlias = Literal["fixed", "data"]
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Intervals ``[e0, e1], (e1, e2], ..., (e_B-1, e_B]`` that partition [0, 1].
+
+    Parameters
+    ----------
+    edges : array_like
+        Strictly increasing, from 0 to 1.
+    origin : {"fixed", "data"}
+        "data" if the edges were chosen from the very predictions that are being counted.
+    rule : str
+        The name of the rule that chose the edges, for messages.
+    requested : int, optional
+        How many bins were asked for, where ties can have left fewer.
+
+    Examples
+    --------
+    >>> bins = Bins([0.0, 0.5, 1.0])
+    >>> bins.index([0.0, 0.5, 0.50001, 1.0])
+    array([0, 0, 1, 1])
+    """
+
+    edges: FloatArray
+    origin: Origin = "fixed"
+    rule: str = "given"
+    requested: int | None = None
+
+    def __post_init__(self) -> None:
+        edges = np.array(self.edges, dtype=np.float64)
+        if edges.ndim != 1 or edges.size < 2:
+            raise InvalidBinsError(
+                f"Bin edges must be a 1-D array of at least 2 numbers; got shape {edges.shape}."
+            )
+        if not np.all(np.isfinite(edges)):
+            raise InvalidBinsError("Bin edges must be finite; some are NaN or infinite.")
+        if edges[0] != 0.0 or edges[-1] != 1.0:
+            raise InvalidBinsError(
+                f"Bin edges must run from 0 to 1; got {edges[0]:g} to {edges[-1]:g}. "
+                "Every probability needs a bin, so add 0.0 in front and 1.0 at the end."
+            )
+        falls = np.flatnonzero(np.diff(edges) <= 0)
+        if falls.size:
+            i = int(falls[0])
+            raise InvalidBinsError(
+                f"Bin edges must rise strictly; edges[{i}] = {edges[i]:.17g} and "
+                f"edges[{i + 1}] = {edges[i + 1]:.17g}. Sort them and drop repeats."
+            )
+        if self.origin not in ("fixed", "data"):
+            raise InvalidBinsError(f'origin must be "fixed" or "data"; got {self.origin!r}.')
+        edges.flags.writeable = False
+        object.__setattr__(self, "edges", edges)
+
+    def __len__(self) -> int:
+        return self.edges.size - 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bins) and np.array_equal(self.edges, other.edges)
+
+    def __hash__(self) -> int:
+        return hash(self.edges.tobytes())
+
+    def __str__(self) -> str:
+        of = f" of {self.requested}" if (self.requested or 0) > len(self) else ""
+        name = "" if self.rule == "given" else f"{self.rule} "
+        return f"{len(self):,}{of} {name}bin{'s' if len(self) != 1 else ''}"
+
+    def index(self, values: npt.ArrayLike) -> IntArray:
+        """Return the bin of each value in [0, 1]: 0 for ``[e0, e1]``, i for ``(e_i, e_i+1]``."""
+        return np.searchsorted(self.edges[1:-1], np.asarray(values, np.float64), side="left")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "edges": self.edges.tolist(),
+            "origin": self.origin,
+            "rule": self.rule,
+            "requested": self.requested,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Bins:
+        """Rebuild bins from `to_dict`; raise InvalidDocumentError if that cannot be done."""
+        try:
+            edges = [float(edge) for edge in document["edges"]]
+            requested = document["requested"]
+            return cls(
+                np.array(edges),
+                origin=document["origin"],
+                rule=str(document["rule"]),
+                requested=None if requested is None else int(requested),
+            )
+        except (InvalidBinsError, KeyError, TypeError, ValueError) as error:
+            raise InvalidDocumentError(f"This document holds no valid bins: {error}") from error
+
+
+@runtime_checkable
+class BinRule(Protocol):
+    """Anything that chooses bins from the distinct predictions and their masses."""
+
+    def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
+        """Return bins for sorted distinct `values` of which each has the given `mass`."""
+
+
+@dataclass(frozen=True)
+class EqualWidth:
+    """``n_bins`` bins of the same width, whatever the predictions are.
+
+    Examples
+    --------
+    >>> EqualWidth(4).bins.edges
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+
+    n_bins: int = 15
+
+    def __post_init__(self) -> None:
+        _check_n_bins(self.n_bins)
+
+    @property
+    def bins(self) -> Bins:
+        """The bins; edges are i / n_bins, each correctly rounded."""
+        edges = np.arange(self.n_bins + 1) / self.n_bins
+        return Bins(edges, "fixed", "equal-width", self.n_bins)
+
+    def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
+        """Return the bins; the predictions do not matter."""
+        return self.bins
+
+
+@dataclass(frozen=True)
+class EqualMass:
+    """``n_bins`` bins that hold the same mass of predictions, as nearly as ties allow.
+
+    Cuts fall between distinct predictions, at the ones nearest to the wanted quantiles, and
+    the edge lies half-way between its two neighbours. Equal predictions are never separated, so
+    there can be fewer bins than asked; ``Bins.requested`` keeps what was asked.
+
+    Examples
+    --------
+    >>> EqualMass(2).choose(np.array([0.1, 0.2, 0.6, 0.9]), np.ones(4)).edges
+    array([0. , 0.4, 1. ])
+    """
+
+    n_bins: int = 15
+
+    def __post_init__(self) -> None:
+        _check_n_bins(self.n_bins)
+
+    def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
+        """Return the bins for these distinct predictions."""
+        cuts = _quantile_cuts(mass, self.n_bins)
+        return Bins(_edges_at(values, cuts), "data", "uniform-mass", self.n_bins)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """One bin for each distinct prediction: the bins of a model with finitely many outputs.
+
+    With these bins a calibration error is the error itself and not only a lower bound.
+
+    Examples
+    --------
+    >>> Distinct().choose(np.array([0.2, 0.4]), np.array([5.0, 5.0])).edges
+    array([0. , 0.3, 1. ])
+    """
+
+    def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
+        """Return the bins for these distinct predictions."""
+        return Bins(_edges_at(values, np.arange(values.size - 1)), "data", "distinct-value")
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """``n_bins`` bins of least within-bin variance, none lighter than 1 / (balance * n_bins).
+
+    Binning a calibrated model costs exactly the mean within-bin variance of its predictions in
+    Brier score. These bins minimise that cost over all cuts at `candidates` quantiles, by
+    dynamic programming, and keep every bin heavy enough to be verified. Uniform-mass bins are
+    the case ``balance=1``; equal-width bins ignore the weight of a bin.
+
+    Parameters
+    ----------
+    n_bins : int
+        How many bins; ties can leave fewer.
+    balance : float
+        At least 1; how much lighter than average the lightest bin may be.
+    """
+
+    n_bins: int = 15
+    balance: float = 3.0
+
+    def __post_init__(self) -> None:
+        _check_n_bins(self.n_bins)
+        if not self.balance >= 1:
+            raise InvalidArgumentError(f"balance must be at least 1; got {self.balance!r}.")
+
+    def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
+        """Return the bins for these distinct predictions."""
+        ends = np.append(_quantile_cuts(mass, max(400, 4 * self.n_bins)), values.size - 1)
+        centred = values - np.average(values, weights=mass)
+        cumulated = [
+            np.concatenate(([0.0], np.cumsum(term)[ends]))
+            for term in (mass, mass * centred, mass * centred**2)
+        ]
+        weight, first, second = (np.subtract.outer(c, c).T for c in cumulated)
+        lightest = cumulated[0][-1] / (self.balance * self.n_bins) * (1 - 1e-12)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cost = np.where(weight >= lightest, second - first**2 / weight, np.inf)
+        cuts = [ends[stop - 1] for stop in _best_partition(cost, self.n_bins)[:-1]]
+        return Bins(_edges_at(values, np.array(cuts, np.intp)), "data", "hybrid", self.n_bins)
+
+
+BinsLike: TypeAlias = Bins | BinRule | int | Literal["auto"]
+
+
+def auto_n_bins(n: int) -> int:
+    """Return the number of uniform-mass bins that ``bins="auto"`` means for n rows.
+
+    About ``0.8 n^(2/5)``, which balances what coarse bins hide against the noise that fine ones
+    add, and never fewer than ten rows a bin.
+
+    >>> [auto_n_bins(n) for n in (10, 100, 1_000, 10_000, 100_000)]
+    [1, 5, 13, 32, 80]
+    """
+    return max(1, min(int(0.8 * n**0.4 + 0.5), n // 10))
+
+
+def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
+    """Read what a user passed as ``bins=`` for n rows."""
+    if isinstance(bins, str) and bins == "auto":
+        return EqualMass(auto_n_bins(n))
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        return EqualMass(int(bins))
+    if isinstance(bins, Bins):
+        return bins
+    if not isinstance(bins, type | str) and isinstance(bins, BinRule):
+        return bins
+    raise InvalidArgumentError(
+        'bins must be an int, "auto", EqualMass(n), EqualWidth(n), Hybrid(n), Distinct() or '
+        f"Bins(edges); got {bins!r}."
+    )
+
+
+def _check_n_bins(n_bins: object) -> None:
+    whole = isinstance(n_bins, int | np.integer) and not isinstance(n_bins, bool)
+    if not whole or n_bins < 1:  # type: ignore[operator]
+        raise InvalidArgumentError(
+            f"The number of bins must be a whole number >= 1; got {n_bins!r}."
+        )
+
+
+def _quantile_cuts(mass: FloatArray, n_bins: int) -> IntArray:
+    """Return indices after which to cut so that the parts have masses as equal as possible."""
+    below = np.concatenate(([0.0], np.cumsum(mass)))
+    targets = below[-1] * (np.arange(1, n_bins) / n_bins)
+    upper = np.clip(np.searchsorted(below, targets, side="left"), 1, mass.size)
+    nearest = np.where(targets - below[upper - 1] <= below[upper] - targets, upper - 1, upper)
+    inner = nearest[(nearest > 0) & (nearest < mass.size)]
+    return np.unique(inner) - 1
+
+
+def _edges_at(values: FloatArray, cuts: IntArray) -> FloatArray:
+    """Edges that separate values[cut] from values[cut + 1]: half-way, or where floats allow."""
+    low, high = values[cuts], values[cuts + 1]
+    middle = low + (high - low) / 2
+    inner = np.where(middle < high, middle, low)
+    return np.concatenate(([0.0], inner[inner > 0], [1.0]))
+
+
+def _best_partition(cost: FloatArray, n_parts: int) -> list[int]:
+    """Return the ends of the cheapest partition into n_parts; fewer where that is impossible."""
+    best, choices = cost[0], []
+    for _ in range(n_parts - 1):
+        through = best[:, None] + cost
+        choice = through.argmin(axis=0)
+        longer = through[choice, np.arange(choice.size)]
+        if not np.isfinite(longer[-1]):
+            break
+        best = longer
+        choices.append(choice)
+    ends = [cost.shape[0] - 1]
+    for choice in reversed(choices):
+        ends.append(int(choice[ends[-1]]))
+    return ends[::-1]

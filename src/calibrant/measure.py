@@ -1,0 +1,217 @@
+"""The front door: from predictions and labels to a table, and from there to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant import stats
+from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant.engines import engine_for
+from calibrant.problem import Kind, Label, Rows, read_rows
+from calibrant.stats.estimators import ClassWeight, Norm
+from calibrant.table import BinTable
+
+
+def calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    norm: Norm = "l2",
+    debias: bool | None = None,
+    sample_weight: Any = None,
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.CalibrationErrorResult:
+    """Measure how far predicted probabilities are from what happens.
+
+    The l_p calibration error is ``E[|E[Y | f] - f|^p]^(1/p)``, estimated in bins. If every bin
+    holds one distinct prediction, that is the error itself; otherwise it is a lower bound
+    (Proposition 3.2 of Kumar, Liang, Ma, 2019), and the result says so.
+
+    Parameters
+    ----------
+    y_true : array_like of shape (n,)
+        Labels: 0/1 or booleans, class indices, or names given by `classes` or `pos_label`.
+    y_prob : array_like of shape (n,) or (n, n_classes)
+        Probabilities. Rows need not add up to 1.
+    kind : {"binary", "top-label", "marginal"}, optional
+        (n,) is "binary"; (n, K) is "top-label" unless "marginal" is asked for. "binary" takes
+        the second column of (n, 2). Ties for the top go to the lowest index.
+    bins : int, "auto", rule or Bins
+        An int is that many uniform-mass bins; "auto" is about ``0.8 n^(2/5)`` of them
+        (`calibrant.bins.auto_n_bins`). `EqualMass`, `EqualWidth`, `Hybrid` and `Distinct` are
+        rules; `Bins(edges)` is what it says.
+    norm : "l1", "l2", "max" or a number >= 1
+        "l1" is known as ECE, "max" as MCE.
+    debias : bool, optional
+        None: the paper's unbiased estimator for l2, the folded-normal correction for l1,
+        plug-in for other norms. False: plug-in. True: insist on a correction.
+    sample_weight : array_like of shape (n,), optional
+        Importance weights: their scale does not matter. A whole-number weight gives the
+        plug-in error of repeated rows; variances and bias corrections use the effective number
+        of rows, for a row that counts twice is not two independent rows.
+    class_weight : dict or sequence, optional
+        Importance of each class of a marginal problem; equal by default.
+    classes : sequence, optional
+        Labels in the order of the columns; for "binary" (no, yes).
+    pos_label : label, optional
+        The event of a binary problem.
+    data : data frame or dict, optional
+        Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list.
+
+    Returns
+    -------
+    CalibrationErrorResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant import EqualWidth
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=10_000)
+    >>> y = rng.uniform(size=10_000) < p**2
+    >>> result = calibration_error(y, p, bins=EqualWidth(10))
+    >>> round(result.value, 2), result.is_lower_bound
+    (0.18, True)
+    """
+    rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    table = _tabulate(rows, bins)
+
+    def resample(rng: np.random.Generator) -> BinTable:
+        drawn = rows.take(rng.integers(len(rows), size=len(rows)))
+        return engine_for(drawn).tabulate(drawn, table.bins)
+
+    return stats.calibration_error(
+        table, norm=norm, debias=debias, class_weight=class_weight, resample=resample
+    )
+
+
+def tabulate(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    sample_weight: Any = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> BinTable:
+    """Count predictions and labels in bins; the parameters are those of `calibration_error`.
+
+    Tables with the same bins can be added, so rows may come in parts.
+
+    Examples
+    --------
+    >>> from calibrant import EqualWidth
+    >>> a = tabulate([0, 1], [0.2, 0.9], bins=EqualWidth(2))
+    >>> b = tabulate([1, 1], [0.6, 0.7], bins=EqualWidth(2))
+    >>> (a + b).count
+    array([[1., 3.]])
+    """
+    return _tabulate(_rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data), bins)
+
+
+def reliability_curve(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    sample_weight: Any = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    class_label: Label | None = None,
+    confidence_level: float = 0.95,
+    simultaneous: bool = False,
+    data: Any = None,
+) -> stats.ReliabilityCurve:
+    """Return event rates beside predictions, bin by bin, with intervals.
+
+    The parameters are those of `calibration_error` and `calibrant.stats.reliability_curve`.
+
+    Examples
+    --------
+    >>> from calibrant import EqualWidth
+    >>> curve = reliability_curve([0, 0, 1, 1], [0.1, 0.4, 0.6, 0.9], bins=EqualWidth(2))
+    >>> curve.event_rate
+    array([0., 1.])
+    """
+    rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    return stats.reliability_curve(
+        _tabulate(rows, bins),
+        confidence_level=confidence_level,
+        simultaneous=simultaneous,
+        class_label=class_label,
+    )
+
+
+def brier_decomposition(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    debias: bool = False,
+    sample_weight: Any = None,
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.BrierDecomposition:
+    """Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
+
+    The parameters are those of `calibration_error` and `calibrant.stats.brier_decomposition`.
+
+    Examples
+    --------
+    >>> from calibrant import Distinct
+    >>> parts = brier_decomposition([0, 1, 0, 1], [0.25, 0.25, 0.75, 0.75], bins=Distinct())
+    >>> print(parts)
+    Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
+    """
+    rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    return stats.brier_decomposition(
+        _tabulate(rows, bins), debias=debias, class_weight=class_weight
+    )
+
+
+def _rows(
+    y_true: Any,
+    y_prob: Any,
+    kind: Kind | None,
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
+    sample_weight: Any,
+    data: Any,
+) -> Rows:
+    if data is not None:
+        from calibrant.engines.frame import column
+
+        y_true, y_prob = column(data, y_true), column(data, y_prob)
+        sample_weight = None if sample_weight is None else column(data, sample_weight)
+    return read_rows(
+        y_true,
+        y_prob,
+        kind=kind,
+        classes=classes,
+        pos_label=pos_label,
+        sample_weight=sample_weight,
+    )
+
+
+def _tabulate(rows: Rows, bins: BinsLike) -> BinTable:
+    engine = engine_for(rows)
+    rule = as_bin_rule(bins, len(rows))
+    if isinstance(rule, Bins):
+        chosen = (rule,) * rows.problem.n_groups
+    else:
+        chosen = engine.choose_bins(rows, rule)
+    return engine.tabulate(rows, chosen)

@@ -1,0 +1,138 @@
+"""CalibrationMetric: a calibration error of rows that arrive in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from calibrant import stats
+from calibrant.bins import Bins, EqualWidth
+from calibrant.exceptions import (
+    EmptyInputError,
+    IncompatibleTablesError,
+    InvalidArgumentError,
+    InvalidShapeError,
+)
+from calibrant.measure import tabulate
+from calibrant.problem import Kind, Label, read_problem
+from calibrant.stats.estimators import ClassWeight, Norm, class_weights, is_debiased, power_of
+from calibrant.table import BinTable
+
+
+class CalibrationMetric:
+    """A calibration error that is updated batch by batch, in constant memory.
+
+    The state is one `BinTable`. However the rows are cut into batches, and on however many
+    workers, the answer is that of one batch. Bins must therefore be known beforehand.
+
+    Parameters
+    ----------
+    kind : {"binary", "top-label", "marginal"}
+    bins : EqualWidth or Bins
+        Bins chosen from the data (`EqualMass`, "auto", ...) would differ from batch to batch and
+        are refused; take the edges from an earlier table, ``Bins(table.bins[0].edges)``.
+    n_classes : int, optional
+        The number of columns, unless `classes` tells it.
+    norm, debias, class_weight, classes, pos_label
+        As in `calibrant.calibration_error`.
+
+    Examples
+    --------
+    >>> metric = CalibrationMetric(bins=EqualWidth(10))
+    >>> for y, p in [([0, 1], [0.1, 0.8]), ([1, 1], [0.7, 0.9])]:
+    ...     metric.update(y, p)
+    >>> metric.compute().n
+    4
+    """
+
+    def __init__(
+        self,
+        kind: Kind = "binary",
+        bins: EqualWidth | Bins | None = None,
+        n_classes: int | None = None,
+        *,
+        norm: Norm = "l2",
+        debias: bool | None = None,
+        class_weight: ClassWeight = None,
+        classes: Sequence[Label] | None = None,
+        pos_label: Label | None = None,
+    ) -> None:
+        self.problem = read_problem(kind, n_classes, classes, pos_label)
+        self.bins = _fixed_bins(EqualWidth() if bins is None else bins)
+        self.norm, self.debias, self.class_weight = norm, debias, class_weight
+        is_debiased(power_of(norm), debias)
+        class_weights(class_weight, self.problem)
+        self._table: BinTable | None = None
+
+    @property
+    def table(self) -> BinTable:
+        """The sums so far."""
+        if self._table is None:
+            raise EmptyInputError("No rows yet: call update(y_true, y_prob) before compute().")
+        return self._table
+
+    def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None) -> None:
+        """Add a batch of rows; a batch with a bad value is refused whole and changes nothing."""
+        problem = self.problem
+        batch = tabulate(
+            y_true,
+            y_prob,
+            kind=problem.kind,
+            bins=self.bins,
+            classes=problem.classes,
+            pos_label=problem.pos_label,
+            sample_weight=sample_weight,
+        )
+        if batch.problem != problem:
+            raise InvalidShapeError(
+                f"This metric has {problem.n_classes:,} classes; the batch has "
+                f"{batch.problem.n_classes:,} columns."
+            )
+        self._table = batch if self._table is None else self._table + batch
+
+    def merge(self, other: CalibrationMetric) -> CalibrationMetric:
+        """Add the rows of another metric of the same problem and bins, and return self."""
+        if (self.problem, self.bins) != (other.problem, other.bins):
+            raise IncompatibleTablesError(
+                "Only metrics of the same problem and bins can be merged; these are "
+                f"{self.problem} with {self.bins} and {other.problem} with {other.bins}."
+            )
+        if other._table is not None:
+            self._table = other._table if self._table is None else self._table + other._table
+        return self
+
+    def compute(self) -> stats.CalibrationErrorResult:
+        """Return the calibration error of all rows so far."""
+        return stats.calibration_error(
+            self.table, norm=self.norm, debias=self.debias, class_weight=self.class_weight
+        )
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        self._table = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as plain values that JSON can hold."""
+        return {"table": None if self._table is None else self._table.to_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Replace the state by one from `state_dict`, of the same problem and bins."""
+        document = state["table"]
+        table = None if document is None else BinTable.from_dict(document)
+        if table is not None and (table.problem, table.bins[0]) != (self.problem, self.bins):
+            raise IncompatibleTablesError(
+                f"This state belongs to {table.problem} with {table.bins[0]}, not to "
+                f"{self.problem} with {self.bins}."
+            )
+        self._table = table
+
+
+def _fixed_bins(bins: Any) -> Bins:
+    if isinstance(bins, EqualWidth):
+        return bins.bins
+    if isinstance(bins, Bins):
+        return bins
+    raise InvalidArgumentError(
+        f"A metric needs bins that do not depend on the rows to come; got {bins!r}. "
+        "Use EqualWidth(n) or Bins(edges), for instance the edges of an earlier table."
+    )

@@ -1,0 +1,303 @@
+"""What measuring returns: small frozen objects that print one honest line."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
+from calibrant.problem import Label
+from calibrant.stats.estimators import cells_of
+from calibrant.stats.intervals import (
+    ConfidenceInterval,
+    Resampler,
+    Target,
+    bootstrap_interval,
+    bootstrap_values,
+    box_interval,
+    check_level,
+    normal_interval,
+    score_interval,
+)
+from calibrant.table import BinTable, describe_bins
+
+Method: TypeAlias = Literal["auto", "score", "normal", "box", "percentile", "basic"]
+
+UNRESOLVED_LIMIT = 0.05
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationErrorResult:
+    """A calibration error, with what is needed to read it honestly.
+
+    Attributes
+    ----------
+    value : float
+        The error; ``float(result)`` gives it too.
+    squared : float or None
+        The estimate of the squared l2 error before clipping: unbiased, so it may be negative.
+    norm : str
+        "l1", "l2", "max" or "l" and a number.
+    is_debiased : bool
+        Whether the bias of the plug-in estimate was removed.
+    is_lower_bound : bool
+        Whether the number only bounds the error from below: bins mix different predictions
+        (Proposition 3.2), or a debiased estimate had rows alone in their bin.
+    noise_floor : float
+        What a perfectly calibrated model with these predictions would score on average.
+    unresolved_mass : float
+        The share of rows in bins of fewer than two, where error and chance cannot be told apart.
+    n : int
+        The number of rows.
+    table : BinTable
+        The sums from which all of this was computed.
+    per_class : dict or None
+        The error of each class of a marginal problem.
+    """
+
+    value: float
+    squared: float | None
+    power: float
+    is_debiased: bool
+    is_lower_bound: bool
+    noise_floor: float
+    unresolved_mass: float
+    table: BinTable
+    class_weights: FloatArray
+    per_class: dict[Label, float] | None = None
+    resample: Resampler | None = field(default=None)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return self.table.n
+
+    @property
+    def norm(self) -> str:
+        """The name of the norm."""
+        return "max" if math.isinf(self.power) else f"l{self.power:g}"
+
+    def __float__(self) -> float:
+        return self.value
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        method: Method = "auto",
+        rng: np.random.Generator | int | None = None,
+        *,
+        n_resamples: int = 1000,
+        target: Target = "population",
+    ) -> ConfidenceInterval:
+        """Return an interval for the calibration error in these bins.
+
+        Parameters
+        ----------
+        confidence_level : float
+            A fraction, such as 0.95.
+        method : {"auto", "score", "normal", "box", "percentile", "basic"}
+            "auto" is "score" for l2, "normal" for l1 and "box" for other norms; see
+            `calibrant.stats.intervals`. The bootstrap methods "percentile" and "basic" are
+            there to compare with published numbers: they do not cover near calibration.
+        rng : numpy Generator or int, optional
+            Source of the bootstrap's random numbers.
+        n_resamples : int
+            How many tables the bootstrap draws.
+        target : {"population", "sample"}
+            The error under the true bin masses, or under those of this sample ("score" only).
+        """
+        check_level(confidence_level)
+        if method == "auto":
+            method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
+        if target not in ("population", "sample"):
+            raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
+        if self.unresolved_mass > UNRESOLVED_LIMIT:
+            warnings.warn(
+                f"{self.unresolved_mass:.0%} of the rows sit alone in their bin, where error and "
+                "chance cannot be told apart: the interval does not speak for them. Use fewer "
+                "bins or more rows.",
+                UnresolvedWarning,
+                stacklevel=2,
+            )
+        low, high = self._limits(confidence_level, method, rng, n_resamples, target)
+        return ConfidenceInterval(float(low), float(high), confidence_level, method)
+
+    def _limits(
+        self,
+        confidence_level: float,
+        method: Method,
+        rng: np.random.Generator | int | None,
+        n_resamples: int,
+        target: Target,
+    ) -> tuple[FloatArray, FloatArray]:
+        cells, weights = cells_of(self.table), self.class_weights
+        if method == "score" and self.power == 2:
+            return score_interval(cells, weights, confidence_level, target)
+        if method == "normal" and self.power == 1:
+            return normal_interval(cells, weights, confidence_level)
+        if method == "box":
+            return box_interval(cells, weights, self.power, confidence_level)
+        if method in ("percentile", "basic"):
+            values = bootstrap_values(
+                self.table,
+                weights,
+                self.power,
+                self.is_debiased,
+                n_resamples,
+                np.random.default_rng(rng),
+                self.resample,
+            )
+            return bootstrap_interval(values, self.value, confidence_level, method)
+        if method in ("score", "normal"):
+            norm = "l2" if method == "score" else "l1"
+            raise NoSuchEstimatorError(
+                f'method="{method}" exists for norm="{norm}"; this error is {self.norm}. '
+                'Use method="auto".'
+            )
+        raise InvalidArgumentError(
+            'method must be "auto", "score", "normal", "box", "percentile" or "basic"; '
+            f"got {method!r}."
+        )
+
+    def __str__(self) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnresolvedWarning)
+            interval = self.confidence_interval()
+        notes = [self._lower_bound_note(), f"{describe_bins(self.table)}, n = {self.n:,}"]
+        if self.unresolved_mass > 0:
+            notes.append(f"{self.unresolved_mass:.2g} of the rows alone in their bin")
+        notes.append(f"a perfect model would score {self.noise_floor:.4f}")
+        name = f"{self.table.problem.kind} {self.norm}"
+        return f"{name} = {self.value:.4f} {interval} ({'; '.join(filter(None, notes))})"
+
+    def _lower_bound_note(self) -> str:
+        if not self.table.is_binned_model:
+            return "lower bound: bins mix different predictions"
+        return "lower bound: some rows are alone in their bin" if self.is_lower_bound else ""
+
+    def __repr__(self) -> str:
+        return f"<CalibrationErrorResult: {self}>"
+
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Return plain values that JSON can hold, the interval included, the table not."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnresolvedWarning)
+            interval = self.confidence_interval(confidence_level)
+        per_class = self.per_class
+        return {
+            "kind": self.table.problem.kind,
+            "norm": self.norm,
+            "value": self.value,
+            "squared": self.squared,
+            "is_debiased": self.is_debiased,
+            "is_lower_bound": self.is_lower_bound,
+            "confidence_interval": [interval.low, interval.high],
+            "confidence_level": confidence_level,
+            "interval_method": interval.method,
+            "noise_floor": self.noise_floor,
+            "unresolved_mass": self.unresolved_mass,
+            "n": self.n,
+            "bins": describe_bins(self.table),
+            "per_class": per_class and {str(name): value for name, value in per_class.items()},
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """What happened beside what was said, bin by bin.
+
+    Arrays have one value per occupied bin, in rising order of predictions.
+
+    Attributes
+    ----------
+    count : ndarray
+        Rows in the bin.
+    mean_prediction, event_rate : ndarray
+        Weighted means of predictions and events.
+    low, high : ndarray
+        Clopper-Pearson limits of the event rate; they do not collapse where all rows agree.
+    left, right : ndarray
+        The edges of the bin.
+    confidence_level : float
+    is_simultaneous : bool
+        Whether the limits hold in all bins at once (Sidak), or in each bin by itself.
+    """
+
+    count: FloatArray
+    mean_prediction: FloatArray
+    event_rate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    left: FloatArray
+    right: FloatArray
+    confidence_level: float
+    is_simultaneous: bool
+
+    def __len__(self) -> int:
+        return self.count.size
+
+    def __str__(self) -> str:
+        head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
+        body = [
+            f"{f'({a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {p:>10.4f} {y:>10.4f}   [{lo:.4f}, {hi:.4f}]"
+            for a, b, n, p, y, lo, hi in zip(
+                self.left, self.right, self.count, self.mean_prediction, self.event_rate,
+                self.low, self.high, strict=True,
+            )
+        ]  # fmt: skip
+        return "\n".join([head, *body])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+        }
+
+
+@dataclass(frozen=True)
+class BrierDecomposition:
+    """Brier score = miscalibration - discrimination + uncertainty, adding up exactly.
+
+    Attributes
+    ----------
+    brier : float
+        Mean of (y - p)^2; for marginal problems the weighted mean over classes.
+    miscalibration : float
+        The squared l2 calibration error in these bins; 0 is best.
+    discrimination : float
+        How much better than the base rate the recalibrated bins would score, less what
+        predictions that vary inside bins lose (the generalised resolution of Stephenson et al.,
+        2008); more is better.
+    uncertainty : float
+        The Brier score of always predicting the base rate.
+    is_debiased : bool
+        Whether the three terms are corrected for bias (Ferro and Fricker, 2012); their sum is not
+        changed by that, and single terms may be negative.
+    """
+
+    brier: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    is_debiased: bool
+
+    def __str__(self) -> str:
+        return (
+            f"Brier {self.brier:.4f} = miscalibration {self.miscalibration:.4f} "
+            f"- discrimination {self.discrimination:.4f} + uncertainty {self.uncertainty:.4f}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return dict(vars(self))

@@ -1,0 +1,251 @@
+"""BinTable: the few sums per group and bin from which everything else is computed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.bins import Bins
+from calibrant.exceptions import IncompatibleTablesError, InvalidDocumentError
+from calibrant.problem import Problem
+
+FORMAT = "calibrant.table"
+VERSION = 1
+
+SUMS = ("count", "sum_y", "sum_p", "sum_pp", "sum_py")
+WEIGHT_SUMS = ("sum_w", "sum_ww", "sum_wwuu")
+
+
+@dataclass(frozen=True, eq=False)
+class BinTable:
+    """Sums of predictions p, events y and weights w for each group and bin.
+
+    Groups are the classes of a marginal problem; any other problem has one. Every array has the
+    shape (n_groups, n_bins), where groups with fewer bins than the widest are padded with empty
+    ones. Tables of the same bins and problem can be added: chunks, workers, days, machines.
+
+    Attributes
+    ----------
+    problem : Problem
+    bins : tuple of Bins
+        One for each group.
+    count : ndarray
+        Rows.
+    sum_y, sum_p, sum_pp, sum_py : ndarray
+        Sums of w y, w p, w p^2 and w p y; all w are 1 without sample weights.
+    sum_w, sum_ww, sum_wwuu : ndarray
+        Sums of w, w^2 and w^2 (y - p)^2.
+    level : ndarray
+        The one prediction of a bin in which all rows have the same, else NaN.
+    """
+
+    problem: Problem
+    bins: tuple[Bins, ...]
+    count: FloatArray
+    sum_y: FloatArray
+    sum_p: FloatArray
+    sum_pp: FloatArray
+    sum_py: FloatArray
+    sum_w: FloatArray
+    sum_ww: FloatArray
+    sum_wwuu: FloatArray
+    level: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in (*SUMS, *WEIGHT_SUMS, "level"):
+            getattr(self, name).flags.writeable = False
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.count[0].sum())
+
+    @property
+    def n_groups(self) -> int:
+        """The number of classes of a marginal problem, else 1."""
+        return len(self.bins)
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether any row has a weight other than 1."""
+        return not (
+            np.array_equal(self.sum_w, self.count) and np.array_equal(self.sum_ww, self.count)
+        )
+
+    @cached_property
+    def is_binned_model(self) -> bool:
+        """Whether every bin holds one distinct prediction, so that binning hides nothing."""
+        return not bool(np.any((self.count > 0) & np.isnan(self.level)))
+
+    def __repr__(self) -> str:
+        groups = f"{self.n_groups:,} groups, " if self.n_groups > 1 else ""
+        return f"<BinTable: {self.problem.kind}, n = {self.n:,}, {groups}{describe_bins(self)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, BinTable)
+            and self.problem == other.problem
+            and self.bins == other.bins
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
+                for name in (*SUMS, *WEIGHT_SUMS, "level")
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: object) -> BinTable:
+        if not isinstance(other, BinTable):
+            return NotImplemented
+        if self.problem != other.problem:
+            raise IncompatibleTablesError(
+                "Only tables of the same problem can be added; these are "
+                f"{self.problem} and {other.problem}."
+            )
+        if self.bins != other.bins:
+            raise IncompatibleTablesError(
+                "Only tables of the same bins can be added; these have "
+                f"{describe_bins(self)} and {describe_bins(other)} with other edges. "
+                "Bins chosen from the data differ from chunk to chunk: count every chunk with "
+                "EqualWidth(n), or with the bins of one table, bins=table.bins[0]."
+            )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in (*SUMS, *WEIGHT_SUMS)}
+        return BinTable(self.problem, self.bins, **sums, level=_common_level(self, other))
+
+    def __radd__(self, other: object) -> BinTable:
+        return self if other == 0 else NotImplemented
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold; weight sums only where there are weights."""
+        shared = all(bins == self.bins[0] for bins in self.bins)
+        names = (*SUMS, *WEIGHT_SUMS) if self.is_weighted else SUMS
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "problem": self.problem.to_dict(),
+            "bins": [bins.to_dict() for bins in (self.bins[:1] if shared else self.bins)],
+            **{name: getattr(self, name).tolist() for name in names},
+            "level": [[None if np.isnan(x) else x for x in row] for row in self.level.tolist()],
+        }
+
+    def to_json(self) -> str:
+        """Return the table as JSON; every float survives the round trip exactly."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> BinTable:
+        """Rebuild a table from `to_json`."""
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise InvalidDocumentError(f"A table must be valid JSON: {error}.") from error
+        return cls.from_dict(document)
+
+    @classmethod
+    def from_dict(cls, document: Any) -> BinTable:
+        """Rebuild a table from `to_dict`; raise InvalidDocumentError if that cannot be done."""
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise InvalidDocumentError(
+                f'A table must say "format": "{FORMAT}"; this document does not.'
+            )
+        if document.get("version") != VERSION:
+            raise InvalidDocumentError(
+                f"This calibrant reads tables of version {VERSION}; the document is of version "
+                f"{document.get('version')!r}. Upgrade calibrant, or count the rows again."
+            )
+        problem = Problem.from_dict(document.get("problem"))
+        bins = _read_bins(document.get("bins"), problem.n_groups)
+        shape = (problem.n_groups, max(map(len, bins)))
+        arrays = {name: _read_array(document, name, shape) for name in SUMS}
+        weighted = "sum_w" in document
+        arrays |= (
+            {name: _read_array(document, name, shape) for name in WEIGHT_SUMS}
+            if weighted
+            else unit_weight_sums(**arrays)
+        )
+        level = _read_array(document, "level", shape, missing=np.nan)
+        table = cls(problem, bins, **arrays, level=level)
+        _check_sums(table)
+        return table
+
+
+def unit_weight_sums(
+    count: FloatArray,
+    sum_y: FloatArray,
+    sum_p: FloatArray,
+    sum_pp: FloatArray,
+    sum_py: FloatArray,
+) -> dict[str, FloatArray]:
+    """Return the sums that weights of 1 give: w, w^2 and w^2 (y - p)^2."""
+    return {
+        "sum_w": count.copy(),
+        "sum_ww": count.copy(),
+        "sum_wwuu": np.maximum(sum_y - 2 * sum_py + sum_pp, 0.0),
+    }
+
+
+def describe_bins(table: BinTable) -> str:
+    """Say in a few words how many bins of which rule a table has."""
+    if len(set(table.bins)) == 1:
+        return str(table.bins[0])
+    sizes = [len(bins) for bins in table.bins]
+    first = table.bins[0]
+    span = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
+    of = f" of {first.requested}" if (first.requested or 0) > min(sizes) else ""
+    return f"{span}{of} {first.rule} bins per class"
+
+
+def _common_level(a: BinTable, b: BinTable) -> FloatArray:
+    same = np.where(a.level == b.level, a.level, np.nan)
+    return np.where(a.count == 0, b.level, np.where(b.count == 0, a.level, same))
+
+
+def _read_bins(document: Any, n_groups: int) -> tuple[Bins, ...]:
+    if not isinstance(document, list) or len(document) not in (1, n_groups):
+        raise InvalidDocumentError(f"A table needs bins for its {n_groups:,} groups.")
+    bins = tuple(Bins.from_dict(item) for item in document)
+    return bins * n_groups if len(bins) == 1 else bins
+
+
+def _read_array(
+    document: dict[str, Any], name: str, shape: tuple[int, int], missing: float | None = None
+) -> FloatArray:
+    rows = document.get(name)
+    whole = isinstance(rows, list) and all(
+        isinstance(row, list)
+        and all(type(x) in (int, float) or (x is None and missing is not None) for x in row)
+        for row in rows
+    )
+    if not whole:
+        raise InvalidDocumentError(f'A table needs "{name}", a list of lists of numbers.')
+    if [len(row) for row in rows] != [shape[1]] * shape[0]:  # type: ignore[union-attr]
+        raise InvalidDocumentError(f'"{name}" must have the shape {shape} that the bins give.')
+    array = np.array([[missing if x is None else x for x in row] for row in rows], np.float64)  # type: ignore[union-attr]
+    if np.isinf(array).any() or (missing is None and np.isnan(array).any()):
+        raise InvalidDocumentError(f'"{name}" must hold finite numbers.')
+    return array
+
+
+def _check_sums(table: BinTable) -> None:
+    """Refuse sums that no rows can have."""
+    slack = 1 + 1e-9
+    rows = table.count.sum(axis=1)
+    wrong = (
+        np.any(table.count != np.floor(table.count))
+        or any(np.any(getattr(table, name) < 0) for name in (*SUMS, *WEIGHT_SUMS))
+        or np.any(table.sum_y > table.sum_w * slack)
+        or np.any(table.sum_p > table.sum_w * slack)
+        or np.any(table.sum_pp > table.sum_p * slack)
+        or np.any(table.sum_py > np.minimum(table.sum_p, table.sum_y) * slack)
+        or np.any((table.count == 0) & (table.sum_w > 0))
+        or np.any(rows != rows[0])
+        or rows[0] == 0
+        or np.any((table.level < 0) | (table.level > 1))
+    )
+    if wrong:
+        raise InvalidDocumentError("These sums contradict each other: no rows can have them.")
