@@ -62,10 +62,9 @@ def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, IntArray, In
         yield p[None, :], np.zeros_like(event_row), event_row
         return
     for first in range(0, block.problem.n_classes, BLOCK_GROUPS):
-        view = block.probs[:, first : first + BLOCK_GROUPS]
-        _check(view, rows)
+        p = np.ascontiguousarray(block.probs[:, first : first + BLOCK_GROUPS].T, np.float64)
+        _check(p, rows)
         event_row = np.flatnonzero((codes >= first) & (codes < first + BLOCK_GROUPS))
-        p = np.ascontiguousarray(view.T, np.float64)
         yield p, codes[event_row] - first, event_row
 
 
@@ -135,10 +134,7 @@ class _Tally:
 
     def _cells(self, p: FloatArray) -> IntArray:
         """Return the flat (group, bin) index of every prediction."""
-        if all(bins is self.bins[0] for bins in self.bins):
-            cell = self.bins[0].index(p)
-        else:
-            cell = np.stack([bins.index(row) for bins, row in zip(self.bins, p, strict=True)])
+        cell = np.stack([bins.index(row) for bins, row in zip(self.bins, p, strict=True)])
         cell += self.shape[1] * np.arange(self.shape[0])[:, None]
         return cell
 
