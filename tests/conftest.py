@@ -1,0 +1,27 @@
+"""Shared by all tests: optional packages and the paper's predictions."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def optional(name: str):
+    """Import a package; where it is missing, skip on a laptop and fail in CI."""
+    if os.environ.get("CI"):
+        return importlib.import_module(name)
+    return pytest.importorskip(name)
+
+
+@pytest.fixture(scope="session")
+def cifar10():
+    """Return (labels, probs) of the paper's CIFAR-10 model, from the folder CALIBRANT_DATA."""
+    folder = os.environ.get("CALIBRANT_DATA")
+    if not folder:
+        pytest.skip("CALIBRANT_DATA does not name a folder with cifar10-vgg16.npz")
+    with np.load(Path(folder) / "cifar10-vgg16.npz", allow_pickle=False) as arrays:
+        return arrays["labels"], arrays["probs"]
