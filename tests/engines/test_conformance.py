@@ -1,0 +1,173 @@
+"""One suite for all engines: counts equal, sums to 1e-12, edges equal."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
+from calibrant.engines.numpy import NumpyEngine
+from calibrant.problem import read_rows
+
+ENGINES = [NumpyEngine()]
+SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
+
+
+@pytest.fixture(params=ENGINES, ids=lambda engine: type(engine).__name__)
+def engine(request):
+    return request.param
+
+
+def on_and_beside(edges):
+    """Every edge, and the next float on either side that is a probability."""
+    beside = np.concatenate([edges, np.nextafter(edges, 0), np.nextafter(edges, 1)])
+    return np.unique(beside[(beside >= 0) & (beside <= 1)])
+
+
+def expected_sums(p, y, w, edges):
+    """Sums row by row from the definition, in extended precision."""
+    out = {name: np.zeros(len(edges) - 1, np.longdouble) for name in ("count", *SUMS)}
+    for pi, yi, wi in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+        j = next(i for i in range(len(edges) - 1) if pi <= edges[i + 1])
+        terms = (yi * wi, pi * wi, wi * pi * pi, wi * pi * yi, wi, wi * wi, (wi * (yi - pi)) ** 2)
+        out["count"][j] += wi > 0
+        for name, term in zip(SUMS, terms, strict=True):
+            out[name][j] += np.longdouble(term)
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("n_bins", [1, 3, 10, 15, 200])
+def test_values_on_and_beside_every_edge_are_counted_where_they_belong(engine, n_bins, dtype):
+    edges = EqualWidth(n_bins).bins.edges
+    p = on_and_beside(edges).astype(dtype)
+    y = np.arange(p.size) % 2
+    table = engine.tabulate(read_rows(y, p), (EqualWidth(n_bins).bins,))
+    expected = expected_sums(p.astype(float), y, np.ones(p.size), edges)
+    assert table.count[0].tolist() == expected["count"].tolist()
+    for name in SUMS:
+        assert getattr(table, name)[0] == pytest.approx(expected[name].astype(float), rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 100, 20_000])
+def test_sums_are_exact_to_twelve_digits(engine, n, weighted):
+    rng = np.random.default_rng(n)
+    p = rng.beta(0.3, 0.3, size=n)
+    y = rng.integers(2, size=n)
+    w = rng.exponential(size=n) * (rng.uniform(size=n) < 0.9) + 1e-3 if weighted else np.ones(n)
+    bins = Bins([0, 0.001, 0.2, 0.21, 0.9, 0.999999, 1])
+    table = engine.tabulate(read_rows(y, p, sample_weight=w if weighted else None), (bins,))
+    expected = expected_sums(p, y, w, bins.edges)
+    assert table.count[0].tolist() == expected["count"].tolist()
+    for name in SUMS:
+        assert getattr(table, name)[0] == pytest.approx(expected[name].astype(float), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 16, 17, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_marginal_tables_are_those_of_each_class_alone(engine, n_classes, weighted):
+    rng = np.random.default_rng(3)
+    probs = rng.dirichlet(np.ones(n_classes), size=500).astype(np.float32)
+    y = rng.integers(n_classes - 1, size=500)
+    w = rng.exponential(size=500) if weighted else None
+    bins = tuple(EqualWidth(3 + k % 4).bins for k in range(n_classes))
+    table = engine.tabulate(read_rows(y, probs, kind="marginal", sample_weight=w), bins)
+    for k in range(n_classes):
+        alone = engine.tabulate(read_rows(y == k, probs[:, k], sample_weight=w), (bins[k],))
+        for name in ("count", *SUMS, "level"):
+            padded = np.zeros(table.count.shape[1]) + (np.nan if name == "level" else 0)
+            padded[: len(bins[k])] = getattr(alone, name)[0]
+            np.testing.assert_array_equal(getattr(table, name)[k], padded)
+
+
+def test_top_label_is_the_binary_problem_of_being_right(engine):
+    rng = np.random.default_rng(4)
+    probs = np.round(rng.dirichlet(np.ones(4), size=3000), 1)
+    y = rng.integers(4, size=3000)
+    table = engine.tabulate(read_rows(y, probs), (EqualWidth(10).bins,))
+    top = probs.argmax(axis=1)
+    alone = engine.tabulate(read_rows(top == y, probs.max(axis=1)), (EqualWidth(10).bins,))
+    for name in ("count", *SUMS, "level"):
+        np.testing.assert_array_equal(getattr(table, name), getattr(alone, name))
+
+
+@pytest.mark.parametrize(
+    "rule", [EqualMass(7), Hybrid(7), Distinct()], ids=lambda r: type(r).__name__
+)
+def test_bins_are_those_of_the_sorted_values(engine, rule):
+    rng = np.random.default_rng(5)
+    probs = np.round(rng.dirichlet(np.ones(3), size=400), 3)
+    rows = read_rows(rng.integers(3, size=400), probs, kind="marginal")
+    for k, bins in enumerate(engine.choose_bins(rows, rule)):
+        values, counts = np.unique(probs[:, k], return_counts=True)
+        assert bins == rule.choose(values, counts.astype(float))
+
+
+@pytest.mark.parametrize(
+    "rule", [EqualMass(4), Hybrid(4), Distinct()], ids=lambda r: type(r).__name__
+)
+def test_whole_weights_choose_the_bins_of_repeated_rows(engine, rule):
+    rng = np.random.default_rng(6)
+    p, w = np.round(rng.uniform(size=80), 2), rng.integers(0, 4, size=80)
+    weighted = engine.choose_bins(read_rows(p > 2, p, sample_weight=w), rule)
+    repeated = engine.choose_bins(read_rows(np.repeat(p > 2, w), np.repeat(p, w)), rule)
+    assert weighted == repeated
+
+
+def test_row_order_does_not_matter(engine):
+    rng = np.random.default_rng(8)
+    p, order = rng.uniform(size=60_000), rng.permutation(60_000)
+    y = rng.uniform(size=60_000) < p
+    a = engine.tabulate(read_rows(y, p), (EqualWidth(15).bins,))
+    b = engine.tabulate(read_rows(y[order], p[order]), (EqualWidth(15).bins,))
+    assert a.count.tolist() == b.count.tolist()
+    for name in SUMS:
+        assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-12)
+
+
+def test_strided_and_reversed_arrays_are_read_as_they_are(engine):
+    rng = np.random.default_rng(9)
+    wide = np.asfortranarray(rng.uniform(size=(1000, 6)).astype(np.float32))
+    y = rng.integers(2, size=1000)
+    a = engine.tabulate(read_rows(y[::-2], wide[::-2, 3]), (EqualWidth(5).bins,))
+    b = engine.tabulate(read_rows(y[::-2].copy(), wide[::-2, 3].copy()), (EqualWidth(5).bins,))
+    assert a == b
+
+
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+def test_temporaries_do_not_grow_with_the_rows(kind):
+    def peak(n):
+        rng = np.random.default_rng(0)
+        probs = rng.random((n, 20), dtype=np.float32)
+        rows = read_rows(
+            rng.integers(2, size=n), probs[:, 0] if kind == "binary" else probs, kind=kind
+        )
+        bins = (EqualWidth(15).bins,) * rows.problem.n_groups
+        tracemalloc.start()
+        NumpyEngine().tabulate(rows, bins)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    assert peak(400_000) < 1.05 * peak(100_000)
+
+
+def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input():
+    rng = np.random.default_rng(0)
+    probs = rng.random((20_000, 1000), dtype=np.float32)
+    rows = read_rows(rng.integers(1000, size=20_000), probs, kind="marginal")
+    tracemalloc.start()
+    table = NumpyEngine().tabulate(rows, (EqualWidth(15).bins,) * 1000)
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.count.sum() == 20_000 * 1000
+    assert used < 0.3 * probs.nbytes
+
+
+def test_sums_of_millions_of_equal_terms_keep_thirteen_digits():
+    n = 5_000_000
+    table = NumpyEngine().tabulate(read_rows(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(1).bins,))
+    assert table.sum_p[0, 0] == pytest.approx(n / 3, rel=1e-13)

@@ -1,0 +1,225 @@
+"""What arrays mean, and the message when they mean nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant import exceptions as ex
+from calibrant.problem import Problem
+from conftest import optional
+
+Y = np.array([0, 1, 1, 0])
+P = np.array([0.1, 0.8, 0.6, 0.4])
+P3 = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.4, 0.3, 0.3]])
+
+
+def counted(y, p, **kw):
+    table = cb.tabulate(y, p, bins=cb.EqualWidth(4), **kw)
+    return table.problem.kind, table.sum_y.sum(), table.sum_p.sum()
+
+
+@pytest.mark.parametrize(
+    ("p", "kind", "expected"),
+    [
+        (P, None, "binary"),
+        (P[:, None], None, "binary"),
+        (np.column_stack([1 - P, P]), "binary", "binary"),
+        (np.column_stack([1 - P, P]), None, "top-label"),
+        (P3, None, "top-label"),
+        (P3, "marginal", "marginal"),
+    ],
+)
+def test_shapes_and_kind_decide_the_problem(p, kind, expected):
+    assert cb.tabulate(Y, p, kind=kind, bins=2).problem.kind == expected
+
+
+def test_binary_from_two_columns_takes_the_second():
+    two = np.column_stack([1 - P, P])
+    assert cb.tabulate(Y, two, kind="binary", bins=2) == cb.tabulate(Y, P, bins=2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "options"),
+    [
+        (Y.tolist(), {}),
+        (Y.astype(bool), {}),
+        (Y.astype(np.float32), {}),
+        (Y.astype(np.uint8), {}),
+        (Y[:, None], {}),
+        (np.array(["no", "yes"])[Y], {"pos_label": "yes"}),
+        (np.array(["no", "yes"])[Y], {"classes": ("no", "yes")}),
+        (np.array(["no", "yes"], object)[Y], {"classes": ("no", "yes")}),
+        (np.array(["no", "yes"])[Y], {"classes": ("yes", "no"), "pos_label": "yes"}),
+        (2 * Y - 1, {"pos_label": 1}),
+        (2 * Y - 1, {"classes": (-1, 1)}),
+    ],
+)
+def test_labels_of_every_type_mean_the_same(labels, options):
+    table = cb.tabulate(labels, P, bins=cb.EqualWidth(4), **options)
+    assert table.sum_py.tolist() == cb.tabulate(Y, P, bins=cb.EqualWidth(4)).sum_py.tolist()
+    assert table.sum_y.tolist() == [[0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_float_types_are_compared_as_float64(dtype):
+    p = P.astype(dtype)
+    table = cb.tabulate(Y, p, bins=cb.EqualWidth(10))
+    assert table.sum_p.sum() == p.astype(np.float64).sum()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_of_data_frames_are_read(library):
+    module = optional(library)
+    make = {
+        "pandas": lambda x: module.Series(x),
+        "polars": lambda x: module.Series(x),
+        "pyarrow": lambda x: module.chunked_array([x[:2], x[2:]]),
+    }[library]
+    assert counted(make(Y.tolist()), make(P.tolist())) == counted(Y, P)
+    names = make(np.array(["no", "yes"])[Y].tolist())
+    assert counted(names, make(P.tolist()), pos_label="yes") == counted(Y, P)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict", "lazy"])
+def test_column_names_with_data(library):
+    columns = {"y": Y.tolist(), "p": P.tolist(), "w": [1.0, 2.0, 1.0, 1.0]}
+    columns |= {f"p{k}": P3[:, k].tolist() for k in range(3)}
+    data = {
+        "pandas": lambda: optional("pandas").DataFrame(columns),
+        "polars": lambda: optional("polars").DataFrame(columns),
+        "lazy": lambda: optional("polars").LazyFrame(columns),
+        "pyarrow": lambda: optional("pyarrow").table(columns),
+        "dict": lambda: columns,
+    }[library]()
+    assert cb.tabulate("y", "p", bins=2, sample_weight="w", data=data) == cb.tabulate(
+        Y, P, bins=2, sample_weight=columns["w"]
+    )
+    assert cb.tabulate("y", ["p0", "p1", "p2"], bins=2, data=data) == cb.tabulate(Y, P3, bins=2)
+    with pytest.raises(ex.InvalidArgumentError, match=r"no column 'q' among y, p"):
+        cb.tabulate("y", "q", data=data)
+
+
+def test_data_of_no_known_library_is_named():
+    with pytest.raises(ex.InvalidArgumentError, match="data must be a data frame.*got int"):
+        cb.tabulate("y", "p", data=3)
+
+
+def test_ties_of_the_argmax_go_to_the_lowest_index():
+    tied = np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])
+    assert cb.tabulate([0, 1], tied, bins=1).sum_y.sum() == 2
+    assert cb.tabulate([1, 2], tied, bins=1).sum_y.sum() == 0
+
+
+def test_a_class_that_never_occurs_is_fine():
+    result = cb.calibration_error([0, 1, 0, 1], P3, kind="marginal", bins=2, debias=False)
+    assert set(result.per_class) == {0, 1, 2}
+    assert result.table.sum_y[2].sum() == 0
+
+
+def test_rows_need_not_add_up_to_one():
+    assert cb.calibration_error(Y, np.ones((4, 3)), kind="marginal", bins=1).n == 4
+
+
+def test_string_classes_name_the_columns():
+    names = np.array(["cat", "dog", "eel"])
+    by_name = cb.calibration_error(names[[0, 1, 2, 0]], P3, classes=names, kind="marginal", bins=2)
+    by_code = cb.calibration_error([0, 1, 2, 0], P3, kind="marginal", bins=2)
+    assert list(by_name.per_class.values()) == list(by_code.per_class.values())
+    assert list(by_name.per_class) == ["cat", "dog", "eel"]
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "options", "error", "message"),
+    [
+        (Y, [0.1, 1.7, 0.6, 0.4], {}, ex.InvalidProbabilitiesError, r"1 of 4 values do not .*y_prob\[1\] = 1.7"),
+        (Y, [10, 80, 60, 40], {}, ex.InvalidProbabilitiesError, "divide by 100"),
+        (Y, [-3.0, 2.0, 0.5, 1.0], {}, ex.LogitsError, r"2 of 4 values.*y_prob\[0\] = -3.*sigmoid"),
+        (Y, [0.1, np.nan, 0.6, np.nan], {}, ex.NotFiniteError, r"2 of 4 values are NaN .*y_prob\[1\]"),
+        (Y, [0.1, np.inf, 0.6, 0.2], {}, ex.NotFiniteError, r"1 of 4 values are infinite"),
+        (Y, np.where(P3 > 0.65, np.nan, P3), {}, ex.NotFiniteError, r"first: y_prob\[0, 0\] = nan"),
+        (Y, ["a", "b", "c", "d"], {}, ex.SwappedArgumentsError, "y_prob holds text"),
+        (P, Y, {}, ex.SwappedArgumentsError, "y_true holds fractions"),
+        (P3, Y, {}, ex.SwappedArgumentsError, r"y_true has shape \(4, 3\)"),
+        (["a", "b"], ["c", "d"], {"pos_label": "a"}, ex.InvalidProbabilitiesError, "must hold numbers"),
+        ([0, 1, 2, 0], P, {}, ex.InvalidLabelsError, r"1 of 4 are not \(first: y_true\[2\] = 2\)"),
+        ([0, 1, 3, -1], P3, {}, ex.InvalidLabelsError, r"among the 3 classes \(0, 1, 2\); 2 of 4"),
+        ([0, 1, np.nan, 0], P, {}, ex.InvalidLabelsError, r"y_true\[2\] = nan"),
+        ([0, 1, np.nan, 0], P, {"pos_label": 1}, ex.InvalidLabelsError, r"y_true\[2\] = nan"),
+        (["n", "y", None, "n"], P, {"pos_label": "y"}, ex.InvalidLabelsError, r"y_true\[2\] = None"),
+        (["n", "y", "z", "n"], P, {"classes": ("n", "y")}, ex.InvalidLabelsError, r"'z'"),
+        (["n", "y", "y", "n"], P, {}, ex.InvalidLabelsError, "Name the event with pos_label="),
+        (Y, P, {"pos_label": "y"}, ex.InvalidLabelsError, "holds integers"),
+        (Y, P3, {"classes": ["a", "b", "c"]}, ex.InvalidLabelsError, "np.take"),
+        (np.eye(4)[:, :3], P3, {}, ex.InvalidLabelsError, "argmax"),
+        (Y[:3], P, {}, ex.LengthMismatchError, "got 3 and 4"),
+        ([], [], {}, ex.EmptyInputError, "no rows"),
+        (Y, np.ones((4, 3, 2)), {}, ex.InvalidShapeError, r"\(4, 3, 2\)"),
+        (Y, 0.3, {}, ex.InvalidShapeError, "single value 0.3"),
+        (Y, [[0.1], [0.2, 0.3], [0.1], [0.2]], {}, ex.InvalidShapeError, "could not be read"),
+        (Y, P, {"kind": "marginal"}, ex.InvalidShapeError, "one column per class"),
+        (Y, P3, {"kind": "binary"}, ex.InvalidShapeError, "Pick the column"),
+        (Y, P, {"kind": "Binary"}, ex.InvalidArgumentError, 'kind must be "binary"'),
+        (Y, P3, {"classes": [0, 1]}, ex.InvalidArgumentError, "got 2 names"),
+        (Y, P3, {"classes": [0, 1, 1]}, ex.InvalidArgumentError, "distinct"),
+        (Y, P3, {"classes": [0, "a", 1]}, ex.InvalidArgumentError, "all text or all numbers"),
+        (Y, P3, {"classes": "abc"}, ex.InvalidArgumentError, "a sequence"),
+        (Y, P3, {"pos_label": 1}, ex.InvalidArgumentError, "binary problem"),
+        (Y, P, {"classes": (0, 1), "pos_label": 5}, ex.InvalidArgumentError, "not among"),
+        (Y, P, {"sample_weight": [1, 2]}, ex.LengthMismatchError, r"shape \(4,\)"),
+        (Y, P, {"sample_weight": [1, -2, 1, 1]}, ex.InvalidWeightsError, r"sample_weight\[1\] = -2"),
+        (Y, P, {"sample_weight": [0, 0, 0, 0]}, ex.InvalidWeightsError, "not be zero on every"),
+        (Y, P, {"sample_weight": list("abcd")}, ex.InvalidWeightsError, "must hold numbers"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("bins", [cb.EqualWidth(4), cb.EqualMass(2)], ids=["fixed", "data"])
+def test_bad_input_gets_its_own_clear_exception(y, p, options, error, message, bins):
+    with pytest.raises(error, match=message) as caught:
+        cb.calibration_error(y, p, bins=bins, **options)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_bad_value_is_found_in_any_block():
+    n = 50_000
+    p = np.full(n, 0.5)
+    p[40_001] = 2.0
+    with pytest.raises(ex.InvalidProbabilitiesError, match=r"1 of 50,000 .*y_prob\[40001\] = 2"):
+        cb.tabulate(np.zeros(n), p, bins=cb.EqualWidth(2))
+    labels = np.zeros(n)
+    labels[33_333] = 7
+    with pytest.raises(ex.InvalidLabelsError, match=r"y_true\[33333\] = 7"):
+        cb.tabulate(labels, np.full(n, 0.5), bins=cb.EqualWidth(2))
+
+
+def test_hard_zero_one_predictions_are_not_taken_for_swapped_arguments():
+    assert cb.calibration_error([0.0, 1.0, 1.0], [0, 1, 0], bins=cb.Distinct(), debias=False).n == 3
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem("binary"),
+        Problem("binary", pos_label="yes"),
+        Problem("marginal", 3, ("a", "b", "c")),
+        Problem("top-label", 2, (False, True)),
+    ],
+)
+def test_problems_survive_the_round_trip(problem):
+    assert Problem.from_dict(problem.to_dict()) == problem
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        {},
+        {"kind": "other", "n_classes": 2, "classes": None, "pos_label": None},
+        {"kind": "marginal", "n_classes": 3, "classes": ["a"], "pos_label": None},
+        {"kind": "marginal", "n_classes": True, "classes": None, "pos_label": None},
+        {"kind": "binary", "n_classes": 2, "classes": None, "pos_label": [1]},
+    ],
+)
+def test_damaged_problems_are_refused(document):
+    with pytest.raises(ex.InvalidDocumentError, match="This document holds no"):
+        Problem.from_dict(document)

@@ -1,0 +1,53 @@
+"""The export list is true, and importing calibrant is light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import calibrant
+
+HEAVY = ("scipy", "sklearn", "matplotlib", "torch", "pandas", "numba", "polars", "narwhals")
+
+
+def test_every_public_name_exists_and_is_listed_in_order():
+    assert calibrant.__all__ == sorted(calibrant.__all__)
+    assert all(getattr(calibrant, name) is not None for name in calibrant.__all__)
+    assert set(calibrant.__all__) <= set(dir(calibrant))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'calibration_eror'"):
+        _ = calibrant.calibration_eror
+
+
+def test_importing_calibrant_loads_no_heavy_package():
+    code = "import sys, calibrant; print(' '.join(sorted(sys.modules)))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_measuring_arrays_loads_no_data_frame_or_learning_package():
+    code = (
+        "import sys, calibrant; calibrant.calibration_error([0, 1], [0.2, 0.9], bins=1);"
+        "print(' '.join(sorted(sys.modules)))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert [name for name in HEAVY[1:] if name in loaded] == []
+
+
+def test_every_exception_is_also_a_builtin_one():
+    family = [
+        value
+        for value in vars(calibrant.exceptions).values()
+        if isinstance(value, type) and issubclass(value, calibrant.exceptions.CalibrantError)
+    ]
+    leaves = [each for each in family if each is not calibrant.exceptions.CalibrantError]
+    assert len(leaves) >= 14
+    assert all(issubclass(each, ValueError | ImportError) for each in leaves)
