@@ -1,4 +1,7 @@
-"""Every Python block of the README and of docs/ runs; a text block after it is its output."""
+"""Every Python block of the README and of docs/ runs; a text block after it is its output.
+
+Run as a script, this file writes the outputs that the blocks print now: read the difference.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +14,52 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?:\n*^```text\n(?P<output>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
 
 
-def blocks(page: Path):
-    """Yield (code, expected output or None, line) for each Python block of a page."""
-    text = page.read_text(encoding="utf-8")
-    found = list(FENCE.finditer(text))
-    for this, following in zip(found, [*found[1:], None], strict=True):
-        if this[1] != "python":
-            continue
-        between = text[this.end() : following.start()] if following else "x"
-        expected = following[2] if following and following[1] == "text" else None
-        line = text[: this.start()].count("\n") + 2
-        yield this[2], None if between.strip() else expected, line
+def run(code: str, page: Path, line: int, namespace: dict[str, object]) -> str:
+    """Run one block and return what it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile("\n" * line + code, str(page), "exec"), namespace)
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_snippet_of_the_page_runs_and_prints_what_it_says(page, monkeypatch):
     monkeypatch.chdir(ROOT)
+    text = page.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for code, expected, line in blocks(page):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile("\n" * line + code, str(page), "exec"), namespace)
-        if expected is not None:
-            assert printed.getvalue() == expected, f"{page.name}, line {line}"
+    for snippet in SNIPPET.finditer(text):
+        line = text[: snippet.start()].count("\n") + 1
+        printed = run(snippet["code"], page, line, namespace)
+        if snippet["output"] is not None:
+            assert printed == snippet["output"], f"{page.name}, line {line}"
 
 
 def test_the_readme_has_a_snippet_with_output():
-    assert any(expected for _, expected, _ in blocks(ROOT / "README.md"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert any(snippet["output"] for snippet in SNIPPET.finditer(text))
+
+
+def rewrite(page: Path) -> None:
+    """Put what the blocks print now into their text blocks."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+
+    def refreshed(snippet: re.Match[str]) -> str:
+        printed = run(snippet["code"], page, 0, namespace)
+        whole = snippet[0]
+        if snippet["output"] is None:
+            return whole
+        start = snippet.start("output") - snippet.start()
+        return whole[:start] + printed + whole[start + len(snippet["output"]) :]
+
+    page.write_text(SNIPPET.sub(refreshed, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        rewrite(each)

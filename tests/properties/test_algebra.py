@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,7 +32,7 @@ def marginal(draw):
 def tables(rows, cuts, **kw):
     y, p = rows
     edges = [0, *sorted(c % len(y) for c in cuts), len(y)]
-    parts = [(y[a:b], p[a:b]) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    parts = [(y[a:b], p[a:b]) for a, b in itertools.pairwise(edges) if b > a]
     return [cb.tabulate(*part, bins=cb.EqualWidth(4), **kw) for part in parts]
 
 
@@ -83,7 +85,7 @@ def test_norms_are_ordered(rows):
         cb.calibration_error(*rows, bins=3, norm=norm, debias=False).value
         for norm in (1, 1.5, 2, 3, "max")
     ]
-    assert all(a <= b + 1e-12 for a, b in zip(values, values[1:], strict=False))
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(values))
 
 
 @given(binary(least=2), st.booleans())

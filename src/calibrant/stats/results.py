@@ -248,13 +248,12 @@ class ReliabilityCurve:
 
     def __str__(self) -> str:
         head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
+        columns = (self.left, self.right, self.count, self.mean_prediction, self.event_rate)
         body = [
-            f"{f'({a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {p:>10.4f} {y:>10.4f}   [{lo:.4f}, {hi:.4f}]"
-            for a, b, n, p, y, lo, hi in zip(
-                self.left, self.right, self.count, self.mean_prediction, self.event_rate,
-                self.low, self.high, strict=True,
-            )
-        ]  # fmt: skip
+            f"{('(' if a > 0 else '[') + f'{a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {p:>10.4f} "
+            f"{y:>10.4f}   [{low:.4f}, {high:.4f}]"
+            for a, b, n, p, y, low, high in zip(*columns, self.low, self.high, strict=True)
+        ]
         return "\n".join([head, *body])
 
     def to_dict(self) -> dict[str, Any]:
