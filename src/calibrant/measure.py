@@ -79,7 +79,7 @@ def calibration_error(
     >>> y = rng.uniform(size=10_000) < p**2
     >>> result = calibration_error(y, p, bins=EqualWidth(10))
     >>> round(result.value, 2), result.is_lower_bound
-    (0.18, True)
+    (0.19, True)
     """
     rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
     table = _tabulate(rows, bins)
