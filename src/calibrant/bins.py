@@ -285,7 +285,7 @@ def _check_n_bins(n_bins: object) -> None:
 def _quantile_cuts(mass: FloatArray, n_bins: int) -> IntArray:
     """Return indices after which to cut so that the parts have masses as equal as possible."""
     below = np.concatenate(([0.0], np.cumsum(mass)))
-    targets = below[-1] * (np.arange(1, n_bins) / n_bins)
+    targets = below[-1] * np.arange(1, n_bins) / n_bins
     upper = np.clip(np.searchsorted(below, targets, side="left"), 1, mass.size)
     nearest = np.where(targets - below[upper - 1] <= below[upper] - targets, upper - 1, upper)
     inner = nearest[(nearest > 0) & (nearest < mass.size)]

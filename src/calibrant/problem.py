@@ -408,6 +408,11 @@ def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
             f"sample_weight must be finite and not negative; {wrong.sum():,} of {n:,} are not "
             f"(first: sample_weight[{first}] = {weights[first]:g})."
         )
+    if weights.max() > 1e100 or 0 < weights.max() < 1e-100:
+        raise InvalidWeightsError(
+            f"sample_weight must be of a size that can be squared; the largest is "
+            f"{weights.max():g}. Only ratios matter: divide all weights by the largest."
+        )
     if not weights.any():
         raise InvalidWeightsError("sample_weight must not be zero on every row.")
     return weights

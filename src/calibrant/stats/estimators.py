@@ -184,24 +184,39 @@ def noise_floor(cells: Cells, weights: FloatArray, power: float, debiased: bool)
     """Return what calibrated predictions of this kind and number would score on average.
 
     The predictions are kept and the labels imagined drawn from them; bin means are taken as
-    normal. Plug-in: ``(sum p_j E|N(0, t_j^2)|^p)^(1/p)`` with ``t_j^2 = mean(p (1 - p)) / N_j``.
-    Debiased l1: (2 - sqrt 2) times the plug-in floor. Debiased l2: the mean of sqrt(max(T, 0))
-    for T normal with mean 0 and the null variance; classes are taken to be as dependent as
-    the labels of one row make them.
+    normal, which needs some events in a bin. Plug-in: ``(sum p_j E|N(0, t_j^2)|^p)^(1/p)`` with
+    ``t_j^2 = mean(p (1 - p)) / N_j``. Debiased l1: (2 - sqrt 2) times the plug-in floor. Debiased
+    l2: the mean of sqrt(max(T, 0)) for T of a gamma law with the right first three moments.
+    Classes depend on each other as the labels of one row do (the maximum takes them as
+    independent, which is a little too high for two classes that mirror each other).
     """
     spread = np.sqrt(_ratio(cells.noise, cells.size))
     if math.isinf(power):
         return _mean_of_largest(spread[(weights > 0)[:, None] & (cells.mass > 0)])
     if debiased and power == 2:
-        sd = weights * np.sqrt(null_variance(cells, cells.noise))
-        prevalence = (cells.mass * cells.mean).sum(axis=-1)
-        tie = np.minimum(_ratio(prevalence, 1 - prevalence), 1.0)
-        variance = (sd**2 * (1 - tie**2)).sum() + (sd * tie).sum() ** 2
-        mean_root = special.gamma(0.75) / (2**0.25 * math.sqrt(2 * math.pi))
-        return float(mean_root * variance**0.25)
+        return _mean_root_of_square(cells, weights)
     moment = 2 ** (power / 2) * special.gamma((power + 1) / 2) / math.sqrt(math.pi)
     floor = (moment * (cells.mass * spread**power).sum(axis=-1) @ weights) ** (1 / power)
     return float(floor * (2 - math.sqrt(2)) if debiased else floor)
+
+
+def _mean_root_of_square(cells: Cells, weights: FloatArray) -> float:
+    """E sqrt(max(T, 0)) for the debiased square T at calibration, a sum of centred chi-squares."""
+    sd = weights * np.sqrt(null_variance(cells, cells.noise))
+    prevalence = (cells.mass * cells.mean).sum(axis=-1)
+    odds = _ratio(prevalence, 1 - prevalence)
+    correlation = np.minimum(np.outer(odds, odds), 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    variance = float(sd @ correlation @ sd)
+    if variance < 1e-40:
+        return 0.0
+    scale = _ratio(cells.mass * cells.noise, np.where(cells.resolved, cells.size, 0.0))
+    shapes = _ratio(null_variance(cells, cells.noise) ** 3, (4 * (scale**3).sum(axis=-1)) ** 2)
+    independent = sd.sum() ** 2 / variance
+    shape = float(sd @ shapes / sd.sum() * independent)
+    chance = (np.arange(2000) + 0.5) / 2000
+    law = (special.gammaincinv(shape, chance) - shape) / math.sqrt(shape)
+    return float(np.sqrt(np.maximum(law, 0.0)).mean() * variance**0.25)
 
 
 def _folded_mean(cells: Cells) -> FloatArray:

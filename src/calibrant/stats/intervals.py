@@ -80,7 +80,7 @@ def score_interval(
     V0 its variance at calibration, the second term what a true error t adds to it, and g the
     noise of the bin masses (left out for ``target="sample"``). At a small error the first term
     rules, at a large one the second: there is no regime to choose. In simulation it covers
-    where every bin expects ten rows (docs/coverage.md); it is not an exact certificate.
+    where bins expect ten rows and ten events (docs/coverage.md); it is not an exact certificate.
 
     Several classes with weights w_k: V0 and g become ``(sum w_k sqrt(V0_k))^2`` and likewise,
     their largest possible values; the middle term needs no change, by Jensen's inequality.

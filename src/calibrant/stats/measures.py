@@ -116,7 +116,8 @@ def brier_decomposition(
     """Decompose the Brier score of a table: miscalibration - discrimination + uncertainty.
 
     With ``debias=True`` the terms are corrected for bias: miscalibration becomes the debiased
-    square, uncertainty is multiplied by n / (n - 1), and discrimination keeps the sum.
+    square (bins of one row count as 0 there), uncertainty is multiplied by n / (n - 1), and
+    discrimination keeps the sum.
     """
     weights = class_weights(class_weight, table.problem)
     cells = cells_of(table)

@@ -1,0 +1,85 @@
+"""The numbers of other libraries on docs/coming-from.md, from the calibrant calls given there.
+
+Expected values were printed by the library named beside them, at the versions named on the page.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss
+
+from calibrant import (
+    Bins,
+    Distinct,
+    EqualWidth,
+    brier_decomposition,
+    calibration_error,
+    reliability_curve,
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=1000)
+    y = (rng.uniform(size=1000) < 1 / (1 + np.exp(-z))).astype(int)
+    p = 1 / (1 + np.exp(-2 * z))
+    p[:400] = p[:400].round(1)
+    return y, p
+
+
+def left_closed(edges, one_apart=False):
+    apart = [np.nextafter(1.0, 0.0)] if one_apart else []
+    return Bins(np.r_[0.0, np.nextafter(edges[1:-1], 0.0), apart, 1.0])
+
+
+def torch_linspace_10():
+    """torch.linspace(0, 1, 11, dtype=torch.float64): counted from both ends."""
+    return np.r_[np.arange(5) * 0.1, 1 - np.arange(5, -1, -1) * 0.1]
+
+
+def with_zero_bin(edges):
+    return Bins(np.r_[0.0, np.nextafter(0.0, 1.0), edges[1:]])
+
+
+@pytest.mark.parametrize(
+    ("bins", "norm", "expected"),
+    [
+        (EqualWidth(10), "l1", 0.13023366516752521),  # calibration.get_ece(p, y, num_bins=10)
+        (EqualWidth(15), "l1", 0.13285555893536763),  # calibration.get_ece(p, y)
+        (10, "l1", 0.13155247971715336),  # calibration.get_ece_em(p, y, num_bins=10)
+        (left_closed(np.linspace(0, 1, 11)), "l1", 0.13823366516752528),  # netcal ECE(10)
+        (left_closed(np.linspace(0, 1, 16)), "l1", 0.13048839843226664),  # netcal ECE(15)
+        (left_closed(np.linspace(0, 1, 11)), "max", 0.19109415256118623),  # netcal MCE(10)
+        (left_closed(torch_linspace_10(), True), "l1", 0.13823366516752517),  # torchmetrics
+        (left_closed(torch_linspace_10(), True), "l2", 0.15232083109764952),
+        (left_closed(torch_linspace_10(), True), "max", 0.4),
+        (with_zero_bin(np.linspace(0, 1, 50)), "l1", 0.14913316258775516),  # MAPIE's default
+    ],
+)
+def test_the_call_on_the_page_gives_the_number_of_the_other_library(rows, bins, norm, expected):
+    y, p = rows
+    result = calibration_error(y, p, bins=bins, norm=norm, debias=False)
+    assert result.value == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_debiased_error_of_a_binned_model_is_that_of_the_papers_library(rows):
+    y, p = rows
+    result = calibration_error(y, p.round(1), bins=Distinct())
+    assert result.value == pytest.approx(0.14038258604586035, rel=1e-10)  # get_binning_ce
+
+
+@pytest.mark.parametrize("n_bins", [5, 10, 15, 20])
+def test_the_curve_is_that_of_scikit_learn(rows, n_bins):
+    y, p = rows
+    curve = reliability_curve(y, p, bins=EqualWidth(n_bins))
+    rate, mean = calibration_curve(y, p, n_bins=n_bins)
+    np.testing.assert_allclose(curve.event_rate, rate, rtol=1e-12)
+    np.testing.assert_allclose(curve.mean_prediction, mean, rtol=1e-12)
+
+
+def test_the_brier_score_is_that_of_scikit_learn(rows):
+    y, p = rows
+    assert brier_decomposition(y, p).brier == pytest.approx(brier_score_loss(y, p), rel=1e-12)
