@@ -13,24 +13,40 @@ if TYPE_CHECKING:
     from calibrant.measure import (
         brier_decomposition,
         calibration_error,
+        certify,
         reliability_curve,
         tabulate,
     )
     from calibrant.metric import CalibrationMetric
+    from calibrant.stats import (
+        Certificate,
+        recommended_bins,
+        samples_to_balance,
+        samples_to_calibrate,
+        samples_to_certify,
+        smallest_certifiable_error,
+    )
     from calibrant.table import BinTable
 
 _HOME = {
     "BinTable": "table",
     "Bins": "bins",
     "CalibrationMetric": "metric",
+    "Certificate": "stats",
     "Distinct": "bins",
     "EqualMass": "bins",
     "EqualWidth": "bins",
     "Hybrid": "bins",
     "brier_decomposition": "measure",
     "calibration_error": "measure",
+    "certify": "measure",
     "exceptions": "",
+    "recommended_bins": "stats",
     "reliability_curve": "measure",
+    "samples_to_balance": "stats",
+    "samples_to_calibrate": "stats",
+    "samples_to_certify": "stats",
+    "smallest_certifiable_error": "stats",
     "stats": "",
     "tabulate": "measure",
 }
@@ -39,14 +55,21 @@ __all__ = [
     "BinTable",
     "Bins",
     "CalibrationMetric",
+    "Certificate",
     "Distinct",
     "EqualMass",
     "EqualWidth",
     "Hybrid",
     "brier_decomposition",
     "calibration_error",
+    "certify",
     "exceptions",
+    "recommended_bins",
     "reliability_curve",
+    "samples_to_balance",
+    "samples_to_calibrate",
+    "samples_to_certify",
+    "smallest_certifiable_error",
     "stats",
     "tabulate",
 ]

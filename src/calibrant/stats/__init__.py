@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.measures import brier_decomposition, calibration_error, reliability_curve
+from calibrant.stats.planning import (
+    recommended_bins,
+    samples_to_balance,
+    samples_to_calibrate,
+    samples_to_certify,
+    smallest_certifiable_error,
+)
 from calibrant.stats.results import BrierDecomposition, CalibrationErrorResult, ReliabilityCurve
 
 __all__ = [
     "BrierDecomposition",
     "CalibrationErrorResult",
+    "Certificate",
     "ConfidenceInterval",
     "ReliabilityCurve",
     "brier_decomposition",
     "calibration_error",
+    "certify",
+    "recommended_bins",
     "reliability_curve",
+    "samples_to_balance",
+    "samples_to_calibrate",
+    "samples_to_certify",
+    "smallest_certifiable_error",
 ]

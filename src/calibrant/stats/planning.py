@@ -1,0 +1,247 @@
+"""Planning: how many rows, how many bins, before any label is bought.
+
+Plans for certificates imagine a binned model with outputs spread evenly over [0, 1], all equally
+likely, whose squared error estimate varies as the theory says, and ask the certificate itself.
+Models with outputs near 0 or 1 have less label noise and need fewer rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from scipy import special
+
+from calibrant.bins import auto_n_bins
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
+from calibrant.stats.intervals import check_level
+
+_MOST_ROWS = 10**15
+
+
+def samples_to_certify(
+    max_error: float,
+    n_bins: int,
+    *,
+    confidence_level: float = 0.95,
+    power: float = 0.9,
+    true_error: float = 0.0,
+    norm: str = "l2",
+    balanced: bool = False,
+) -> int:
+    """Return how many rows certify an error of at most `max_error`, with the given power.
+
+    Parameters
+    ----------
+    max_error : float
+        The tolerance to be certified.
+    n_bins : int
+        How many distinct outputs the model has.
+    confidence_level : float
+        Of the certificate.
+    power : float
+        The probability that the certificate is obtained.
+    true_error : float
+        The model's true error; 0 for a calibrated one.
+    norm : {"l2", "l1"}
+        An l2 certificate is also one for l1, so the same number serves both.
+    balanced : bool
+        Whether it will be known that every output has probability at least 1 / (2 n_bins)
+        (``min_bin_mass``), as for uniform-mass bins.
+
+    Examples
+    --------
+    >>> samples_to_certify(0.05, n_bins=10)
+    3551
+    """
+    _check_plan(n_bins, confidence_level, power, norm)
+    if not 0 <= true_error < max_error < 1:
+        raise InvalidArgumentError(
+            "A certificate needs 0 <= true_error < max_error < 1; got "
+            f"true_error={true_error!r} and max_error={max_error!r}. No number of rows certifies "
+            "an error that is not there."
+        )
+
+    def enough(n: int) -> bool:
+        bound = _bound_with_power(n, n_bins, confidence_level, power, true_error, balanced)
+        return bound <= max_error
+
+    return _least(enough)
+
+
+def smallest_certifiable_error(
+    n: int,
+    n_bins: int,
+    *,
+    confidence_level: float = 0.95,
+    power: float = 0.9,
+    true_error: float = 0.0,
+    norm: str = "l2",
+    balanced: bool = False,
+) -> float:
+    """Return the smallest tolerance that n rows certify with the given power.
+
+    The parameters are those of `samples_to_certify`.
+
+    Examples
+    --------
+    >>> round(smallest_certifiable_error(10_000, n_bins=10), 3)
+    0.03
+    """
+    _check_plan(n_bins, confidence_level, power, norm)
+    if n < 1 or not 0 <= true_error < 1:
+        raise InvalidArgumentError(
+            f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
+        )
+    return _bound_with_power(n, n_bins, confidence_level, power, true_error, balanced)
+
+
+def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: float = 0.95) -> int:
+    """Return how many rows make uniform-mass bins well-balanced: the constant of Lemma 4.3.
+
+    A bin that holds k of n independent scores has probability Beta(k, n + 1 - k). All bins lie
+    between 1 / (balance B) and balance / B with probability at least
+    ``1 - B (P(Beta < 1 / (balance B)) + P(Beta > balance / B))``.
+
+    Examples
+    --------
+    >>> samples_to_balance(10) / 10, samples_to_balance(100) / 100
+    (18.0, 30.0)
+    """
+    check_level(confidence_level)
+    _check_bins(n_bins)
+    if not balance > 1:
+        raise InvalidArgumentError(f"balance must exceed 1; got {balance!r}.")
+    if n_bins == 1:
+        return 1
+
+    def enough(k: int) -> bool:
+        rest = n_bins * k + 1 - k
+        light = special.betainc(k, rest, 1 / (balance * n_bins))
+        heavy = special.betaincc(k, rest, min(balance / n_bins, 1.0))
+        return bool(n_bins * (light + heavy) <= 1 - confidence_level)
+
+    return n_bins * _least(enough)
+
+
+def samples_to_calibrate(
+    max_error: float,
+    *,
+    n_bins: int = 10,
+    method: Literal["scaling-binning", "histogram-binning"] = "scaling-binning",
+    n_parameters: int = 2,
+    confidence_level: float = 0.95,
+) -> int:
+    """Return how many rows a recalibrator needs to reach an l2 error of `max_error`.
+
+    Histogram binning estimates n_bins rates: its squared error is at most
+    ``(B + 2 sqrt(B L) + 2 L) / (4 n)`` with L = log(1 / delta), for n rows spread evenly over
+    bins that were fixed beforehand (sub-Gaussian labels, Laurent and Massart).
+    Scaling-binning estimates `n_parameters`: its squared error is at most about
+    ``chi2 quantile / (4 n)`` in large samples, if some function of the family is calibrated;
+    its bins only need to be well-balanced (`samples_to_balance`). That is Theorem 4.1,
+    O(1 / max_error^2 + B) against O(B / max_error^2), with numbers.
+
+    Examples
+    --------
+    >>> samples_to_calibrate(0.02, n_bins=100), samples_to_calibrate(
+    ...     0.02, n_bins=100, method="histogram-binning")
+    (6745, 87880)
+    """
+    check_level(confidence_level)
+    _check_bins(n_bins)
+    if not 0 < max_error < 1:
+        raise InvalidArgumentError(f"max_error must lie between 0 and 1; got {max_error!r}.")
+    if method == "histogram-binning":
+        tail = -math.log1p(-confidence_level)
+        return math.ceil((n_bins + 2 * math.sqrt(n_bins * tail) + 2 * tail) / (4 * max_error**2))
+    if method != "scaling-binning":
+        raise InvalidArgumentError(
+            f'method must be "scaling-binning" or "histogram-binning"; got {method!r}.'
+        )
+    quantile = special.chdtri(n_parameters, 1 - confidence_level)
+    fit = math.ceil(quantile / (4 * max_error**2))
+    return fit + samples_to_balance(n_bins, confidence_level=confidence_level)
+
+
+def recommended_bins(
+    n: int, *, purpose: Literal["evaluation", "histogram-binning"] = "evaluation"
+) -> int:
+    """Return how many bins suit n rows.
+
+    To evaluate, or for scaling-binning: about 0.8 n^(2/5), which balances what bins hide against
+    what verification costs. For histogram binning: about n^(1/3), which balances the noise of the
+    bin rates against the sharpness that bins lose.
+
+    Examples
+    --------
+    >>> recommended_bins(10_000), recommended_bins(10_000, purpose="histogram-binning")
+    (32, 22)
+    """
+    if n < 1:
+        raise InvalidArgumentError(f"n must be at least 1; got {n!r}.")
+    if purpose == "evaluation":
+        return auto_n_bins(n)
+    if purpose == "histogram-binning":
+        return max(2, int(n ** (1 / 3) + 0.5))
+    raise InvalidArgumentError(
+        f'purpose must be "evaluation" or "histogram-binning"; got {purpose!r}.'
+    )
+
+
+def _bound_with_power(
+    n: int, n_bins: int, level: float, power: float, true_error: float, balanced: bool
+) -> float:
+    """Return the bound that the `power` quantile of the squared estimate would give."""
+    s = (np.arange(n_bins) + 0.5) / n_bins
+    size = np.full(n_bins, max(n / n_bins, 1.0))
+    ones = np.ones(n_bins)
+    evidence = Evidence(n, size, s, s, ones, np.full(n_bins, np.nan), n_bins)
+    mass = 0.5 / n_bins if balanced else 0.0
+    setting = Setting("population", 1 - level, mass, balanced)
+    return upper_bound_at(_quantile(n, s * (1 - s), true_error, power), evidence, setting)
+
+
+def _quantile(
+    n: int, v: np.ndarray[tuple[int], np.dtype[np.float64]], t: float, power: float
+) -> float:
+    """Return a quantile of T: a gamma law of its mean, variance and third moment."""
+    variance = 2 * float(np.sum(v**2)) / n**2 + 4 * float(v.max()) * t**2 / n
+    third = 8 * float(np.sum(v**3)) / n**3 + 24 * float(v.max()) ** 2 * t**2 / n**2
+    shape = 4 * variance**3 / third**2
+    law = (float(special.gammaincinv(shape, power)) - shape) / math.sqrt(shape)
+    return t**2 + (1 - ETA) * float(v.sum()) / n + law * math.sqrt(variance)
+
+
+def _least(enough: Callable[[int], bool]) -> int:
+    """Return the least whole number that is enough, by doubling and bisection."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _MOST_ROWS:
+            raise InvalidArgumentError(
+                "More than 1e15 rows would be needed. Ask for a larger max_error, or a larger "
+                "distance between true_error and max_error."
+            )
+    low = high // 2
+    while high - low > max(1, low // 2000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _check_bins(n_bins: int) -> None:
+    if n_bins < 1:
+        raise InvalidArgumentError(f"n_bins must be at least 1; got {n_bins!r}.")
+
+
+def _check_plan(n_bins: int, confidence_level: float, power: float, norm: str) -> None:
+    check_level(confidence_level)
+    _check_bins(n_bins)
+    if not 0 < power < 1:
+        raise InvalidArgumentError(f"power must lie between 0 and 1; got {power!r}.")
+    if norm not in ("l1", "l2"):
+        raise InvalidArgumentError(f'Plans exist for norm="l2" and "l1"; got {norm!r}.')

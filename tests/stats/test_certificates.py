@@ -1,0 +1,200 @@
+"""Certificates: verdicts, reasons, documents, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant import exceptions as ex
+
+RNG = np.random.default_rng(41)
+LEVELS = RNG.integers(1, 10, size=4000) / 10
+GOOD = RNG.uniform(size=4000) < LEVELS
+BAD = RNG.uniform(size=4000) < LEVELS**1.5
+SCORES = RNG.uniform(size=4000)
+
+
+@pytest.mark.parametrize(
+    ("y", "max_error", "verdict", "words"),
+    [
+        (GOOD, 0.08, "certified", "is at most 0.0"),
+        (BAD, 0.05, "refuted", "> 0.05"),
+        (GOOD, 0.01, "undecided", "more would do"),
+        (BAD, 0.11, "undecided", "no number of rows is sure to certify it"),
+    ],
+)
+def test_there_are_three_verdicts_with_reasons(y, max_error, verdict, words):
+    certificate = cb.certify(y, LEVELS, max_error=max_error)
+    assert certificate.verdict == verdict
+    assert words in str(certificate)
+    assert str(certificate).startswith(f"{verdict}: ")
+    assert repr(certificate) == f"<Certificate: {certificate}>"
+
+
+def test_without_a_tolerance_there_are_bounds_and_no_verdict():
+    certificate = cb.certify(GOOD, LEVELS)
+    assert certificate.verdict is None
+    assert 0 <= certificate.lower_bound < certificate.upper_bound < 0.1
+    assert certificate.n == 4000
+
+
+def test_a_continuous_model_can_be_refuted_but_never_certified():
+    refuted = cb.certify(RNG.uniform(size=4000) < SCORES**2, SCORES, max_error=0.05)
+    assert refuted.verdict == "refuted"
+    assert refuted.upper_bound == 1.0
+    calibrated = cb.certify(RNG.uniform(size=4000) < SCORES, SCORES, max_error=0.9)
+    assert calibrated.verdict == "undecided"
+    assert "can be refuted, never certified" in calibrated.reason
+    assert any("Proposition 3.2" in each for each in calibrated.assumptions)
+
+
+@pytest.mark.parametrize("bins", [cb.EqualWidth(5), cb.EqualMass(5)])
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_bins_that_mix_predictions_never_certify(bins, norm):
+    certificate = cb.certify(SCORES > 2, SCORES, max_error=0.99, bins=bins, norm=norm)
+    assert certificate.verdict != "certified"
+
+
+def test_bins_chosen_from_the_rows_speak_of_these_rows():
+    assert cb.certify(GOOD, SCORES, bins=5).target == "sample"
+    assert cb.certify(GOOD, SCORES, bins=cb.EqualWidth(5)).target == "population"
+
+
+def test_norms_are_ordered():
+    bounds = [cb.certify(BAD, LEVELS, norm=norm).upper_bound for norm in ("l1", "l2", "max")]
+    assert bounds == sorted(bounds)
+
+
+def test_knowing_the_masses_sharpens_the_bound():
+    free = cb.certify(GOOD, LEVELS).upper_bound
+    learned = cb.certify(GOOD, LEVELS, min_bin_mass="learned").upper_bound
+    known = cb.certify(GOOD, LEVELS, min_bin_mass=1 / 18).upper_bound
+    sample = cb.certify(GOOD, LEVELS, target="sample").upper_bound
+    assert sample < known < learned < free
+
+
+def test_learned_masses_assume_that_all_outputs_are_in_the_table():
+    learned = cb.certify(GOOD, LEVELS, min_bin_mass="learned")
+    assert any("no outputs besides" in each for each in learned.assumptions)
+    empty = cb.certify(GOOD, LEVELS, min_bin_mass="learned", bins=cb.EqualWidth(100))
+    free = cb.certify(GOOD, LEVELS, bins=cb.EqualWidth(100))
+    assert empty.upper_bound == pytest.approx(free.upper_bound, rel=0.05), "an empty bin: no gain"
+
+
+def test_top_label_and_marginal_are_certified():
+    probs = np.round(RNG.dirichlet(np.ones(3), size=4000), 1)
+    y = (probs.cumsum(axis=1) / probs.sum(axis=1)[:, None] < RNG.uniform(size=(4000, 1))).sum(
+        axis=1
+    )
+    for kind in ("top-label", "marginal"):
+        assert cb.certify(y, probs, kind=kind, max_error=0.1).verdict == "certified"
+        assert cb.certify((y + 1) % 3, probs, kind=kind, max_error=0.1).verdict == "refuted"
+    one = cb.certify(y, probs, kind="marginal", class_weight={0: 1})
+    alone = cb.certify(y == 0, probs[:, 0])
+    assert one.upper_bound == pytest.approx(alone.upper_bound, abs=1e-4)
+
+
+def test_a_certificate_is_a_document_that_can_be_checked_again():
+    before = cb.certify(GOOD, LEVELS, max_error=0.05)
+    after = cb.Certificate.from_json(before.to_json())
+    assert after.to_json() == before.to_json()
+    check = after.recheck()
+    assert check
+    assert "agrees" in str(check)
+    document = json.loads(before.to_json())
+    assert document["version"] == cb.__version__
+    assert document["table"]["count"] == before.table.count.tolist()
+
+
+def tampered(**changes):
+    document = json.loads(cb.certify(BAD, LEVELS, max_error=0.05).to_json())
+    for path, value in changes.items():
+        target = document
+        *parents, last = path.split("__")
+        for parent in parents:
+            target = target[parent]
+        target[last] = value
+    return cb.Certificate.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"verdict": "certified"}, "verdict is 'certified' in the document and 'refuted'"),
+        ({"upper_bound": 0.01}, "upper_bound is 0.01"),
+        ({"lower_bound": 0.0}, "lower_bound is 0.0"),
+        ({"max_error": 0.5}, "verdict is 'refuted' in the document and 'certified'"),
+        ({"confidence_level": 0.5}, "bound is"),
+        ({"assumptions": []}, "assumptions"),
+        ({"norm": "l9"}, "cannot be computed"),
+        ({"confidence_level": "high"}, "cannot be computed"),
+    ],
+)
+def test_tampering_is_noticed(changes, words):
+    check = tampered(**changes).recheck()
+    assert not check
+    assert words in str(check)
+
+
+def test_a_tampered_table_is_noticed():
+    document = json.loads(cb.certify(BAD, LEVELS, max_error=0.05).to_json())
+    table = document["table"]
+    table["sum_y"] = table["sum_p"]
+    table["sum_py"] = table["sum_pp"]
+    assert not cb.Certificate.from_json(json.dumps(document)).recheck()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "valid JSON"),
+        ("{}", '"format"'),
+        ('{"format": "calibrant.certificate", "schema": 9}', "schema 1; the document has 9"),
+        ('{"format": "calibrant.certificate", "schema": 1}', '"format"'),
+    ],
+)
+def test_damaged_certificates_are_refused(text, words):
+    with pytest.raises(ex.InvalidDocumentError, match=words):
+        cb.Certificate.from_json(text)
+
+
+def test_a_certificate_without_a_field_is_refused():
+    document = json.loads(cb.certify(GOOD, LEVELS).to_json())
+    del document["method"]
+    with pytest.raises(ex.InvalidDocumentError, match="has no 'method'"):
+        cb.Certificate.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_error": 2}, "max_error must lie between 0 and 1"),
+        ({"max_error": 0}, "max_error must lie between 0 and 1"),
+        ({"norm": 3}, "Certificates exist for"),
+        ({"confidence_level": 95}, "Write 0.95"),
+        ({"target": "all"}, "target must be"),
+        ({"min_bin_mass": 2}, "min_bin_mass must be"),
+        ({"min_bin_mass": "guessed"}, "min_bin_mass must be"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(options, words):
+    with pytest.raises(ex.InvalidArgumentError, match=words):
+        cb.certify(GOOD, LEVELS, **options)
+
+
+def test_weighted_rows_are_refused():
+    table = cb.tabulate(GOOD, LEVELS, bins=cb.Distinct(), sample_weight=LEVELS)
+    with pytest.raises(ex.InvalidWeightsError, match="counts independent rows"):
+        cb.stats.certify(table)
+
+
+def test_tables_of_parts_are_certified_together():
+    bins = cb.EqualWidth(10)
+    parts = [cb.tabulate(GOOD[i::4], LEVELS[i::4], bins=bins) for i in range(4)]
+    whole = cb.certify(GOOD, LEVELS, bins=bins, max_error=0.08)
+    assert cb.stats.certify(sum(parts), max_error=0.08).upper_bound == pytest.approx(
+        whole.upper_bound
+    )
