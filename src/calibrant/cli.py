@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-import calibrant
 from calibrant import stats
+from calibrant._version import __version__
 from calibrant.bins import (
     Bins,
     BinsLike,
@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="calibrant", description="Verified probability calibration.")
-    parser.add_argument("--version", action="version", version=calibrant.__version__)
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = _add(commands, "measure", _measure, "measure a calibration error",

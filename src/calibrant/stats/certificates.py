@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-import calibrant
+from calibrant._version import __version__
 from calibrant.bins import auto_n_bins
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -82,7 +82,7 @@ class Certificate:
     assumptions: list[str]
     table: BinTable
     class_weights: list[float]
-    version: str = calibrant.__version__
+    version: str = __version__
 
     @property
     def n(self) -> int:
