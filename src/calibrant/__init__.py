@@ -8,16 +8,43 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from calibrant import exceptions, stats
-    from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
+    from calibrant import exceptions, recalibrators, stats
+    from calibrant.bins import (
+        Bins,
+        Distinct,
+        EqualMass,
+        EqualWidth,
+        Hybrid,
+    )
     from calibrant.measure import (
         brier_decomposition,
         calibration_error,
-        certify,
         reliability_curve,
         tabulate,
     )
-    from calibrant.metric import CalibrationMetric
+    from calibrant.metric import (
+        CalibrationMetric,
+    )
+    from calibrant.recalibrators import (
+        BetaScaling,
+        HistogramBinning,
+        Identity,
+        IsotonicCalibration,
+        MatrixScaling,
+        OneVsRest,
+        PlattScaling,
+        QuadraticScaling,
+        RecalibratedClassifier,
+        ScalingBinning,
+        TemperatureScaling,
+        TopLabel,
+        VectorScaling,
+        VennAbers,
+        best_recalibrator,
+        load,
+        recalibrator_scores,
+        resolution_report,
+    )
     from calibrant.stats import (
         Certificate,
         recommended_bins,
@@ -26,9 +53,18 @@ if TYPE_CHECKING:
         samples_to_certify,
         smallest_certifiable_error,
     )
-    from calibrant.table import BinTable
+    from calibrant.table import (
+        BinTable,
+    )
+    from calibrant.verify import (
+        bin_free_bounds,
+        calibration_test,
+        certify,
+        prequential_lower_bound,
+    )
 
 _HOME = {
+    "BetaScaling": "recalibrators",
     "BinTable": "table",
     "Bins": "bins",
     "CalibrationMetric": "metric",
@@ -36,13 +72,34 @@ _HOME = {
     "Distinct": "bins",
     "EqualMass": "bins",
     "EqualWidth": "bins",
+    "HistogramBinning": "recalibrators",
     "Hybrid": "bins",
+    "Identity": "recalibrators",
+    "IsotonicCalibration": "recalibrators",
+    "MatrixScaling": "recalibrators",
+    "OneVsRest": "recalibrators",
+    "PlattScaling": "recalibrators",
+    "QuadraticScaling": "recalibrators",
+    "RecalibratedClassifier": "recalibrators",
+    "ScalingBinning": "recalibrators",
+    "TemperatureScaling": "recalibrators",
+    "TopLabel": "recalibrators",
+    "VectorScaling": "recalibrators",
+    "VennAbers": "recalibrators",
+    "best_recalibrator": "recalibrators",
+    "bin_free_bounds": "verify",
     "brier_decomposition": "measure",
     "calibration_error": "measure",
-    "certify": "measure",
+    "calibration_test": "verify",
+    "certify": "verify",
     "exceptions": "",
+    "load": "recalibrators",
+    "prequential_lower_bound": "verify",
+    "recalibrator_scores": "recalibrators",
+    "recalibrators": "",
     "recommended_bins": "stats",
     "reliability_curve": "measure",
+    "resolution_report": "recalibrators",
     "samples_to_balance": "stats",
     "samples_to_calibrate": "stats",
     "samples_to_certify": "stats",
@@ -52,6 +109,7 @@ _HOME = {
 }
 
 __all__ = [
+    "BetaScaling",
     "BinTable",
     "Bins",
     "CalibrationMetric",
@@ -59,13 +117,34 @@ __all__ = [
     "Distinct",
     "EqualMass",
     "EqualWidth",
+    "HistogramBinning",
     "Hybrid",
+    "Identity",
+    "IsotonicCalibration",
+    "MatrixScaling",
+    "OneVsRest",
+    "PlattScaling",
+    "QuadraticScaling",
+    "RecalibratedClassifier",
+    "ScalingBinning",
+    "TemperatureScaling",
+    "TopLabel",
+    "VectorScaling",
+    "VennAbers",
+    "best_recalibrator",
+    "bin_free_bounds",
     "brier_decomposition",
     "calibration_error",
+    "calibration_test",
     "certify",
     "exceptions",
+    "load",
+    "prequential_lower_bound",
+    "recalibrator_scores",
+    "recalibrators",
     "recommended_bins",
     "reliability_curve",
+    "resolution_report",
     "samples_to_balance",
     "samples_to_calibrate",
     "samples_to_certify",

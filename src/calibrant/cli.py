@@ -28,8 +28,9 @@ from calibrant.bins import (
 )
 from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
 from calibrant.files import Columns, expand, match_columns, read_chunks, write_whole
-from calibrant.measure import certify, tabulate
+from calibrant.measure import tabulate
 from calibrant.table import BinTable
+from calibrant.verify import certify
 
 EXIT = {"certified": 0, None: 0, "refuted": 1, "undecided": 2}
 BAD_INPUT, USAGE = 3, 4

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
-from calibrant.bins import Bins, BinsLike, Distinct, as_bin_rule
+from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.engines import engine_for
 from calibrant.problem import Kind, Label, Rows, read_rows
-from calibrant.stats.bounds import Target
-from calibrant.stats.certificates import MinBinMass
-from calibrant.stats.estimators import ClassWeight, Norm, cells_of
-from calibrant.stats.results import UNRESOLVED_LIMIT
+from calibrant.stats.estimators import ClassWeight, Norm
 from calibrant.table import BinTable
 
 
@@ -84,8 +81,8 @@ def calibration_error(
     >>> round(result.value, 2), result.is_lower_bound
     (0.19, True)
     """
-    rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
-    table = _tabulate(rows, bins)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    table = tabulate_rows(rows, bins)
 
     def resample(rng: np.random.Generator) -> BinTable:
         drawn = rows.take(rng.integers(len(rows), size=len(rows)))
@@ -119,7 +116,8 @@ def tabulate(
     >>> (a + b).count
     array([[1., 3.]])
     """
-    return _tabulate(_rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data), bins)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    return tabulate_rows(rows, bins)
 
 
 def reliability_curve(
@@ -147,9 +145,9 @@ def reliability_curve(
     >>> curve.event_rate
     array([0., 1.])
     """
-    rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
     return stats.reliability_curve(
-        _tabulate(rows, bins),
+        tabulate_rows(rows, bins),
         confidence_level=confidence_level,
         simultaneous=simultaneous,
         class_label=class_label,
@@ -180,83 +178,13 @@ def brier_decomposition(
     >>> print(parts)
     Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
     """
-    rows = _rows(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
     return stats.brier_decomposition(
-        _tabulate(rows, bins), debias=debias, class_weight=class_weight
+        tabulate_rows(rows, bins), debias=debias, class_weight=class_weight
     )
 
 
-def certify(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    max_error: float | None = None,
-    norm: Norm = "l2",
-    confidence_level: float = 0.95,
-    kind: Kind | None = None,
-    bins: BinsLike | None = None,
-    target: Target = "population",
-    min_bin_mass: MinBinMass = None,
-    class_weight: ClassWeight = None,
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
-    data: Any = None,
-) -> stats.Certificate:
-    """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
-
-    The bounds hold at any sample size, without approximation, under the assumptions that the
-    certificate lists: independent rows whose labels were not used to make the model's outputs.
-    A model with finitely many outputs can be certified or refuted. One with continuous outputs can
-    only be refuted, because no number of bins bounds its error from above (Example 3.1).
-
-    Parameters
-    ----------
-    max_error : float, optional
-        The tolerance; without it there is no verdict, only bounds.
-    norm : {"l2", "l1", "max"}
-    confidence_level : float
-        Of each bound by itself: whatever the truth, only one of the two can mislead a verdict.
-    bins : optional
-        By default `Distinct()`: each distinct output its own bin. If more than 5% of the rows have
-        an output that no other row has, the outputs are taken as continuous and counted in
-        ``"auto"`` bins.
-    target : {"population", "sample"}
-        The error in the population that the rows come from, or on inputs like these rows.
-    min_bin_mass : float or "learned", optional
-        A known lower bound of the probability of every output, or "learned" if the table has all
-        outputs and the bound may be inferred from the counts. Either sharpens the bound.
-    y_true, y_prob, kind, class_weight, classes, pos_label, data
-        As in `calibration_error`.
-
-    Returns
-    -------
-    Certificate
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.integers(1, 10, size=20_000) / 10
-    >>> y = rng.uniform(size=20_000) < p
-    >>> print(certify(y, p, max_error=0.03))
-    certified: with 95% confidence the binary error is at most 0.0139 <= 0.03 (n = 20,000, ...)
-    """
-    rows = _rows(y_true, y_prob, kind, classes, pos_label, None, data)
-    table = _tabulate(rows, Distinct() if bins is None else bins)
-    if bins is None and cells_of(table).unresolved_mass.max() > UNRESOLVED_LIMIT:
-        table = _tabulate(rows, "auto")
-    return stats.certify(
-        table,
-        max_error=max_error,
-        norm=norm,
-        confidence_level=confidence_level,
-        target=target,
-        min_bin_mass=min_bin_mass,
-        class_weight=class_weight,
-    )
-
-
-def _rows(
+def read_data(
     y_true: Any,
     y_prob: Any,
     kind: Kind | None,
@@ -265,6 +193,7 @@ def _rows(
     sample_weight: Any,
     data: Any,
 ) -> Rows:
+    """Read what the user passed, from arrays or from columns of a frame."""
     if data is not None:
         from calibrant.engines.frame import column
 
@@ -280,7 +209,8 @@ def _rows(
     )
 
 
-def _tabulate(rows: Rows, bins: BinsLike) -> BinTable:
+def tabulate_rows(rows: Rows, bins: BinsLike) -> BinTable:
+    """Choose bins for the rows, and check and count them."""
     engine = engine_for(rows)
     rule = as_bin_rule(bins, len(rows))
     if isinstance(rule, Bins):

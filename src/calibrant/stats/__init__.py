@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from calibrant.stats.bin_free import (
+    BinFreeBounds,
+    MiscalibrationBound,
+    bin_free_bounds,
+    prequential_lower_bound,
+)
 from calibrant.stats.certificates import Certificate, certify
+from calibrant.stats.hypothesis_tests import CalibrationTestResult, calibration_test
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.measures import brier_decomposition, calibration_error, reliability_curve
 from calibrant.stats.planning import (
@@ -15,14 +22,20 @@ from calibrant.stats.planning import (
 from calibrant.stats.results import BrierDecomposition, CalibrationErrorResult, ReliabilityCurve
 
 __all__ = [
+    "BinFreeBounds",
     "BrierDecomposition",
     "CalibrationErrorResult",
+    "CalibrationTestResult",
     "Certificate",
     "ConfidenceInterval",
+    "MiscalibrationBound",
     "ReliabilityCurve",
+    "bin_free_bounds",
     "brier_decomposition",
     "calibration_error",
+    "calibration_test",
     "certify",
+    "prequential_lower_bound",
     "recommended_bins",
     "reliability_curve",
     "samples_to_balance",

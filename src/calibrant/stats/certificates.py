@@ -22,7 +22,14 @@ from calibrant.exceptions import (
     InvalidWeightsError,
     NoSuchEstimatorError,
 )
-from calibrant.stats.bounds import Evidence, Setting, Target, lower_bound, upper_bound
+from calibrant.stats.bounds import (
+    Evidence,
+    Setting,
+    Target,
+    lower_bound,
+    lower_bound_l1,
+    upper_bound,
+)
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -281,9 +288,9 @@ def _bounds(
     mass, used = _least_mass(table, min_bin_mass, target, delta)
     setting = Setting(target, delta - used, mass, is_balanced=min_bin_mass is not None)
     if power == 1:
-        from calibrant.stats.bounds_l1 import one_line_lower_bound_l1, upper_bound_l1
+        from calibrant.stats.bounds_l1 import upper_bound_l1
 
-        lower = one_line_lower_bound_l1(evidence, Setting(target, delta))
+        lower = lower_bound_l1(evidence, setting)
         upper = upper_bound_l1(evidence, setting) if table.is_binned_model else 1.0
         return upper, lower, "exponential moments of the absolute error"
     lower = lower_bound(evidence, setting)

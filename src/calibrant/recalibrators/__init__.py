@@ -1,0 +1,54 @@
+"""How to repair: recalibrators, scikit-learn estimators of probabilities from probabilities."""
+
+from __future__ import annotations
+
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.binning import HistogramBinning
+from calibrant.recalibrators.choosing import (
+    RecalibratorScores,
+    best_recalibrator,
+    recalibrator_scores,
+)
+from calibrant.recalibrators.classifier import RecalibratedClassifier
+from calibrant.recalibrators.document import load
+from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
+from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
+from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
+from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
+from calibrant.recalibrators.scaling import (
+    BetaScaling,
+    Identity,
+    PlattScaling,
+    QuadraticScaling,
+)
+from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.temperature import TemperatureScaling
+
+__all__ = [
+    "BetaScaling",
+    "Fingerprint",
+    "FitReport",
+    "HistogramBinning",
+    "Identity",
+    "IsotonicCalibration",
+    "MatrixScaling",
+    "OneVsRest",
+    "OverlapWarning",
+    "PlattScaling",
+    "QuadraticScaling",
+    "RecalibratedClassifier",
+    "Recalibrator",
+    "RecalibratorScores",
+    "ResolutionReport",
+    "ScalingBinning",
+    "TemperatureScaling",
+    "TopLabel",
+    "VectorScaling",
+    "VennAbers",
+    "best_recalibrator",
+    "load",
+    "recalibrator_scores",
+    "resolution_report",
+]

@@ -1,0 +1,248 @@
+"""Recalibrator: what every way of repairing probabilities shares."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidInputError,
+    InvalidShapeError,
+    NotFiniteError,
+    SwappedArgumentsError,
+)
+from calibrant.files import write_whole
+from calibrant.problem import Kind, Label, Rows, read_rows
+from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
+from calibrant.recalibrators.newton import FitReport
+from calibrant.stats import Certificate
+
+Input: TypeAlias = Literal["probabilities", "logits"]
+
+OVERLAP_LIMIT = 0.1
+UNIQUE_LIMIT = 0.9
+
+
+class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all recalibrators: a scikit-learn estimator of probabilities from probabilities.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels in the order of the columns; for one column (no, yes).
+    fit_result_ : FitReport
+        Whether the fit converged, in how many steps, to which loss, and what was unusual.
+    fingerprint_ : Fingerprint or None
+        A sketch of the rows whose labels were used; None after `fit_table`.
+    """
+
+    _learned: ClassVar[dict[str, str]] = {}
+    classes_: AnyArray
+    fit_result_: FitReport
+    fingerprint_: Fingerprint | None
+
+    def fit(
+        self,
+        y_prob: Any,
+        y_true: Any,
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+    ) -> Self:
+        """Learn from predictions and labels, and return self.
+
+        Parameters
+        ----------
+        y_prob : array_like of shape (n,) or (n, n_classes)
+            What the model said.
+        y_true : array_like of shape (n,)
+            Labels: 0/1 or booleans, class indices, or the names in `classes`.
+        sample_weight : array_like of shape (n,), optional
+            Importance weights; their scale does not matter.
+        classes : sequence, optional
+            The labels in the order of the columns; for one column (no, yes).
+        """
+        self._check_parameters()
+        rows = self._read(y_prob, y_true, sample_weight, classes)
+        codes = rows.codes()
+        self.classes_ = np.array(rows.problem.class_names)
+        self._fit(rows.probs, codes, rows.weights)
+        self.fingerprint_ = Fingerprint.of(rows.probs, codes)
+        return self
+
+    def predict_proba(self, y_prob: Any) -> FloatArray:
+        """Return recalibrated probabilities in the shape of `y_prob`."""
+        probs = self._read_fitted(y_prob).probs
+        return self._apply(probs).reshape(np.shape(y_prob))
+
+    def predict(self, y_prob: Any) -> AnyArray:
+        """Return the most probable class of each row; ties go to the first."""
+        probs = self.predict_proba(y_prob)
+        narrow = probs.ndim == 1 or probs.shape[1] == 1
+        top = (probs.ravel() > 0.5).astype(np.intp) if narrow else probs.argmax(axis=1)
+        return np.asarray(self.classes_[top])
+
+    def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
+        """Return the negative Brier score of the recalibrated probabilities: higher is better."""
+        check_is_fitted(self, "classes_")
+        rows = self._read_fitted(y_prob, y_true, sample_weight, self.classes_.tolist())
+        probs, codes = self._apply(rows.probs), rows.codes()
+        return -float(np.average(squared_errors(probs, codes), weights=rows.weights))
+
+    def certify(
+        self, y_prob: Any, y_true: Any, *, max_error: float | None = None, **options: Any
+    ) -> Certificate:
+        """Recalibrate fresh predictions and certify the result; see `calibrant.certify`.
+
+        The very rows of the fit are refused: their labels shaped the answer. A large overlap
+        of rows that are near-unique is a warning.
+        """
+        from calibrant import verify
+
+        check_is_fitted(self, "classes_")
+        classes = options.pop("classes", None)
+        if classes is None and not _is_counting(self.classes_):
+            classes = self.classes_.tolist()
+        rows = self._read_fitted(y_prob, y_true, None, classes)
+        self._compare_with_own_rows(Fingerprint.of(rows.probs, rows.codes()))
+        y_true, y_prob, options = self._certifiable(rows, options)
+        return verify.certify(y_true, y_prob, max_error=max_error, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted recalibrator as readable, versioned JSON; a failure changes nothing."""
+        from calibrant.recalibrators.document import to_json
+
+        check_is_fitted(self, "classes_")
+        write_whole(path, to_json(self))
+
+    def to_torch(self) -> Any:
+        """Return a torch module with the same answers; see `calibrant.recalibrators.export`."""
+        from calibrant.recalibrators.export import to_torch
+
+        check_is_fitted(self, "classes_")
+        return to_torch(self)
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        raise NotImplementedError
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        """Raise InvalidArgumentError if a constructor argument means nothing."""
+
+    def _check_learned(self) -> None:
+        """Raise ValueError if what was loaded does not fit together."""
+
+    def _certifiable(self, rows: Rows, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """Return labels, recalibrated predictions and options for `calibrant.certify`."""
+        if rows.problem.classes is not None:
+            options = {"classes": list(rows.problem.classes), **options}
+        return rows.labels, self._answers(rows.probs), options
+
+    def _answers(self, probs: AnyArray) -> FloatArray:
+        """Return what a certificate speaks of: the outputs without the breaking of ties."""
+        return self._apply(probs)
+
+    def _compare_with_own_rows(self, rows: Fingerprint) -> None:
+        own = [getattr(self, name, None) for name in ("fingerprint_", "rows_fingerprint_")]
+        if any(seen is not None and seen.same_rows(rows) for seen in own):
+            raise InvalidInputError(
+                "A certificate needs rows that the recalibrator has not seen; these are the very "
+                "rows it was fitted on, and their labels shaped its answers. Hold out other rows."
+            )
+        if self.fingerprint_ is None or self.fingerprint_.distinct_share < UNIQUE_LIMIT:
+            return
+        share = self.fingerprint_.overlap(rows)
+        if share > OVERLAP_LIMIT and rows.distinct_share >= UNIQUE_LIMIT:
+            warnings.warn(
+                f"About {share:.0%} of these rows were also used to fit the recalibrator; the "
+                "certificate is too good by what it learned from them. Hold out other rows.",
+                OverlapWarning,
+                stacklevel=3,
+            )
+
+    def _kind(self, shape: tuple[int, ...]) -> Kind:
+        return "binary" if len(shape) == 1 or shape[1] == 1 else "top-label"
+
+    def _read(
+        self,
+        y_prob: Any,
+        y_true: Any = None,
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+    ) -> Rows:
+        """Check predictions, and labels where there are any."""
+        array = np.asarray(y_prob)
+        labels = np.zeros(len(array) if array.ndim else 0, np.int8) if y_true is None else y_true
+        try:
+            rows = read_rows(
+                labels,
+                array,
+                kind=self._kind(array.shape) if array.ndim in (1, 2) else None,
+                classes=classes,
+                sample_weight=sample_weight,
+            )
+            if y_true is not None and rows.problem.codes(rows.labels[:1000]).min() < 0:
+                rows.explain_labels()
+        except SwappedArgumentsError as error:
+            raise SwappedArgumentsError(
+                "The order of fit is (y_prob, y_true): predictions first, as features are in "
+                "scikit-learn. These look swapped."
+            ) from error
+        self._check_values(rows)
+        return rows
+
+    def _read_fitted(
+        self,
+        y_prob: Any,
+        y_true: Any = None,
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+    ) -> Rows:
+        """Check rows that a fitted recalibrator is applied to."""
+        check_is_fitted(self, "classes_")
+        rows = self._read(y_prob, y_true, sample_weight, classes)
+        if rows.probs.ndim == 2 and rows.probs.shape[1] != self.classes_.size:
+            raise InvalidShapeError(
+                f"This recalibrator was fitted on {self.classes_.size:,} classes; y_prob has "
+                f"{rows.probs.shape[1]:,} columns."
+            )
+        return rows
+
+    def _check_values(self, rows: Rows) -> None:
+        if getattr(self, "input", "probabilities") == "logits":
+            wrong = ~np.isfinite(rows.probs)
+            if wrong.any():
+                raise NotFiniteError(
+                    f"Logits must be finite; {int(wrong.sum()):,} of {wrong.size:,} are not. "
+                    "Clip infinite ones to a large number, and drop or impute missing ones."
+                )
+        elif not (rows.probs.min() >= 0 and rows.probs.max() <= 1):
+            rows.explain_probabilities()
+
+
+def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
+    """Return the Brier score of each row: over both classes for several columns."""
+    if probs.ndim == 1:
+        return np.asarray((probs - codes) ** 2)
+    own = probs[np.arange(len(codes)), codes]
+    return np.asarray(np.einsum("ij,ij->i", probs, probs) - 2 * own + 1)
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise InvalidArgumentError unless the value is one of the choices."""
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        *most, last = (repr(choice) for choice in choices)
+        raise InvalidArgumentError(f"{name} must be {', '.join(most)} or {last}; got {value!r}.")
+
+
+def _is_counting(classes: AnyArray) -> bool:
+    return classes.dtype.kind in "biu" and np.array_equal(classes, np.arange(classes.size))

@@ -1,0 +1,267 @@
+"""Saved recalibrators: readable, versioned JSON. Loading checks everything and runs no code."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.bins import Bins
+from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.binning import HistogramBinning
+from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
+from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
+from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.scaling import (
+    BetaScaling,
+    Identity,
+    PlattScaling,
+    QuadraticScaling,
+)
+from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.temperature import TemperatureScaling
+
+FORMAT = "calibrant.recalibrator"
+VERSION = 1
+MAX_DEPTH = 8
+KNOWN: dict[str, type[Recalibrator]] = {
+    cls.__name__: cls
+    for cls in (
+        BetaScaling,
+        HistogramBinning,
+        Identity,
+        IsotonicCalibration,
+        MatrixScaling,
+        OneVsRest,
+        PlattScaling,
+        QuadraticScaling,
+        ScalingBinning,
+        TemperatureScaling,
+        TopLabel,
+        VectorScaling,
+        VennAbers,
+    )
+}
+
+
+def to_json(recalibrator: Recalibrator) -> str:
+    """Return a fitted recalibrator as JSON; every float survives the round trip exactly."""
+    head = {"format": FORMAT, "version": VERSION}
+    return json.dumps(head | _encode_fitted(recalibrator), allow_nan=False, indent=1) + "\n"
+
+
+def load(path: str | os.PathLike[str]) -> Recalibrator:
+    """Read a recalibrator that `Recalibrator.save` wrote.
+
+    Nothing in the file is executed; a file that is damaged, incomplete or of another version
+    is refused with an InvalidDocumentError.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from calibrant.recalibrators import PlattScaling
+    >>> platt = PlattScaling().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     platt.save(f"{folder}/platt.json")
+    ...     same = load(f"{folder}/platt.json")
+    >>> same.slope_ == platt.slope_
+    True
+    """
+    return from_json(Path(path).read_bytes())
+
+
+def from_json(text: str | bytes) -> Recalibrator:
+    """Rebuild a recalibrator from `to_json`."""
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidDocumentError(f"A recalibrator must be valid JSON: {error}.") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InvalidDocumentError(
+            f'A saved recalibrator must say "format": "{FORMAT}"; this document does not.'
+        )
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise InvalidDocumentError(
+            f"This calibrant reads recalibrators of version {VERSION}; the document is of version "
+            f"{version!r:.50}. Upgrade calibrant, or fit again."
+        )
+    return _decode_fitted(document, 0)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
+    fingerprint = recalibrator.fingerprint_
+    report = asdict(recalibrator.fit_result_)
+    return {
+        **_encode_unfitted(recalibrator),
+        "classes": recalibrator.classes_.tolist(),
+        "learned": {
+            name.rstrip("_"): _encode(getattr(recalibrator, name)) for name in recalibrator._learned
+        },
+        "fit": {
+            name: str(value) if isinstance(value, float) and not np.isfinite(value) else value
+            for name, value in report.items()
+        },
+        "fingerprint": None if fingerprint is None else fingerprint.to_dict(),
+    }
+
+
+def _encode_unfitted(recalibrator: Recalibrator) -> dict[str, Any]:
+    name = type(recalibrator).__name__
+    if KNOWN.get(name) is not type(recalibrator):
+        raise InvalidArgumentError(
+            f"Only calibrant's own recalibrators can be saved; {name} is not one of them."
+        )
+    parameters = recalibrator.get_params(deep=False)
+    return {
+        "recalibrator": name,
+        "parameters": {name: _encode_parameter(name, x) for name, x in parameters.items()},
+    }
+
+
+def _encode_parameter(name: str, value: Any) -> Any:
+    if isinstance(value, Recalibrator):
+        return _encode_unfitted(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        return [_encode_parameter(name, item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidArgumentError(
+        f"{name}={value!r:.80} cannot be saved; use a number or a name for it."
+    )
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Recalibrator):
+        return _encode_fitted(value)
+    if isinstance(value, Bins | Fingerprint):
+        return value.to_dict()
+    if isinstance(value, list):
+        return [_encode(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _decode_fitted(document: Any, depth: int) -> Recalibrator:
+    recalibrator = _decode_unfitted(document, depth)
+    recalibrator.classes_ = _decode_classes(_entry(document, "classes"))
+    learned = _entry(document, "learned")
+    names = {name.rstrip("_"): name for name in recalibrator._learned}
+    if not isinstance(learned, dict) or set(learned) != set(names):
+        raise InvalidDocumentError(f'"learned" must hold exactly {sorted(names)}.')
+    for name, attribute in names.items():
+        kind = recalibrator._learned[attribute]
+        setattr(recalibrator, attribute, _decode(learned[name], kind, name, depth))
+    recalibrator.fit_result_ = _decode_report(_entry(document, "fit"))
+    fingerprint = _entry(document, "fingerprint")
+    recalibrator.fingerprint_ = None if fingerprint is None else Fingerprint.from_dict(fingerprint)
+    try:
+        recalibrator._check_parameters()
+        recalibrator._check_learned()
+    except (ValueError, TypeError) as error:
+        name = type(recalibrator).__name__
+        raise InvalidDocumentError(f"This is no {name} that works: {error}.") from error
+    return recalibrator
+
+
+def _decode_unfitted(document: Any, depth: int) -> Recalibrator:
+    name, parameters = _entry(document, "recalibrator"), _entry(document, "parameters")
+    cls = KNOWN.get(name) if isinstance(name, str) else None
+    if cls is None or depth > MAX_DEPTH:
+        raise InvalidDocumentError(f"There is no recalibrator named {name!r:.60}.")
+    if not isinstance(parameters, dict) or set(parameters) != set(cls._get_param_names()):
+        raise InvalidDocumentError(f"{name} needs the parameters {cls._get_param_names()}.")
+    return cls(**{key: _decode_parameter(value, depth) for key, value in parameters.items()})
+
+
+def _decode_parameter(value: Any, depth: int) -> Any:
+    if isinstance(value, dict):
+        return _decode_unfitted(value, depth + 1)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _decode_classes(names: Any) -> Any:
+    good = isinstance(names, list) and all(type(x) in (str, int, float, bool) for x in names)
+    if not good or len(names) < 2 or len(set(names)) != len(names):
+        raise InvalidDocumentError('"classes" must be a list of at least two different labels.')
+    return np.array(names)
+
+
+def _decode_report(document: Any) -> FitReport:
+    names = ("converged", "iterations", "loss", "loss_identity", "flags")
+    if not isinstance(document, dict) or set(document) != set(names):
+        raise InvalidDocumentError(f'"fit" must hold {", ".join(names)}.')
+    losses = [document["loss"], document["loss_identity"]]
+    flags = document["flags"]
+    steps = document["iterations"]
+    good = (
+        all(type(x) is float or x in ("inf", "nan", 0, 1) for x in losses)
+        and type(steps) is int
+        and isinstance(flags, list)
+        and all(isinstance(flag, str) for flag in flags)
+    )
+    if not good:
+        raise InvalidDocumentError('"fit" must hold numbers and a list of words.')
+    loss, identity = map(float, losses)
+    return FitReport(document["converged"] is True, steps, loss, identity, tuple(flags))
+
+
+def _decode(value: Any, kind: str, name: str, depth: int) -> Any:
+    if kind.endswith("?"):
+        return None if value is None else _decode(value, kind[:-1], name, depth)
+    if kind == "bins":
+        return Bins.from_dict(value)
+    if kind == "fingerprint":
+        return Fingerprint.from_dict(value)
+    if kind == "recalibrator":
+        return _decode_fitted(value, depth + 1)
+    if kind == "recalibrators":
+        if not isinstance(value, list):
+            raise InvalidDocumentError(f'"{name}" must be a list of recalibrators.')
+        return [None if item is None else _decode_fitted(item, depth + 1) for item in value]
+    return _decode_numbers(value, kind, name)
+
+
+def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
+    dimensions = {"number": 0, "positive": 0, "matrix": 2}.get(kind, 1)
+    if not _holds_numbers(value, dimensions):
+        raise InvalidDocumentError(f'"{name}" must hold finite numbers in {dimensions} dimensions.')
+    try:
+        array = np.array(value, np.float64)
+    except (ValueError, OverflowError) as error:
+        raise InvalidDocumentError(f'"{name}" must have rows of one length.') from error
+    wrong = (
+        not np.isfinite(array).all()
+        or (kind == "positive" and array <= 0)
+        or (kind == "probabilities" and (array.size == 0 or array.min() < 0 or array.max() > 1))
+        or (kind == "rising" and (np.diff(array) <= 0).any())
+    )
+    if wrong:
+        what = {"probabilities": "numbers in [0, 1]", "rising": "rising numbers"}
+        raise InvalidDocumentError(f'"{name}" must hold {what.get(kind, "finite numbers")}.')
+    return array if dimensions else float(array)
+
+
+def _holds_numbers(value: Any, dimensions: int) -> bool:
+    if dimensions == 0:
+        return type(value) in (int, float)
+    return isinstance(value, list) and all(_holds_numbers(item, dimensions - 1) for item in value)
+
+
+def _entry(document: Any, name: str) -> Any:
+    if not isinstance(document, dict) or name not in document:
+        raise InvalidDocumentError(f'A saved recalibrator needs "{name}"; this document has none.')
+    return document[name]

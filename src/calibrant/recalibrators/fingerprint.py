@@ -1,0 +1,135 @@
+"""Fingerprints of rows: small sketches that tell whether two data sets share rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant._types import AnyArray, IntArray
+from calibrant.exceptions import InvalidDocumentError
+
+SKETCH_SIZE = 1024
+BLOCK_VALUES = 1 << 17
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
+_ALL = 2.0**64
+
+HashArray = npt.NDArray[np.uint64]
+
+
+class OverlapWarning(UserWarning):
+    """Many of the rows to certify on were also used to fit the recalibrator."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """The smallest 1,024 distinct hashes of the rows, their number, and the sum of all hashes.
+
+    A row is its predictions, as float64, and its label. Two equal sets of rows have equal
+    fingerprints in any order; the share of common rows is estimated from the hashes that both
+    sketches can see (Broder, 1997).
+
+    Examples
+    --------
+    >>> p, y = np.linspace(0, 1, 5000), np.arange(5000) % 2
+    >>> a, b = Fingerprint.of(p, y), Fingerprint.of(p[::-1], y[::-1])
+    >>> a.same_rows(b), a.overlap(Fingerprint.of(p**2, y)) < 0.01
+    (True, True)
+    """
+
+    n: int
+    checksum: int
+    hashes: HashArray
+
+    @classmethod
+    def of(cls, probs: AnyArray, codes: IntArray) -> Fingerprint:
+        """Return the fingerprint of predictions (n,) or (n, K) with these label codes."""
+        rows = probs.reshape(len(probs), -1)
+        factors = _factors(rows.shape[1] + 1)
+        step = max(1, BLOCK_VALUES // rows.shape[1])
+        smallest, checksum = np.empty(0, np.uint64), 0
+        for start in range(0, len(rows), step):
+            hashes = _hash(rows[start : start + step], codes[start : start + step], factors)
+            checksum += int(hashes.sum(dtype=np.uint64))
+            smallest = _merge(smallest, hashes)
+        return cls(len(rows), checksum % 2**64, smallest)
+
+    @property
+    def distinct_share(self) -> float:
+        """The estimated share of distinct rows among all rows."""
+        if self.hashes.size < SKETCH_SIZE:
+            return self.hashes.size / self.n
+        return min(1.0, (SKETCH_SIZE - 1) / (float(self.hashes[-1]) / _ALL) / self.n)
+
+    def same_rows(self, other: Fingerprint) -> bool:
+        """Tell whether the two are the very same rows, in any order."""
+        return (
+            self.n == other.n
+            and self.checksum == other.checksum
+            and np.array_equal(self.hashes, other.hashes)
+        )
+
+    def overlap(self, other: Fingerprint) -> float:
+        """Return the estimated share of the other's distinct rows that are among these."""
+        ends = [x.hashes[-1] for x in (self, other) if x.hashes.size == SKETCH_SIZE]
+        visible = other.hashes[other.hashes <= min(ends)] if ends else other.hashes
+        return float(np.isin(visible, self.hashes).mean()) if visible.size else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "n": self.n,
+            "checksum": f"{self.checksum:016x}",
+            "hashes": "".join(f"{int(h):016x}" for h in self.hashes),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Fingerprint:
+        """Rebuild a fingerprint from `to_dict`."""
+        try:
+            text = document["hashes"]
+            hashes = [int(text[i : i + 16], 16) for i in range(0, len(text), 16)]
+            return cls(
+                int(document["n"]), int(document["checksum"], 16), np.array(hashes, np.uint64)
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidDocumentError(f"This is no fingerprint of rows: {error!r}.") from error
+
+
+def _factors(n: int) -> HashArray:
+    """Return n fixed odd numbers, one for each column of a row."""
+    return np.random.default_rng(20190923).integers(1, 2**63, n, np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
+
+
+def _hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
+    bits = np.ascontiguousarray(rows, np.float64) + 0.0
+    keys = bits.view(np.uint64)
+    keys ^= keys >> np.uint64(32)
+    mixed = keys[:, 0] * factors[0] if keys.shape[1] == 1 else keys @ factors[:-1]
+    mixed += (codes.astype(np.uint64) + np.uint64(1)) * factors[-1]
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= _MIX
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= _ODD
+    return np.asarray(mixed, np.uint64)
+
+
+def _merge(smallest: HashArray, hashes: HashArray) -> HashArray:
+    if smallest.size == SKETCH_SIZE:
+        hashes = hashes[hashes < smallest[-1]]
+    if hashes.size > 4 * SKETCH_SIZE:
+        few = np.partition(hashes, 4 * SKETCH_SIZE)[: 4 * SKETCH_SIZE]
+        merged = _sorted_distinct(np.concatenate((smallest, few)))[:SKETCH_SIZE]
+        if merged.size == SKETCH_SIZE and merged[-1] <= few.max():
+            return merged
+    return _sorted_distinct(np.concatenate((smallest, hashes)))[:SKETCH_SIZE]
+
+
+def _sorted_distinct(hashes: HashArray) -> HashArray:
+    hashes = np.sort(hashes)
+    return hashes[np.concatenate(([True], hashes[1:] != hashes[:-1]))] if hashes.size else hashes

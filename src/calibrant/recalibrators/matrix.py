@@ -1,0 +1,231 @@
+"""Vector and matrix scaling with structured regularisation."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import minimize
+
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
+from calibrant.problem import Kind
+from calibrant.recalibrators.base import Input, Recalibrator, check_choice
+from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.temperature import (
+    blocks,
+    fit_row_temperature,
+    log_scores,
+    row_log_loss,
+    row_loss,
+    softmax,
+)
+
+
+class VectorScaling(Recalibrator):
+    """Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
+
+    Here z are the log-probabilities after temperature scaling, mixed with ``1 / (n + 1)`` of
+    the uniform distribution, and the penalty ``(K / n) (|v|^2 + |b|^2)`` pulls towards that
+    (structured scaling, Berta et al., 2025). A class without rows keeps a finite answer.
+
+    Parameters
+    ----------
+    regularization : float
+        Multiplies the penalty; above 0.
+    input : {"probabilities", "logits"}
+
+    Attributes
+    ----------
+    temperature_ : float
+    mixing_ : float
+        The share of the uniform distribution in z.
+    weight_ : ndarray
+        ``1 + v``, of shape (K,).
+    bias_ : ndarray
+        b, of shape (K,).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(500, 3))
+    >>> y = (z + [1, 0, 0] + rng.gumbel(size=z.shape)).argmax(axis=1)
+    >>> VectorScaling(input="logits").fit(z, y).bias_.round(1)
+    array([ 0.4, -0.3, -0.1])
+    """
+
+    _learned: ClassVar[dict[str, str]] = {
+        "temperature_": "positive",
+        "mixing_": "number",
+        "weight_": "vector",
+        "bias_": "vector",
+    }
+    temperature_: float
+    mixing_: float
+    weight_: FloatArray
+    bias_: FloatArray
+
+    def __init__(
+        self,
+        regularization: float = 1.0,
+        input: Input = "probabilities",  # noqa: A002
+    ) -> None:
+        self.regularization = regularization
+        self.input = input
+
+    def _kind(self, shape: tuple[int, ...]) -> Kind:
+        if len(shape) == 1 or shape[1] == 1:
+            raise InvalidShapeError(
+                f"{type(self).__name__} needs one column for each class; got shape {shape}. "
+                "For one event use PlattScaling, which has a scale and a bias too."
+            )
+        return "top-label"
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        w = np.ones(len(codes)) if weights is None else weights / weights.max()
+        used = w > 0
+        probs, codes, w = probs[used], codes[used], w[used]
+        z = log_scores(probs, self.input)
+        beta, _, flags = fit_row_temperature(z, codes, w)
+        size = float(w.sum() ** 2 / (w @ w))
+        self.temperature_, self.mixing_ = 1 / beta, 1 / (size + 1)
+        self._mix(z)
+        solution = self._minimise(z, codes, w / w.sum(), size)
+        before = row_loss(probs, codes, w, self.input)
+        after = row_log_loss(self._scaled(z), codes, w)
+        if not after <= before:
+            self._set_identity(z.shape[1])
+            after, flags = before, (*flags, "kept identity")
+        self.fit_result_ = FitReport(solution[0], solution[1], after, before, flags)
+
+    def _mix(self, z: FloatArray) -> None:
+        """Turn log-scores into those of the tempered, mixed distribution, in place."""
+        for part in blocks(*z.shape):
+            mixed = softmax(z[part] / self.temperature_) * (1 - self.mixing_)
+            z[part] = np.log(mixed + self.mixing_ / z.shape[1])
+
+    def _minimise(
+        self, z: FloatArray, codes: IntArray, w: FloatArray, size: float
+    ) -> tuple[bool, int]:
+        """Minimise the penalised loss by L-BFGS; return (converged, iterations)."""
+        k = z.shape[1]
+        penalty = self.regularization * self._penalty(k) / size
+
+        def objective(x: FloatArray) -> tuple[float, FloatArray]:
+            self._set(x, k)
+            value, bias, slope = self._slopes(z, codes, w)
+            gradient = np.concatenate((bias, slope.ravel())) + 2 * penalty * x
+            return value + float(penalty @ (x * x)), gradient
+
+        found = minimize(
+            objective,
+            np.zeros(penalty.size),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
+        )
+        self._set(found.x, k)
+        return bool(found.success), int(found.nit)
+
+    def _penalty(self, k: int) -> FloatArray:
+        """Return the weight of the square of each parameter, times n."""
+        return np.full(2 * k, float(k))
+
+    def _set(self, x: FloatArray, k: int) -> None:
+        self.bias_, self.weight_ = x[:k].copy(), 1 + x[k:]
+
+    def _set_identity(self, k: int) -> None:
+        self.temperature_, self.mixing_ = 1.0, 0.0
+        self._set(np.zeros(self._penalty(k).size), k)
+
+    def _slopes(
+        self, z: FloatArray, codes: IntArray, w: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss and its derivatives in the biases and in the weights."""
+        value, bias, slope = 0.0, np.zeros(z.shape[1]), np.zeros_like(self.weight_)
+        for part in blocks(*z.shape):
+            scaled = self._scaled(z[part])
+            scaled -= scaled.max(axis=1, keepdims=True)
+            row = np.arange(len(scaled))
+            own = scaled[row, codes[part]]
+            np.exp(scaled, out=scaled)
+            total = scaled.sum(axis=1)
+            value += float(w[part] @ (np.log(total) - own))
+            scaled *= (w[part] / total)[:, None]
+            scaled[row, codes[part]] -= w[part]
+            bias += scaled.sum(axis=0)
+            slope += self._weight_slope(scaled, z[part])
+        return value, bias, slope
+
+    def _scaled(self, z: FloatArray) -> FloatArray:
+        scaled = z * self.weight_
+        scaled += self.bias_
+        return np.asarray(scaled)
+
+    def _weight_slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->j", residual, z))
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        if "kept identity" in self.fit_result_.flags:
+            rows = probs.astype(np.float64)
+            return softmax(rows) if self.input == "logits" else rows
+        out = np.empty(probs.shape)
+        for part in blocks(*probs.shape):
+            z = log_scores(probs[part], self.input)
+            self._mix(z)
+            out[part] = softmax(self._scaled(z))
+        return out
+
+    def _check_parameters(self) -> None:
+        check_choice("input", self.input, ("probabilities", "logits"))
+        if not self.regularization > 0:
+            raise InvalidArgumentError(
+                f"regularization must be above 0; got {self.regularization!r}."
+            )
+
+    def _check_learned(self) -> None:
+        k = self.classes_.size
+        wanted = (k,) if self._learned["weight_"] == "vector" else (k, k)
+        if self.weight_.shape != wanted or self.bias_.shape != (k,):
+            raise ValueError(f"weight_ must have the shape {wanted} and bias_ {(k,)}")
+        if not 0 <= self.mixing_ < 1:
+            raise ValueError("mixing_ must lie in [0, 1)")
+
+
+class MatrixScaling(VectorScaling):
+    """Fit ``softmax((I + W) z + b)``, in which classes can borrow from each other.
+
+    As `VectorScaling`; the off-diagonal entries of W have the stronger penalty
+    ``(K (K - 1) / n) |W_off|^2``, so that the K^2 parameters do not overfit.
+
+    Attributes
+    ----------
+    weight_ : ndarray
+        ``I + W``, of shape (K, K): row i makes class i.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(500, 3))
+    >>> y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    >>> MatrixScaling(input="logits").fit(z, y).weight_.shape
+    (3, 3)
+    """
+
+    _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
+
+    def _penalty(self, k: int) -> FloatArray:
+        off = np.full((k, k), k * (k - 1.0))
+        np.fill_diagonal(off, float(k))
+        return np.concatenate((np.full(k, float(k)), off.ravel()))
+
+    def _set(self, x: FloatArray, k: int) -> None:
+        self.bias_, self.weight_ = x[:k].copy(), np.eye(k) + x[k:].reshape(k, k)
+
+    def _scaled(self, z: FloatArray) -> FloatArray:
+        scaled = z @ self.weight_.T
+        scaled += self.bias_
+        return np.asarray(scaled)
+
+    def _weight_slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        return np.asarray(residual.T @ z)

@@ -1,0 +1,301 @@
+"""Scaling of one score: a smooth map with few parameters, fitted by maximum likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.recalibrators.base import Input, Recalibrator, check_choice
+from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.newton import (
+    FitReport,
+    Loss,
+    dot,
+    fit_logistic,
+    fit_shift,
+    is_separated,
+    linear,
+    platt_targets,
+    sigmoid,
+)
+from calibrant.recalibrators.scores import Scores
+
+CLIP = 1e-12
+
+Solved: TypeAlias = tuple[FloatArray, int, float | None, tuple[str, ...]]
+
+
+class Identity(Recalibrator):
+    """Leave the probabilities alone.
+
+    Examples
+    --------
+    >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.1])
+    array([0.1])
+    """
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        self.fit_result_ = FitReport()
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        return probs.astype(np.float64)
+
+
+class LogisticScaling(BinaryRecalibrator):
+    """Base of the families ``sigma(coef . features(z) + intercept)``.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        The coefficients of the features, then the intercept.
+    """
+
+    _learned: ClassVar[dict[str, str]] = {"coef_": "vector"}
+    _identity: ClassVar[tuple[float, ...]] = (1.0, 0.0)
+    coef_: FloatArray
+    input: Input = "probabilities"
+    loss: Loss = "log"
+
+    @property
+    def intercept_(self) -> float:
+        """The constant term."""
+        return float(self.coef_[-1])
+
+    @property
+    def is_identity_(self) -> bool:
+        """Whether the scores are left alone."""
+        return bool(self.coef_.tolist() == list(self._identity))
+
+    def _features(self, scores: FloatArray) -> FloatArray:
+        """Return the features (k, n) of scores; of which the logit is a combination."""
+        return self._logits(scores)[None, :]
+
+    def _logits(self, scores: FloatArray) -> FloatArray:
+        return scores.copy() if self.input == "logits" else logit(scores)
+
+    def _learn(self, scores: Scores) -> None:
+        scores = scores.compressed()
+        low, high = self._logits(np.array([scores.values.min(), scores.values.max()]))
+        flags = _degenerate(scores, low, high)
+        if flags:
+            shift = fit_shift(self._logits(scores.values), scores)
+            theta, iterations, loss = np.array([*self._identity[:-1], shift]), 0, None
+        else:
+            theta, iterations, loss, flags = self._solve(scores)
+        loss = self._loss_of(theta, scores) if loss is None else loss
+        loss_identity = self._loss_of_identity(scores)
+        if not loss <= loss_identity:
+            theta, loss = np.array(self._identity), loss_identity
+            flags = (*flags, "kept identity")
+        self.coef_ = theta
+        if not self._is_increasing(low, high):
+            flags = (*flags, "not increasing")
+        self.fit_result_ = FitReport(
+            "not converged" not in flags, iterations, loss, loss_identity, flags
+        )
+
+    def _solve(self, scores: Scores) -> Solved:
+        """Fit rows with both labels and several scores."""
+        return _solve(scores, lambda: self._features(scores.values), self.loss)
+
+    def _is_increasing(self, low: float, high: float) -> bool:
+        return bool(self.coef_[0] > 0)
+
+    def _loss_of(self, theta: FloatArray, scores: Scores) -> float:
+        eta = linear(theta, self._features(scores.values))
+        return mean_loss(eta, scores, self.loss)
+
+    def _loss_of_identity(self, scores: Scores) -> float:
+        if self.input == "logits":
+            return mean_loss(scores.values, scores, self.loss)
+        return identity_loss(scores, self.loss)
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        scores = probs.astype(np.float64)
+        if self.is_identity_:
+            return sigmoid(scores) if self.input == "logits" else scores
+        return sigmoid(linear(self.coef_, self._features(scores)))
+
+    def _check_parameters(self) -> None:
+        check_choice("input", self.input, ("probabilities", "logits"))
+        check_choice("loss", self.loss, ("log", "squared"))
+
+    def _check_learned(self) -> None:
+        if self.coef_.size != len(self._identity):
+            raise ValueError(f"coef_ must hold {len(self._identity)} numbers")
+
+
+class PlattScaling(LogisticScaling):
+    """Fit ``sigma(a logit(z) + c)``: Platt scaling on log-odds.
+
+    Minimises the log loss, or the squared error as step 1 of section 4.1 of Kumar, Liang, Ma
+    (2019) writes it, by a safeguarded Newton method. Probabilities are kept 1e-12 away from
+    0 and 1. Separable rows get Platt's targets; a fit that would be worse than doing nothing
+    on its own rows is not used.
+
+    Parameters
+    ----------
+    loss : {"log", "squared"}
+    input : {"probabilities", "logits"}
+        What the scores are; they are never guessed.
+
+    References
+    ----------
+    Platt (1999), Probabilistic outputs for support vector machines.
+
+    Examples
+    --------
+    >>> z = [.1, .2, .3, .35, .4, .5, .6, .65, .8, .9]
+    >>> platt = PlattScaling().fit(z, [0, 0, 1, 0, 0, 1, 1, 0, 1, 1])
+    >>> round(platt.slope_, 6), round(platt.intercept_, 6)
+    (1.372329, 0.160078)
+    """
+
+    def __init__(self, loss: Loss = "log", input: Input = "probabilities") -> None:  # noqa: A002
+        self.loss = loss
+        self.input = input
+
+    @property
+    def slope_(self) -> float:
+        """The coefficient of the log-odds."""
+        return float(self.coef_[0])
+
+
+class QuadraticScaling(LogisticScaling):
+    """Fit ``sigma(a l + q l^2 + c)`` with l the log-odds; see `PlattScaling`.
+
+    The map need not be increasing; the flag "not increasing" says so if it is not over the
+    range of the fitting scores.
+
+    Examples
+    --------
+    >>> z = [.1, .2, .3, .35, .4, .5, .6, .65, .8, .9]
+    >>> QuadraticScaling().fit(z, [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]).coef_.round(6)
+    array([ 1.370806, -0.016092,  0.172076])
+    """
+
+    _identity = (1.0, 0.0, 0.0)
+
+    def __init__(self, input: Input = "probabilities") -> None:  # noqa: A002
+        self.input = input
+
+    def _features(self, scores: FloatArray) -> FloatArray:
+        logits = self._logits(scores)
+        return np.stack((logits, logits**2))
+
+    def _is_increasing(self, low: float, high: float) -> bool:
+        a, q, _ = self.coef_
+        return bool(min(a + 2 * q * low, a + 2 * q * high) > 0)
+
+
+class BetaScaling(LogisticScaling):
+    """Fit ``sigma(a ln z - b ln(1 - z) + c)`` with a, b >= 0: beta calibration.
+
+    A coefficient that would be negative is set to 0 and the others are fitted again (the flag
+    "term dropped" says so), so the map never decreases.
+
+    Parameters
+    ----------
+    parameters : {"abm", "log-odds"}
+        All three, or the family of the paper's synthetic studies (appendix E), a = b.
+
+    References
+    ----------
+    Kull, Silva Filho, Flach (2017), Beyond sigmoids.
+
+    Examples
+    --------
+    >>> z = [.1, .2, .3, .35, .4, .5, .6, .65, .8, .9]
+    >>> BetaScaling().fit(z, [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]).coef_.round(6)
+    array([1.440296, 1.301281, 0.268299])
+    """
+
+    _identity = (1.0, 1.0, 0.0)
+
+    def __init__(self, parameters: Literal["abm", "log-odds"] = "abm") -> None:
+        self.parameters = parameters
+
+    def _features(self, scores: FloatArray) -> FloatArray:
+        z = np.clip(scores, CLIP, 1 - CLIP)
+        return np.stack((np.log(z), -np.log1p(-z)))
+
+    def _solve(self, scores: Scores) -> Solved:
+        if self.parameters == "log-odds":
+            (slope, shift), its, loss, flags = _solve(scores, lambda: logit(scores.values)[None])
+            slope = max(slope, 0.0)
+            return np.array([slope, slope, shift]), its, loss if slope else None, flags
+        theta, its, loss, flags = super()._solve(scores)
+        if min(theta[0], theta[1]) >= 0:
+            return theta, its, loss, flags
+        options = [self._without(j, scores) for j in (0, 1)]
+        theta, its, loss = min(options, key=lambda option: option[2])
+        return theta, its, loss, (*flags, "term dropped")
+
+    def _without(self, j: int, scores: Scores) -> tuple[FloatArray, int, float]:
+        """Fit with coefficient j at 0; the other at 0 too where it would be negative."""
+        (slope, shift), its, _, _ = _solve(scores, lambda: self._features(scores.values)[[1 - j]])
+        rate = float(platt_targets(scores).events.sum()) / scores.total
+        theta = np.zeros(3)
+        theta[1 - j] = max(slope, 0.0)
+        theta[2] = shift if slope > 0 else np.log(rate / (1 - rate))
+        return theta, its, self._loss_of(theta, scores)
+
+    def _is_increasing(self, low: float, high: float) -> bool:
+        return bool(self.coef_[0] > 0 or self.coef_[1] > 0)
+
+    def _check_parameters(self) -> None:
+        check_choice("parameters", self.parameters, ("abm", "log-odds"))
+
+
+def _solve(scores: Scores, features: Callable[[], FloatArray], loss: Loss = "log") -> Solved:
+    """Maximise the likelihood, of Platt's targets where the rows are separable."""
+    if not is_separated(scores):
+        found = fit_logistic(features(), scores, loss)
+        if not found.is_separable:
+            return found.theta, found.iterations, found.loss, ()
+    found = fit_logistic(features(), platt_targets(scores))
+    flags = ("separable",) if found.converged else ("separable", "not converged")
+    return found.theta, found.iterations, None, flags
+
+
+def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
+    """Name what leaves the slope undetermined: then only a shift of the log-odds is fitted."""
+    n1 = float(scores.events.sum())
+    short = n1 < scores.total if scores.weights is None else (scores.events < scores.weights).any()
+    constant = high - low <= 1e-13 * max(abs(low), abs(high))
+    return (() if n1 > 0 and short else ("one class",)) + (("constant scores",) if constant else ())
+
+
+def logit(probs: FloatArray) -> FloatArray:
+    """Return ``log(p / (1 - p))`` with p kept 1e-12 away from 0 and 1."""
+    p = np.clip(probs, CLIP, 1 - CLIP)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def mean_loss(eta: FloatArray, scores: Scores, loss: Loss = "log") -> float:
+    """Return the mean log loss or squared error of ``sigma(eta)``."""
+    w, events = scores.weight, scores.events
+    if loss == "squared":
+        return identity_loss(scores.replace_values(sigmoid(eta)), "squared")
+    softplus = np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))
+    return max(float((w * softplus - events * eta).sum()) / scores.total, 0.0)
+
+
+def identity_loss(scores: Scores, loss: Loss = "log") -> float:
+    """Return the mean log loss or squared error of the scores themselves."""
+    p, events, w = scores.values, scores.events, scores.weights
+    if loss == "squared":
+        square = dot(p, p) if w is None else dot(p * p, w)
+        return (square - 2 * dot(events, p) + float(events.sum())) / scores.total
+    with np.errstate(divide="ignore"):
+        if w is None:
+            return -float(np.log(np.abs(events + p - 1)).sum()) / scores.total
+        happened, failed = -np.log(p), -np.log1p(-p)
+    rest = w - events
+    lost = np.where(events > 0, events, 0.0) @ np.where(events > 0, happened, 0.0)
+    return (
+        float(lost + np.where(rest > 0, rest, 0.0) @ np.where(rest > 0, failed, 0.0)) / scores.total
+    )

@@ -1,0 +1,245 @@
+"""Scaling-binning: the paper's recalibrator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.bins import Bins, auto_n_bins
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem import Label
+from calibrant.recalibrators.base import Input
+from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.binning import (
+    BinnedRecalibrator,
+    NBins,
+    Rule,
+    bin_sums,
+    binned_report,
+    choose_bins,
+    ratio,
+)
+from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.scaling import PlattScaling
+from calibrant.recalibrators.scores import Scores
+from calibrant.table import BinTable
+
+Ranks: TypeAlias = npt.NDArray[np.int64]
+
+
+class ScalingBinning(BinnedRecalibrator):
+    """Fit a smooth map, bin its outputs, and answer with the mean of each bin.
+
+    The paper's recalibrator (section 4.1 of Kumar, Liang, Ma, 2019): as few samples as scaling
+    needs, because the outputs are means of the smooth map and not of labels, and finitely many
+    of them, so that the remaining error can be measured and certified.
+
+    Parameters
+    ----------
+    scaler : recalibrator of one score
+        Step 1; `PlattScaling` unless given.
+    n_bins : int or "auto"
+        "auto" is ``0.8 n^(2/5)`` (`calibrant.bins.auto_n_bins`).
+    bins : {"mass", "hybrid", "width"}
+        Step 2, on the outputs of the scaler. Hybrid bins lose less Brier score.
+    split : tuple of three numbers, optional
+        Shares of the rows for the three steps, as the theory wants; None uses all rows in all
+        three, which works better in practice (the paper's appendix E).
+    keep_order : bool
+        See `HistogramBinning`.
+    random_state : int, optional
+        Who goes where in a split.
+
+    Attributes
+    ----------
+    scaler_ : the fitted scaler.
+    bins_ : Bins
+        On the scale of the scaler's outputs, so ``levels_[j]`` lies in bin j.
+    cuts_ : ndarray or None
+        The same inner edges on the scale of the input, where the scaler is increasing: these
+        are what a prediction is compared with.
+    fold_ : ndarray or None
+        Which of the three steps (1, 2, 3) each row of a split with a weight served. Labels of
+        steps 2 and 3 were never used: they are free for `certify`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.uniform(size=2000)
+    >>> calibrated = ScalingBinning(n_bins=10).fit(z, rng.uniform(size=2000) < z**2)
+    >>> calibrated.levels_.size, calibrated.predict_proba([0.5]).round(1)
+    (10, array([0.3]))
+    """
+
+    _learned: ClassVar[dict[str, str]] = {
+        "scaler_": "recalibrator",
+        "bins_": "bins",
+        "levels_": "probabilities",
+        "cuts_": "vector?",
+        "rows_fingerprint_": "fingerprint?",
+    }
+    scaler_: BinaryRecalibrator
+    cuts_: FloatArray | None
+    fold_: IntArray | None
+    rows_fingerprint_: Fingerprint | None
+
+    def __init__(
+        self,
+        scaler: BinaryRecalibrator | None = None,
+        n_bins: NBins = "auto",
+        bins: Rule = "mass",
+        split: tuple[float, float, float] | None = None,
+        keep_order: bool = False,
+        random_state: int | None = None,
+    ) -> None:
+        self.scaler = scaler
+        self.n_bins = n_bins
+        self.bins = bins
+        self.split = split
+        self.keep_order = keep_order
+        self.random_state = random_state
+
+    @property
+    def input(self) -> Input:
+        """What the scores are: what the scaler takes."""
+        return getattr(self.scaler, "input", "probabilities")
+
+    def fit_table(self, table: BinTable) -> Self:
+        """Learn from a table on a fine grid; a split needs rows."""
+        if self.split is not None:
+            raise InvalidArgumentError(
+                "A table cannot be split into three parts; fit_table needs split=None."
+            )
+        return super().fit_table(table)
+
+    def fit(
+        self,
+        y_prob: Any,
+        y_true: Any,
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+    ) -> Self:
+        """Learn from predictions and labels; see `Recalibrator.fit`."""
+        super().fit(y_prob, y_true, sample_weight, classes)
+        if self.fold_ is not None:
+            rows = self._read(y_prob, y_true, sample_weight, classes)
+            rows = rows if rows.weights is None else rows.take(np.flatnonzero(rows.weights))
+            rows = rows.take(np.flatnonzero(self.fold_ == 1))
+            self.rows_fingerprint_ = self.fingerprint_
+            self.fingerprint_ = Fingerprint.of(rows.probs, rows.codes())
+        return self
+
+    def _draw_folds(self, n: int) -> IntArray:
+        """Return 1, 2 or 3 for every row, in the shares of the split."""
+        shares = np.asarray(self.split, np.float64)
+        sizes = np.diff(np.rint(np.cumsum(shares) / shares.sum() * n).astype(np.intp), prepend=0)
+        if sizes.min() < 1:
+            raise InvalidArgumentError(
+                f"Each part of a split needs a row; {n:,} rows in the shares {self.split!r} "
+                f"give {sizes.tolist()}."
+            )
+        folds = np.repeat([1, 2, 3], sizes)
+        check_random_state(self.random_state).shuffle(folds)
+        return folds
+
+    def _learn(self, scores: Scores) -> None:
+        self.fold_, self.rows_fingerprint_ = None, None
+        parts = [scores] * 3
+        if self.split is not None:
+            self.fold_ = self._draw_folds(scores.values.size)
+            parts = [scores.take(self.fold_ == step) for step in (1, 2, 3)]
+        scaler = PlattScaling() if self.scaler is None else clone(self.scaler)
+        scaler._check_parameters()
+        self.scaler_ = scaler._fit_scores(parts[0])
+        second = self._scaled(parts[1])
+        third = second if self.split is None else self._scaled(parts[2])
+        n_bins = auto_n_bins(int(parts[1].size)) if self.n_bins == "auto" else self.n_bins
+        bins = choose_bins(second, self.bins, n_bins)
+        self._set_levels(bins, _levels(bins, second, third))
+        self.cuts_ = self._input_cuts(scores.values)
+        self.fit_result_ = binned_report(scores, self.levels_[self._place(scores.values)[0]])
+
+    def _scaled(self, scores: Scores) -> Scores:
+        return scores.replace_values(self.scaler_._apply(scores.values)).distinct()
+
+    def _place(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
+        scores = probs.astype(np.float64)
+        if self.cuts_ is None:
+            scaled = self.scaler_._apply(scores)
+            return self.bins_.index(scaled), scaled
+        index = np.searchsorted(self.cuts_, scores, side="left")
+        return index, self.scaler_._apply(scores) if self.keep_order else scores
+
+    def _input_cuts(self, values: FloatArray) -> FloatArray | None:
+        """Move the inner edges to the input's scale, where the map can be inverted."""
+        if "not increasing" in self.scaler_.fit_result_.flags:
+            return None
+        reach = 2 * float(np.abs(values).max()) + 64
+        ends = (-reach, reach) if self.input == "logits" else (0.0, 1.0)
+        return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        good = self.split is None or (
+            len(self.split) == 3 and all(isinstance(x, int | float) and x > 0 for x in self.split)
+        )
+        if not good:
+            raise InvalidArgumentError(
+                f"split must be None or three shares above 0, such as (1, 1, 1); "
+                f"got {self.split!r}."
+            )
+        if self.scaler is not None and not isinstance(self.scaler, BinaryRecalibrator):
+            raise InvalidArgumentError(
+                f"scaler must be a recalibrator of one score, such as PlattScaling(); "
+                f"got {self.scaler!r:.100}."
+            )
+
+    def _check_learned(self) -> None:
+        super()._check_learned()
+        if self.cuts_ is not None and self.cuts_.size != self.levels_.size - 1:
+            raise ValueError("there must be one cut fewer than levels")
+        if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():
+            raise ValueError("cuts must rise")
+
+
+def invert(scaler: BinaryRecalibrator, edges: FloatArray, low: float, high: float) -> FloatArray:
+    """Return the largest inputs whose scaled value is at most each edge.
+
+    Bisects the order of all float64 numbers, so 64 steps end at neighbours.
+    """
+    below, above = (_rank(np.full(edges.size, end)) for end in (low, high))
+    for _ in range(65):
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)
+        small = scaler._apply(_unrank(middle)) <= edges
+        below, above = np.where(small, middle, below), np.where(small, above, middle)
+    first, last = scaler._apply(np.array([low, high]))
+    cuts = np.where(last <= edges, high, _unrank(below))
+    return np.asarray(np.maximum.accumulate(np.where(first > edges, low - 1, cuts)))
+
+
+def _rank(x: FloatArray) -> Ranks:
+    """Return whole numbers in the order of the floats, neighbours to neighbours."""
+    bits = x.view(np.int64)
+    return np.where(bits < 0, -(bits & np.iinfo(np.int64).max), bits)
+
+
+def _unrank(rank: Ranks) -> FloatArray:
+    size = np.abs(rank).view(np.float64)
+    return np.where(rank < 0, -size, size)
+
+
+def _levels(bins: Bins, second: Scores, third: Scores) -> FloatArray:
+    """Average the third part in each bin; else the second part; else take the midpoint."""
+    levels = (bins.edges[:-1] + bins.edges[1:]) / 2
+    for scores in (second, third):
+        index = bins.index(scores.values)
+        w = scores.weight
+        weight, total = bin_sums(index, len(bins), w, w * scores.values)
+        levels = ratio(total, weight, levels)
+    return np.clip(levels, bins.edges[:-1], bins.edges[1:])

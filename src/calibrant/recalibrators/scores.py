@@ -1,0 +1,124 @@
+"""Scores: the one-dimensional view of a recalibration problem, from rows or from a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant._types import BoolArray, FloatArray
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.table import BinTable
+
+PROBE = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Predictions of one event, the weight of the rows that made each, and of its events.
+
+    Attributes
+    ----------
+    values : ndarray
+        Predictions, as float64.
+    events : ndarray
+        The weight of the rows in which the event happened: 0 or 1 for single rows.
+    weights : ndarray or None
+        The weight of all rows; None means 1 everywhere.
+    size : float
+        The effective number of rows, ``(sum w)^2 / sum w^2``.
+    """
+
+    values: FloatArray
+    events: FloatArray
+    weights: FloatArray | None
+    size: float
+
+    @classmethod
+    def of_rows(
+        cls, values: FloatArray, happened: BoolArray, weights: FloatArray | None = None
+    ) -> Scores:
+        """Read single rows; rows of weight zero are left out."""
+        if weights is None:
+            return cls(values, happened.astype(np.float64), None, float(values.size))
+        used = weights > 0
+        values, happened, weights = values[used], happened[used], weights[used]
+        weights = weights / weights.max()
+        size = float(weights.sum() ** 2 / (weights**2).sum())
+        weights = weights * (size / weights.sum())
+        return cls(values, weights * happened, weights, size)
+
+    @classmethod
+    def of_table(cls, table: BinTable) -> Scores:
+        """Read the cells of a table with one group: (mean prediction, events, weight)."""
+        if table.n_groups != 1:
+            raise InvalidArgumentError(
+                "A one-dimensional recalibrator is fitted from a table of one group; this one "
+                f"has {table.n_groups:,}. Count each class on its own."
+            )
+        used = table.sum_w[0] > 0
+        w, wy, wp = table.sum_w[0][used], table.sum_y[0][used], table.sum_p[0][used]
+        size = float(w.sum() ** 2 / table.sum_ww[0].sum())
+        scale = size / w.sum()
+        level = table.level[0][used]
+        values = np.where(np.isnan(level), np.clip(wp / w, 0.0, 1.0), level)
+        return cls(values, np.minimum(wy, w) * scale, w * scale, size).distinct()
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weight of each score, also where all are 1."""
+        return np.ones_like(self.values) if self.weights is None else self.weights
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows."""
+        return float(self.values.size) if self.weights is None else float(self.weights.sum())
+
+    @property
+    def event_rate(self) -> float:
+        """The weighted share of events."""
+        return float(self.events.sum()) / self.total
+
+    def distinct(self) -> Scores:
+        """Return the distinct scores in rising order, each with its summed weights."""
+        if self.weights is None and (self.values.size == 0 or self.values.min() >= 0):
+            values, events = _sort_with_bit(self.values, self.events > 0)
+            weights = None
+        else:
+            order = np.argsort(self.values)
+            values, events, weights = self.values[order], self.events[order], self.weight[order]
+        first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+        counts = np.diff(np.append(first, values.size)).astype(np.float64)
+        summed = counts if weights is None else np.add.reduceat(weights, first)
+        return Scores(values[first], np.add.reduceat(events, first), summed, self.size)
+
+    def compressed(self) -> Scores:
+        """Return the distinct scores where that shortens the work, else these scores."""
+        if self.values.size <= 2 * PROBE:
+            return self.distinct()
+        probe = np.sort(self.values[:: self.values.size // PROBE])
+        return self.distinct() if (np.diff(probe) == 0).mean() > 0.5 else self
+
+    def thinned(self, n: int) -> Scores:
+        """Return about n scores at equal steps through the rows."""
+        step = slice(None, None, max(1, self.values.size // n))
+        weights = None if self.weights is None else self.weights[step]
+        return Scores(self.values[step], self.events[step], weights, self.size)
+
+    def take(self, index: BoolArray) -> Scores:
+        """Return some of the rows; the weights keep their scale."""
+        weights = None if self.weights is None else self.weights[index]
+        share = index.sum() / index.size
+        return Scores(self.values[index], self.events[index], weights, self.size * share)
+
+    def replace_values(self, values: FloatArray) -> Scores:
+        """Return the same rows with other scores."""
+        return Scores(values, self.events, self.weights, self.size)
+
+
+def _sort_with_bit(values: FloatArray, bit: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Sort floats >= 0, each with its bit, as one key: such floats leave their sign bit free."""
+    key = (values + 0.0).view(np.uint64) << np.uint64(1)
+    key |= bit
+    key.sort()
+    return (key >> np.uint64(1)).view(np.float64), (key & np.uint64(1)).astype(np.float64)

@@ -1,0 +1,194 @@
+"""The other front door: what can be proved of predictions, and whether two models differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant import stats
+from calibrant._types import FloatArray
+from calibrant.bins import BinsLike, Distinct
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.measure import read_data, tabulate_rows
+from calibrant.problem import Kind, Label, Rows
+from calibrant.stats.bounds import Target
+from calibrant.stats.certificates import MinBinMass
+from calibrant.stats.estimators import ClassWeight, Norm, cells_of
+from calibrant.stats.hypothesis_tests import TestMethod
+from calibrant.stats.results import UNRESOLVED_LIMIT
+
+
+def certify(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    max_error: float | None = None,
+    norm: Norm = "l2",
+    confidence_level: float = 0.95,
+    kind: Kind | None = None,
+    bins: BinsLike | None = None,
+    target: Target = "population",
+    min_bin_mass: MinBinMass = None,
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.Certificate:
+    """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
+
+    The bounds hold at any sample size, without approximation, under the assumptions that the
+    certificate lists: independent rows whose labels were not used to make the model's outputs.
+    A model with finitely many outputs can be certified or refuted. One with continuous outputs can
+    only be refuted, because no number of bins bounds its error from above (Example 3.1).
+
+    Parameters
+    ----------
+    max_error : float, optional
+        The tolerance; without it there is no verdict, only bounds.
+    norm : {"l2", "l1", "max"}
+    confidence_level : float
+        Of each bound by itself: whatever the truth, only one of the two can mislead a verdict.
+    bins : optional
+        By default `Distinct()`: each distinct output its own bin. If more than 5% of the rows have
+        an output that no other row has, the outputs are taken as continuous and counted in
+        ``"auto"`` bins.
+    target : {"population", "sample"}
+        The error in the population that the rows come from, or on inputs like these rows.
+    min_bin_mass : float or "learned", optional
+        A known lower bound of the probability of every output, or "learned" if the table has all
+        outputs and the bound may be inferred from the counts. Either sharpens the bound.
+    y_true, y_prob, kind, class_weight, classes, pos_label, data
+        As in `calibration_error`.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.integers(1, 10, size=20_000) / 10
+    >>> y = rng.uniform(size=20_000) < p
+    >>> print(certify(y, p, max_error=0.03))
+    certified: with 95% confidence the binary error is at most 0.0139 <= 0.03 (n = 20,000, ...)
+    """
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
+    table = tabulate_rows(rows, Distinct() if bins is None else bins)
+    if bins is None and cells_of(table).unresolved_mass.max() > UNRESOLVED_LIMIT:
+        table = tabulate_rows(rows, "auto")
+    return stats.certify(
+        table,
+        max_error=max_error,
+        norm=norm,
+        confidence_level=confidence_level,
+        target=target,
+        min_bin_mass=min_bin_mass,
+        class_weight=class_weight,
+    )
+
+
+def calibration_test(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    method: TestMethod = "exact",
+    bins: BinsLike = "auto",
+    n_resamples: int = 1999,
+    rng: np.random.Generator | int | None = None,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.CalibrationTestResult:
+    """Test whether labels are what perfectly calibrated predictions would produce.
+
+    A binary or top-label problem; for one class k of several pass ``y_true == k`` and its
+    column. `method`, `bins`, `n_resamples` and `rng` are those of
+    `calibrant.stats.calibration_test`, the others those of `calibration_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> calibration_test(rng.uniform(size=1000) < p, p, method="spiegelhalter").pvalue > 0.01
+    True
+    """
+    y, p = _events(read_data(y_true, y_prob, kind, classes, pos_label, None, data))
+    return stats.calibration_test(y, p, method, bins, n_resamples, rng)
+
+
+def bin_free_bounds(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    confidence_level: float = 0.95,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.BinFreeBounds:
+    """Bound the cumulative, cutoff and smooth calibration errors of any model, without bins.
+
+    These are not the l1 or l2 calibration error, which no finite sample bounds for a
+    continuous model; see `calibrant.stats.bin_free_bounds`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=10_000)
+    >>> bin_free_bounds(rng.uniform(size=10_000) < p, p).cutoff.high < 0.05
+    True
+    """
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
+    return stats.bin_free_bounds(*_events(rows), confidence_level)
+
+
+def prequential_lower_bound(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    norm: Literal["l1", "l2"] = "l1",
+    confidence_level: float = 0.95,
+    method: Literal["betting", "normal"] = "betting",
+    rng: np.random.Generator | int | None = 0,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.MiscalibrationBound:
+    """Prove miscalibration of any model: bound its true calibration error from below.
+
+    No bins: curves fitted to the past bet on the next labels; see
+    `calibrant.stats.prequential_lower_bound`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> p = rng.uniform(size=10_000)
+    >>> float(prequential_lower_bound(rng.uniform(size=10_000) < p**2, p)) > 0.1
+    True
+    """
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
+    return stats.prequential_lower_bound(*_events(rows), norm, confidence_level, method, rng)
+
+
+def _events(rows: Rows) -> tuple[FloatArray, FloatArray]:
+    """Return events and predictions of a binary or top-label problem, checked."""
+    if rows.problem.kind == "marginal":
+        raise InvalidArgumentError(
+            'This looks at one event at a time; kind is "marginal". For class k pass '
+            "y_true == k and y_prob[:, k]."
+        )
+    tabulate_rows(rows, 1)  # checks every value
+    codes = rows.codes()
+    if rows.problem.kind == "binary":
+        return codes.astype(np.float64), rows.probs.astype(np.float64)
+    top = rows.probs.argmax(axis=1)
+    confidence = rows.probs[np.arange(top.size), top].astype(np.float64)
+    return (codes == top).astype(np.float64), confidence

@@ -1,0 +1,275 @@
+"""Histogram binning and scaling-binning: levels, bins, splits, ties, the paper's experiment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from shared import BINNED, binary_rows
+from sklearn.base import clone
+
+from calibrant import Distinct, EqualWidth, calibration_error
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.recalibrators import (
+    BetaScaling,
+    HistogramBinning,
+    OneVsRest,
+    PlattScaling,
+    QuadraticScaling,
+    ScalingBinning,
+    TemperatureScaling,
+    resolution_report,
+)
+
+
+def test_histogram_binning_answers_with_the_mean_label_of_a_bin():
+    p, y = binary_rows(1000)
+    fitted = HistogramBinning(n_bins=10).fit(p, y)
+    index = fitted.bins_.index(p)
+    for j, level in enumerate(fitted.levels_):
+        assert level == pytest.approx(y[index == j].mean(), abs=1e-15)
+    np.testing.assert_array_equal(fitted.predict_proba(p), fitted.levels_[index])
+
+
+def test_scaling_binning_answers_with_the_mean_of_the_scaler_in_a_bin():
+    p, y = binary_rows(1000)
+    fitted = ScalingBinning(n_bins=10).fit(p, y)
+    g = PlattScaling().fit(p, y).predict_proba(p)
+    index = fitted.bins_.index(g)
+    np.testing.assert_array_equal(np.bincount(index), np.full(10, 100))
+    for j, level in enumerate(fitted.levels_):
+        assert level == pytest.approx(g[index == j].mean(), abs=1e-14)
+    np.testing.assert_array_equal(fitted.predict_proba(p), fitted.levels_[index])
+
+
+@pytest.mark.parametrize("recalibrator", BINNED, ids=str)
+def test_outputs_are_the_levels_and_no_others(recalibrator):
+    p, y = binary_rows(900)
+    fitted = clone(recalibrator).set_params(keep_order=False).fit(p, y)
+    out = fitted.predict_proba(np.linspace(0, 1, 5001))
+    assert set(out) <= set(fitted.levels_)
+    assert fitted.effective_n_bins_ == len(set(fitted.levels_))
+    assert len(fitted.bins_) == fitted.levels_.size
+
+
+@pytest.mark.parametrize("rule", ["mass", "hybrid", "width"])
+def test_levels_of_scaling_binning_lie_in_their_own_bins_and_rise(rule):
+    p, y = binary_rows(900)
+    fitted = ScalingBinning(n_bins=12, bins=rule).fit(p, y)
+    np.testing.assert_array_equal(fitted.bins_.index(fitted.levels_), np.arange(len(fitted.bins_)))
+    assert (np.diff(fitted.levels_) > 0).all()
+
+
+def test_the_outputs_of_a_binned_recalibrator_can_be_measured_exactly():
+    p, y = binary_rows(4000)
+    fitted = ScalingBinning(n_bins=10).fit(p[:1000], y[:1000])
+    measured = calibration_error(y[1000:], fitted.predict_proba(p[1000:]), bins=Distinct())
+    assert not measured.is_lower_bound
+    assert measured.value < 0.05
+
+
+def test_cuts_on_the_input_agree_with_bins_of_the_output_at_every_float():
+    p, y = binary_rows(900)
+    for scaler in (PlattScaling(), BetaScaling(), TemperatureScaling()):
+        fitted = ScalingBinning(scaler, n_bins=15).fit(p, y)
+        near = np.concatenate(
+            [fitted.cuts_, np.nextafter(fitted.cuts_, 2), np.nextafter(fitted.cuts_, -1)]
+        )
+        scaled = fitted.scaler_.predict_proba(near)
+        expected = fitted.levels_[fitted.bins_.index(scaled)]
+        agree = fitted.predict_proba(near) == expected
+        edges = fitted.bins_.edges[1:-1]
+        gap = np.abs(scaled[:, None] - edges).min(axis=1)
+        assert (agree | (gap < 1e-15)).all()
+        assert agree.mean() > 0.9
+
+
+@pytest.mark.parametrize("y", [[0, 1, 0, 1, 0, 1], [1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 1]])
+def test_equal_width_bins_that_the_scaler_never_reaches_are_passed_over(y):
+    """A flat scaler maps even 0 and 1 far from the first and the last bin."""
+    p = np.array([0.1, 0.2, 0.4, 0.6, 0.8, 0.9])
+    fitted = ScalingBinning(n_bins=10, bins="width").fit(p, y)
+    ends = np.array([0.0, 5e-324, 0.5, 1 - 1e-16, 1.0])
+    expected = fitted.levels_[fitted.bins_.index(fitted.scaler_.predict_proba(ends))]
+    np.testing.assert_array_equal(fitted.predict_proba(ends), expected)
+
+
+def test_a_scaler_that_is_not_increasing_is_binned_on_its_outputs():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=3000)
+    y = rng.uniform(size=3000) < 4 * p * (1 - p)
+    fitted = ScalingBinning(QuadraticScaling(), n_bins=10).fit(p, y)
+    assert fitted.cuts_ is None
+    assert fitted.predict_proba([0.5])[0] > fitted.predict_proba([0.05, 0.95]).max()
+
+
+def test_a_falling_scaler_is_binned_too():
+    p, y = binary_rows(900)
+    fitted = ScalingBinning(n_bins=5).fit(p, 1 - y)
+    assert (np.diff(fitted.predict_proba(np.linspace(0, 1, 50))) <= 0).all()
+    assert fitted.effective_n_bins_ == 5
+
+
+def test_a_split_uses_each_row_for_one_step():
+    p, y = binary_rows(900)
+    fitted = ScalingBinning(n_bins=5, split=(1, 1, 1), random_state=3).fit(p, y)
+    np.testing.assert_array_equal(np.bincount(fitted.fold_)[1:], [300, 300, 300])
+    first = PlattScaling().fit(p[fitted.fold_ == 1], y[fitted.fold_ == 1])
+    np.testing.assert_array_equal(fitted.scaler_.coef_, first.coef_)
+    g = first.predict_proba(p)
+    third = fitted.fold_ == 3
+    index = fitted.bins_.index(g)
+    np.testing.assert_array_equal(np.bincount(index[fitted.fold_ == 2]), np.full(5, 60))
+    for j in range(5):
+        assert fitted.levels_[j] == pytest.approx(g[third & (index == j)].mean(), abs=1e-12)
+
+
+def test_labels_of_the_second_and_third_part_are_never_used():
+    p, y = binary_rows(900)
+    fitted = ScalingBinning(n_bins=5, split=(2, 1, 1), random_state=0).fit(p, y)
+    other = np.where(fitted.fold_ == 1, y, 1 - y)
+    again = ScalingBinning(n_bins=5, split=(2, 1, 1), random_state=0).fit(p, other)
+    np.testing.assert_array_equal(fitted.levels_, again.levels_)
+
+
+def test_a_bin_without_rows_of_the_third_part_has_a_defined_answer():
+    p, y = binary_rows(40)
+    fitted = ScalingBinning(n_bins=10, split=(4, 4, 1), random_state=0).fit(p, y)
+    assert np.isfinite(fitted.levels_).all()
+    assert (np.diff(fitted.levels_) >= 0).all()
+
+
+def test_an_empty_bin_answers_with_its_midpoint():
+    fitted = HistogramBinning(n_bins=4, bins="width").fit([0.1, 0.2, 0.9], [0, 1, 1])
+    np.testing.assert_allclose(fitted.predict_proba([0.3, 0.6]), [0.375, 0.625])
+
+
+def test_ties_can_leave_fewer_bins_than_asked_and_that_is_said():
+    p = np.repeat([0.2, 0.5, 0.8], 20)
+    y = np.tile([0, 1, 0, 1], 15)
+    y[:20] = 0
+    fitted = HistogramBinning(n_bins=10).fit(p, y)
+    assert fitted.effective_n_bins_ == 2
+    assert fitted.bins_.requested == 10
+
+
+def test_neighbours_with_one_output_are_one_bin():
+    fitted = HistogramBinning(n_bins=4).fit(np.linspace(0.1, 0.8, 8), [0, 0, 0, 0, 1, 0, 1, 1])
+    np.testing.assert_array_equal(fitted.levels_, [0, 0.5, 1])
+    assert len(fitted.bins_) == 3
+
+
+@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), ScalingBinning(n_bins=5)], ids=str)
+def test_keep_order_breaks_ties_by_an_invisible_amount(recalibrator):
+    p, y = binary_rows(900)
+    plain = clone(recalibrator).fit(p, y)
+    ordered = clone(recalibrator).set_params(keep_order=True).fit(p, y)
+    a, b = plain.predict_proba(p), ordered.predict_proba(p)
+    gap = np.diff(np.unique(plain.levels_)).min()
+    assert 0 < np.abs(a - b).max() <= 1e-9 * gap
+    assert ((b >= 0) & (b <= 1)).all()
+    np.testing.assert_array_equal(plain.levels_, ordered.levels_)
+    report = resolution_report(ordered, p, y)
+    assert report.outputs_after > 850
+    assert report.auc_after > resolution_report(plain, p, y).auc_after
+    for j in range(5):
+        own = (
+            plain.bins_.index(
+                p if isinstance(plain, HistogramBinning) else plain.scaler_.predict_proba(p)
+            )
+            == j
+        )
+        rank = np.argsort(p[own], kind="stable")
+        assert (np.diff(b[own][rank]) >= 0).all()
+
+
+def test_keep_order_stays_within_zero_and_one_at_extreme_levels():
+    fitted = HistogramBinning(2, keep_order=True).fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    out = fitted.predict_proba([0.0, 0.3, 0.7, 1.0])
+    assert (np.diff(out) > 0).all()
+    assert out[0] >= 0
+    assert out[-1] <= 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        HistogramBinning(bins="quantile"),
+        HistogramBinning(n_bins=0),
+        HistogramBinning(n_bins=2.5),
+        ScalingBinning(split=(1, 1)),
+        ScalingBinning(split=(1, 0, 1)),
+        ScalingBinning(scaler="platt"),
+        ScalingBinning(scaler=OneVsRest(PlattScaling())),
+        ScalingBinning(keep_order="yes"),
+        PlattScaling(loss="hinge"),
+        PlattScaling(input="scores"),
+        BetaScaling("ab"),
+    ],
+    ids=str,
+)
+def test_options_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(InvalidArgumentError):
+        wrong.fit(*binary_rows(100))
+
+
+def test_the_number_of_bins_grows_with_the_rows():
+    small, large = binary_rows(200), binary_rows(20_000)
+    assert (
+        HistogramBinning().fit(*small).effective_n_bins_
+        < HistogramBinning().fit(*large).effective_n_bins_
+    )
+    assert ScalingBinning().fit(*large).effective_n_bins_ == 42
+
+
+def squared_marginal_error(labels, probs):
+    every = calibration_error(labels, probs, kind="marginal", bins=Distinct(), debias=False)
+    return every.value**2
+
+
+def test_scaling_binning_beats_histogram_binning_on_the_papers_predictions(cifar10):
+    """Appendix E: 1,000 rows with replacement, 100 bins, measured on all 10,000 rows."""
+    labels, probs = cifar10
+    sums = np.zeros(2)
+    for seed in range(40):
+        rows = np.random.default_rng(seed).integers(labels.size, size=1000)
+        for i, recalibrator in enumerate(
+            (ScalingBinning(n_bins=100), HistogramBinning(n_bins=100))
+        ):
+            fitted = OneVsRest(recalibrator).fit(probs[rows], labels[rows])
+            sums[i] += squared_marginal_error(labels, fitted.predict_proba(probs))
+    assert 0.30 <= 1 - sums[0] / sums[1] <= 0.40
+
+
+@pytest.mark.parametrize(("a", "b"), [(6, 0.8), (0.3, 4)])
+def test_hybrid_bins_lose_less_than_half_the_brier_score_of_uniform_mass(a, b):
+    """At the same number of bins; no bin is lighter than a third of the average."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(a, b, size=10_000)
+    y = rng.uniform(size=p.size) < p
+    cost = {}
+    for rule in ("mass", "hybrid"):
+        fitted = ScalingBinning(n_bins=10, bins=rule).fit(p[:5000], y[:5000])
+        cost[rule] = resolution_report(fitted, p[5000:], y[5000:]).coarseness_cost
+        mass = np.bincount(fitted.bins_.index(fitted.scaler_.predict_proba(p[:5000]))) / 5000
+        assert mass.min() >= 1 / 30 - 1e-12
+    assert cost["mass"] >= 2 * cost["hybrid"]
+
+
+@pytest.mark.slow
+def test_the_cost_of_coarseness_is_the_loss_of_brier_score():
+    rng = np.random.default_rng(0)
+    p = rng.beta(6, 0.8, size=2_000_000)
+    y = rng.uniform(size=p.size) < p
+    fitted = ScalingBinning(n_bins=10).fit(p[:5000], y[:5000])
+    smooth, binned = fitted.scaler_.predict_proba(p), fitted.predict_proba(p)
+    lost = (binned - y) ** 2 - (smooth - y) ** 2
+    report = resolution_report(fitted, p, y)
+    assert lost.mean() == pytest.approx(
+        report.coarseness_cost, abs=4 * lost.std() / np.sqrt(lost.size)
+    )
+
+
+def test_equal_width_bins_are_those_of_the_rule():
+    p, y = binary_rows(5000)
+    fitted = HistogramBinning(5, bins="width").fit(p, y)
+    np.testing.assert_array_equal(fitted.bins_.edges, EqualWidth(5).bins.edges)

@@ -1,0 +1,306 @@
+"""Scaling: reference values, agreement with scikit-learn, and nothing that explodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from shared import ON_LOGITS, ONE_SCORE, SCALING, SEVERAL, Y, Z, binary_rows, class_rows
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from calibrant.recalibrators import (
+    BetaScaling,
+    Identity,
+    MatrixScaling,
+    PlattScaling,
+    QuadraticScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from calibrant.recalibrators.newton import fit_logistic, platt_targets
+from calibrant.recalibrators.scaling import logit
+from calibrant.recalibrators.scores import Scores
+
+
+def log_loss(y, p):
+    with np.errstate(divide="ignore"):
+        return float(np.mean(np.where(y == 1, -np.log(p), -np.log1p(-p))))
+
+
+@pytest.mark.parametrize(
+    ("recalibrator", "coefficients"),
+    [
+        (PlattScaling(), [1.372328567, 0.1600780194]),
+        (BetaScaling(), [1.4402962105, 1.3012814882, 0.2682994878]),
+        (BetaScaling("log-odds"), [1.372328567, 1.372328567, 0.1600780194]),
+        (QuadraticScaling(), [1.3708064070, -0.0160924116, 0.1720759046]),
+    ],
+)
+def test_coefficients_equal_the_reference_values(recalibrator, coefficients):
+    np.testing.assert_allclose(recalibrator.fit(Z, Y).coef_, coefficients, rtol=0, atol=1e-8)
+
+
+def test_the_log_loss_of_platt_scaling_equals_the_reference_value():
+    report = PlattScaling().fit(Z, Y).fit_result_
+    assert report.loss == pytest.approx(0.4948658220, abs=1e-9)
+    assert report.loss_identity == pytest.approx(0.5056384407, abs=1e-9)
+
+
+def test_the_squared_loss_has_the_reference_minimum_and_no_slope_there():
+    fitted = PlattScaling("squared").fit(Z, Y)
+    np.testing.assert_allclose(fitted.coef_, [1.1476793638, 0.1362335403], atol=2e-8)
+    assert fitted.fit_result_.loss == pytest.approx(0.1693903913, abs=1e-9)
+    p = fitted.predict_proba(Z)
+    slope = (p - Y) * p * (1 - p)
+    assert abs(slope.sum()) < 1e-12
+    assert abs(slope @ logit(Z)) < 1e-12
+
+
+def test_platts_targets_give_the_reference_values():
+    scores = Scores.of_rows(Z, Y == 1)
+    found = fit_logistic(logit(Z)[None], platt_targets(scores))
+    np.testing.assert_allclose(found.theta, [0.7833548877, 0.0773195218], atol=1e-8)
+
+
+def test_temperatures_equal_the_reference_values():
+    assert TemperatureScaling().fit(Z, Y).temperature_ == pytest.approx(0.7429131944, abs=1e-8)
+    rows = [(2, 0, -1), (0, 1, 0), (1, 1.5, -0.5), (-1, 0, 2), (3, 0, 0), (0, 0.5, 1)]
+    several = TemperatureScaling(input="logits").fit(rows, [0, 1, 0, 2, 0, 1])
+    assert 1 / several.temperature_ == pytest.approx(1.6024353206, abs=1e-8)
+    assert several.fit_result_.loss == pytest.approx(0.4919191069, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_platt_scaling_equals_unpenalised_logistic_regression(seed, weighted):
+    p, y = binary_rows(300, seed)
+    w = np.random.default_rng(seed).exponential(size=y.size) if weighted else None
+    ours = PlattScaling().fit(p, y, w)
+    theirs = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+    theirs.fit(logit(p)[:, None], y, w)
+    expected = [theirs.coef_[0, 0], theirs.intercept_[0]]
+    np.testing.assert_allclose(ours.coef_, expected, atol=1e-6)
+
+
+def test_many_rows_go_through_a_short_start_to_the_same_minimum():
+    p, y = binary_rows(400_000)
+    rough = np.round(p, 3)
+    few = PlattScaling().fit(rough, y)
+    table = Scores.of_rows(rough, y == 1).distinct()
+    found = fit_logistic(logit(table.values)[None], table)
+    np.testing.assert_allclose(few.coef_, found.theta, rtol=1e-9)
+    fitted = PlattScaling().fit(p, y)
+    slope = fitted.predict_proba(p) - y
+    assert abs(slope.mean()) < 1e-10
+    assert abs((slope * logit(p)).mean()) < 1e-10
+
+
+def test_many_separable_rows_are_fitted_with_platts_targets():
+    p = np.linspace(0.01, 0.99, 140_000)
+    y = np.abs(p - 0.5) < 0.2
+    fitted = QuadraticScaling().fit(p, y)
+    features = np.stack((logit(p), logit(p) ** 2))
+    found = fit_logistic(features, platt_targets(Scores.of_rows(p, y)))
+    assert "separable" in fitted.fit_result_.flags
+    np.testing.assert_allclose(fitted.coef_, found.theta, rtol=1e-6, atol=1e-6)
+
+
+def test_one_column_and_two_classes_have_the_same_temperature():
+    p, y = binary_rows()
+    one = TemperatureScaling().fit(p, y)
+    two = TemperatureScaling().fit(np.column_stack((1 - p, p)), y)
+    assert one.temperature_ == pytest.approx(two.temperature_, rel=1e-9)
+
+
+def test_logits_and_their_probabilities_give_the_same_fit():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=500) * 2
+    y = rng.uniform(size=500) < 1 / (1 + np.exp(-z / 2))
+    for cls in (PlattScaling, QuadraticScaling, TemperatureScaling):
+        a = cls(input="logits").fit(z, y).predict_proba(z)
+        b = cls().fit(1 / (1 + np.exp(-z)), y).predict_proba(1 / (1 + np.exp(-z)))
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_beta_scaling_never_falls():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=400)
+    fitted = BetaScaling().fit(p, rng.uniform(size=400) < 1 - p)
+    assert min(fitted.coef_[:2]) >= 0
+    assert "term dropped" in fitted.fit_result_.flags
+    assert (np.diff(fitted.predict_proba(np.linspace(0, 1, 99))) >= 0).all()
+
+
+def test_a_falling_map_is_flagged():
+    p, y = binary_rows()
+    assert "not increasing" in PlattScaling().fit(p, 1 - y).fit_result_.flags
+    assert "not increasing" not in PlattScaling().fit(p, y).fit_result_.flags
+
+
+@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
+def test_structured_scaling_lowers_the_loss_of_an_overconfident_model(cls):
+    probs, y = class_rows(3000)
+    fitted = cls().fit(probs[:1500], y[:1500])
+    after = fitted.predict_proba(probs[1500:])
+    np.testing.assert_allclose(after.sum(axis=1), 1)
+    own = np.arange(1500), y[1500:]
+    assert -np.log(after[own]).mean() < -np.log(probs[1500:][own]).mean() - 0.1
+
+
+@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
+def test_structured_scaling_is_at_its_minimum(cls):
+    probs, y = class_rows(400)
+    fitted = cls().fit(probs, y)
+    assert fitted.fit_result_.converged
+    wanted = np.bincount(y, minlength=4) / y.size
+    slack = 2 * 4 / 400 * np.abs(fitted.bias_)
+    np.testing.assert_allclose(
+        fitted.predict_proba(probs).mean(axis=0), wanted, atol=slack.max() + 1e-4
+    )
+
+
+def test_a_class_without_rows_keeps_a_finite_answer():
+    probs, y = class_rows()
+    y = np.where(y == 3, 0, y)
+    for cls in (VectorScaling, MatrixScaling):
+        fitted = cls().fit(probs, y)
+        assert np.isfinite(fitted.bias_).all()
+        assert fitted.predict_proba(probs)[:, 3].max() < 0.2
+
+
+CORPUS = {
+    "all correct": (np.linspace(0.6, 0.9, 12), np.ones(12)),
+    "all wrong": (
+        np.r_[np.linspace(0.6, 0.9, 6), np.linspace(0.1, 0.4, 6)],
+        np.r_[np.zeros(6), np.ones(6)],
+    ),
+    "all right": (
+        np.r_[np.linspace(0.6, 0.9, 6), np.linspace(0.1, 0.4, 6)],
+        np.r_[np.ones(6), np.zeros(6)],
+    ),
+    "one class": (np.linspace(0, 1, 20), np.zeros(20)),
+    "one row": (np.array([0.3]), np.array([1])),
+    "two rows": (np.array([0.3, 0.7]), np.array([0, 1])),
+    "two rows, wrong": (np.array([0.3, 0.7]), np.array([1, 0])),
+    "separable": (np.linspace(0, 1, 40), (np.linspace(0, 1, 40) > 0.5).astype(int)),
+    "separable but for a tie": (np.r_[0.1, 0.2, 0.5, 0.5, 0.8], np.array([0, 0, 0, 1, 1])),
+    "events in the middle": (
+        np.linspace(0.05, 0.95, 31),
+        (np.abs(np.linspace(0.05, 0.95, 31) - 0.5) < 0.2).astype(int),
+    ),
+    "constant scores": (np.full(10, 0.4), np.array([0, 1] * 5)),
+    "constant scores, one class": (np.full(10, 0.4), np.ones(10)),
+    "nearly constant scores": (0.4 + 1e-15 * np.arange(10), np.array([0, 1] * 5)),
+    "exactly 0 and 1": (np.array([0.0, 0.0, 1.0, 1.0, 0.5, 0.5]), np.array([0, 1, 1, 0, 1, 0])),
+    "0 and 1, all right": (np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 1])),
+    "tiny": (np.array([1e-300, 1e-200, 1e-100, 1e-12, 5e-324]), np.array([0, 0, 1, 0, 1])),
+    "float16": (np.linspace(0, 1, 50).astype(np.float16), (np.arange(50) % 3 == 0).astype(int)),
+    "duplicates": (np.repeat([0.2, 0.7], 5000), np.tile([0, 1, 0, 0], 2500)),
+}
+
+
+@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize("recalibrator", ONE_SCORE, ids=str)
+def test_hard_rows_have_finite_answers_without_a_warning(recalibrator, name):
+    p, y = CORPUS[name]
+    if getattr(recalibrator, "split", None) and len(p) < 3:
+        pytest.skip("a split needs three rows")
+    fitted = clone(recalibrator).fit(p, y)
+    out = fitted.predict_proba(np.r_[p.astype(float), 0.0, 5e-324, 0.5, 1.0])
+    assert ((out >= 0) & (out <= 1)).all()
+    assert getattr(fitted, "temperature_", 1.0) > 0
+
+
+@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize("recalibrator", SCALING, ids=str)
+def test_scaling_is_never_worse_than_the_identity(recalibrator, name):
+    p, y = CORPUS[name]
+    p = p.astype(float)
+    fitted = clone(recalibrator).fit(p, y)
+    out = fitted.predict_proba(p)
+    if getattr(recalibrator, "loss", "log") == "squared":
+        before, after = np.mean((p - y) ** 2), np.mean((out - y) ** 2)
+    else:
+        before, after = log_loss(y, p), log_loss(y, out)
+    report = fitted.fit_result_
+    assert after <= before + 1e-12
+    assert report.loss <= report.loss_identity
+    assert report.loss == pytest.approx(after, abs=1e-9)
+
+
+HARD_LOGITS = {
+    "huge": np.array([-1e6, 1e6, -1e6, 1e6, 1e6, 3e5]),
+    "huge and near": 1e6 + np.arange(6.0),
+    "tiny": 1e-6 * np.array([-1.0, 1, -2, 2, 3, 1]),
+    "zero": np.zeros(6),
+}
+
+
+@pytest.mark.parametrize("name", HARD_LOGITS)
+@pytest.mark.parametrize("labels", [[0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [1, 0, 1, 0, 0, 0]])
+@pytest.mark.parametrize("recalibrator", ON_LOGITS, ids=str)
+def test_logits_of_any_size_have_finite_answers(recalibrator, labels, name):
+    z = HARD_LOGITS[name]
+    fitted = clone(recalibrator).fit(z, labels)
+    out = fitted.predict_proba(z)
+    assert ((out >= 0) & (out <= 1)).all()
+    assert fitted.fit_result_.loss <= fitted.fit_result_.loss_identity
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("kind", ["mixed", "right", "wrong", "one class"])
+@pytest.mark.parametrize("cls", [TemperatureScaling, VectorScaling, MatrixScaling])
+def test_rows_of_logits_of_any_size_have_finite_answers(cls, kind, scale):
+    z = np.random.default_rng(0).normal(size=(30, 3)) * scale
+    labels = {"mixed": np.arange(30) % 3, "right": z.argmax(axis=1), "wrong": z.argmin(axis=1)}
+    y = labels.get(kind, np.zeros(30, int))
+    fitted = cls(input="logits").fit(z, y)
+    out = fitted.predict_proba(z)
+    assert np.isfinite(out).all()
+    assert fitted.temperature_ > 0
+    assert fitted.fit_result_.loss <= fitted.fit_result_.loss_identity
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("recalibrator", SEVERAL, ids=str)
+def test_rows_with_certain_wrong_or_absent_classes_have_finite_answers(recalibrator):
+    probs = np.eye(4)[[0, 1, 2, 0, 1, 2]]
+    for y in ([0, 1, 2, 0, 1, 2], [1, 2, 0, 1, 2, 0], [0] * 6):
+        out = clone(recalibrator).fit(probs, y).predict_proba(probs)
+        assert ((out >= 0) & (out <= 1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("recalibrator", [*ONE_SCORE], ids=str)
+def test_weights_of_zero_leave_rows_out_and_scale_does_not_matter(recalibrator):
+    if getattr(recalibrator, "split", None):
+        pytest.skip("other rows are drawn")
+    p, y = binary_rows(300)
+    w = (np.arange(300) % 2).astype(float)
+    alone = clone(recalibrator).fit(p[1::2], y[1::2])
+    out = alone.predict_proba(p)
+    for factor in (1.0, 1e12, 1e-12):
+        again = clone(recalibrator).fit(p, y, factor * w).predict_proba(p)
+        np.testing.assert_allclose(again, out, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("recalibrator", SEVERAL, ids=str)
+def test_weights_of_zero_leave_rows_of_several_classes_out(recalibrator):
+    probs, y = class_rows(400)
+    w = (np.arange(400) % 2).astype(float)
+    out = clone(recalibrator).fit(probs[1::2], y[1::2]).predict_proba(probs)
+    again = clone(recalibrator).fit(probs, y, 1e12 * w).predict_proba(probs)
+    np.testing.assert_allclose(again, out, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("recalibrator", [*SCALING, *ON_LOGITS], ids=str)
+def test_a_huge_weight_on_one_row_is_survived(recalibrator):
+    p, y = binary_rows(100)
+    w = np.ones(100)
+    w[3] = 1e12
+    out = clone(recalibrator).fit(p, y, w).predict_proba(p)
+    assert np.isfinite(out).all()
+
+
+def test_the_identity_returns_what_it_got():
+    p, y = binary_rows(50)
+    np.testing.assert_array_equal(Identity().fit(p, y).predict_proba(p), p)
