@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, EqualWidth, Hybrid
+from calibrant.exceptions import InvalidInputError
 from calibrant.recalibrators.base import check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.scaling import identity_loss
 from calibrant.recalibrators.scores import Scores
+from calibrant.stats import histogram_binning_bound
 
 Rule: TypeAlias = Literal["mass", "hybrid", "width"]
 NBins: TypeAlias = int | Literal["auto"]
@@ -120,14 +124,33 @@ class HistogramBinning(BinnedRecalibrator):
         self.bins = bins
         self.keep_order = keep_order
 
+    def training_bound(self, confidence_level: float = 0.95) -> float:
+        """Bound the l2 error on inputs like the fitting rows, from the fitting labels alone.
+
+        See `calibrant.stats.histogram_binning_bound`. No other recalibrator can do this: the
+        labels of a bin are used for its own output and for nothing else.
+        """
+        check_is_fitted(self, "classes_")
+        if self.fingerprint_ is None or "weighted" in self.fit_result_.flags:
+            raise InvalidInputError(
+                "The training bound counts independent rows; this recalibrator was fitted on "
+                "weighted rows or from a table. Fit it on rows without weights."
+            )
+        n_bins = max(self.bins_.requested or 0, self.levels_.size)
+        return histogram_binning_bound(
+            self.fingerprint_.n, n_bins, confidence_level=confidence_level
+        )
+
     def _learn(self, scores: Scores) -> None:
+        flags = () if scores.weights is None else ("weighted",)
         scores = scores.distinct()
         bins = choose_bins(scores, self.bins, self._number(scores))
         index = bins.index(scores.values)
         weight, events = bin_sums(index, len(bins), scores.weight, scores.events)
         middle = (bins.edges[:-1] + bins.edges[1:]) / 2
         self._set_levels(bins, np.clip(ratio(events, weight, middle), 0.0, 1.0))
-        self.fit_result_ = binned_report(scores, self.levels_[self.bins_.index(scores.values)])
+        report = binned_report(scores, self.levels_[self.bins_.index(scores.values)])
+        self.fit_result_ = replace(report, flags=report.flags + flags)
 
     def _number(self, scores: Scores) -> int:
         if self.n_bins != "auto":

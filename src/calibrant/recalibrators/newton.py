@@ -41,7 +41,8 @@ class FitReport:
         The mean loss on the fitting rows, after the fit and before it.
     flags : tuple of str
         Words for what was unusual: "separable", "one class", "constant scores",
-        "not increasing", "kept identity", "term dropped", "at the limit", "not converged".
+        "not increasing", "kept identity", "term dropped", "at the limit", "not converged",
+        "weighted".
     """
 
     converged: bool = True

@@ -13,6 +13,7 @@ from calibrant.stats.hypothesis_tests import CalibrationTestResult, calibration_
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.measures import brier_decomposition, calibration_error, reliability_curve
 from calibrant.stats.planning import (
+    histogram_binning_bound,
     recommended_bins,
     samples_to_balance,
     samples_to_calibrate,
@@ -35,6 +36,7 @@ __all__ = [
     "calibration_error",
     "calibration_test",
     "certify",
+    "histogram_binning_bound",
     "prequential_lower_bound",
     "recommended_bins",
     "reliability_curve",

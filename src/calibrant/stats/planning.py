@@ -167,6 +167,32 @@ def samples_to_calibrate(
     return fit + samples_to_balance(n_bins, confidence_level=confidence_level)
 
 
+def histogram_binning_bound(n: int, n_bins: int, *, confidence_level: float = 0.95) -> float:
+    """Bound the l2 error of histogram binning by its own training labels, without other rows.
+
+    Given the predictions, the label mean of bin j has a sub-Gaussian error of variance
+    1 / (4 N_j), so ``4 n`` times the squared error has exponential moments of at most those of a
+    chi-square variable with `n_bins` degrees of freedom, and Chernoff's bound applies. Bins must
+    have been chosen without labels, rows must be independent and unweighted. The statement is
+    about the error on inputs like the training rows (``target="sample"``).
+
+    Examples
+    --------
+    >>> round(histogram_binning_bound(10_000, 10), 4)
+    0.0251
+    """
+    check_level(confidence_level)
+    _check_bins(n_bins)
+    if n < 1:
+        raise InvalidArgumentError(f"n must be at least 1; got {n!r}.")
+    tail = -2 * math.log1p(-confidence_level) / n_bins
+    low, high = 1.0, 2 + 2 * tail + 2 * math.sqrt(tail)
+    for _ in range(100):  # solve u - 1 - log u = tail for u > 1
+        u = (low + high) / 2
+        low, high = (u, high) if u - 1 - math.log(u) < tail else (low, u)
+    return min(math.sqrt(n_bins * high / (4 * n)), 1.0)
+
+
 def recommended_bins(
     n: int, *, purpose: Literal["evaluation", "histogram-binning"] = "evaluation"
 ) -> int:
