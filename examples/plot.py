@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from calibrant.display import ReliabilityDisplay
+from calibrant import EqualWidth, ReliabilityDisplay
 from calibrant.recalibrators import TemperatureScaling
 
 
@@ -30,11 +30,11 @@ def main(folder: Path) -> None:
     y = y_rest[held_out]
     models = {"random forest": probs[held_out], "after temperature scaling": repaired[held_out]}
     both = ReliabilityDisplay.from_predictions(y, models, bins=8)
-    grid = ReliabilityDisplay.grid(y, models["random forest"], bins=6, n_max=6)
+    grid = ReliabilityDisplay.grid(y, models["random forest"], bins=EqualWidth(5), n_max=6)
     for curve in both.curves:
         print(f"{curve.name}: {curve.error}")
     for name, drawn in (("reliability.png", both), ("reliability-grid.png", grid)):
-        drawn.figure_.savefig(folder / name, dpi=150)
+        drawn.figure_.savefig(folder / name, dpi=110)
         print("wrote", folder / name)
 
 

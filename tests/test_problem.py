@@ -40,6 +40,14 @@ def test_binary_from_two_columns_takes_the_second():
     assert cb.tabulate(Y, two, kind="binary", bins=2) == cb.tabulate(Y, P, bins=2)
 
 
+def test_the_event_of_two_named_columns_is_the_one_that_pos_label_names():
+    two, names = np.column_stack([1 - P, P]), np.array(["no", "yes"])
+    for event, p in (("yes", P), ("no", 1 - P)):
+        table = cb.tabulate(names[Y], two, kind="binary", classes=names, pos_label=event, bins=2)
+        alone = cb.tabulate(names[Y] == event, p, bins=2)
+        assert table.sum_py.tolist() == alone.sum_py.tolist()
+
+
 @pytest.mark.parametrize(
     ("labels", "options"),
     [

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         EqualWidth,
         Hybrid,
     )
+    from calibrant.display import ReliabilityDisplay
     from calibrant.measure import (
         brier_decomposition,
         calibration_error,
@@ -81,6 +82,7 @@ _HOME = {
     "PlattScaling": "recalibrators",
     "QuadraticScaling": "recalibrators",
     "RecalibratedClassifier": "recalibrators",
+    "ReliabilityDisplay": "display",
     "ScalingBinning": "recalibrators",
     "TemperatureScaling": "recalibrators",
     "TopLabel": "recalibrators",
@@ -126,6 +128,7 @@ __all__ = [
     "PlattScaling",
     "QuadraticScaling",
     "RecalibratedClassifier",
+    "ReliabilityDisplay",
     "ScalingBinning",
     "TemperatureScaling",
     "TopLabel",

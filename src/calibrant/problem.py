@@ -339,8 +339,11 @@ def _read_problem(
             'Pick the column of the event, or use kind="top-label" or "marginal".'
         )
     problem = read_problem(kind, 2 if kind == "binary" else width, classes, pos_label)
-    column = None if probs.ndim == 1 or kind != "binary" else width - 1
-    return problem, column
+    if probs.ndim == 1 or kind != "binary":
+        return problem, None
+    names = _read_classes(classes)
+    first = names is not None and pos_label is not None and names[0] == problem.class_names[1]
+    return problem, 0 if first and width == 2 else width - 1
 
 
 def _read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:

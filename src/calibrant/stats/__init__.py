@@ -11,6 +11,12 @@ from calibrant.stats.bin_free import (
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.hypothesis_tests import CalibrationTestResult, calibration_test
 from calibrant.stats.intervals import ConfidenceInterval
+from calibrant.stats.isotonic_curve import (
+    IsotonicCurve,
+    ScoreDecomposition,
+    consistency_limits,
+    isotonic_curve,
+)
 from calibrant.stats.measures import brier_decomposition, calibration_error, reliability_curve
 from calibrant.stats.planning import (
     histogram_binning_bound,
@@ -29,14 +35,18 @@ __all__ = [
     "CalibrationTestResult",
     "Certificate",
     "ConfidenceInterval",
+    "IsotonicCurve",
     "MiscalibrationBound",
     "ReliabilityCurve",
+    "ScoreDecomposition",
     "bin_free_bounds",
     "brier_decomposition",
     "calibration_error",
     "calibration_test",
     "certify",
+    "consistency_limits",
     "histogram_binning_bound",
+    "isotonic_curve",
     "prequential_lower_bound",
     "recommended_bins",
     "reliability_curve",

@@ -109,6 +109,14 @@ class Setting:
             return float((evidence.weight * evidence.mass).min())
         return float(evidence.weight.min()) * self.least_mass
 
+    def sees_counts(self, evidence: Evidence) -> bool:
+        """Whether the tests may be tuned to the counts.
+
+        Not for the population, whose bound averages over counts, nor for several classes: the
+        events of a class are binomial given its own counts, but not given those of others.
+        """
+        return self.target == "sample" and float(evidence.weight.min()) == 1
+
 
 def upper_bound(evidence: Evidence, setting: Setting) -> float:
     """Return u such that the error is at most u with probability 1 - delta.
@@ -182,7 +190,7 @@ class _UpperTest:
     def tuned(cls, evidence: Evidence, setting: Setting, lo: float, hi: float) -> _UpperTest:
         """Choose (lam, q) by the normal approximation at calibration; any choice is valid."""
         largest = _largest_square(hi, setting.lightest(evidence))
-        if setting.target == "sample":
+        if setting.sees_counts(evidence):
             s, weight = evidence.s, evidence.weight
             v = _MARGIN * _largest_variance(s, math.sqrt(largest))
         else:  # nothing here may depend on the counts, nor on which outputs were seen
@@ -244,9 +252,10 @@ def _tuned_lower(
     """Choose (lam, q) so that the least squared error rejects errors up to hi."""
     q, weight = np.geomspace(1e-7, 30, 200), evidence.weight
     cost, top = q, float(spread.max())
-    if setting.target == "population":  # nothing here may depend on the counts
+    if not setting.sees_counts(evidence):
         top = evidence.largest_spread
         spread, weight = np.full(evidence.n_planned, 0.8 * top), np.ones(evidence.n_planned)
+    if setting.target == "population":
         square = _largest_square(hi, 0.5 / spread.size if setting.is_balanced else 0.0)
         cost = np.expm1(np.minimum(q * square, 700.0)) / square
     lam = q / (1 + 2 * q * top) * evidence.n

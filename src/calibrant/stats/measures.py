@@ -89,7 +89,7 @@ def reliability_curve(
         Which class of a marginal problem.
     """
     check_level(confidence_level)
-    group = _group_of(table, class_label)
+    group = group_of(table, class_label)
     cells = cells_of(table)
     used = np.flatnonzero(table.count[group])
     alpha = 1 - confidence_level
@@ -132,7 +132,8 @@ def brier_decomposition(
     return BrierDecomposition(brier, miscalibration, discrimination, uncertainty, debias)
 
 
-def _group_of(table: BinTable, class_label: Label | None) -> int:
+def group_of(table: BinTable, class_label: Label | None) -> int:
+    """Return the row of the table that holds a class; 0 where there is one group only."""
     if table.problem.kind != "marginal":
         if class_label is not None:
             raise InvalidArgumentError(

@@ -1,0 +1,9 @@
+"""Reliability diagrams: the one place that imports matplotlib, and only when it draws."""
+
+from __future__ import annotations
+
+from calibrant.display.curves import DisplayedCurve
+from calibrant.display.grid import ReliabilityGrid
+from calibrant.display.reliability import ReliabilityDisplay
+
+__all__ = ["DisplayedCurve", "ReliabilityDisplay", "ReliabilityGrid"]

@@ -1,0 +1,141 @@
+"""The numbers of a diagram, all computed by `calibrant.stats` before anything is drawn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant import stats
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
+from calibrant.problem import Kind, Label
+from calibrant.stats.isotonic_curve import IsotonicCurve, consistency_limits, isotonic_curve
+from calibrant.stats.results import UNRESOLVED_LIMIT
+from calibrant.table import BinTable
+
+
+@dataclass(frozen=True, eq=False)
+class DisplayedCurve:
+    """The numbers of one curve in a display.
+
+    Attributes
+    ----------
+    name : str or None
+    kind : {"binary", "top-label", "marginal"}
+    class_label : label or None
+        The class of a marginal problem.
+    curve : ReliabilityCurve
+        Event rates beside predictions, with their limits, one for each occupied bin.
+    consistency : (low, high)
+        Where the event rates would lie if the predictions were calibrated, at the same level.
+    error : CalibrationErrorResult
+        The l2 calibration error in these bins; of a marginal problem, that of the class.
+    interval : ConfidenceInterval
+        Of that error, at the level of the curve.
+    isotonic : IsotonicCurve or None
+    """
+
+    name: str | None
+    kind: Kind
+    class_label: Label | None
+    curve: stats.ReliabilityCurve
+    consistency: tuple[FloatArray, FloatArray]
+    error: stats.CalibrationErrorResult
+    interval: stats.ConfidenceInterval
+    isotonic: IsotonicCurve | None = None
+
+    @property
+    def error_line(self) -> str:
+        """The error with its interval, in one short line; "≥" marks a lower bound."""
+        sign = "≥" if self.error.is_lower_bound else "="
+        low, high = self.interval
+        return f"l2 error {sign} {self.error.value:.3f} [{low:.3f}, {high:.3f}]"
+
+    @property
+    def alone_line(self) -> str:
+        """What must be said where many rows sit alone in their bin, else nothing."""
+        alone = self.error.unresolved_mass
+        return f"{alone:.0%} of the rows alone in their bin" if alone > UNRESOLVED_LIMIT else ""
+
+    @property
+    def isotonic_line(self) -> str:
+        """The isotonic decomposition of the Brier score, in one short line."""
+        if self.isotonic is None:
+            return ""
+        parts = self.isotonic.brier
+        return (
+            f"isotonic: MCB {parts.miscalibration:.3f} DSC {parts.discrimination:.3f} "
+            f"UNC {parts.uncertainty:.3f}"
+        )
+
+
+def displayed_curve(
+    table: BinTable,
+    name: Any = None,
+    *,
+    class_label: Label | None = None,
+    confidence_level: float = 0.95,
+    simultaneous: bool = True,
+    distinct: BinTable | None = None,
+) -> DisplayedCurve:
+    """Compute all numbers of one curve; `distinct` is the table to fit an isotonic curve to."""
+    how: dict[str, Any] = {
+        "confidence_level": confidence_level,
+        "simultaneous": simultaneous,
+        "class_label": class_label,
+    }
+    curve = stats.reliability_curve(table, **how)
+    weight = None if class_label is None else {class_label: 1.0}
+    error = stats.calibration_error(table, class_weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnresolvedWarning)  # `error_line` says it instead
+        interval = error.confidence_interval(confidence_level)
+    return DisplayedCurve(
+        name=None if name is None else str(name),
+        kind=table.problem.kind,
+        class_label=class_label,
+        curve=curve,
+        consistency=consistency_limits(table, **how),
+        error=error,
+        interval=interval,
+        isotonic=None if distinct is None else isotonic_curve(distinct, class_label=class_label),
+    )
+
+
+def worst_classes(table: BinTable, n_max: int) -> list[Label]:
+    """Return the classes of the largest debiased l2 error, the worst first."""
+    if n_max < 1:
+        raise InvalidArgumentError(f"n_max must be at least 1; got {n_max!r}.")
+    per_class = stats.calibration_error(table).per_class
+    if per_class is None:
+        raise InvalidArgumentError(
+            f'A grid has one panel for each class of kind="marginal"; this table is of kind '
+            f'"{table.problem.kind}". Draw it with ReliabilityDisplay.from_table.'
+        )
+    return sorted(per_class, key=lambda label: -per_class[label])[:n_max]
+
+
+def predict(estimator: Any, X: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:  # noqa: N803
+    """Return a classifier's probabilities, and how `from_predictions` is to read them."""
+    if not hasattr(estimator, "predict_proba"):
+        raise InvalidArgumentError(
+            f"from_estimator needs an estimator with predict_proba; {type(estimator).__name__} "
+            "has none. Wrap it in a calibrated classifier, or pass probabilities to "
+            "from_predictions."
+        )
+    probs = np.asarray(estimator.predict_proba(X))
+    reading = dict(options)
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None and reading.get("classes") is None:
+        reading["classes"] = list(classes)
+    names = reading.get("classes")
+    if probs.ndim == 2 and probs.shape[1] == 2 and reading.get("kind") in (None, "binary"):
+        reading["kind"] = "binary"
+        event = reading.get("pos_label")
+        first = names is not None and event is not None and event == names[0]
+        probs = probs[:, 0 if first else 1]
+    return probs, reading

@@ -1,0 +1,233 @@
+"""How the numbers of a curve become lines, bars and text on matplotlib axes."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+from calibrant.display.curves import DisplayedCurve
+from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.stats import ReliabilityCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+Band: TypeAlias = bool | Literal["ribbon", "bars"]
+
+# Okabe and Ito's palette; markers and dashes tell the curves apart without any colour.
+STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "#0072B2", "marker": "o", "linestyle": "-"},
+    {"color": "#D55E00", "marker": "s", "linestyle": "--", "markerfacecolor": "white"},
+    {"color": "#009E73", "marker": "^", "linestyle": "-."},
+    {"color": "#CC79A7", "marker": "D", "linestyle": ":", "markerfacecolor": "white"},
+    {"color": "#000000", "marker": "X", "linestyle": (0, (6, 2, 1, 2, 1, 2))},
+    {"color": "#E69F00", "marker": "v", "linestyle": (0, (8, 2)), "markerfacecolor": "white"},
+    {"color": "#56B4E9", "marker": "P", "linestyle": (0, (3, 1))},
+)
+NAME_LENGTH = 36
+WIDTH = 4.0  # inches: 300 px at 75 dots an inch, where text is still 10 px high
+COUNTS_BOX = (0.0, -0.26, 1.0, 0.18)
+CURVE, ISOTONIC = "calibrant-curve", "calibrant-isotonic"
+COUNTS, FIGURE = "calibrant-counts", "calibrant-figure"
+
+
+class PlotOptions(TypedDict, total=False):
+    """What `ReliabilityDisplay.plot` takes beside `ax`."""
+
+    band: Band
+    consistency: bool
+    counts: bool
+    error: bool
+    legend: bool
+    line_kw: Mapping[str, Any] | None
+
+
+def pyplot() -> Any:
+    """Import pyplot, or say how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Drawing needs matplotlib, which is not installed: pip install calibrant[plot]. "
+            "The numbers are there without it: pass draw=False and read .curves."
+        ) from error
+    return plt
+
+
+def new_axes() -> Axes:
+    """Return axes on a new figure, which `arrange` fits around what is drawn."""
+    figure, ax = pyplot().subplots(figsize=(WIDTH, WIDTH), layout="none")
+    figure.set_gid(FIGURE)
+    return ax  # type: ignore[no-any-return]
+
+
+def arrange(ax: Axes) -> None:
+    """Give a figure of ours the height that axes, counts and legend need; leave others alone."""
+    figure = ax.figure
+    if figure.get_gid() != FIGURE:
+        return
+    em = float(ax.yaxis.label.get_fontsize()) / 72
+    legend = ax.get_legend()
+    above = legend.get_window_extent().height / figure.dpi if legend is not None else 0.0
+    side = WIDTH - 5.4 * em
+    below = 3.3 * em - (COUNTS_BOX[1] * side if any_counts(ax) else 0.0)
+    height = below + side + above + 1.2 * em
+    figure.set_size_inches(WIDTH, height)  # type: ignore[union-attr]
+    ax.set_position((4.3 * em / WIDTH, below / height, side / WIDTH, side / height))
+
+
+def plain(name: object, length: int = NAME_LENGTH) -> str:
+    """Return a name that matplotlib draws letter by letter, on one line of bounded length.
+
+    Control, formatting and private characters become question marks, dollar signs are escaped
+    so that they start no formula, and a leading underscore cannot hide a legend entry.
+    """
+    text = str(name)
+    text = text if len(text) <= length else text[: length - 1] + "…"
+    text = "".join("?" if unicodedata.category(c)[0] == "C" else c for c in text)
+    text = " ".join(text.split()).replace("$", r"\$")
+    return " " + text if text.startswith("_") else text
+
+
+def write(text: Text) -> None:
+    """Keep TeX, where a user has switched it on, away from text with names in it."""
+    text.set_usetex(False)
+
+
+def drawn_lines(ax: Axes) -> list[Line2D]:
+    """Return the curves that earlier displays have drawn on these axes."""
+    return [line for line in ax.lines if line.get_gid() == CURVE]
+
+
+def prepare(ax: Axes, curve: DisplayedCurve) -> None:
+    """Draw the diagonal, and say what the axes are."""
+    said, happened = axis_labels(curve)
+    ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    write(ax.set_xlabel(said))
+    write(ax.set_ylabel(happened))
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def axis_labels(curve: DisplayedCurve) -> tuple[str, str]:
+    """Say what was predicted and what happened."""
+    if curve.kind == "top-label":
+        return "confidence in the top label", "share that was right"
+    if curve.class_label is not None:
+        return f"predicted probability of {plain(curve.class_label, 16)}", "event rate"
+    return "predicted probability", "event rate"
+
+
+def any_counts(ax: Axes) -> Axes | None:
+    """Return the small axes below, if they are there."""
+    found = [child for child in ax.child_axes if child.get_gid() == COUNTS]
+    return found[0] if found else None  # type: ignore[return-value]
+
+
+def counts_axes(ax: Axes) -> Axes:
+    """Return the small axes below, made on the first call."""
+    below = any_counts(ax)
+    if below is not None:
+        return below
+    below = ax.inset_axes(COUNTS_BOX, sharex=ax, gid=COUNTS)
+    write(below.set_xlabel(ax.get_xlabel()))
+    below.set_ylabel("rows")
+    ax.set_xlabel("")
+    ax.tick_params(labelbottom=False)
+    for side in ("top", "right"):
+        below.spines[side].set_visible(False)
+    return below
+
+
+def style_of(position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return how the curve at this position looks, a user's wishes on top."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    base = {"linewidth": 1.3, "markersize": 4.5, "zorder": 3}
+    return base | STYLES[position % len(STYLES)] | normalize_kwargs(dict(line_kw or {}), Line2D)
+
+
+def draw_curve(
+    ax: Axes, each: DisplayedCurve, style: dict[str, Any], band: Band, error: bool
+) -> Line2D:
+    """Draw one curve with its limits; beside an isotonic curve it is points without a line."""
+    curve, color = each.curve, style["color"]
+    x = curve.mean_prediction
+    if band in (True, "ribbon"):
+        ax.fill_between(x, curve.low, curve.high, color=color, alpha=0.13, linewidth=0, zorder=2)
+    if band in (True, "bars"):
+        ax.vlines(x, curve.low, curve.high, color=color, linewidth=0.9, alpha=0.8, zorder=2.5)
+    look = style if each.isotonic is None else style | {"linestyle": "none"}
+    line = ax.plot(x, curve.event_rate, **look)[0]
+    parts = [plain(each.name) if each.name else ""]
+    parts += [each.error_line, each.alone_line] if error else []
+    line.set(gid=CURVE, label="\n".join(filter(None, parts)) or "event rate")
+    if each.isotonic is not None:
+        steps = ax.plot(*each.isotonic.corners, **(style | {"marker": "", "zorder": 2.8}))[0]
+        steps.set(gid=ISOTONIC, label=each.isotonic_line)
+    return line
+
+
+def draw_consistency(ax: Axes, each: DisplayedCurve) -> None:
+    """Draw where the event rates of a calibrated model would lie."""
+    low, high = each.consistency
+    ax.vlines(each.curve.mean_prediction, low, high, color="0.72", linewidth=4, zorder=1)
+
+
+def draw_counts(ax: Axes, curve: ReliabilityCurve, style: Mapping[str, Any]) -> None:
+    """Draw the number of rows behind each point."""
+    x, top = curve.mean_prediction, float(curve.count.max())
+    old = ax.get_ylim()[1] / 1.15 if ax.lines else 0.0
+    top = max(top, old)
+    ax.vlines(x, 0, curve.count, color=style["color"], linewidth=1.2)
+    look = {**style, "linestyle": "none", "markersize": 0.65 * style["markersize"]}
+    ax.plot(x, curve.count, **look)
+    ax.set(ylim=(0, 1.15 * top), yticks=[0, top], yticklabels=["0", short_count(top)])
+
+
+def short_count(count: float) -> str:
+    """Return a count in at most four letters and a unit: 950, 12.3k, 4M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if count >= size:
+            scale = 1e3 if unit == "k" else size
+            return f"{count / scale:.3g}{unit}"
+    return f"{count:,.0f}"
+
+
+def draw_legend(ax: Axes, note: str) -> None:
+    """Put the legend of all curves on these axes above them, where it hides nothing."""
+    legend = ax.legend(
+        handles=[line for line in ax.lines if line.get_gid() in (CURVE, ISOTONIC)],
+        title=note,
+        loc="lower left",
+        bbox_to_anchor=(-0.03, 1.01),
+        borderaxespad=0.2,
+        frameon=False,
+        fontsize="small",
+        title_fontsize="small",
+        alignment="left",
+        handlelength=3.2,
+    )
+    for text in (legend.get_title(), *legend.get_texts()):
+        write(text)
+
+
+def limits_note(curve: ReliabilityCurve, band: Band, consistency: bool) -> str:
+    """Say what the limits mean."""
+    where = "all bins at once" if curve.is_simultaneous else "each bin by itself"
+    level = f"{100 * curve.confidence_level:g}%"
+    shape = "band" if band == "ribbon" else "bars"
+    notes = [f"{shape}: {level} limits, {where}"] if band else []
+    notes += [f"grey: {level} range of a calibrated model"] if consistency else []
+    return "\n".join(notes)
+
+
+def check_band(band: object) -> None:
+    """Refuse a band that means nothing."""
+    if band not in (True, False, "ribbon", "bars"):
+        raise InvalidArgumentError(f'band must be True, False, "ribbon" or "bars"; got {band!r}.')

@@ -1,0 +1,94 @@
+"""ReliabilityGrid: one diagram for each of the worst classes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Unpack
+
+from calibrant.display.drawing import WIDTH, PlotOptions, plain, pyplot, write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from calibrant.display.reliability import ReliabilityDisplay
+
+
+@dataclass(eq=False)
+class ReliabilityGrid:
+    """One reliability diagram for each of the worst classes of a marginal problem.
+
+    Attributes
+    ----------
+    displays : tuple of ReliabilityDisplay
+        The worst class first; all numbers are in their ``curves``.
+    n_classes : int
+        How many classes there are, shown or not.
+    confidence_level, is_simultaneous : float, bool
+        Of the limits, over all bins of all classes at once or in each bin by itself.
+    figure_, axes_ : matplotlib Figure and array of Axes
+    """
+
+    displays: tuple[ReliabilityDisplay, ...]
+    n_classes: int
+    confidence_level: float
+    is_simultaneous: bool
+    figure_: Figure = field(init=False, repr=False)
+    axes_: Any = field(init=False, repr=False)
+
+    def plot(self, **options: Unpack[PlotOptions]) -> ReliabilityGrid:
+        """Draw the panels on a new figure; the options are those of `ReliabilityDisplay.plot`."""
+        n = len(self.displays)
+        columns = min(math.ceil(math.sqrt(n)), 3)
+        rows = -(-n // columns)
+        settings: PlotOptions = {"counts": False, **options, "legend": False}
+        settings["line_kw"] = {"markersize": 3, **(settings.get("line_kw") or {})}
+        panel = WIDTH / columns + (0.55 if settings["counts"] else 0.25)
+        self.figure_, self.axes_ = pyplot().subplots(
+            rows, columns, figsize=(WIDTH, panel * rows + 0.8), squeeze=False, layout="constrained"
+        )
+        for ax in self.axes_.flat[n:]:
+            ax.remove()
+        for i, (display, ax) in enumerate(zip(self.displays, self.axes_.flat, strict=False)):
+            display.plot(ax, **settings)
+            _title(display, settings.get("error", True))
+            _trim(display, left=i % columns == 0, bottom=i + columns >= n)
+        self._label()
+        return self
+
+    def _label(self) -> None:
+        shown = f"{len(self.displays)} worst of {self.n_classes:,} classes"
+        if len(self.displays) == self.n_classes:
+            shown = f"all {self.n_classes:,} classes"
+        bound = any(display.curves[0].error.is_lower_bound for display in self.displays)
+        what = f"l2 error{', a lower bound' if bound else ''}"
+        where = "all bins and classes at once" if self.is_simultaneous else "each bin by itself"
+        text = f"{shown}: {what}\n{100 * self.confidence_level:g}% limits, {where}"
+        write(self.figure_.suptitle(text, fontsize="medium"))
+        self.figure_.supxlabel("predicted probability of the class", fontsize="medium")
+        self.figure_.supylabel("event rate", fontsize="medium")
+
+
+def _title(display: ReliabilityDisplay, error: bool) -> None:
+    """Name the class above its panel instead of below."""
+    curve = display.curves[0]
+    low, high = curve.interval
+    numbers = f"{_short(curve.error.value)} [{_short(low)}, {_short(high)}]"
+    name = plain(curve.name, 16)
+    write(display.ax_.set_title(f"{name}\n{numbers}" if error else name, fontsize="small"))
+
+
+def _short(value: float) -> str:
+    """Return a number in [0, 1] with three decimals and no leading zero."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _trim(display: ReliabilityDisplay, left: bool, bottom: bool) -> None:
+    """Keep the few numbers that a small panel has room for, on the outer panels only."""
+    ax, counts_ax = display.ax_, display.counts_ax_
+    ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    ax.set(xticklabels=["0", ".5", "1"], yticklabels=["0", ".5", "1"])
+    ax.tick_params(labelleft=left, labelbottom=bottom and counts_ax is None, labelsize="small")
+    if counts_ax is not None:
+        counts_ax.set(xlabel="", ylabel="")
+        counts_ax.tick_params(labelbottom=bottom, labelsize="small")

@@ -1,0 +1,284 @@
+"""ReliabilityDisplay: what happened beside what was said, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from calibrant.bins import BinsLike, Distinct
+from calibrant.display import drawing
+from calibrant.display.curves import DisplayedCurve, displayed_curve, predict, worst_classes
+from calibrant.display.drawing import Band, PlotOptions
+from calibrant.display.grid import ReliabilityGrid
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.measure import tabulate
+from calibrant.problem import Kind, Label
+from calibrant.table import BinTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+
+class ReliabilityDisplay:
+    """A reliability diagram: event rates against predictions, with honest limits.
+
+    Make one with `from_predictions`, `from_estimator` or `from_table`, which compute and draw, or
+    `grid` for one panel per class. With ``draw=False`` they only compute, without matplotlib.
+
+    Parameters
+    ----------
+    curves : iterable of DisplayedCurve
+
+    Attributes
+    ----------
+    curves : tuple of DisplayedCurve
+        All the numbers of the picture.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the diagram was drawn.
+    counts_ax_ : matplotlib Axes or None
+        Where the numbers of rows were drawn.
+    lines_ : list of matplotlib Line2D
+        One for each curve.
+
+    Examples
+    --------
+    >>> display = ReliabilityDisplay.from_predictions(
+    ...     [0, 0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.6, 0.8, 0.9], bins=2, draw=False
+    ... )
+    >>> display.curves[0].curve.event_rate.round(2)
+    array([0.33, 0.67])
+    """
+
+    ax_: Axes
+    figure_: Figure
+    counts_ax_: Axes | None
+    lines_: list[Line2D]
+
+    def __init__(self, curves: Iterable[DisplayedCurve]) -> None:
+        self.curves = tuple(curves)
+        if not self.curves:
+            raise InvalidArgumentError("A display needs at least one curve; got none.")
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        draw: bool = True,
+        kind: Kind | None = None,
+        bins: BinsLike = "auto",
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+        pos_label: Label | None = None,
+        class_label: Label | None = None,
+        confidence_level: float = 0.95,
+        simultaneous: bool = True,
+        isotonic: bool = False,
+        data: Any = None,
+        **options: Unpack[PlotOptions],
+    ) -> ReliabilityDisplay:
+        """Compute and draw the diagram of predictions.
+
+        Parameters
+        ----------
+        y_prob : array_like, or dict of them
+            Probabilities, or several models' as ``{name: y_prob}``, also before and after.
+        name : str, optional
+            How the legend calls the curve; of a dict, its keys do.
+        ax : matplotlib Axes, optional
+            Where to draw. The axes of an earlier display get one more curve.
+        draw : bool
+            False computes only.
+        confidence_level, simultaneous : float, bool
+            Of the Clopper-Pearson limits of event rates: in all bins at once, or in each by itself.
+        isotonic : bool
+            Whether to add the isotonic (CORP) curve with its decomposition of the Brier score.
+        y_true, kind, bins, sample_weight, classes, pos_label, data
+            As in `calibrant.calibration_error`.
+        class_label : label, optional
+            Which class of a marginal problem; see `grid` for all of them.
+        **options
+            As in `plot`: band, consistency, counts, error, legend, line_kw.
+        """
+        models = y_prob if isinstance(y_prob, Mapping) else {name: y_prob}
+        reading: dict[str, Any] = {"kind": kind, "sample_weight": sample_weight, "data": data}
+        reading |= {"classes": classes, "pos_label": pos_label}
+        curves = [
+            displayed_curve(
+                tabulate(y_true, probs, bins=bins, **reading),
+                each,
+                class_label=class_label,
+                confidence_level=confidence_level,
+                simultaneous=simultaneous,
+                distinct=tabulate(y_true, probs, bins=Distinct(), **reading) if isotonic else None,
+            )
+            for each, probs in models.items()
+        ]
+        return cls(curves)._drawn(draw, ax, options)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        draw: bool = True,
+        **options: Any,
+    ) -> ReliabilityDisplay:
+        """Compute and draw the diagram of a fitted classifier, or of several as a dict.
+
+        Two classes are a binary problem whose event is ``pos_label``, the second class by
+        default; more classes are a top-label problem unless ``kind="marginal"`` is asked for.
+        The other parameters are those of `from_predictions`.
+        """
+        named = {name or type(estimator).__name__: estimator}
+        models = estimator if isinstance(estimator, Mapping) else named
+        plotting: Any = {k: options.pop(k) for k in PlotOptions.__annotations__ if k in options}
+        curves: list[DisplayedCurve] = []
+        for each, model in models.items():
+            probs, reading = predict(model, X, options)
+            curves += cls.from_predictions(y, probs, name=each, draw=False, **reading).curves
+        return cls(curves)._drawn(draw, ax, plotting)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: BinTable | Mapping[str, BinTable],
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        draw: bool = True,
+        class_label: Label | None = None,
+        confidence_level: float = 0.95,
+        simultaneous: bool = True,
+        isotonic: bool = False,
+        **options: Unpack[PlotOptions],
+    ) -> ReliabilityDisplay:
+        """Compute and draw the diagram of a table, or of several as ``{name: table}``.
+
+        The isotonic curve is exact if each bin of the table holds one distinct prediction,
+        else that of the binned predictions. Other parameters: see `from_predictions`.
+        """
+        tables = table if isinstance(table, Mapping) else {name: table}
+        curves = [
+            displayed_curve(
+                one,
+                each,
+                class_label=class_label,
+                confidence_level=confidence_level,
+                simultaneous=simultaneous,
+                distinct=one if isotonic else None,
+            )
+            for each, one in tables.items()
+        ]
+        return cls(curves)._drawn(draw, ax, options)
+
+    @classmethod
+    def grid(
+        cls,
+        y_true: Any,
+        y_prob: Any = None,
+        *,
+        n_max: int = 9,
+        draw: bool = True,
+        bins: BinsLike = "auto",
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+        confidence_level: float = 0.95,
+        simultaneous: bool = True,
+        data: Any = None,
+        **options: Unpack[PlotOptions],
+    ) -> ReliabilityGrid:
+        """Compute and draw one panel for each class, the worst first.
+
+        Classes are ordered by their debiased l2 error. The worst of many classes look bad by
+        chance alone, so with ``simultaneous=True`` limits hold in all bins of all classes at
+        once, shown or not, and so do the intervals of their errors (Bonferroni over classes).
+
+        Parameters
+        ----------
+        y_true, y_prob
+            As in `calibrant.calibration_error` with ``kind="marginal"``; or a marginal
+            `BinTable` alone.
+        n_max : int
+            How many classes to show at most.
+        bins, sample_weight, classes, confidence_level, simultaneous, data, draw, **options
+            As in `from_predictions`; ``counts`` is False here unless asked for.
+        """
+        if isinstance(y_true, BinTable):
+            table = y_true
+        else:
+            reading: dict[str, Any] = {"sample_weight": sample_weight, "data": data}
+            table = tabulate(y_true, y_prob, kind="marginal", bins=bins, classes=classes, **reading)
+        how: dict[str, Any] = {"simultaneous": simultaneous, "draw": False}
+        how["confidence_level"] = 1 - (1 - confidence_level) / (
+            table.n_groups if simultaneous else 1
+        )
+        displays = tuple(
+            cls.from_table(table, name=str(label), class_label=label, **how)
+            for label in worst_classes(table, n_max)
+        )
+        grid = ReliabilityGrid(displays, table.n_groups, confidence_level, simultaneous)
+        return grid.plot(**options) if draw else grid
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        band: Band = True,
+        consistency: bool = False,
+        counts: bool = True,
+        error: bool = True,
+        legend: bool = True,
+        line_kw: Mapping[str, Any] | None = None,
+    ) -> ReliabilityDisplay:
+        """Draw the numbers; nothing is computed here.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it a new pyplot figure is made.
+        band : bool, "ribbon" or "bars"
+            The limits of event rates, as a ribbon with a bar at each point, or one of the two.
+        consistency : bool
+            Grey bars on the diagonal: where a calibrated model's event rates would lie.
+        counts : bool
+            The number of rows behind each point, on small axes below.
+        error : bool
+            Whether the legend has the l2 error with its interval; "≥" marks a lower bound.
+        legend : bool
+            A legend above the axes, which also says what the limits are.
+        line_kw : dict, optional
+            Passed to ``Axes.plot`` for every curve, over the default style.
+        """
+        drawing.check_band(band)
+        self.ax_ = drawing.new_axes() if ax is None else ax
+        self.figure_ = self.ax_.figure  # type: ignore[assignment]
+        before = len(drawing.drawn_lines(self.ax_))
+        if before == 0:
+            drawing.prepare(self.ax_, self.curves[0])
+        self.counts_ax_ = drawing.counts_axes(self.ax_) if counts else None
+        self.lines_ = []
+        for i, each in enumerate(self.curves, start=before):
+            style = drawing.style_of(i, line_kw)
+            if consistency:
+                drawing.draw_consistency(self.ax_, each)
+            self.lines_.append(drawing.draw_curve(self.ax_, each, style, band, error))
+            if self.counts_ax_ is not None:
+                drawing.draw_counts(self.counts_ax_, each.curve, style)
+        if legend:
+            note = drawing.limits_note(self.curves[0].curve, band, consistency)
+            drawing.draw_legend(self.ax_, note)
+        drawing.arrange(self.ax_)
+        return self
+
+    def _drawn(self, draw: bool, ax: Axes | None, options: PlotOptions) -> ReliabilityDisplay:
+        return self.plot(ax, **options) if draw else self

@@ -1,0 +1,216 @@
+"""The isotonic curve, its decomposition, and consistency limits."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from sklearn.isotonic import isotonic_regression
+from sklearn.metrics import brier_score_loss, log_loss
+
+import calibrant
+from calibrant import Distinct, EqualWidth, exceptions, tabulate
+from calibrant.stats.isotonic_curve import consistency_limits, isotonic_curve
+
+Z = [0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9]
+Y = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]
+
+
+def three_levels():
+    """Levels .2, .5, .9 with 5, 4, 6 rows and 2, 1, 5 events."""
+    p = np.repeat([0.2, 0.5, 0.9], [5, 4, 6])
+    y = np.concatenate([[1, 1, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1, 1, 0]])
+    return y, p
+
+
+def random_rows(n=2_000, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.2, 1.2, size=n)
+    return (rng.uniform(size=n) < p**1.5).astype(int), p
+
+
+def test_the_three_level_example_has_its_known_parts():
+    y, p = three_levels()
+    curve = isotonic_curve(tabulate(y, p, bins=Distinct()))
+    np.testing.assert_allclose(curve.event_rate, [1 / 3, 1 / 3, 5 / 6], rtol=1e-12)
+    # exact fractions: 0.0284444444, 0.06 and 0.2488888889
+    expected = (0.2173333333333333, 0.64 / 22.5, 0.06, 0.56 / 2.25)
+    parts = curve.brier
+    found = (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_the_ten_row_example_has_its_known_parts():
+    curve = isotonic_curve(tabulate(Y, Z, bins=Distinct()))
+    brier, log = curve.brier, curve.log
+    np.testing.assert_allclose(
+        (brier.miscalibration, brier.discrimination, brier.uncertainty, brier.score),
+        (0.0371666666667, 0.1166666666667, 0.25, 0.1705),
+        atol=1e-9,
+    )
+    np.testing.assert_allclose(
+        (log.miscalibration, log.discrimination, log.uncertainty),
+        (0.12372994, 0.31123868, 0.69314718),
+        atol=5e-9,
+    )
+    assert log.score == pytest.approx(0.5056384407, abs=1e-9)
+    best = 0.6 * (np.log(3) / 3 + 2 / 3 * np.log(3 / 2))  # six rows at 1/3 or 2/3, four certain
+    assert log.discrimination == pytest.approx(np.log(2) - best, abs=1e-12)
+    assert log.miscalibration == pytest.approx(log_loss(Y, Z) - best, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_curve_and_scores_agree_with_scikit_learn(seed):
+    y, p = random_rows(500, seed)
+    p = np.round(p, 2 + seed % 2).clip(0.01, 0.99)
+    curve = isotonic_curve(tabulate(y, p, bins=Distinct()))
+    levels, which, count = np.unique(p, return_inverse=True, return_counts=True)
+    rate = np.bincount(which, weights=y) / count
+    fitted = isotonic_regression(rate, sample_weight=count)
+    np.testing.assert_array_equal(curve.prediction, levels)
+    np.testing.assert_array_equal(curve.count, count)
+    np.testing.assert_allclose(curve.event_rate, fitted, atol=1e-12)
+    assert curve.brier.score == pytest.approx(brier_score_loss(y, p), abs=1e-12)
+    assert curve.log.score == pytest.approx(log_loss(y, p), abs=1e-12)
+    best = fitted[which]
+    assert curve.brier.miscalibration == pytest.approx(
+        brier_score_loss(y, p) - brier_score_loss(y, best), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("rule", ["brier", "log"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_parts_add_up_and_none_is_negative(rule, seed):
+    y, p = random_rows(300, seed)
+    parts = getattr(isotonic_curve(tabulate(y, p, bins=Distinct())), rule)
+    total = parts.miscalibration - parts.discrimination + parts.uncertainty
+    assert total == pytest.approx(parts.score, abs=1e-14)
+    assert min(parts.miscalibration, parts.discrimination, parts.uncertainty) >= 0
+
+
+def test_weights_of_two_are_rows_twice():
+    y, p = random_rows(200)
+    weight = np.arange(200) % 3
+    a = isotonic_curve(tabulate(y, p, bins=Distinct(), sample_weight=weight))
+    b = isotonic_curve(tabulate(np.repeat(y, weight), np.repeat(p, weight), bins=Distinct()))
+    np.testing.assert_allclose(a.event_rate, b.event_rate, atol=1e-12)
+    np.testing.assert_allclose(a.log.score, b.log.score, atol=1e-12)
+
+
+def test_a_wrong_certainty_has_an_infinite_log_score_and_nothing_else_breaks():
+    log = isotonic_curve(tabulate([0, 1, 1, 0], [0.0, 0.0, 1.0, 0.5], bins=Distinct())).log
+    assert np.isinf(log.score)
+    assert np.isinf(log.miscalibration)
+    assert np.isfinite(log.discrimination)
+    assert log.to_dict()["score"] is None
+    json.dumps(log.to_dict(), allow_nan=False)
+
+
+def test_right_certainties_cost_nothing():
+    curve = isotonic_curve(tabulate([0, 1], [0.0, 1.0], bins=Distinct()))
+    assert curve.log.score == curve.brier.score == 0
+    assert curve.log.discrimination == pytest.approx(np.log(2))
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_single_row_and_a_single_class_have_defined_answers(label):
+    for n in (1, 7):
+        curve = isotonic_curve(tabulate([label] * n, np.linspace(0.2, 0.8, n), bins=Distinct()))
+        np.testing.assert_array_equal(curve.event_rate, label)
+        assert curve.brier.uncertainty == curve.brier.discrimination == 0
+        assert curve.brier.miscalibration == pytest.approx(curve.brier.score)
+
+
+def test_bins_that_mix_predictions_give_the_curve_of_the_binned_predictions():
+    y, p = random_rows()
+    table = tabulate(y, p, bins=EqualWidth(10))
+    coarse = isotonic_curve(table)
+    binned = (table.sum_p[0] / table.count[0])[table.bins[0].index(p)]
+    direct = isotonic_curve(tabulate(y, binned, bins=Distinct()))
+    assert (coarse.is_exact, direct.is_exact) == (False, True)
+    assert coarse.brier.miscalibration == pytest.approx(direct.brier.miscalibration, abs=1e-12)
+    assert coarse.log.score == pytest.approx(direct.log.score, abs=1e-12)
+
+
+def test_empty_bins_are_left_out():
+    assert len(isotonic_curve(tabulate([0, 1], [0.05, 0.95], bins=EqualWidth(10)))) == 2
+
+
+def test_corners_draw_the_same_curve_with_fewer_points():
+    y, p = random_rows()
+    curve = isotonic_curve(tabulate(y, p, bins=Distinct()))
+    x, rate = curve.corners
+    assert x.size < 200 < len(curve)
+    np.testing.assert_allclose(np.interp(curve.prediction, x, rate), curve.event_rate, atol=1e-12)
+
+
+def test_one_class_of_a_marginal_problem_is_its_binary_problem():
+    rng = np.random.default_rng(3)
+    probs = rng.dirichlet([1, 1, 1], size=300)
+    y = rng.integers(3, size=300)
+    one = isotonic_curve(
+        tabulate(y, probs, kind="marginal", bins=Distinct()),
+        class_label=2,
+    )
+    binary = isotonic_curve(tabulate(y == 2, probs[:, 2], bins=Distinct()))
+    np.testing.assert_allclose(one.event_rate, binary.event_rate)
+    assert one.brier == binary.brier
+    with pytest.raises(exceptions.InvalidArgumentError, match="class_label"):
+        isotonic_curve(tabulate(y, probs, kind="marginal", bins=Distinct()))
+
+
+def test_the_curve_prints_both_decompositions():
+    text = str(isotonic_curve(tabulate(Y, Z, bins=Distinct())))
+    assert text.splitlines()[1].startswith("log 0.5056 = miscalibration 0.1237")
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_consistency_limits_are_binomial_quantiles(level):
+    y, p = random_rows(3_000)
+    table = tabulate(y, np.round(p, 1), bins=Distinct())
+    low, high = consistency_limits(table, confidence_level=level)
+    n, s = table.count[0], table.level[0]
+    law = scipy_stats.binom(n, s)
+    np.testing.assert_array_equal(low, law.ppf((1 - level) / 2) / n)
+    upper = n - scipy_stats.binom(n, 1 - s).ppf((1 - level) / 2)
+    np.testing.assert_allclose(high, upper / n, atol=1e-12)
+    inside = law.cdf(np.round(high * n)) - law.cdf(np.round(low * n) - 1)
+    assert (inside >= level - 1e-12).all()
+
+
+def test_simultaneous_consistency_limits_hold_in_all_bins_together():
+    y, p = random_rows(3_000)
+    table = tabulate(y, np.round(p, 1).clip(0.05, 0.95), bins=Distinct())
+    low, high = consistency_limits(table, simultaneous=True)
+    n, s = table.count[0], table.level[0]
+    law = scipy_stats.binom(n, s)
+    inside = law.cdf(np.round(high * n)) - law.cdf(np.round(low * n) - 1)
+    assert inside.prod() >= 0.95
+    narrow_low, narrow_high = consistency_limits(table)
+    assert (low <= narrow_low).all()
+    assert (high >= narrow_high).all()
+
+
+def test_consistency_limits_of_certain_predictions_are_points_and_of_one_row_are_wide():
+    low, high = consistency_limits(tabulate([0, 1, 0], [0.0, 1.0, 0.5], bins=Distinct()))
+    assert low.tolist() == [0.0, 0.0, 1.0]
+    assert high.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_consistency_limits_of_many_rows_shrink_to_the_prediction():
+    table = tabulate([0, 1], [0.3, 0.3], bins=Distinct())
+    many = calibrant.BinTable.from_dict(
+        table.to_dict()
+        | {"count": [[1e9]], "sum_y": [[3e8]], "sum_p": [[3e8]], "sum_pp": [[9e7]]}
+        | {"sum_py": [[9e7]]}
+    )
+    low, high = consistency_limits(many)
+    half = 1.96 * np.sqrt(0.21 / 1e9)
+    np.testing.assert_allclose([low[0], high[0]], [0.3 - half, 0.3 + half], rtol=1e-5)
+
+
+def test_a_percentage_as_confidence_level_is_refused():
+    with pytest.raises(exceptions.InvalidArgumentError, match="0.95 for 95 percent"):
+        consistency_limits(tabulate([0, 1], [0.3, 0.3], bins=Distinct()), confidence_level=95)
