@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         bin_free_bounds,
         calibration_test,
         certify,
+        compare,
         prequential_lower_bound,
     )
 
@@ -94,6 +95,7 @@ _HOME = {
     "calibration_error": "measure",
     "calibration_test": "verify",
     "certify": "verify",
+    "compare": "verify",
     "exceptions": "",
     "load": "recalibrators",
     "prequential_lower_bound": "verify",
@@ -140,6 +142,7 @@ __all__ = [
     "calibration_error",
     "calibration_test",
     "certify",
+    "compare",
     "exceptions",
     "load",
     "prequential_lower_bound",

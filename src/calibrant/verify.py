@@ -9,13 +9,13 @@ import numpy as np
 
 from calibrant import stats
 from calibrant._types import FloatArray
-from calibrant.bins import BinsLike, Distinct
+from calibrant.bins import BinsLike, Distinct, EqualWidth
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import read_data, tabulate_rows
 from calibrant.problem import Kind, Label, Rows
 from calibrant.stats.bounds import Target
 from calibrant.stats.certificates import MinBinMass
-from calibrant.stats.estimators import ClassWeight, Norm, cells_of
+from calibrant.stats.estimators import ClassWeight, Norm, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
 from calibrant.stats.results import UNRESOLVED_LIMIT
 
@@ -178,6 +178,66 @@ def prequential_lower_bound(
     return stats.prequential_lower_bound(*_events(rows), norm, confidence_level, method, rng)
 
 
+def compare(
+    y_true: Any,
+    prob_a: Any,
+    prob_b: Any,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    confidence_level: float = 0.95,
+    data: Any = None,
+) -> stats.Comparison:
+    """Compare two models on the same rows: calibration error, Brier score, log loss.
+
+    Differences are paired, so what both models share cancels, and each has an interval; if it
+    holds 0, the answer is "no difference that these rows can show". For top-label problems the
+    event of each model is that its own choice was right. See `calibrant.stats.compare_errors`;
+    the other parameters are those of `calibration_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=3000)
+    >>> y = rng.uniform(size=3000) < p
+    >>> compare(y, p, p**2).brier.verdict
+    'a is better'
+    """
+    rows = [
+        read_data(y_true, prob, kind, classes, pos_label, None, data) for prob in (prob_a, prob_b)
+    ]
+    if rows[0].problem != rows[1].problem:
+        raise InvalidArgumentError(
+            "Both models must predict the same classes; these are "
+            f"{rows[0].problem} and {rows[1].problem}."
+        )
+    weights = class_weights(class_weight, rows[0].problem)
+    (y_a, p_a), (y_b, p_b) = (_columns(each) for each in rows)
+    return stats.compare_errors(
+        y_a,
+        p_a,
+        p_b,
+        y_b=y_b,
+        bins_a=bins,
+        bins_b=bins,
+        weights=weights,
+        confidence_level=confidence_level,
+    )
+
+
+def _columns(rows: Rows) -> tuple[FloatArray, FloatArray]:
+    """Return events and predictions, one column for each group, checked."""
+    if rows.problem.kind != "marginal":
+        return _events(rows)
+    tabulate_rows(rows, EqualWidth(1))
+    one_hot = rows.codes()[:, None] == np.arange(rows.problem.n_classes)
+    return one_hot.astype(np.float64), rows.probs.astype(np.float64)
+
+
 def _events(rows: Rows) -> tuple[FloatArray, FloatArray]:
     """Return events and predictions of a binary or top-label problem, checked."""
     if rows.problem.kind == "marginal":
@@ -185,7 +245,7 @@ def _events(rows: Rows) -> tuple[FloatArray, FloatArray]:
             'This looks at one event at a time; kind is "marginal". For class k pass '
             "y_true == k and y_prob[:, k]."
         )
-    tabulate_rows(rows, 1)  # checks every value
+    tabulate_rows(rows, EqualWidth(1))  # checks every value
     codes = rows.codes()
     if rows.problem.kind == "binary":
         return codes.astype(np.float64), rows.probs.astype(np.float64)

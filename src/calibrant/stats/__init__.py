@@ -9,6 +9,7 @@ from calibrant.stats.bin_free import (
     prequential_lower_bound,
 )
 from calibrant.stats.certificates import Certificate, certify
+from calibrant.stats.comparison import Comparison, compare_errors
 from calibrant.stats.hypothesis_tests import CalibrationTestResult, calibration_test
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.isotonic_curve import (
@@ -34,6 +35,7 @@ __all__ = [
     "CalibrationErrorResult",
     "CalibrationTestResult",
     "Certificate",
+    "Comparison",
     "ConfidenceInterval",
     "IsotonicCurve",
     "MiscalibrationBound",
@@ -44,6 +46,7 @@ __all__ = [
     "calibration_error",
     "calibration_test",
     "certify",
+    "compare_errors",
     "consistency_limits",
     "histogram_binning_bound",
     "isotonic_curve",

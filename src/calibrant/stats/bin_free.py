@@ -1,0 +1,349 @@
+"""Calibration without bins: cumulative and smooth errors, and proofs of miscalibration.
+
+Let pi(f) be the true event rate where the prediction is f. For predictions f_1 <= ... <= f_n put
+b_i = pi(f_i) - f_i and S_k = (1/n) sum over i <= k of (y_i - f_i), read at the last row of each
+distinct prediction. Three errors, none of which is the l1 or l2 calibration error, and all of
+which are at most the l1 error of the rows, (1/n) sum |b_i|:
+
+- cumulative: the largest |(1/n) sum b_i| over rows with f_i <= t; estimated by max |S_k|, the
+  Kolmogorov-Smirnov distance;
+- cutoff: the same over all intervals of predictions; estimated by max S_k - min S_k (with S_0 = 0),
+  Kuiper's statistic;
+- smooth: the largest (1/n) sum w(f_i) b_i over w with slopes and values in [-1, 1]; estimated with
+  y_i - f_i for b_i.
+
+**Bounds, given the predictions.** Labels are independent with means pi(f_i). M_k = S_k - E S_k is a
+martingale in k, so exp(c M_k) is a submartingale; Doob's inequality and Hoeffding's lemma give
+P(max M_k >= r) <= exp(-c r) E exp(c M_n) <= exp(-c r + c^2 / (8n)), which c = 4nr turns into
+exp(-2nr^2). The same holds for -M_k. Hence max |M_k| <= R = sqrt(log(2 / delta) / (2n)) except
+with probability delta, whatever the model. On that one event all three errors are within reach
+of their estimates: the cumulative one within R, the cutoff one within 2R, the smooth one within
+(1 + f_n - f_1) R, because summing by parts gives
+(1/n) sum w_i (y_i - pi_i) = w_n M_n - sum (w_{i+1} - w_i) M_i and w varies by f_n - f_1 at most.
+
+**Proof of miscalibration.** For every w with values in [-1, 1] the mean of w(f) (Y - f), which is
+that of w(f) (pi(f) - f), is at most the l1 calibration error E|pi(f) - f|, and by Cauchy and
+Schwarz at most sqrt(E w^2) <= 1 times the l2 error. Let w_t, for row t, depend on earlier rows
+only. Then x_t = w_t(f_t) (Y_t - f_t) lies in [-1, 1], and its mean given the past is at most the
+error L, of either norm. For bets 0 <= b_t <= 1/2 that depend on the past, and m >= L, the wealth
+prod (1 + b_t (x_t - m)) is thus a nonnegative supermartingale from 1 on, and with probability
+1 - delta it never reaches 1 / delta (Ville). It falls in m, so the largest m at which it did reach
+1 / delta is below L with that probability.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.stats.hypothesis_tests import (
+    Atoms,
+    check_rows,
+    cumulative_differences,
+    fit_logistic,
+    kuiper,
+)
+from calibrant.stats.intervals import check_level
+
+LowerBoundMethod: TypeAlias = Literal["betting", "normal"]
+
+FIRST_FIT = 0.1
+REFIT_EVERY = 1.5
+
+
+def kolmogorov_smirnov(s: FloatArray) -> float:
+    """Return the largest distance of cumulative differences from zero."""
+    return float(np.abs(s).max())
+
+
+def smooth_calibration_error(y: FloatArray, p: FloatArray) -> float:
+    """Return the largest mean of w(p) (y - p) over w with slopes and values in [-1, 1].
+
+    Exact, through the dual problem: by linear programming duality and summation by parts it is
+    the least of ``sum |c_i - c_{i-1}| + sum g_i |S_i - c_i|`` over curves c from 0 to S_n, with S
+    the cumulative differences and g_i the gaps between distinct predictions: the cheapest way to
+    follow S. Dynamic programming along c needs O(n log n).
+
+    Examples
+    --------
+    >>> z = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
+    >>> y = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
+    >>> round(smooth_calibration_error(y, z), 10)
+    0.0355
+    """
+    return _smooth_error(Atoms.of(y, p))
+
+
+def _smooth_error(atoms: Atoms) -> float:
+    """Follow the least cost m(c) of a curve that has reached c, a convex function of c.
+
+    Its slope rises from -1 to 1 by jumps at earlier values of S. Passing S_i adds g_i |c - S_i|, a
+    jump of 2 g_i; being free to move on at cost 1 clips the slope to [-1, 1] again, which trims
+    jumps by g_i at either end. `start` is m(c) + c left of all jumps.
+    """
+    s = cumulative_differences(atoms).tolist()
+    jumps, lowest, highest, start = [2.0], [(0.0, 0)], [(0.0, 0)], 0.0
+    for i, (x, gap) in enumerate(zip(s[:-1], np.diff(atoms.p).tolist(), strict=True), start=1):
+        jumps.append(2 * gap)
+        heapq.heappush(lowest, (x, i))
+        heapq.heappush(highest, (-x, i))
+        start += gap * x - _trim(lowest, jumps, gap)
+        _trim(highest, jumps, gap)
+    below = sum(jumps[i] * (s[-1] - x) for x, i in lowest if x < s[-1])
+    return max(float(start - s[-1] + below), 0.0)
+
+
+def _trim(heap: list[tuple[float, int]], jumps: list[float], amount: float) -> float:
+    """Take `amount` of jump away at the top of the heap; return the sum of amount x position."""
+    moment = 0.0
+    while amount > 0:
+        x, i = heap[0]
+        taken = min(jumps[i], amount)
+        jumps[i] -= taken
+        amount -= taken
+        moment += taken * x
+        if jumps[i] == 0:
+            heapq.heappop(heap)
+    return moment
+
+
+@dataclass(frozen=True)
+class BinFreeBound:
+    """The estimate of a bin-free calibration error and limits that hold together."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4f}, between {self.low:.4f} and {self.high:.4f}"
+
+
+@dataclass(frozen=True)
+class BinFreeBounds:
+    """Bounds of three errors that need no bins; none is the l1 or l2 calibration error.
+
+    All limits hold together with probability `confidence_level`, given the predictions, for any
+    model, if labels are independent. Each `low` is also a lower bound of the l1 calibration error
+    of these rows.
+
+    Attributes
+    ----------
+    cumulative, cutoff, smooth : BinFreeBound
+        Over half-lines and over intervals of predictions, and over smooth weights.
+    radius : float
+        R = sqrt(log(2 / delta) / (2n)).
+    n : int
+    confidence_level : float
+    """
+
+    cumulative: BinFreeBound
+    cutoff: BinFreeBound
+    smooth: BinFreeBound
+    radius: float
+    n: int
+    confidence_level: float
+
+    def __str__(self) -> str:
+        return (
+            f"cumulative error {self.cumulative}; cutoff error {self.cutoff}; smooth error "
+            f"{self.smooth} (all at {100 * self.confidence_level:g}%, n = {self.n:,}, no bins)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95) -> BinFreeBounds:
+    """Bound the cumulative, cutoff and smooth calibration error of any model, at any n.
+
+    The three errors, their estimates and the proof stand at the top of this module. The
+    statement is conditional on the predictions: it is about the average over these rows.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Events, 0 or 1, independent given the predictions.
+    p : ndarray of shape (n,)
+        Predicted probabilities.
+    confidence_level : float
+        A fraction, such as 0.95.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=10_000)
+    >>> y = (rng.uniform(size=10_000) < p).astype(float)
+    >>> print(bin_free_bounds(y, p))
+    cumulative error 0.0053, between 0.0000 and 0.0189; cutoff error 0.0072, ...
+    """
+    check_level(confidence_level)
+    atoms = Atoms.of(y, p)
+    s = cumulative_differences(atoms)
+    radius = math.sqrt(math.log(2 / (1 - confidence_level)) / (2 * atoms.n))
+    spread = float(atoms.p[-1] - atoms.p[0])
+    return BinFreeBounds(
+        _within(kolmogorov_smirnov(s), radius),
+        _within(float(kuiper(s)), 2 * radius),
+        _within(_smooth_error(atoms), (1 + spread) * radius),
+        radius,
+        atoms.n,
+        confidence_level,
+    )
+
+
+def _within(estimate: float, distance: float) -> BinFreeBound:
+    low, high = max(estimate - distance, 0.0), min(estimate + distance, 1.0)
+    return BinFreeBound(estimate, low, high)
+
+
+@dataclass(frozen=True)
+class MiscalibrationBound:
+    """A lower bound of the true calibration error of a model, continuous or not.
+
+    Attributes
+    ----------
+    low : float
+        The bound; 0 if the rows prove nothing. ``float(bound)`` gives it too.
+    estimate : float
+        The mean gain (1/n') sum w_t (y_t - p_t) that the bound rests on; it may be negative.
+    norm : {"l1", "l2"}
+    method : {"betting", "normal"}
+    n, n_tested : int
+        All rows, and those that were not used for the first fit only.
+    confidence_level : float
+    """
+
+    low: float
+    estimate: float
+    norm: str
+    method: str
+    n: int
+    n_tested: int
+    confidence_level: float
+
+    def __float__(self) -> float:
+        return self.low
+
+    def __str__(self) -> str:
+        level = f"{100 * self.confidence_level:g}%, {self.method} bound, n = {self.n:,}"
+        return f"{self.norm} calibration error at least {self.low:.4f} ({level})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def prequential_lower_bound(
+    y: FloatArray,
+    p: FloatArray,
+    norm: Literal["l1", "l2"] = "l1",
+    confidence_level: float = 0.95,
+    method: LowerBoundMethod = "betting",
+    rng: np.random.Generator | int | None = 0,
+) -> MiscalibrationBound:
+    """Prove miscalibration: bound the true l1 or l2 calibration error from below, without bins.
+
+    Rows are taken in random order. Two curves of the event rate, a logistic and an isotonic one,
+    are fitted to the first tenth, and again whenever half as many rows more have passed. Each
+    later row gets the weight w = sign(g(p) - p) before its label is looked at, where g is the
+    curve that has earned more on earlier rows. The mean of w (y - p) cannot exceed the
+    calibration error but by chance; the proof stands at the top of this module. The same number
+    is valid for both norms, since l1 <= l2.
+
+    Parameters
+    ----------
+    y, p : ndarray of shape (n,)
+        Events, 0 or 1, and predictions; rows independent and identically distributed.
+    norm : {"l1", "l2"}
+    confidence_level : float
+        One-sided: the error is at least `low` with this probability.
+    method : {"betting", "normal"}
+        "betting" holds at any n; "normal" is the mean less z standard errors, larger and right in
+        the limit only.
+    rng : numpy Generator or int, optional
+        Draws the order of the rows; by default the same rows give the same bound.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> p = rng.uniform(size=10_000)
+    >>> y = (rng.uniform(size=10_000) < p**2).astype(float)
+    >>> print(prequential_lower_bound(y, p))
+    l1 calibration error at least 0.1491 (95%, betting bound, n = 10,000)
+    """
+    check_level(confidence_level)
+    y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
+    check_rows(y, p)
+    if norm not in ("l1", "l2") or method not in ("betting", "normal"):
+        raise InvalidArgumentError(
+            'norm must be "l1" or "l2" and method "betting" or "normal"; '
+            f"got {norm!r} and {method!r}."
+        )
+    order = np.random.default_rng(rng).permutation(y.size)
+    gains = _prequential_gains(y[order], p[order])
+    bound = _betting_bound if method == "betting" else _normal_bound
+    low = bound(gains, 1 - confidence_level) if gains.size > 1 else 0.0
+    mean = float(gains.mean()) if gains.size else 0.0
+    return MiscalibrationBound(low, mean, norm, method, y.size, gains.size, confidence_level)
+
+
+def _prequential_gains(y: FloatArray, p: FloatArray) -> FloatArray:
+    """Return w_t(p_t) (y_t - p_t) for all rows after the first fit."""
+    gains, earned = [], np.zeros(2)
+    start = max(1, int(FIRST_FIT * y.size))
+    while start < y.size:
+        stop = min(max(start + 1, int(REFIT_EVERY * start)), y.size)
+        fresh = p[start:stop]
+        curves = _curves(Atoms.of(y[:start], p[:start]), fresh)
+        offered = np.sign(curves - fresh) * (y[start:stop] - fresh)
+        gains.append(offered[earned.argmax()])
+        earned += offered.sum(axis=1)
+        start = stop
+    return np.concatenate(gains) if gains else np.zeros(0)
+
+
+def _curves(past: Atoms, p: FloatArray) -> FloatArray:
+    """Return event rates at p by a logistic and by an isotonic fit to the past."""
+    from sklearn.isotonic import isotonic_regression
+
+    fitted = isotonic_regression(past.events / past.count, sample_weight=past.count)
+    isotonic = np.interp(p, past.p, fitted)
+    inside = (past.p > 0) & (past.p < 1)
+    fit = fit_logistic(Atoms(past.p[inside], past.count[inside], past.events[inside]))
+    with np.errstate(invalid="ignore"):
+        logistic = special.expit(fit.intercept + fit.slope * special.logit(p))
+    return np.stack([np.where(np.isnan(logistic), isotonic, logistic), isotonic])
+
+
+def _normal_bound(x: FloatArray, delta: float) -> float:
+    spread = float(x.std(ddof=1)) / math.sqrt(x.size)
+    return max(float(x.mean()) + float(special.ndtri(delta)) * spread, 0.0)
+
+
+def _betting_bound(x: FloatArray, delta: float) -> float:
+    """Return the largest m at which the wealth reached 1 / delta at some row, to 1e-12."""
+    seen = np.arange(x.size)
+    mean = np.concatenate(([0.0], np.cumsum(x)[:-1])) / np.maximum(seen, 1)
+    squares = np.concatenate(([0.0], np.cumsum(x**2)[:-1]))
+    variance = (0.25 + np.maximum(squares - seen * mean**2, 0.0)) / (seen + 1)
+    bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / (x.size * variance)), 0.5)
+
+    def reached(m: float) -> bool:
+        return bool(np.cumsum(np.log1p(bets * (x - m))).max() >= math.log(1 / delta))
+
+    if not reached(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) else (low, middle)
+    return low
