@@ -9,8 +9,12 @@ from calibrant.stats.bin_free import (
     prequential_lower_bound,
 )
 from calibrant.stats.certificates import Certificate, certify
-from calibrant.stats.comparison import Comparison, compare_errors
-from calibrant.stats.hypothesis_tests import CalibrationTestResult, calibration_test
+from calibrant.stats.comparison import Comparison, Difference, compare_errors
+from calibrant.stats.hypothesis_tests import (
+    CalibrationTestResult,
+    CoxTestResult,
+    calibration_test,
+)
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
@@ -37,6 +41,8 @@ __all__ = [
     "Certificate",
     "Comparison",
     "ConfidenceInterval",
+    "CoxTestResult",
+    "Difference",
     "IsotonicCurve",
     "MiscalibrationBound",
     "ReliabilityCurve",

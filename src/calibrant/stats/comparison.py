@@ -235,15 +235,15 @@ class _Model:
 
 def _bins_of(p: FloatArray, bins: GroupBins) -> tuple[Bins, ...]:
     """Return the bins of every class."""
-    n, n_classes = p.shape
+    n_classes = int(p.shape[1])
     if isinstance(bins, Sequence) and not isinstance(bins, str):
         if len(bins) != n_classes:
             raise InvalidBinsError(
                 f"Bins given one by one must be as many as classes; there are {len(bins)} for "
                 f"{n_classes} {'class' if n_classes == 1 else 'classes'}."
             )
-        return (*bins,)
-    rule = as_bin_rule(bins, n)
+        return tuple(bins)
+    rule = as_bin_rule(bins, len(p))
     if isinstance(rule, Bins):
         return (rule,) * n_classes
     distinct = (np.unique(column, return_counts=True) for column in p.T)

@@ -1,0 +1,288 @@
+"""Comparisons: identities, verdicts, and coverage of the paired intervals by simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from calibrant import Bins, Distinct, EqualWidth, brier_decomposition, calibration_error
+from calibrant.exceptions import (
+    EmptyInputError,
+    InvalidArgumentError,
+    InvalidBinsError,
+    InvalidShapeError,
+    InvalidWeightsError,
+)
+from calibrant.stats.comparison import _Group, _pair_variance, compare_errors
+
+SAME = "no difference that these rows can show"
+RNG = np.random.default_rng(11)
+Q = RNG.uniform(size=800)
+Y = (RNG.uniform(size=800) < Q).astype(float)
+
+
+def sharpened(p, slope):
+    """Predictions whose true event rate has logit slope * logit(prediction)."""
+    return special.expit(special.logit(p) / slope)
+
+
+def test_values_are_those_of_the_library():
+    result = compare_errors(Y, Q, Q**2, bins_a=9, bins_b=EqualWidth(7))
+    a, b = calibration_error(Y, Q, bins=9), calibration_error(Y, Q**2, bins=EqualWidth(7))
+    assert result.squared_error.a == pytest.approx(a.squared, abs=1e-14)
+    assert result.squared_error.b == pytest.approx(b.squared, abs=1e-14)
+    assert result.brier.a == pytest.approx(brier_decomposition(Y, Q).brier)
+    expected = -np.mean(Y * np.log(Q) + (1 - Y) * np.log1p(-Q))
+    assert result.log_loss.a == pytest.approx(expected)
+
+
+def test_the_interval_of_a_score_is_that_of_a_paired_t_test():
+    result = compare_errors(Y, Q, Q**2, confidence_level=0.9)
+    found = stats.ttest_rel((Y - Q) ** 2, (Y - Q**2) ** 2).confidence_interval(0.9)
+    assert (result.brier.low, result.brier.high) == pytest.approx((found.low, found.high))
+
+
+@pytest.mark.parametrize("bins", ["auto", 10, EqualWidth(10), Distinct()])
+def test_a_model_does_not_differ_from_itself(bins):
+    for _, difference in compare_errors(Y, Q, Q, bins_a=bins, bins_b=bins):
+        assert (difference.estimate, difference.low, difference.high) == (0, 0, 0)
+        assert difference.verdict == SAME
+
+
+def test_rounding_is_no_difference():
+    same = special.expit(special.logit(Q))
+    assert np.any(same != Q)
+    for _, difference in compare_errors(Y, Q, same):
+        assert difference.verdict == SAME
+
+
+def test_swapping_the_models_turns_every_interval_round():
+    there = compare_errors(Y, Q, Q**2, bins_a=5, bins_b=9)
+    back = compare_errors(Y, Q**2, Q, bins_a=9, bins_b=5)
+    for (_, a), (_, b) in zip(there, back, strict=True):
+        assert (a.estimate, a.low, a.high) == pytest.approx((-b.estimate, -b.high, -b.low))
+
+
+def test_models_of_the_same_bins_differ_in_calibration_as_in_brier_score():
+    """Their discrimination is the same, so the Brier scores differ by the calibration errors."""
+    q = np.round(Q, 1)
+    result = compare_errors(Y, q, q**2, bins_a=Distinct(), bins_b=Distinct())
+    assert result.squared_error.estimate == pytest.approx(result.brier.estimate)
+    assert result.squared_error.low == pytest.approx(result.brier.low)
+
+
+def test_the_pair_variance_is_a_sum_over_pairs():
+    y, a, b = Y[:60], Q[:60], np.sqrt(Q[:60]) * RNG.uniform(size=60)
+    bins_a, bins_b = EqualWidth(3).bins, EqualWidth(5).bins
+    group_a, group_b = _Group.of(y, a, bins_a), _Group.of(y, b, bins_b)
+
+    def products(group):
+        together = group.cell[:, None] == group.cell
+        e = group.u - group.gap[group.cell]
+        return together * np.outer(e, e) / (group.size[group.cell] - 1)
+
+    squares = (products(group_a) - products(group_b)) ** 2
+    expected = 2 / 60**2 * (squares.sum() - np.trace(squares))
+    assert _pair_variance(group_a, group_b) == pytest.approx(expected)
+
+
+def test_the_pair_variance_of_a_binned_model_at_calibration_is_known():
+    """2 sum_j p_j^2 v_j^2 / (N_j (N_j - 1)) on average; b predicts with certainty and adds nothing."""
+    p, certain = np.repeat([0.2, 0.5], [60, 40]), np.ones(100)
+    found = []
+    for _ in range(2000):
+        y = (RNG.uniform(size=100) < p).astype(float)
+        a = _Group.of(y, p, Bins([0, 0.3, 1]))
+        b = _Group.of(np.ones(100), certain, Bins([0, 1]))
+        found.append(_pair_variance(a, b))
+    mass, size, v = np.array([0.6, 0.4]), np.array([60, 40]), np.array([0.16, 0.25])
+    expected = 2 * np.sum(mass**2 * v**2 / (size * (size - 1)))
+    assert np.mean(found) == pytest.approx(expected, rel=0.05)
+
+
+def test_two_columns_of_one_event_are_compared_like_one():
+    two = np.column_stack
+    one = compare_errors(Y, Q, Q**2, bins_a=EqualWidth(8), bins_b=EqualWidth(8))
+    both = compare_errors(
+        two([1 - Y, Y]),
+        two([1 - Q, Q]),
+        two([1 - Q**2, Q**2]),
+        bins_a=[Bins(1 - EqualWidth(8).bins.edges[::-1]), EqualWidth(8).bins],
+        bins_b=[Bins(1 - EqualWidth(8).bins.edges[::-1]), EqualWidth(8).bins],
+        weights=np.array([0.5, 0.5]),
+    )
+    for (_, a), (_, b) in zip(one, both, strict=True):
+        assert (b.estimate, b.low, b.high) == pytest.approx((a.estimate, a.low, a.high))
+
+
+def test_the_log_loss_of_several_classes_is_that_of_the_label():
+    p = RNG.dirichlet(np.ones(4), size=100)
+    label = RNG.integers(4, size=100)
+    other = np.full((100, 4), 0.25)
+    result = compare_errors(np.eye(4)[label], p, other)
+    assert result.log_loss.a == pytest.approx(-np.log(p[np.arange(100), label]).mean())
+    assert result.log_loss.b == pytest.approx(math.log(4))
+    assert result.brier.b == pytest.approx((0.75**2 + 3 * 0.25**2) / 4)
+
+
+def test_a_class_of_weight_zero_does_not_count():
+    y = np.column_stack([Y, 1 - Y])
+    a, b = np.column_stack([Q, 1 - Q]), np.column_stack([Q, np.full(800, 0.5)])
+    result = compare_errors(y, a, b, weights=np.array([1.0, 0.0]))
+    assert result.squared_error.estimate == 0
+    assert result.brier.estimate == 0
+
+
+def test_top_labels_have_events_of_their_own():
+    result = compare_errors(Y, Q, Q, y_b=1 - Y)
+    assert result.brier.a < result.brier.b
+    assert result.brier.verdict == "a is better"
+
+
+def test_certain_and_wrong_predictions_cost_a_clipped_log_loss():
+    result = compare_errors(np.ones(10), np.zeros(10), np.ones(10))
+    assert result.log_loss.a == pytest.approx(-math.log(1e-12))
+    assert result.log_loss.verdict == "b is better"
+
+
+def test_a_clear_difference_has_a_verdict_and_a_page():
+    result = compare_errors(Y, Q, Q**3)
+    assert [d.verdict for _, d in result] == ["a is better"] * 3
+    assert [d.verdict for _, d in compare_errors(Y, Q**3, Q)] == ["b is better"] * 3
+    lines = str(result).splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 120
+    assert "95% interval" in lines[0]
+    assert "n = 800 rows" in lines[-1]
+    document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert document["brier"]["verdict"] == "a is better"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((Y, Q[:9], Q), {}, InvalidShapeError, "one shape"),
+        ((Y, Q, Q[:9]), {"y_b": Y[:9]}, InvalidShapeError, "same rows"),
+        ((Y[:1], Q[:1], Q[:1]), {}, EmptyInputError, "at least 2 rows"),
+        ((Y, Q, Q), {"confidence_level": 95}, InvalidArgumentError, "between 0 and 1"),
+        ((Y, Q, Q), {"weights": np.array([2.0])}, InvalidWeightsError, "add up to 1"),
+        ((Y, Q, Q), {"bins_a": [EqualWidth(2).bins] * 2}, InvalidBinsError, "1 class"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        compare_errors(*arguments, **options)
+
+
+class Pair:
+    """Two binned models of the same event, from features that agree with probability `agree`."""
+
+    def __init__(self, slope_a, slope_b, agree, n_bins=10):
+        self.agree, self.n_bins = agree, n_bins
+        z = (np.arange(n_bins) + 0.5) / n_bins
+        self.rate = (z[:, None] + z) / 2
+        self.joint = agree * np.eye(n_bins) / n_bins + (1 - agree) / n_bins**2
+        seen_a = (self.joint * self.rate).sum(axis=1) * n_bins
+        seen_b = (self.joint * self.rate).sum(axis=0) * n_bins
+        self.a, self.b = sharpened(seen_a, slope_a), sharpened(seen_b, slope_b)
+        a, b = np.broadcast_to(self.a[:, None], self.rate.shape), self.b + 0 * self.rate
+        self.truth = (
+            np.mean((seen_a - self.a) ** 2) - np.mean((seen_b - self.b) ** 2),
+            self._mean((1 - a) ** 2 - (1 - b) ** 2, a**2 - b**2),
+            self._mean(np.log(b) - np.log(a), np.log1p(-b) - np.log1p(-a)),
+        )
+
+    def _mean(self, event, no_event):
+        return float(np.sum(self.joint * (self.rate * event + (1 - self.rate) * no_event)))
+
+    def draw(self, n, rng):
+        z_a = rng.integers(self.n_bins, size=n)
+        z_b = np.where(rng.uniform(size=n) < self.agree, z_a, rng.integers(self.n_bins, size=n))
+        y = (rng.uniform(size=n) < self.rate[z_a, z_b]).astype(float)
+        return y, self.a[z_a], self.b[z_b]
+
+
+def covered(draw, truth, runs, **options):
+    """Return the share of runs in which each interval covers, for three measures."""
+    hits = np.zeros(len(truth))
+    for _ in range(runs):
+        result = compare_errors(*draw(), **options)
+        hits += [d.low <= t <= d.high for (_, d), t in zip(result, truth, strict=False)]
+    return hits / runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [300, 1000, 10_000])
+@pytest.mark.parametrize("agree", [0.0, 0.8])
+@pytest.mark.parametrize(
+    ("slope_a", "slope_b"),
+    [
+        pytest.param(1.0, 1.0, id="both calibrated"),
+        pytest.param(1.0, 0.8, id="calibrated and mild"),
+        pytest.param(0.45, 0.45, id="both strong"),
+        pytest.param(0.45, 0.8, id="strong and mild"),
+    ],
+)
+def test_intervals_cover_the_difference(slope_a, slope_b, agree, n):
+    pair, rng = Pair(slope_a, slope_b, agree), np.random.default_rng(n)
+    runs = 1500 if n < 10_000 else 500
+    found = covered(
+        lambda: pair.draw(n, rng), pair.truth, runs, bins_a=Distinct(), bins_b=Distinct()
+    )
+    assert min(found) >= 0.95 - 0.015 - 2 * math.sqrt(0.05 * 0.95 / runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slope", [1.0, 0.97, 0.7])
+def test_intervals_cover_for_continuous_predictions_in_bins(slope):
+    """Calibrated p, and the same sharpened; in fixed bins the truth is an integral."""
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    bins = EqualWidth(8).bins
+
+    def squared(p):
+        cell = bins.index(p)
+        gaps = np.bincount(cell, grid - p, 8) / np.maximum(np.bincount(cell, minlength=8), 1)
+        return float(np.mean(gaps[cell] ** 2))
+
+    rng, truth = np.random.default_rng(7), -squared(sharpened(grid, slope))
+
+    def draw():
+        q = rng.uniform(size=1000)
+        return (rng.uniform(size=1000) < q).astype(float), q, sharpened(q, slope)
+
+    found = covered(draw, (truth,), 1000, bins_a=bins, bins_b=bins)
+    assert found[0] >= 0.935 - 0.014
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [0.0, 0.15])
+def test_intervals_cover_for_several_classes(shift):
+    """Cells of a finite model with calibrated class probabilities, and a mixture with uniform."""
+    rng = np.random.default_rng(9)
+    cells = rng.dirichlet(np.ones(3), size=12)
+    mixed = (1 - shift) * cells + shift / 3
+    truth = -float(np.mean((cells - mixed) ** 2))
+
+    def draw():
+        z_a = rng.integers(12, size=600)
+        label = (rng.uniform(size=(600, 1)) > cells[z_a].cumsum(axis=1)).sum(axis=1)
+        y = np.eye(3)[np.minimum(label, 2)]
+        return y, cells[z_a], mixed[z_a]
+
+    options = {"bins_a": Distinct(), "bins_b": Distinct()}
+    assert covered(draw, (truth,), 1000, **options)[0] >= 0.935 - 0.014
+
+
+@pytest.mark.slow
+def test_a_mild_distortion_is_found_in_ten_thousand_rows():
+    rng = np.random.default_rng(3)
+    pair = Pair(1.0, 0.8, 0.8)
+    found = [
+        compare_errors(*pair.draw(10_000, rng), bins_a=Distinct(), bins_b=Distinct())
+        for _ in range(100)
+    ]
+    assert np.mean([r.squared_error.verdict == "a is better" for r in found]) > 0.9
