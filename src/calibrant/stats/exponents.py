@@ -31,6 +31,7 @@ TOLERANCE = 5e-4
 _REACH = 6.5
 _MOST_NODES = 200
 _MOST_ROUNDS = 30
+_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,11 @@ class Bumps:
 
 def log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -> FloatArray:
     """Return an upper bound of log E exp(-a (K/N - c)^2), K ~ Bin(N, pi); all arrays 1-D."""
+    blocks = [slice(i, i + _BLOCK) for i in range(0, pi.size, _BLOCK)]
+    return np.concatenate([_log_moment(pi[b], size[b], a[b], c[b]) for b in blocks])
+
+
+def _log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -> FloatArray:
     tangent, touch = _log_tangent(pi, size, a, c)
     tilted = _tilt(pi, 2 * a * (touch - c) / size)
     return tangent + np.minimum(_log_quadrature(tilted, size, a, touch), 0.0) + 1e-9
