@@ -156,20 +156,17 @@ def lower_bound_l1(evidence: Evidence, setting: Setting) -> float:
     """Return l such that the l1 error is at least l with probability 1 - delta.
 
     Given the counts, E|x_j - s_j| <= |e_j| + sqrt(v / N_j) with v a label's variance, at most 1/4,
-    and changing one label moves the plug-in error by at most c / n, where c = 1 for one class and
-    min(1, 2 max w_k) for several (two classes change). McDiarmid's inequality bounds the error of
-    the sample; for the population Hoeffding's inequality for the mean of |e_j| over rows is added,
-    with half of the error probability for each.
+    and changing one label moves the plug-in error of a class by at most 1 / n, so that McDiarmid's
+    inequality bounds the error of the sample (for several classes its exponential moments are
+    combined by Hoelder's inequality). For the population Hoeffding's inequality for the mean of
+    |e_j| over rows is added, with half of the error probability for each.
     """
     plug_in = float(evidence.weight @ (evidence.mass * np.abs(evidence.rate - evidence.s)))
     spread = np.where(np.isnan(evidence.spread), 0.25, evidence.spread)
     bias = float(evidence.weight @ (evidence.mass * np.sqrt(spread / evidence.size)))
-    heaviest = float(evidence.weight.max())
-    change = 1.0 if heaviest == 1 else min(1.0, 2 * heaviest)
     if setting.target == "sample":
-        return max(plug_in - bias - change * _hoeffding(setting.delta, evidence.n), 0.0)
-    radius = (1 + change) * _hoeffding(setting.delta / 2, evidence.n)
-    return max(plug_in - bias - radius, 0.0)
+        return max(plug_in - bias - _hoeffding(setting.delta, evidence.n), 0.0)
+    return max(plug_in - bias - 2 * _hoeffding(setting.delta / 2, evidence.n), 0.0)
 
 
 def _hoeffding(delta: float, n: int) -> float:

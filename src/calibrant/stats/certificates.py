@@ -30,6 +30,7 @@ from calibrant.stats.bounds import (
     lower_bound_l1,
     upper_bound,
 )
+from calibrant.stats.bounds_l1 import upper_bound_l1
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -288,8 +289,6 @@ def _bounds(
     mass, used = _least_mass(table, min_bin_mass, target, delta)
     setting = Setting(target, delta - used, mass, is_balanced=min_bin_mass is not None)
     if power == 1:
-        from calibrant.stats.bounds_l1 import upper_bound_l1
-
         lower = lower_bound_l1(evidence, setting)
         upper = upper_bound_l1(evidence, setting) if table.is_binned_model else 1.0
         return upper, lower, "exponential moments of the absolute error"
@@ -322,7 +321,17 @@ def _judge(
     if max_error is None:
         return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
     if upper <= max_error:
-        return "certified", f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
+        doubt = (
+            ""
+            if upper > 0
+            else (
+                "; but labels agree with the predictions better than independent draws would: "
+                "check where they come from"
+            )
+        )
+        return "certified", (
+            f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}{doubt}"
+        )
     if lower > max_error:
         return "refuted", f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
     if not table.is_binned_model:

@@ -1,0 +1,337 @@
+"""Upper bounds of the l1 calibration error (ECE) that hold at any sample size.
+
+Notation and evidence are those of `calibrant.stats.bounds`: outputs s_j of probability p_j, event
+rates pi_j, errors e_j = pi_j - s_j. The error is t = sum p_j |e_j| of the population, or
+t_N = sum (N_j/n) |e_j| of the sample. Given the counts N_j, the numbers of events K_j are
+independent Bin(N_j, pi_j).
+
+**Exact bound.** Take T = sum (N_j/n) |K_j/N_j - s_j|. For any g > 0 and 0 < r < 1 let
+
+    A_j = max over pi of  log E_pi exp(-g |K_j - N_j s_j|) - N_j log(1 - r |pi - s_j|).
+
+Given the counts, bins are independent, so E exp(-g n T - sum A_j | N) <= prod (1 - r |e_j|)^N_j.
+
+* Population: the mean of this product over multinomial counts is (sum p_j (1 - r |e_j|))^n, that is
+  (1 - r t)^n, whatever the masses, those of outputs never seen included.
+* Sample: as log(1 - r u) is concave, the product is at most (1 - r t_N)^n.
+
+Both ways E exp(-n log(1 - r t) - g n T - sum A_j) <= 1. By Markov's inequality the true t makes the
+exponent reach log(1/delta) with probability at most delta; then it is rejected. Nothing has to
+be known of the masses. Errors are tested in ranges (lo, hi], each with its own (g, r).
+
+For the population r must not depend on the counts: it is a formula in (n, delta, range). g may
+depend on everything but labels: it suits the counts, by the normal approximation. Only the
+tightness of the bound rests on these choices.
+
+**Several classes** with weights w_k, sum 1: labels of one row are dependent, but Hoelder's
+inequality turns E exp(Z_k) <= 1 for each class into E exp(sum w_k Z_k) <= 1, and -log(1 - r t) is
+convex in t. Events of a class are binomial given its own counts, but not given those of other
+classes as well, so the g of a class depends on its own counts alone.
+
+**The maximum over pi**, for pi >= s (the rest is the mirror image), is bounded from above:
+
+* A factor exp(+-g K) tilts a binomial law into another one, so the moment is the sum of two
+  binomial tails times known factors: exact, at a cost that is flat in N.
+* In the log-odds w of pi, with k = 1 + r s, the function is log M(w) - N log(k + (k - r) e^w),
+  where log M is convex. Between two points log M lies below its chord, and what then remains
+  has its maximum where a logistic function equals the slope of the chord over N.
+* exp(-g |K - N s|) <= exp(-g (K - N s)) bounds the function by one that is monotone in pi.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy import special
+
+from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant.stats.bounds import Evidence, Setting
+
+TOLERANCE = 5e-4
+_RATIO = 1.1
+_SMALLEST = 1e-7
+_LARGEST_R = 0.9
+_USUAL_VARIANCE = 0.16
+_MOST_ROUNDS = 30
+_STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.2, 4.5, 7.0, 12.0, 25.0, np.inf])
+
+
+def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
+    """Return u such that the l1 error is at most u with probability 1 - delta.
+
+    The exact bound of this module. It holds for a model with finitely many outputs, if rows are
+    independent and their labels had no part in choosing outputs or bins. It is the same for
+    both targets and makes no use of a least mass.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The occupied bins, one class after the other.
+    setting : Setting
+        Its error probability is delta.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> events = np.array([7, 12, 28, 31, 49, 51, 68, 71, 83, 97])
+    >>> s, one = (np.arange(10) + 0.5) / 10, np.ones(10)
+    >>> evidence = Evidence(1000, 100 * one, events / 100, s, one, np.nan * one, 10)
+    >>> round(upper_bound_l1(evidence, Setting("population", 0.05)), 3)
+    0.054
+    """
+    hi = 1.0
+    while True:
+        lo = hi / _RATIO
+        accepted = _largest_accepted(evidence, setting.delta, lo, hi)
+        if accepted > lo or lo < _SMALLEST:  # the last range goes down to 0
+            return min(accepted, hi)
+        hi = lo
+
+
+def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
+    """Return the plug-in error plus ``c sqrt(log(1 / delta) / (2 n))``, at most 1.
+
+    c is 1 for the sample and 2 for the population, with any number of classes.
+
+    For one class, n times the plug-in error is F = sum abs(S_j), where S_j sums label minus
+    prediction over bin j. As E abs(S_j) >= abs(E S_j), E F is at least n times the true error.
+    Given the predictions, another label moves one S_j by 1, hence F by at most 1. Another row moves
+    two S_j by at most 1 each, or one by 2, hence F by at most 2. McDiarmid's argument gives
+    ``E exp(h (E F - F)) <= exp(n c^2 h^2 / 8)`` for h > 0, given the predictions with c = 1, or at
+    large with c = 2; Markov's inequality, with the best h, gives the bound.
+
+    For several classes with weights w_k, sum 1, Hoelder's inequality bounds the mean of
+    exp(sum w_k h (E F_k - F_k)) by the same number, E F_k being taken given the predictions for
+    class k. (A label touches two classes only. The smaller c that this suggests, the sum of the two
+    largest weights, needs the predictions for all classes to be held fixed. It then belongs
+    to event rates given all of these, not to the error that is meant here.)
+
+    Parameters
+    ----------
+    evidence, setting
+        As in `upper_bound_l1`; the target matters.
+
+    Examples
+    --------
+    >>> columns = np.array([[60, 40], [0.2, 0.5], [0.1, 0.5], [1, 1], [np.nan, np.nan]])
+    >>> round(one_line_upper_bound_l1(Evidence(100, *columns, 2), Setting("sample", 0.05)), 4)
+    0.1824
+    """
+    c = 2.0 if setting.target == "population" else 1.0
+    plug_in = float(np.sum(evidence.weight * evidence.mass * np.abs(evidence.rate - evidence.s)))
+    return min(plug_in + c * math.sqrt(-math.log(setting.delta) / (2 * evidence.n)), 1.0)
+
+
+def _largest_accepted(evidence: Evidence, delta: float, lo: float, hi: float) -> float:
+    """Return the largest t that the test of (lo, hi] accepts, or some number up to lo."""
+    t = math.sqrt(lo * hi)
+    r = _choose_r(evidence.n, t, delta)
+    g = _choose_g(evidence, r, -evidence.n * math.log1p(-r * t) + math.log(delta))
+    distance = evidence.size * np.abs(evidence.rate - evidence.s)
+    cost = float(np.sum(evidence.weight * g * distance)) - math.log(delta)
+    sides = Sides.of(evidence.size, evidence.s, g, r)
+    accepted, bins = 1.0, float(evidence.weight.sum())
+    for tolerance in (math.inf, 1 / bins, min(TOLERANCE, 0.02 / bins)):
+        peaks = float(np.sum(evidence.weight * sides.highest(tolerance)))
+        accepted = -math.expm1(-max(cost + peaks, 0.0) / evidence.n) / r
+        if accepted <= lo:
+            break
+    return accepted
+
+
+def _choose_r(n: int, t: float, delta: float) -> float:
+    """Return an r near the best one, from what is known before any row is seen.
+
+    If t is about the bound of a calibrated model, r n t = 3 log(1/delta) is near the best,
+    whatever its bins; otherwise sqrt(log(1/delta) / (n v)), v being the variance of its labels.
+    """
+    log_inverse = -math.log(delta)
+    usual = math.sqrt(log_inverse / (n * _USUAL_VARIANCE))
+    return min(max(3 * log_inverse / (n * t), usual), _LARGEST_R)
+
+
+def _choose_g(evidence: Evidence, r: float, gain: float) -> FloatArray:
+    """Return for each bin the g of its class: with it normal bins would reject the largest T."""
+    shares, log_scale, table = _normal_peaks()
+    g = r / shares
+    class_of = ((np.cumsum(evidence.size) - evidence.size / 2) // evidence.n).astype(np.intp)
+    scale = 0.5 * np.log(evidence.size * _variance_at_peak(evidence))
+    each = [np.interp(scale + math.log(g[i]), log_scale, row) for i, row in enumerate(table)]
+    peaks = np.stack([np.bincount(class_of, row) for row in each])
+    threshold = (gain - peaks) / g[:, None]
+    threshold[r > -np.expm1(-g)] = -np.inf
+    return np.asarray(g[threshold.argmax(axis=0)][class_of])
+
+
+def _variance_at_peak(evidence: Evidence) -> FloatArray:
+    """Return the variance of a label where the maximum over pi is about to be."""
+    s, size = evidence.s, evidence.size
+    shift = 1.5 * np.sqrt((s * (1 - s) + 1 / size) / size)
+    pi = s + np.clip(0.5 - s, -shift, shift)
+    return np.asarray(pi * (1 - pi))
+
+
+@cache
+def _normal_peaks() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Tabulate max over y of log E exp(-c |y + Z|) + share c y, Z normal, by share and log c."""
+    shares = 1 - np.geomspace(0.003, 0.95, 30)
+    y = np.concatenate([np.linspace(0, 6, 31), np.geomspace(6.5, 60, 12)])
+    log_c = np.linspace(math.log(0.005), math.log(40), 60)
+    c = np.exp(log_c)[:, None]
+    above, below = special.log_ndtr(y - c) - c * y, special.log_ndtr(-y - c) + c * y
+    moment = c**2 / 2 + np.logaddexp(above, below)
+    return shares, log_c, np.stack([(moment + share * c * y).max(axis=1) for share in shares])
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Functions ``log E exp(-g |K - N s|) - N log(1 - r (pi - s))`` of pi in [s, 1].
+
+    There are two for each bin; the second half are the mirror images, for N - K and 1 - s.
+    """
+
+    size: FloatArray
+    s: FloatArray
+    g: FloatArray
+    r: float
+
+    @classmethod
+    def of(cls, size: FloatArray, s: FloatArray, g: FloatArray, r: float) -> Sides:
+        """Return the two sides of each bin."""
+        return cls(np.tile(size, 2), np.concatenate([s, 1 - s]), np.tile(g, 2), r)
+
+    def take(self, index: IntArray) -> Sides:
+        """Return these sides."""
+        return Sides(self.size[index], self.s[index], self.g[index], self.r)
+
+    def at(self, pi: FloatArray) -> FloatArray:
+        """Return the value of each side at one pi each, a trifle too large."""
+        gain = self.size * np.log1p(-self.r * (pi - self.s))
+        return log_moment(pi, self.size, self.s, self.g) - gain
+
+    def ceiling(self, pi: FloatArray) -> FloatArray:
+        """Return larger values, monotone in pi: those of K - N s without its absolute value."""
+        log_mean = np.log(1 - pi + pi * np.exp(-self.g)) + self.g * self.s
+        return np.asarray(self.size * (log_mean - np.log1p(-self.r * (pi - self.s))))
+
+    def highest(self, tolerance: float) -> FloatArray:
+        """Return an upper bound of the maximum of each bin, too large by at most the tolerance."""
+        if tolerance == math.inf:
+            return self._fold(np.maximum(self.ceiling(self.s), self.ceiling(np.ones_like(self.s))))
+        best = self._fold(self.at(self.s))
+        settled, bins = best.copy(), best.size
+        pieces = _Pieces.cover(self)
+        for remaining in reversed(range(_MOST_ROUNDS)):
+            np.maximum.at(best, pieces.side % bins, np.maximum(pieces.f_left, pieces.f_right))
+            bound = pieces.bounds()
+            open_ = (bound > best[pieces.side % bins] + tolerance) & (remaining > 0)
+            np.maximum.at(settled, pieces.side[~open_] % bins, bound[~open_])
+            if not open_.any():
+                break
+            pieces = pieces.keep(open_).split()
+        return np.maximum(settled, best)
+
+    def _fold(self, values: FloatArray) -> FloatArray:
+        return np.maximum(*np.split(values, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Intervals of pi, each of some side, with the values at their ends."""
+
+    sides: Sides
+    side: IntArray
+    left: FloatArray
+    right: FloatArray
+    f_left: FloatArray
+    f_right: FloatArray
+
+    @classmethod
+    def cover(cls, sides: Sides) -> _Pieces:
+        unit = np.sqrt(sides.s * (1 - sides.s) / sides.size) + 1 / sides.size
+        points = np.minimum(sides.s[:, None] + unit[:, None] * _STEPS, 1.0)
+        return cls._between(sides, np.arange(sides.s.size), points)
+
+    @classmethod
+    def _between(cls, sides: Sides, side: IntArray, points: FloatArray) -> _Pieces:
+        each = sides.take(np.repeat(side, points.shape[1]))
+        f = each.at(points.ravel()).reshape(points.shape)
+        ends = (points[:, :-1], points[:, 1:], f[:, :-1], f[:, 1:])
+        side = np.repeat(side, points.shape[1] - 1)
+        pieces = cls(sides, side, *(end.ravel() for end in ends))
+        return pieces.keep(pieces.left < pieces.right)
+
+    def keep(self, which: BoolArray) -> _Pieces:
+        ends = (self.left, self.right, self.f_left, self.f_right)
+        return _Pieces(self.sides, self.side[which], *(end[which] for end in ends))
+
+    def split(self) -> _Pieces:
+        """Cut each interval into four; the one at 1 also very near to it."""
+        points = self.left[:, None] + (self.right - self.left)[:, None] * (np.arange(5) / 4)
+        points[:, -1] = self.right
+        at_one = self.right == 1
+        points[at_one, 3] = 1 - (1 - self.left[at_one]) * 1e-3
+        return self._between(self.sides, self.side, points)
+
+    def bounds(self) -> FloatArray:
+        """Return an upper bound of the function inside each interval."""
+        each = self.sides.take(self.side)
+        bound = np.maximum(each.ceiling(self.left), each.ceiling(self.right))
+        inner = (self.left > 0) & (self.right < 1)
+        last = (self.left > 0) & (self.right == 1)
+        for which, other in ((inner, _Pieces._chord_bounds), (last, _Pieces._last_bounds)):
+            bound[which] = np.minimum(bound[which], other(self.keep(which)))
+        return bound
+
+    def _chord_bounds(self) -> FloatArray:
+        """Put the chord of log M in the place of log M: slope w - N log(k + (k - r) e^w)."""
+        each = self.sides.take(self.side)
+        start, end = special.logit(self.left), special.logit(self.right)
+        k = 1 + each.r * each.s
+        shift = np.log1p(-each.r / k)
+        rest_start, rest_end = np.logaddexp(0, start + shift), np.logaddexp(0, end + shift)
+        rise = self.f_right - self.f_left + each.size * (rest_end - rest_start)
+        slope = rise / np.maximum(end - start, 1e-300)
+        share = np.clip(slope / each.size, 1e-300, 1 - 1e-16)
+        w = np.clip(special.logit(share) - shift, start, end)
+        rest = each.size * (np.logaddexp(0, w + shift) - rest_start)
+        return np.asarray(self.f_left + slope * (w - start) - rest)
+
+    def _last_bounds(self) -> FloatArray:
+        """Use that the moment over pi^N falls as pi grows to 1."""
+        each = self.sides.take(self.side)
+        fallen = np.log1p(-each.r * (1 - each.s)) - np.log1p(-each.r * (self.left - each.s))
+        return np.asarray(self.f_left - each.size * (np.log(self.left) + fallen))
+
+
+def log_moment(pi: FloatArray, size: FloatArray, s: FloatArray, g: FloatArray) -> FloatArray:
+    """Return log E exp(-g |K - N s|), K ~ Bin(N, pi), a trifle too large; all arrays 1-D."""
+    k = np.floor(size * s)
+    rise, fall = (1 - pi + pi * np.exp(sign) for sign in (g, -g))
+    up = size * (np.log(rise) - g * s) + _log_tail(k, size, (1 - pi) / rise)
+    down = size * (np.log(fall) + g * s) + _log_tail(size - k - 1, size, pi * np.exp(-g) / fall)
+    return np.asarray(np.logaddexp(up, down) + 1e-8 + 2e-15 * size)
+
+
+def _log_tail(k: FloatArray, size: FloatArray, failure: FloatArray) -> FloatArray:
+    """Return the log of the chance of at most k successes, or a bound of it where it is tiny.
+
+    Far in the tail, probabilities fall by a factor of at least 1/ratio with each step down.
+    """
+    inside = np.clip(k, 0, size - 1)
+    failure = np.minimum(failure, 1.0)
+    tail = special.betainc(size - inside, inside + 1, failure)
+    log_tail = np.log(np.maximum(tail, 1e-300))
+    tiny = tail < 1e-280
+    i, n, f = inside[tiny], size[tiny], failure[tiny]
+    choose = special.gammaln(n + 1) - special.gammaln(i + 1) - special.gammaln(n - i + 1)
+    ratio = i * f / ((n - i + 1) * (1 - f))
+    log_tail[tiny] = choose + special.xlog1py(i, -f) + special.xlogy(n - i, f) - np.log1p(-ratio)
+    return np.where(k < 0, -np.inf, np.where(k >= size, 0.0, log_tail))
