@@ -33,9 +33,7 @@ def main() -> None:
         says = probs[check].max(axis=1).mean()
         print(f"\n{name}: says {says:.1%} on average, is right {right:.1%}")
         print("  before:", calibrant.calibration_error(digits[check], probs[check]))
-        fixed = TopLabel(ScalingBinning(PlattScaling(), n_bins=5)).fit(
-            probs[repair], digits[repair]
-        )
+        fixed = TopLabel(ScalingBinning(n_bins=5)).fit(probs[repair], digits[repair])
         _, confidence = fixed.predict_confidence(probs[check])
         hit = probs[check].argmax(axis=1) == digits[check]
         print("  after: ", calibrant.calibration_error(hit, confidence, bins=calibrant.Distinct()))

@@ -194,25 +194,23 @@ def read_data(
     data: Any,
 ) -> Rows:
     """Read what the user passed, from arrays or from columns of a frame."""
-    if data is not None:
-        from calibrant.engines.frame import column
+    given: dict[str, Any] = {
+        "kind": kind,
+        "classes": classes,
+        "pos_label": pos_label,
+        "sample_weight": sample_weight,
+    }
+    if data is None:
+        return read_rows(y_true, y_prob, **given)
+    from calibrant.engines.frame import read_frame
 
-        y_true, y_prob = column(data, y_true), column(data, y_prob)
-        sample_weight = None if sample_weight is None else column(data, sample_weight)
-    return read_rows(
-        y_true,
-        y_prob,
-        kind=kind,
-        classes=classes,
-        pos_label=pos_label,
-        sample_weight=sample_weight,
-    )
+    return read_frame(data, y_true, y_prob, **given)
 
 
 def tabulate_rows(rows: Rows, bins: BinsLike) -> BinTable:
     """Choose bins for the rows, and check and count them."""
     engine = engine_for(rows)
-    rule = as_bin_rule(bins, len(rows))
+    rule = as_bin_rule(bins, len(rows) if isinstance(bins, str) else 0)
     if isinstance(rule, Bins):
         chosen = (rule,) * rows.problem.n_groups
     else:

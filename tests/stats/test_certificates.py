@@ -216,3 +216,17 @@ def test_the_l1_lower_bound_covers(target, curve):
         certificate = cb.stats.certify(table, norm="l1", target=target, confidence_level=0.9)
         misses += not certificate.lower_bound <= true <= certificate.upper_bound
     assert misses <= 0.2 * 300
+
+
+def test_labels_that_agree_too_well_do_not_pass():
+    p = np.repeat([0.25, 0.5, 0.75], 400)
+    y = np.concatenate([np.arange(400) < 400 * level for level in (0.25, 0.5, 0.75)])
+    certificate = cb.certify(y, p, max_error=0.05, target="sample")
+    assert certificate.verdict == "undecided"
+    assert "were not used before" in certificate.reason
+
+
+def test_the_sample_target_is_for_one_class_at_a_time():
+    probs = np.column_stack([1 - LEVELS, LEVELS])
+    with pytest.raises(ex.NoSuchEstimatorError, match="one class at a time"):
+        cb.certify(GOOD.astype(int), probs, kind="marginal", target="sample")

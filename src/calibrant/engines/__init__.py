@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import os
+from functools import cache
+from typing import Any, Protocol
 
 from calibrant.bins import BinRule, Bins
+from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.problem import Rows
 from calibrant.table import BinTable
+
+VARIABLE = "CALIBRANT_ENGINE"
+MANY_VALUES = 200_000
+"""From here on, a compiled loop repays loading the compiler."""
 
 
 class Engine(Protocol):
     """What every way of counting offers."""
 
-    def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
+    def tabulate(self, rows: Any, bins: tuple[Bins, ...]) -> BinTable:
         """Check the values of the rows and sum them in these bins, one `Bins` for each group."""
 
-    def choose_bins(self, rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
+    def choose_bins(self, rows: Any, rule: BinRule) -> tuple[Bins, ...]:
         """Check the predictions and let the rule choose bins for each group."""
 
 
 def engine_for(rows: Rows) -> Engine:
-    """Return the engine that counts these rows."""
+    """Return the engine that counts these rows.
+
+    Lazy frames are counted where they are. Arrays of many values are counted by the numba engine
+    where numba is installed, and all others by NumPy. The environment variable CALIBRANT_ENGINE,
+    "numpy" or "numba", forces one of the two.
+    """
+    from calibrant.engines.frame import FrameEngine, FrameRows
+
+    if isinstance(rows, FrameRows):
+        return FrameEngine()
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "numpy", "numba"):
+        raise InvalidArgumentError(f'{VARIABLE} must be "numpy" or "numba"; got {wanted!r}.')
+    if wanted == "numba" or (not wanted and rows.probs.size >= MANY_VALUES):
+        engine = _numba_engine()
+        if engine is not None:
+            return engine
+        if wanted:
+            raise MissingDependencyError(
+                f"{VARIABLE}=numba needs numba, which cannot be imported. "
+                "Install calibrant[fast], or unset the variable."
+            )
     from calibrant.engines.numpy import NumpyEngine
 
     return NumpyEngine()
+
+
+@cache
+def _numba_engine() -> Engine | None:
+    try:
+        from calibrant.engines.numba import NumbaEngine
+    except ImportError:
+        return None
+    return NumbaEngine()

@@ -26,7 +26,7 @@ class NumpyEngine:
     def choose_bins(self, rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
         groups = range(rows.problem.n_groups)
-        return tuple(rule.choose(*_distinct(_values(rows, g), rows.weights)) for g in groups)
+        return tuple(rule.choose(*distinct(_values(rows, g), rows.weights)) for g in groups)
 
     def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
@@ -92,7 +92,7 @@ def _values(rows: Rows, group: int) -> FloatArray:
     return np.concatenate([_single(rows.probs[i : i + BLOCK_ROWS], rows)[0] for i in blocks])
 
 
-def _distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+def distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Return the distinct values, sorted, and the mass of each."""
     if weights is None:
         distinct, counts = np.unique(values, return_counts=True)

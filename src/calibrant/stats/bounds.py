@@ -42,6 +42,7 @@ from calibrant.stats.exponents import Bumps
 Target: TypeAlias = Literal["population", "sample"]
 
 ETA = 0.6
+SMALLEST = 1e-5
 _MARGIN = 1.005
 _CAP = 0.95
 _RATIO = 1.1
@@ -122,7 +123,8 @@ def upper_bound(evidence: Evidence, setting: Setting) -> float:
     """Return u such that the error is at most u with probability 1 - delta.
 
     Errors are tested range by range from 1 downwards, one pair (lam, q) for each range (lo, hi].
-    0 means that every error was rejected: labels agree too well to be independent draws.
+    About 1e-5, the least that is tested, means that every error was rejected: labels agree too
+    well to be independent draws.
     """
     return upper_bound_at(evidence.squared(ETA), evidence, setting)
 
@@ -130,7 +132,7 @@ def upper_bound(evidence: Evidence, setting: Setting) -> float:
 def upper_bound_at(observed: float, evidence: Evidence, setting: Setting) -> float:
     """Return the upper bound that the value `observed` of T gives, with these bins."""
     hi = 1.0
-    while hi > 1e-7:
+    while hi > SMALLEST:
         lo = hi / _RATIO
         test = _UpperTest.tuned(evidence, setting, lo, hi)
         if test.largest_accepted(observed, quick=True) > lo:
@@ -138,7 +140,7 @@ def upper_bound_at(observed: float, evidence: Evidence, setting: Setting) -> flo
             if accepted > lo:
                 return min(accepted, hi)
         hi = lo
-    return 0.0
+    return hi
 
 
 def lower_bound(evidence: Evidence, setting: Setting) -> float:

@@ -23,6 +23,7 @@ from calibrant.exceptions import (
     NoSuchEstimatorError,
 )
 from calibrant.stats.bounds import (
+    SMALLEST,
     Evidence,
     Setting,
     Target,
@@ -49,7 +50,7 @@ MinBinMass: TypeAlias = float | Literal["learned"] | None
 FORMAT = "calibrant.certificate"
 VERSION = 1
 _LEARNING_SHARE = 0.05
-_MOST_BINS_TO_PLAN = 200
+_MOST_BINS_TO_PLAN = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,7 +197,8 @@ def certify(
         target = _target_of_mixed(table, target)
     upper, lower, method = _bounds(table, weights, power, delta, target, min_bin_mass)
     verdict, reason = _judge(table, upper, lower, confidence_level, max_error)
-    if verdict == "undecided" and max_error and power == 2 and table.is_binned_model:
+    plannable = power == 2 and table.is_binned_model and upper > SMALLEST
+    if verdict == "undecided" and max_error and plannable:
         squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
         reason += _advice(table, squared, max_error, confidence_level)
     return Certificate(
@@ -210,7 +212,7 @@ def certify(
         target=target,
         min_bin_mass=min_bin_mass,
         method=method,
-        assumptions=_assumptions(table, target, min_bin_mass),
+        assumptions=_assumptions(table, power, target, min_bin_mass),
         table=table,
         class_weights=weights.tolist(),
     )
@@ -224,8 +226,8 @@ def evidence_of(table: BinTable, weights: np.ndarray[Any, Any]) -> Evidence:
     for group, bins in enumerate(table.bins):
         width[group, : len(bins)] = np.diff(bins.edges)
     fixed = np.array([bins.origin == "fixed" for bins in table.bins])[:, None]
-    mixed = np.where(fixed, (1 + width) ** 2 / 4, 0.25)
-    spread = np.where(np.isnan(table.level), mixed, np.nan)
+    mixed = np.where(fixed, (1 + width) ** 2 / 4, np.full(width.shape, 0.25))
+    spread = np.full(mixed.shape, np.nan) if table.is_binned_model else mixed
     group_weight = np.broadcast_to(weights[:, None], used.shape)
     return Evidence(
         n=table.n,
@@ -256,6 +258,11 @@ def _check(
         raise NoSuchEstimatorError(f'Certificates exist for "l1", "l2" and "max"; got l{power:g}.')
     if target not in ("population", "sample"):
         raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
+    if target == "sample" and table.n_groups > 1 and table.is_binned_model:
+        raise NoSuchEstimatorError(
+            'target="sample" is proved for one class at a time; this problem is marginal. Use '
+            'target="population", or certify y_true == k with the column of class k.'
+        )
     is_mass = isinstance(min_bin_mass, int | float) and 0 < min_bin_mass <= 1
     if not (min_bin_mass is None or min_bin_mass == "learned" or is_mass):
         raise InvalidArgumentError(
@@ -320,18 +327,13 @@ def _judge(
     where = f"(n = {table.n:,}, {describe_bins(table)})"
     if max_error is None:
         return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
+    if upper <= SMALLEST:
+        return "undecided", (
+            f"labels agree with the predictions better than independent draws would {where}: "
+            "every error was rejected. Check that these labels were not used before"
+        )
     if upper <= max_error:
-        doubt = (
-            ""
-            if upper > 0
-            else (
-                "; but labels agree with the predictions better than independent draws would: "
-                "check where they come from"
-            )
-        )
-        return "certified", (
-            f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}{doubt}"
-        )
+        return "certified", f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
     if lower > max_error:
         return "refuted", f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
     if not table.is_binned_model:
@@ -361,7 +363,9 @@ def _advice(table: BinTable, squared: float, max_error: float, level: float) -> 
     return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
 
 
-def _assumptions(table: BinTable, target: Target, min_bin_mass: MinBinMass) -> list[str]:
+def _assumptions(
+    table: BinTable, power: float, target: Target, min_bin_mass: MinBinMass
+) -> list[str]:
     said = [
         "The rows are independent draws from the population that the statement is about.",
         "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
@@ -373,6 +377,8 @@ def _assumptions(table: BinTable, target: Target, min_bin_mass: MinBinMass) -> l
         said.append("The model has no outputs besides those of the table's bins.")
     elif min_bin_mass is not None:
         said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
+    if math.isinf(power):
+        said.append("Outputs that no row has are left out of the maximum.")
     if not table.is_binned_model:
         said.append("Bins mix different predictions, so only the lower bound speaks of the model "
                     "(Proposition 3.2).")  # fmt: skip

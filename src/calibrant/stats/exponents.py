@@ -31,6 +31,7 @@ TOLERANCE = 5e-4
 _REACH = 6.5
 _MOST_NODES = 200
 _MOST_ROUNDS = 30
+_MOST_PIECES = 64
 _BLOCK = 1 << 13
 
 
@@ -65,7 +66,8 @@ class Bumps:
     def highest(self, reach: float) -> FloatArray:
         """Return an upper bound of each maximum over pi in [0, 1] within `reach` of s.
 
-        It exceeds the maximum by at most about `TOLERANCE`.
+        It exceeds the maximum by at most about `TOLERANCE`, unless the function is so flat that
+        too many intervals would have to be told apart; it is an upper bound all the same.
         """
         near = np.minimum(self._near(), reach)
         low, high = np.maximum(self.s - near, 0.0), np.minimum(self.s + near, 1.0)
@@ -79,9 +81,12 @@ class Bumps:
             np.maximum.at(settled, pieces.bin_of[~open_], bound[~open_])
             if not open_.any():
                 return np.maximum(settled, best)
-            pieces = pieces.keep(open_).split()
+            pieces = pieces.keep(open_)
+            if pieces.bin_of.size > _MOST_PIECES * self.s.size:
+                break
+            pieces = pieces.split()
         np.maximum.at(settled, pieces.bin_of, pieces.bounds())
-        return np.maximum(settled, best)
+        return np.minimum(np.maximum(settled, best), self.ceiling())
 
     def ceiling(self) -> FloatArray:
         """Return a cruder upper bound of each maximum, in closed form."""
@@ -113,7 +118,7 @@ def log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -
 def _log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -> FloatArray:
     tangent, touch = _log_tangent(pi, size, a, c)
     tilted = _tilt(pi, 2 * a * (touch - c) / size)
-    return tangent + np.minimum(_log_quadrature(tilted, size, a, touch), 0.0) + 1e-9
+    return tangent + np.minimum(_log_quadrature(tilted, size, a, touch), 0.0) + 1e-9 + 4e-16 * size
 
 
 def _log_tangent(

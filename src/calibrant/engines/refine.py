@@ -1,0 +1,127 @@
+"""Uniform-mass bins without a sort: passes that count cells, finer where a cut will fall.
+
+A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
+and nothing else. So the cells of a grid are counted with their mass, minimum and maximum. A cell
+that holds a wanted quantile and more than one distinct value is open; open cells are counted
+on a finer grid or, once few rows are left in them, listed value by value. The rule then sees
+fewer values than there are, with masses that add up to the same sums wherever it can cut, so it
+makes the same edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant._types import AnyArray, BoolArray, FloatArray
+
+Values = tuple[FloatArray, FloatArray]
+"""Sorted distinct values and the mass of each."""
+
+Within = tuple[int, FloatArray]
+"""Some cells of the grid that cuts [0, 1] into 2^bits: (bits, their numbers)."""
+
+MAX_PASSES = 4
+BITS_A_PASS = 12
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Number, mass, rows, minimum and maximum of the cells that hold something."""
+
+    number: FloatArray
+    mass: FloatArray
+    rows: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def take(self, index: AnyArray) -> Cells:
+        """Return the cells at these positions."""
+        return Cells(*(field[index] for field in self._fields()))
+
+    def joined(self, other: Cells) -> Cells:
+        """Return both, in the order of their values."""
+        pairs = zip(self._fields(), other._fields(), strict=True)
+        both = Cells(*(np.concatenate(pair) for pair in pairs))
+        return both.take(np.argsort(both.low))
+
+    def _fields(self) -> list[FloatArray]:
+        return [self.number, self.mass, self.rows, self.low, self.high]
+
+
+def values_near_quantiles(
+    n_bins: int,
+    count: Callable[[int, Within | None], Cells],
+    listed: Callable[[Within], Values],
+    few: float,
+    instead: Callable[[], Values] | None = None,
+) -> Values:
+    """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values.
+
+    Parameters
+    ----------
+    n_bins : int
+        The quantiles are those of 1 / n_bins, 2 / n_bins, ...
+    count : callable
+        Counts the cells of the grid of 2^bits cells, in all or within coarser cells: one pass.
+    listed : callable
+        Lists the distinct values within cells: one pass.
+    few : float
+        How many rows may be listed before the last of the four passes.
+    instead : callable, optional
+        What to do, rather than count finer cells, where more rows than these are left.
+    """
+    bits = int(np.clip(np.ceil(np.log2(32 * n_bins)), 10, 16))
+    cells = count(bits, None)
+    cells = cells.take(np.argsort(cells.low))
+    for done in range(1, MAX_PASSES):
+        is_open = _open(cells, n_bins)
+        if not is_open.any():
+            return _as_values(cells)
+        if done == MAX_PASSES - 1 or cells.rows[is_open].sum() <= few:
+            break
+        if instead is not None:
+            return instead()
+        finer = count(bits + BITS_A_PASS, (bits, cells.number[is_open]))
+        cells = cells.take(~is_open).joined(finer)
+        bits += BITS_A_PASS
+    return _joined(_as_values(cells.take(~is_open)), listed((bits, cells.number[is_open])))
+
+
+def values_of_sorted(ordered: AnyArray, n_bins: int) -> Values:
+    """Return the values of a sorted array from which `EqualMass(n_bins)` makes its edges."""
+    n = ordered.size
+    targets = n * np.arange(1, n_bins) / n_bins
+    holding = ordered[np.clip(np.ceil(targets).astype(np.intp), 1, n) - 1]
+    first = np.searchsorted(ordered, holding, side="left")
+    after = np.searchsorted(ordered, holding, side="right")
+    places = np.concatenate([first - 1, first, after, [n - 1]])
+    values = np.unique(ordered[places[(places >= 0) & (places < n)]])
+    below = np.searchsorted(ordered, values, side="right")
+    return values.astype(np.float64), np.diff(below, prepend=0).astype(np.float64)
+
+
+def _open(cells: Cells, n_bins: int) -> BoolArray:
+    """Mark the cells that hold a quantile and more than one distinct value."""
+    above = np.cumsum(cells.mass)
+    targets = above[-1] * np.arange(1, n_bins) / n_bins
+    holding = np.minimum(np.searchsorted(above, targets, side="left"), above.size - 1)
+    marked = np.zeros(above.size, np.bool_)
+    marked[holding] = True
+    return marked & (cells.low < cells.high)
+
+
+def _as_values(cells: Cells) -> Values:
+    """Stand for each cell by its minimum with all its mass and, where it differs, its maximum."""
+    several = cells.low < cells.high
+    kept = np.column_stack([np.ones_like(several), several])
+    mass = np.column_stack([cells.mass, np.zeros_like(cells.mass)])
+    return np.column_stack([cells.low, cells.high])[kept], mass[kept]
+
+
+def _joined(a: Values, b: Values) -> Values:
+    values, mass = (np.concatenate(pair) for pair in zip(a, b, strict=True))
+    order = np.argsort(values)
+    return values[order], mass[order]

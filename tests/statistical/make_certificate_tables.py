@@ -1,0 +1,215 @@
+"""Simulate how often certificates hold and how tight they are, for docs/certificates.md.
+
+Run it as ``python tests/statistical/make_certificate_tables.py`` from the root of the repository.
+It takes about half an hour and replaces what stands between the two markers of the page. Name
+some tables (``... "Rows needed"``) to replace only those.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from make_coverage_table import END, START, rng_of
+from make_coverage_table import PAGE as COVERAGE_PAGE
+from scipy import special
+from simulate import BinnedModel, calibrated, cells_of_counts, estimates, grid, mild, strong
+from simulate_certificates import DELTA, MODELS, SETTINGS, certified, miss_rates
+
+from calibrant import samples_to_certify
+from calibrant.stats.bounds import Setting
+from calibrant.stats.intervals import bootstrap_interval, bootstrap_values, box_interval
+from calibrant.stats.intervals import score_interval as score
+
+PAGE = COVERAGE_PAGE.with_name("certificates.md")
+RESAMPLES = 200
+COLUMNS = [(n, b) for b in (10, 100) for n in (300, 1_000, 10_000)]
+
+TIGHTNESS = {"calibrated": calibrated, "mild": mild, "strong": strong}
+
+# Coverage
+
+
+def coverage_cell(model: BinnedModel, n: int, setting: Setting, scale: float, key: tuple):
+    """Return the shares of samples in which the upper and in which the lower bound holds."""
+    n_counts, n_labels = round(scale * (40 if model.levels.size <= 10 else 12)), 500
+    rng = rng_of("coverage", *key, scale)
+    misses = np.zeros(2)
+    for size in rng.multinomial(n, model.masses, size=max(n_counts, 3)):
+        misses += miss_rates(model, size, setting, n_labels, rng)
+    return tuple(1 - misses / max(n_counts, 3))
+
+
+# Tightness
+
+
+def sun_upper(size, events, levels, confidence_level: float):
+    """Upper limit of the interval of Sun, Chaudhari, Barnett and Dobriban (2024) for the l2 error.
+
+    One-sided at `confidence_level`, for bins of one prediction each: ``max(T, 0) + z sigma / sqrt(n)``
+    with the debiased square T and sigma^2 = sum p (4 m^2 E[U^2] - 3 m^4) - (sum p m^2)^2, where
+    U = y - f and m is its mean in the bin.
+    """
+    n = size.sum(axis=-1)
+    rate, mass = events / np.maximum(size, 1), size / n[..., None]
+    gap = np.where(size > 0, rate - levels, 0.0)
+    second = rate * (1 - levels) ** 2 + (1 - rate) * levels**2
+    pairs = (size * gap) ** 2 - size * second
+    t = (pairs / np.maximum(size - 1, 1) * (size > 1)).sum(axis=-1) / n
+    sigma = (mass * (4 * gap**2 * second - 3 * gap**4)).sum(axis=-1)
+    sigma = np.maximum(sigma - ((mass * gap**2).sum(axis=-1)) ** 2, 0.0)
+    z = special.ndtri(confidence_level)
+    return np.sqrt(np.maximum(t, 0.0) + z * np.sqrt(sigma / n))
+
+
+def bootstrap_upper(model: BinnedModel, size, events, rng):
+    """Return the upper limits of the percentile and basic bootstrap of one table."""
+    table = model.table(size, events)
+    values = bootstrap_values(table, model.weights, 2.0, True, RESAMPLES, rng, None)
+    estimate = model.estimate(size, events)
+    return [
+        float(bootstrap_interval(values, estimate, 1 - 2 * DELTA, method)[1])
+        for method in ("percentile", "basic")
+    ]
+
+
+def tightness_column(model: BinnedModel, n: int, scale: float, key: tuple):
+    """Return the bounds of every method on the same samples: a few counts, many labels each."""
+    n_counts, n_labels = (40, 25) if model.levels.size <= 10 else (16, 60)
+    n_counts = max(2, round(scale * n_counts))
+    rng = rng_of("tightness", *key, scale)
+    size = rng.multinomial(n, model.masses, size=n_counts)
+    events = rng.binomial(size[:, None], model.rates, (n_counts, n_labels, size.shape[1]))
+    found = {
+        f"certificate, {name}": np.concatenate(
+            [
+                certified(model, *each, make(model.levels.size))
+                for each in zip(size, events, strict=True)
+            ]
+        )
+        for name, make in SETTINGS.items()
+    }
+    every, events = np.repeat(size, n_labels, axis=0), events.reshape(-1, size.shape[1])
+    cells = cells_of_counts(every[:, None], events[:, None], model.levels)
+    resampled = [bootstrap_upper(model, *each, rng) for each in zip(every, events, strict=True)]
+    return found | {
+        "box (Clopper-Pearson, Sidak)": box_interval(cells, model.weights, 2.0, 1 - DELTA)[1],
+        "score interval": score(cells, model.weights, 1 - 2 * DELTA)[1],
+        "Sun et al. 2024": sun_upper(every, events, model.levels, 1 - DELTA),
+        "bootstrap, percentile": np.array(resampled)[:, 0],
+        "bootstrap, basic": np.array(resampled)[:, 1],
+        "debiased estimate": estimates(cells, model.weights, 2.0, debiased=True),
+    }
+
+
+def minimax(n: int, n_bins: int, power: float = 0.8) -> float:
+    """Return an error that no valid 95% bound can fall below with this power, at calibration.
+
+    ``n t^2 >= sqrt(2 sum v^2 log(1 + 4 (1 - delta - beta)^2))``: otherwise calibration and a mixture
+    over random signs of errors are too alike to be told apart (for normal bin rates).
+    """
+    v = grid(n_bins) * (1 - grid(n_bins))
+    gain = math.log1p(4 * (power - DELTA) ** 2)
+    return math.sqrt(math.sqrt(2 * float(v @ v) * gain) / n)
+
+
+# The page
+
+Cell = tuple[float, ...]
+Table = dict[str, dict[str, Cell]]
+
+
+def coverage_table(make: Callable[[int], Setting], scale: float) -> Table:
+    return {
+        name: {
+            f"n={n:,} B={b}": coverage_cell(model(b), n, make(b), scale, (name, n, b))
+            for n, b in COLUMNS
+        }
+        for name, model in MODELS.items()
+    }
+
+
+def tightness_table(name: str, scale: float) -> Table:
+    table: Table = {}
+    for n, b in COLUMNS:
+        model = TIGHTNESS[name](b)
+        for method, bound in tightness_column(model, n, scale, (name, n, b)).items():
+            cell = (float(np.mean(bound)), float(np.mean(bound >= model.error(2.0))))
+            table.setdefault(method, {})[f"n={n:,} B={b}"] = cell
+    if name == "calibrated":
+        table["no valid method can fall below"] = {
+            f"n={n:,} B={b}": (minimax(n, b),) for n, b in COLUMNS
+        }
+    return table
+
+
+def rows_table(scale: float) -> Table:
+    return {
+        f"{error:g}{known}": {
+            f"{b} bins": (samples_to_certify(error, b, balanced=bool(known)),)
+            for b in (5, 10, 20, 50, 100)
+        }
+        for error in (0.1, 0.05, 0.03, 0.02, 0.01)
+        for known in ("", ", masses known")
+    }
+
+
+def study() -> dict[str, Callable[[float], Table]]:
+    """Return every table of the page, not yet computed: call it with 1 for the page's runs."""
+    tables: dict[str, Callable[[float], Table]] = {
+        f"Coverage, {name}": partial(coverage_table, make) for name, make in SETTINGS.items()
+    }
+    tables |= {f"Mean bound, {name}": partial(tightness_table, name) for name in TIGHTNESS}
+    return tables | {"Rows needed": rows_table}
+
+
+def shown(cell: Cell) -> str:
+    whole = len(cell) == 1 and cell[0] >= 1
+    return f"{cell[0]:,.0f}" if whole else " / ".join(f"{value:.3f}" for value in cell)
+
+
+def rendered(title: str, table: Table) -> str:
+    columns = list(next(iter(table.values())))
+    lines = [f"### {title}", "", f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for row, cells in table.items():
+        lines.append(f"| {row} | {' | '.join(shown(cells[c]) for c in columns)} |")
+    return "\n".join(lines)
+
+
+def sections(page: str) -> dict[str, str]:
+    """Return the tables of the page by title, as they are written."""
+    body = page.split(START)[1].split(END)[0]
+    parts = (part.strip() for part in body.split("### ")[1:])
+    return {part.split("\n")[0]: f"### {part}" for part in parts}
+
+
+def parsed(section: str) -> Table:
+    """Read one table back."""
+    head, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    columns = [part.strip() for part in head.strip("|").split("|")[1:]]
+    table: Table = {}
+    for line in rows:
+        row, *cells = (part.strip() for part in line.strip("|").split("|"))
+        values = (tuple(float(x.replace(",", "")) for x in cell.split(" / ")) for cell in cells)
+        table[row] = dict(zip(columns, values, strict=True))
+    return table
+
+
+def main(chosen: list[str]) -> None:
+    for title, make in study().items():
+        if chosen and title not in chosen:
+            continue
+        print(title, file=sys.stderr, flush=True)
+        section = rendered(title, make(1.0))
+        page = PAGE.read_text(encoding="utf-8")
+        head, tail = page.split(START)[0], page.split(END)[1]
+        known = sections(page) | {title: section}
+        body = "\n\n".join(known[each] for each in study() if each in known)
+        PAGE.write_text(f"{head}{START}\n\n{body}\n\n{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,258 @@
+"""Certificates of simulated samples by the thousand.
+
+The tests behind a bound depend on the labels through one number, T; everything else about them
+depends on the counts. So a few counts are drawn, the tests are prepared once for each, and
+hundreds of label sets are drawn for each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from simulate import BinnedModel, calibrated, grid, mild, overconfident, rare, strong
+
+from calibrant.bins import auto_n_bins
+from calibrant.stats import bounds
+from calibrant.stats.bounds import ETA, Evidence, Setting
+
+DELTA = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class UnevenModel(BinnedModel):
+    """A binned model whose outputs are not equally likely."""
+
+    shares: np.ndarray
+
+    @property
+    def masses(self):
+        return self.shares
+
+    def error(self, power: float) -> float:
+        return float((self.shares @ np.abs(self.rates - self.levels) ** power) ** (1 / power))
+
+
+def shifted(n_bins: int) -> BinnedModel:
+    """Every event rate is 0.05 above the prediction."""
+    return BinnedModel(0.95 * grid(n_bins), 0.95 * grid(n_bins) + 0.05)
+
+
+def sparse(n_bins: int) -> BinnedModel:
+    """One bin is off by a half, the others are calibrated."""
+    rates = grid(n_bins)
+    rates[0] += 0.5
+    return BinnedModel(grid(n_bins), rates)
+
+
+MODELS = {
+    "calibrated": calibrated,
+    "mild": mild,
+    "strong": strong,
+    "shifted": shifted,
+    "sparse": sparse,
+    "skewed": overconfident,
+    "rare": rare,
+}
+SETTINGS: dict[str, Callable[[int], Setting]] = {
+    "population": lambda b: Setting("population", DELTA),
+    "population, masses at least 1/(2B)": lambda b: Setting("population", DELTA, 0.5 / b, True),
+    "sample": lambda b: Setting("sample", DELTA),
+}
+
+
+def evidence_of_counts(model: BinnedModel, size, events=None) -> Evidence:
+    """Return what `certify` makes of the table with these counts."""
+    used = size > 0
+    rate = np.zeros(size.size) if events is None else events / np.maximum(size, 1)
+    n = int(size.sum())
+    ones = np.ones(used.sum())
+    return Evidence(
+        n, size[used].astype(float), rate[used], model.levels[used], ones, ones * np.nan,
+        auto_n_bins(n),
+    )  # fmt: skip
+
+
+def squares(evidence: Evidence, rates, eta: float):
+    """Return T for each row of rates: `Evidence.squared`, many at once."""
+    bias = rates * (1 - rates) / np.maximum(evidence.size - 1, 1) * (evidence.size > 1)
+    psi = (rates - evidence.s) ** 2 - eta * bias
+    return psi @ (evidence.weight * evidence.mass)
+
+
+def upper_ranges() -> Iterator[tuple[float, float]]:
+    """Yield the ranges (lo, hi] of errors that `upper_bound` tests with one setting each."""
+    hi = 1.0
+    while hi > 1e-7:
+        yield hi / bounds._RATIO, hi
+        hi /= bounds._RATIO
+
+
+def lower_ranges() -> Iterator[tuple[float, float]]:
+    """Yield the ranges [lo, hi] of errors that `lower_bound` tests with one setting each."""
+    lo, hi = 0.0, 1e-5
+    while lo < 1:
+        yield lo, hi
+        lo, hi = hi, min(hi * bounds._RATIO, 1.0)
+
+
+def remembered(test):
+    """Compute the peaks of a test once for all labels: they depend on counts only."""
+    peaks = test._peaks(quick=False)
+    object.__setattr__(test, "_peaks", lambda quick: peaks)
+    return test
+
+
+def least_accepted(accepts: Callable[[float], bool]) -> float:
+    """Return the threshold between values in [-1, 1] that are not accepted and those that are."""
+    low, high = -1.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if accepts(middle) else (middle, high)
+    return high
+
+
+def upper_threshold(evidence: Evidence, setting: Setting, t: float) -> float:
+    """Return the value of T below which the test of the range that holds t rejects t.
+
+    The upper bound lies below t only if that test rejects t.
+    """
+    lo, hi = next((lo, hi) for lo, hi in upper_ranges() if lo < t <= hi)
+    test = remembered(bounds._UpperTest.tuned(evidence, setting, lo, hi))
+    return least_accepted(lambda observed: test.largest_accepted(observed) >= t)
+
+
+def lower_threshold(evidence: Evidence, setting: Setting, t: float) -> float:
+    """Return the value of T above which the test of the range that holds t rejects t."""
+    hi = next(hi for lo, hi in lower_ranges() if lo <= t <= hi)
+    return least_accepted(
+        lambda observed: bounds._smallest_accepted(evidence, setting, observed, hi) > t
+    )
+
+
+def upper_bounds(evidence: Evidence, setting: Setting, observed):
+    """Return `upper_bound_at` for many values of T; each range is prepared once for all."""
+    found = np.zeros(observed.size)
+    for lo, hi in upper_ranges():
+        pending = np.flatnonzero(found == 0)
+        if pending.size == 0:
+            break
+        test = bounds._UpperTest.tuned(evidence, setting, lo, hi)
+        if test.largest_accepted(observed[pending].max(), quick=True) <= lo:
+            continue
+        remembered(test)
+        for i in pending:
+            accepted = test.largest_accepted(observed[i])
+            found[i] = min(accepted, hi) if accepted > lo else 0.0
+    return found
+
+
+def miss_rates(model: BinnedModel, size, setting: Setting, n_labels: int, rng):
+    """Return how often upper and lower bound miss the error, given these counts."""
+    evidence, used = evidence_of_counts(model, size), size > 0
+    rates = rng.binomial(size[used], model.rates[used], (n_labels, used.sum())) / size[used]
+    t = model.error(2.0)
+    if setting.target == "sample":
+        t = math.sqrt(float(np.sum(size / size.sum() * (model.rates - model.levels) ** 2)))
+    above = squares(evidence, rates, 0.0) > lower_threshold(evidence, setting, t)
+    if t < 1e-7:  # an upper bound cannot lie below zero
+        return np.array([0.0, above.mean()])
+    below = squares(evidence, rates, ETA) < upper_threshold(evidence, setting, t)
+    return np.array([below.mean(), above.mean()])
+
+
+def certified(model: BinnedModel, size, events, setting: Setting):
+    evidence, used = evidence_of_counts(model, size), size > 0
+    return upper_bounds(evidence, setting, squares(evidence, events[:, used] / size[used], ETA))
+
+
+def marginal_misses(model, rows, labels, setting: Setting):
+    """Return the miss rates given how often each vector came; labels: (runs, vectors, classes)."""
+    levels, member = model._bins
+    size = np.einsum("m,kmb->kb", rows, member)
+    events = np.einsum("rmk,kmb->rkb", labels, member)
+    expected = np.einsum("m,mk,kmb->kb", rows, model.truths, member)
+    used = size > 0
+    weight = np.broadcast_to(model.weights[:, None], size.shape)[used]
+    nan = np.full(weight.size, np.nan)
+    n = int(rows.sum())
+    evidence = Evidence(n, size[used], nan, levels[used], weight, nan, 13)
+    gap = expected[used] / size[used] - levels[used]
+    t = model.error(2.0)
+    if setting.target == "sample":
+        t = math.sqrt(float(np.sum(weight * size[used] / n * gap**2)))
+    rates = events[:, used] / size[used]
+    above = squares(evidence, rates, 0.0) > lower_threshold(evidence, setting, t)
+    if t < 1e-7:
+        return np.array([0.0, above.mean()])
+    below = squares(evidence, rates, ETA) < upper_threshold(evidence, setting, t)
+    return np.array([below.mean(), above.mean()])
+
+
+# Exact miss rates by enumeration, and an adversary who makes them large
+
+
+def all_events(size):
+    """Return every possible vector of events for these counts."""
+    axes = np.meshgrid(*(np.arange(k + 1) for k in size), indexing="ij")
+    return np.stack([axis.ravel() for axis in axes], axis=1)
+
+
+def exact_misses(model: UnevenModel, size, setting: Setting, side: int) -> float:
+    """Return the exact probability that the upper (0) or lower (1) bound misses, given counts."""
+    evidence, used = evidence_of_counts(model, size), size > 0
+    events = all_events(size[used])
+    chance = np.exp(stats.binom.logpmf(events, size[used], model.rates[used]).sum(axis=1))
+    share = size / size.sum() if setting.target == "sample" else model.shares
+    t = max(math.sqrt(float(share @ (model.rates - model.levels) ** 2)), 1.1e-7)
+    rates = events / size[used]
+    if side == 0:
+        missed = squares(evidence, rates, ETA) < upper_threshold(evidence, setting, t)
+    else:
+        missed = squares(evidence, rates, 0.0) > lower_threshold(evidence, setting, t)
+    return float(chance[missed].sum())
+
+
+def compositions(n: int, parts: int):
+    """Return every way to split n rows over so many bins."""
+    return np.array([c for c in np.ndindex(*(n + 1,) * parts) if sum(c) == n])
+
+
+def population_misses(model: UnevenModel, n: int, setting: Setting, side: int) -> float:
+    """Average `exact_misses` over all counts; those too rare to matter count as misses."""
+    counts = compositions(n, model.levels.size)
+    chance = stats.multinomial.pmf(counts, n, model.shares)
+    worth = chance > 2e-4
+    found = [exact_misses(model, size, setting, side) for size in counts[worth]]
+    return float(chance[worth] @ np.array(found) + chance[~worth].sum())
+
+
+def perturbed(model: UnevenModel, rng, scale: float) -> UnevenModel:
+    """Move outputs, rates and masses a little, some of them onto 0 or 1."""
+    levels, rates = (
+        np.clip(x + scale * rng.normal(size=x.size), 0, 1) for x in (model.levels, model.rates)
+    )
+    levels = np.sort(levels) + np.arange(levels.size) * 1e-6
+    shares = model.shares * np.exp(2 * scale * rng.normal(size=levels.size)) + 1e-3
+    return UnevenModel(np.minimum(levels, 1.0), rates, shares / shares.sum())
+
+
+def worst_found(misses, n_bins: int, rng, n_random: int, n_climbs: int) -> float:
+    """Search at random, then climb from the best; return the largest miss rate."""
+
+    def random_model() -> UnevenModel:
+        levels, rates = np.sort(rng.uniform(size=n_bins)), rng.beta(0.5, 0.5, size=n_bins)
+        return UnevenModel(levels, rates, rng.dirichlet(np.ones(n_bins)) * 0.97 + 0.03 / n_bins)
+
+    models = [random_model() for _ in range(n_random)]
+    rate, best = max(((misses(m), i) for i, m in enumerate(models)), key=lambda x: x[0])
+    model = models[best]
+    for step in range(n_climbs):
+        other = perturbed(model, rng, 0.2 * 0.95**step)
+        found = misses(other)
+        if found >= rate:
+            rate, model = found, other
+    return rate

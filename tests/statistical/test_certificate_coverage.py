@@ -1,0 +1,248 @@
+"""Do certificates hold? By simulation, by exact enumeration, and against an adversary."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from make_certificate_tables import (
+    PAGE,
+    TIGHTNESS,
+    coverage_cell,
+    parsed,
+    sections,
+    study,
+    sun_upper,
+    tightness_column,
+)
+from scipy import special
+from simulate import ContinuousModel, grid, sloped, softmax_model
+from simulate_certificates import (
+    DELTA,
+    MODELS,
+    SETTINGS,
+    UnevenModel,
+    evidence_of_counts,
+    exact_misses,
+    lower_threshold,
+    marginal_misses,
+    miss_rates,
+    population_misses,
+    squares,
+    upper_bounds,
+    upper_threshold,
+    worst_found,
+)
+
+from calibrant import EqualWidth, certify, samples_to_certify, tabulate
+from calibrant.stats import bounds, certificates
+from calibrant.stats.bounds import ETA, Setting
+
+pytestmark = pytest.mark.slow
+
+
+def slack(draws: int) -> float:
+    """Four standard errors of a share of DELTA."""
+    return 4 * math.sqrt(DELTA * (1 - DELTA) / draws)
+
+
+# The simulation speaks of the bounds themselves
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_simulated_bounds_are_the_public_ones(setting):
+    rng = np.random.default_rng(1)
+    model, chosen = MODELS["mild"](10), SETTINGS[setting](10)
+    size = rng.multinomial(400, model.masses)
+    events = rng.binomial(size, model.rates, (12, 10))
+    tables = [evidence_of_counts(model, size, each) for each in events]
+    observed = squares(tables[0], events / size, ETA)
+    np.testing.assert_allclose(observed, [table.squared(ETA) for table in tables])
+    found = [bounds.upper_bound(table, chosen) for table in tables]
+    np.testing.assert_allclose(upper_bounds(tables[0], chosen, observed), found)
+    by_certify = certificates.evidence_of(model.table(size, events[0]), np.ones(1))
+    assert by_certify.n_planned == tables[0].n_planned
+    assert bounds.upper_bound(by_certify, chosen) == pytest.approx(found[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_bound_misses_only_if_the_statistic_crosses_its_threshold(setting):
+    rng = np.random.default_rng(2)
+    model, chosen = MODELS["strong"](5), SETTINGS[setting](5)
+    size = rng.multinomial(200, model.masses)
+    tables = [evidence_of_counts(model, size, rng.binomial(size, model.levels)) for _ in range(15)]
+    for t in (0.03, 0.09, 0.15):
+        least = upper_threshold(tables[0], chosen, t)
+        most = lower_threshold(tables[0], chosen, t)
+        for table in tables:
+            assert (bounds.upper_bound(table, chosen) >= t) or table.squared(ETA) < least
+            assert (bounds.lower_bound(table, chosen) <= t) or table.squared(0.0) > most
+
+
+# Coverage
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("n_bins", [10, 100])
+def test_bounds_hold_as_often_as_they_promise(name, setting, n_bins):
+    for n in (300, 1_000, 10_000):
+        shares = coverage_cell(
+            MODELS[name](n_bins), n, SETTINGS[setting](n_bins), 0.2, ("test", name, n)
+        )
+        assert min(shares) >= 1 - DELTA - slack(1500), (n, shares)
+
+
+@pytest.mark.parametrize("lightest", [0.002, 0.01, 0.03])
+def test_bounds_hold_when_the_masses_are_learned(lightest):
+    # All of the error sits in the lightest output.
+    n_bins, n, rng = 8, 1000, np.random.default_rng(3)
+    shares = np.append(np.full(n_bins - 1, (1 - lightest) / (n_bins - 1)), lightest)
+    model = UnevenModel(grid(n_bins), np.append(grid(n_bins)[:-1], 0.2), shares)
+    misses = np.zeros(2)
+    for size in rng.multinomial(n, shares, size=25):
+        table = model.table(size, size // 2)
+        mass, used = certificates._least_mass(table, "learned", "population", DELTA)
+        assert 0 < used < DELTA
+        setting = Setting("population", DELTA - used, mass, is_balanced=True)
+        misses += miss_rates(model, size, setting, 300, rng)
+    assert np.all(misses / 25 <= DELTA + slack(7500))
+
+
+@pytest.mark.parametrize("setting", ["population", "sample"])
+@pytest.mark.parametrize("sharpen", [1.0, 1.7])
+def test_bounds_hold_for_five_classes_that_share_their_labels(setting, sharpen):
+    model, rng, n = softmax_model(5, sharpen), np.random.default_rng(4), 1000
+    vectors = model.outputs.shape[0]
+    misses = np.zeros(2)
+    for rows in rng.multinomial(n, np.full(vectors, 1 / vectors), size=4):
+        labels = np.stack([rng.multinomial(k, t, size=300) for k, t in zip(rows, model.truths, strict=True)], 1)  # fmt: skip
+        misses += marginal_misses(model, rows, labels, SETTINGS[setting](1))
+    assert np.all(misses / 4 <= DELTA + slack(1200))
+
+
+# Continuous predictions
+
+
+@pytest.mark.parametrize(
+    ("slope", "n", "n_bins"), [(1.0, 500, 10), (0.6, 500, 10), (0.3, 2000, 30)]
+)
+def test_continuous_models_are_refuted_falsely_at_most_as_often_as_allowed(slope, n, n_bins):
+    # In fixed bins the tolerance is the error of the population in those bins.
+    model, runs = ContinuousModel(slope, n_bins), 250
+    truth = max(model.error(2.0), 1e-6)
+    f, y = model.draw_rows(n, runs, np.random.default_rng(5))
+    tables = (tabulate(*rows, bins=EqualWidth(n_bins)) for rows in zip(y, f, strict=True))
+    verdicts = [certificates.certify(table, max_error=truth).verdict for table in tables]
+    assert "certified" not in verdicts
+    assert verdicts.count("refuted") / runs <= DELTA + slack(runs)
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.6])
+def test_bins_chosen_by_the_predictions_are_refuted_falsely_at_most_as_often_as_allowed(slope):
+    # There the tolerance is the error at these very predictions, in these very bins.
+    model, runs = ContinuousModel(slope, 1), 100
+    f, y = model.draw_rows(1000, runs, np.random.default_rng(6))
+    wrong = 0
+    for p, labels in zip(f, y, strict=True):
+        found = certify(labels, p)
+        bin_of = found.table.bins[0].index(p)
+        gap = np.bincount(bin_of, sloped(p, slope) - p)
+        truth = math.sqrt(np.sum(gap**2 / np.bincount(bin_of)) / 1000)
+        wrong += found.lower_bound > truth + 1e-12
+        assert found.upper_bound == 1.0
+        assert found.target == "sample"
+    assert wrong / runs <= DELTA + slack(runs)
+
+
+@pytest.mark.parametrize("n", [1_000, 10_000])
+def test_continuous_models_that_are_far_off_are_refuted(n):
+    f, y = ContinuousModel(0.3, 1).draw_rows(n, 20, np.random.default_rng(7))
+    verdicts = [certify(*rows, max_error=0.05).verdict for rows in zip(y, f, strict=True)]
+    assert verdicts.count("refuted") >= 19
+
+
+# An adversary: exact miss rates by enumeration, made as large as a search can make them
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["upper", "lower"])
+@pytest.mark.parametrize("size", [(4,), (9,), (40,), (5, 20), (10, 10, 10), (1, 1, 1, 30)])
+def test_no_adversary_makes_a_bound_of_the_sample_miss_too_often(side, size):
+    counts = np.array(size)
+    rng = np.random.default_rng([8, side, *size])
+    setting = Setting("sample", DELTA)
+    worst = worst_found(
+        lambda model: exact_misses(model, counts, setting, side), counts.size, rng, 40, 80
+    )
+    assert 0 < worst <= DELTA
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["upper", "lower"])
+@pytest.mark.parametrize(("n", "n_bins"), [(5, 2), (15, 2), (5, 3)])
+def test_no_adversary_makes_a_bound_of_the_population_miss_too_often(side, n, n_bins):
+    rng = np.random.default_rng([9, side, n])
+    setting = Setting("population", DELTA)
+
+    def misses(model):
+        known = replace(setting, least_mass=model.shares.min(), is_balanced=True)
+        return max(population_misses(model, n, each, side) for each in (setting, known))
+
+    assert worst_found(misses, n_bins, rng, 4, 8) <= DELTA
+
+
+# The page
+
+
+def test_the_interval_of_sun_et_al_has_the_stated_value():
+    size, events, levels = np.array([5, 4, 6]), np.array([2, 1, 5]), np.array([0.2, 0.5, 0.9])
+    z = special.ndtri(0.95)
+    assert sun_upper(size, events, levels, 0.95) ** 2 == pytest.approx(z * 0.0423168433, rel=1e-8)
+    tens = np.full(10, 100)
+    for events, limit in (
+        ((7, 12, 28, 31, 49, 51, 68, 71, 83, 97), 0.042069),
+        ((10, 20, 30, 40, 45, 55, 60, 70, 80, 90), 0.049048),
+    ):
+        found = sun_upper(tens, np.array(events), grid(10), 0.975)
+        assert found == pytest.approx(limit, abs=1e-6)
+
+
+def test_the_page_has_every_table_and_no_other():
+    assert list(sections(PAGE.read_text(encoding="utf-8"))) == list(study())
+
+
+@pytest.mark.parametrize(("name", "n", "n_bins"), [("calibrated", 1_000, 10), ("strong", 300, 10)])
+def test_the_page_reports_the_bounds_that_a_fresh_simulation_gives(name, n, n_bins):
+    said = parsed(sections(PAGE.read_text(encoding="utf-8"))[f"Mean bound, {name}"])
+    fresh = tightness_column(TIGHTNESS[name](n_bins), n, 0.15, ("test", name))
+    for method, found in fresh.items():
+        mean = said[method][f"n={n:,} B={n_bins}"][0]
+        spread = 4.5 * found.std() * math.sqrt(1 / found.size + 1 / 1000)
+        assert mean == pytest.approx(found.mean(), abs=spread + 0.0006), method
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_page_reports_the_coverage_that_a_fresh_simulation_gives(setting):
+    said = parsed(sections(PAGE.read_text(encoding="utf-8"))[f"Coverage, {setting}"])
+    assert min(min(cell) for row in said.values() for cell in row.values()) >= 1 - DELTA
+    for name in ("mild", "sparse"):
+        fresh = coverage_cell(MODELS[name](10), 300, SETTINGS[setting](10), 0.3, ("page", name))
+        np.testing.assert_allclose(said[name]["n=300 B=10"], fresh, atol=0.012)
+
+
+def test_the_tightness_is_what_was_asked_for():
+    said = parsed(sections(PAGE.read_text(encoding="utf-8"))["Mean bound, calibrated"])
+    row = said["certificate, population, masses at least 1/(2B)"]
+    for column, limit in (
+        ("n=1,000 B=10", 0.062),
+        ("n=10,000 B=10", 0.02),
+        ("n=10,000 B=100", 0.03),
+    ):
+        assert row[column][0] <= limit
+
+
+@pytest.mark.parametrize(("error", "n_bins"), [(0.1, 5), (0.05, 10)])
+def test_the_page_reports_the_rows_that_planning_asks_for(error, n_bins):
+    said = parsed(sections(PAGE.read_text(encoding="utf-8"))["Rows needed"])
+    assert said[f"{error:g}"][f"{n_bins} bins"][0] == samples_to_certify(error, n_bins)

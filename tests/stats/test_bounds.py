@@ -1,0 +1,249 @@
+"""Bounds of the squared error: stated values, order, symmetry and extreme tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calibrant import EqualWidth, tabulate
+from calibrant.stats.bounds import (
+    ETA,
+    SMALLEST,
+    Evidence,
+    Setting,
+    lower_bound,
+    upper_bound,
+    upper_bound_at,
+)
+from calibrant.stats.certificates import evidence_of
+
+TEN = (np.arange(10) + 0.5) / 10
+FREE = Setting("population", 0.05)
+KNOWN = Setting("population", 0.05, 1 / 20, is_balanced=True)
+SAMPLE = Setting("sample", 0.05)
+SETTINGS = pytest.mark.parametrize(
+    "setting", [FREE, KNOWN, SAMPLE], ids=["free", "known", "sample"]
+)
+CLOSE = (7, 12, 28, 31, 49, 51, 68, 71, 83, 97)
+FARTHER = (10, 20, 30, 40, 45, 55, 60, 70, 80, 90)
+
+
+def evidence(events, size=100, s=TEN, weight=None, spread=None, n=None) -> Evidence:
+    """Return the evidence of one class, or of several with weights."""
+    s = np.asarray(s, float)
+    size = np.broadcast_to(np.asarray(size, float), s.shape).copy()
+    weight = np.ones(s.size) if weight is None else np.asarray(weight, float)
+    spread = np.full(s.size, np.nan) if spread is None else np.asarray(spread, float)
+    rows = int(size.sum()) if n is None else n
+    return Evidence(rows, size, np.asarray(events) / size, s, weight, spread, s.size)
+
+
+def plug_in(table: Evidence) -> float:
+    return math.sqrt(table.squared(0.0))
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("events", "sample", "known", "free"),
+    [(CLOSE, 0.04738, 0.04807, 0.0623), (FARTHER, 0.0650, 0.0665, 0.0812)],
+)
+def test_the_bounds_have_the_values_of_the_specification(events, sample, known, free):
+    table = evidence(events)
+    assert upper_bound(table, SAMPLE) == pytest.approx(sample, abs=2e-4)
+    assert upper_bound(table, KNOWN) == pytest.approx(known, abs=2e-4)
+    assert upper_bound(table, FREE) == pytest.approx(free, abs=2e-4)
+
+
+def test_the_statistic_is_the_plug_in_square_less_a_share_of_its_bias():
+    assert evidence(CLOSE).squared(0.0) == pytest.approx(0.00103, abs=1e-12)
+    assert evidence(CLOSE).squared(1.0) == pytest.approx(-0.00066667, abs=1e-8)
+    assert evidence(FARTHER).squared(1.0) == pytest.approx(0.00008586, abs=1e-8)
+
+
+def test_a_statistic_given_by_its_value_has_the_bound_of_the_table():
+    table = evidence(FARTHER)
+    assert upper_bound_at(table.squared(ETA), table, KNOWN) == upper_bound(table, KNOWN)
+
+
+# Order
+
+
+@SETTINGS
+def test_more_rows_with_the_same_rates_lower_the_upper_and_raise_the_lower_bound(setting):
+    tables = [evidence(np.array([2, 1, 4, 5, 6, 4, 5, 6, 6, 7]) * k, 10 * k) for k in (1, 10, 100)]
+    uppers = [upper_bound(table, setting) for table in tables]
+    lowers = [lower_bound(table, setting) for table in tables]
+    assert uppers[0] > uppers[1] > uppers[2] > plug_in(tables[0])
+    assert lowers[0] <= lowers[1] < lowers[2] < plug_in(tables[0])
+
+
+@SETTINGS
+def test_more_confidence_widens_both_bounds(setting):
+    table = evidence(np.clip(np.array(CLOSE) + 15, 0, 100))
+    settings = [replace(setting, delta=delta) for delta in (0.2, 0.05, 0.001)]
+    uppers = [upper_bound(table, each) for each in settings]
+    lowers = [lower_bound(table, each) for each in settings]
+    assert uppers == sorted(uppers)
+    assert lowers == sorted(lowers, reverse=True)
+    assert len(set(uppers)) == len(set(lowers)) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_less_is_asked_and_the_more_is_known_the_lower_the_upper_bound(seed):
+    rng = np.random.default_rng(seed)
+    table = evidence(rng.binomial(100, np.clip(TEN + rng.normal(0, 0.05, 10), 0, 1)))
+    sample, known, free = (upper_bound(table, each) for each in (SAMPLE, KNOWN, FREE))
+    assert sample <= known * 1.001
+    assert known <= free * 1.001
+
+
+@SETTINGS
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lower_bound_lies_below_the_plug_in_error_and_that_below_the_upper(setting, seed):
+    rng = np.random.default_rng(seed)
+    for size, shift in ((3, 0.2), (100, 0.0), (100, 0.2), (10_000, 0.1)):
+        table = evidence(rng.binomial(size, np.clip(TEN + shift, 0, 1)), size)
+        low, high = lower_bound(table, setting), upper_bound(table, setting)
+        assert 0 <= low <= plug_in(table)
+        assert low < high <= 1
+
+
+@SETTINGS
+def test_bounds_do_not_change_when_events_are_called_non_events(setting):
+    rng = np.random.default_rng(3)
+    s, size = np.array([0.0, 0.01, 0.2, 0.5, 0.6, 1.0]), np.array([1, 40, 90, 3, 200, 7])
+    events = rng.binomial(size, 0.5 * s + 0.2)
+    table = evidence(events, size, s)
+    mirrored = evidence((size - events)[::-1], size[::-1], 1 - s[::-1])
+    assert upper_bound(mirrored, setting) == pytest.approx(upper_bound(table, setting), rel=1e-3)
+    assert lower_bound(mirrored, setting) == pytest.approx(lower_bound(table, setting), rel=1e-6)
+
+
+# Extreme tables
+
+
+@SETTINGS
+def test_a_hundred_million_rows_are_bounded_to_a_fraction_of_a_thousandth(setting):
+    size = 10**7
+    rng = np.random.default_rng(0)
+    table = evidence(rng.binomial(size, TEN), size)
+    assert plug_in(table) < upper_bound(table, setting) < 8e-4
+    assert lower_bound(table, setting) == 0.0
+    wrong = evidence(rng.binomial(size, TEN + 0.01), size)
+    assert 0.0095 < lower_bound(wrong, setting) < 0.01 < upper_bound(wrong, setting) < 0.0105
+
+
+@SETTINGS
+def test_bins_of_one_row_say_little_but_nothing_false(setting):
+    s = np.linspace(0.05, 0.95, 30)
+    table = evidence(np.arange(30) % 2, 1, s)
+    assert 0.3 < upper_bound(table, setting) <= 1
+    assert lower_bound(table, setting) < 0.3
+
+
+@SETTINGS
+@pytest.mark.parametrize("s", [0.0, 1.0])
+def test_outputs_of_zero_and_one_are_bounded(setting, s):
+    agreed = evidence([200 * s], 200, [s])
+    assert 0 < upper_bound(agreed, setting) < 0.25
+    assert lower_bound(agreed, setting) == 0.0
+    disagreed = evidence([200 * (1 - s)], 200, [s])
+    assert upper_bound(disagreed, setting) == 1.0
+    assert lower_bound(disagreed, setting) > 0.75
+
+
+@SETTINGS
+def test_a_single_row_proves_nothing(setting):
+    table = evidence([1], 1, [0.5])
+    assert upper_bound(table, setting) == 1.0
+    assert lower_bound(table, setting) == 0.0
+
+
+def test_labels_that_agree_too_well_reject_every_error():
+    s = np.tile([0.25, 0.5, 0.75], 7)
+    table = evidence(100 * s, 100, s)
+    for setting in (SAMPLE, FREE):
+        assert upper_bound(table, setting) <= SMALLEST
+        assert lower_bound(table, setting) == 0.0
+
+
+def test_agreement_of_one_bin_is_luck_and_leaves_room():
+    for size in (10, 100, 1000):
+        table = evidence([size / 2], size, [0.5])
+        assert 0.2 / math.sqrt(size) < upper_bound(table, SAMPLE) < 2 / math.sqrt(size)
+
+
+def test_the_bound_never_falls_when_the_statistic_rises():
+    table = evidence(CLOSE)
+    for setting in (FREE, KNOWN, SAMPLE):
+        found = [upper_bound_at(t, table, setting) for t in np.linspace(-0.002, 0.05, 12)]
+        assert np.all(np.diff(found) >= 0)
+        assert found[0] < found[-1]
+
+
+# Several classes
+
+
+@SETTINGS
+def test_two_mirrored_classes_have_the_bounds_of_one(setting):
+    events = np.array(FARTHER)
+    one = evidence(events)
+    both = evidence(
+        np.concatenate([events, 100 - events]),
+        s=np.concatenate([TEN, 1 - TEN]),
+        weight=np.full(20, 0.5),
+        n=1000,
+    )
+    both = replace(both, n_planned=10)
+    # A bin of a class with weight 1/2 may be wrong by sqrt(2) more, so less is known of it.
+    alike = replace(setting, least_mass=2 * setting.least_mass)
+    assert both.squared(0.3) == pytest.approx(one.squared(0.3), rel=1e-12)
+    assert upper_bound(both, alike) == pytest.approx(upper_bound(one, setting), rel=0.01)
+    assert upper_bound(both, alike) >= 0.999 * upper_bound(one, setting)
+    assert lower_bound(both, alike) == pytest.approx(lower_bound(one, setting), abs=1e-3)
+
+
+def test_a_class_of_little_weight_matters_little():
+    events = np.concatenate([CLOSE, FARTHER])
+    s = np.concatenate([TEN, TEN])
+    bounds = []
+    for weight in (0.001, 0.1, 0.5):
+        weights = np.repeat([1 - weight, weight], 10)
+        table = replace(evidence(events, s=s, weight=weights, n=1000), n_planned=10)
+        bounds.append(upper_bound(table, FREE))
+    assert bounds[0] < bounds[1] < bounds[2]
+    assert bounds[0] == pytest.approx(upper_bound(evidence(CLOSE), FREE), rel=0.05)
+
+
+# Bins that mix predictions
+
+
+def test_mixed_bins_have_a_lower_bound_that_allows_for_the_spread_of_predictions():
+    wrong = np.clip(np.array(CLOSE) + 25, 0, 100)
+    one_prediction = evidence(wrong)
+    mixed = evidence(wrong, spread=np.full(10, 1.1**2 / 4))
+    mixed = replace(mixed, largest_spread=1.1**2 / 4)
+    for setting in (FREE, SAMPLE):
+        assert 0.05 < lower_bound(mixed, setting) < lower_bound(one_prediction, setting)
+
+
+def test_the_spread_of_fixed_bins_is_that_of_labels_less_predictions():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=1000)
+    fixed = tabulate(rng.uniform(size=1000) < p, p, bins=EqualWidth(10))
+    table = evidence_of(fixed, np.ones(1))
+    np.testing.assert_allclose(table.spread, 1.1**2 / 4)
+    assert table.largest_spread == pytest.approx(1.1**2 / 4)
+    assert table.n_planned == 10
+
+
+def test_the_spread_of_bins_chosen_by_the_predictions_is_that_of_labels():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=1000)
+    table = evidence_of(tabulate(rng.uniform(size=1000) < p, p, bins=10), np.ones(1))
+    np.testing.assert_allclose(table.spread, 0.25)

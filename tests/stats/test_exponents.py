@@ -1,0 +1,183 @@
+"""Exponential moments: bounded from above, by how much at most, at a cost flat in the rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from calibrant.stats import bounds, exponents
+from calibrant.stats.bounds import Evidence, Setting
+from calibrant.stats.exponents import TOLERANCE, Bumps, log_moment
+
+NEAR_ENDS = [0.0, 1.0, 1e-12, 1e-6, 1 - 1e-9]
+
+
+def brute_force(pi, size, a, c):
+    """Return log E exp(-a (K/N - c)^2) as the plain sum; pi may be an array."""
+    k = np.arange(size + 1)
+    log_terms = stats.binom.logpmf(k, size, np.atleast_1d(pi)[:, None]) - a * (k / size - c) ** 2
+    return special.logsumexp(log_terms, axis=1)
+
+
+def moments(pi, size, a, c):
+    return log_moment(*(np.atleast_1d(np.asarray(x, float)) for x in (pi, size, a, c)))
+
+
+def excess_over_brute_force(size, pi, a, c):
+    each = np.broadcast_arrays(pi, float(size), a, c)
+    found = moments(*each)
+    exact = np.array([brute_force(p, size, *rest)[0] for p, *rest in zip(pi, a, c, strict=True)])
+    return found - exact
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 100, 1000])
+def test_log_moment_is_the_sum_and_never_below_it(size):
+    rng = np.random.default_rng(size)
+    runs = 150
+    pi = np.where(rng.uniform(size=runs) < 0.6, rng.uniform(size=runs), rng.choice(NEAR_ENDS, runs))
+    a = size * 10 ** rng.uniform(-4, 1.6, size=runs)
+    c = rng.uniform(size=runs)
+    excess = excess_over_brute_force(size, pi, a, c)
+    assert excess.min() > 0
+    assert excess.max() < 1e-6
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+def test_log_moment_keeps_its_precision_in_the_far_tail(size):
+    # All labels disagree with c, and the parabola weighs as much as certificates ever make it.
+    pi, c = np.array([1e-9, 1e-3, 0.05, 0.999]), np.array([0.999, 0.9, 1.0, 0.001])
+    excess = excess_over_brute_force(size, pi, np.full(4, 40.0 * size), c)
+    assert excess.min() > 0
+    assert excess.max() < 1e-6
+
+
+@pytest.mark.slow
+def test_log_moment_of_a_million_rows_is_the_sum_up_to_rounding():
+    size, pi, c = 10**6, np.array([0.3, 0.31, 0.002, 0.5]), np.array([0.3, 0.3, 0.0021, 0.502])
+    excess = excess_over_brute_force(size, pi, size * np.array([1.0, 0.01, 3.0, 38.0]), c)
+    assert excess.min() > -1e-9
+    assert excess.max() < 1e-6
+
+
+def test_log_moment_of_certain_labels_is_the_parabola():
+    np.testing.assert_allclose(moments(0.0, 7, 5.0, 0.3), -5 * 0.3**2, atol=1e-8)
+    np.testing.assert_allclose(moments(1.0, 7, 5.0, 0.3), -5 * 0.7**2, atol=1e-8)
+
+
+# The highest point of a bump
+
+
+def evidence(rng, size, balanced: bool) -> Evidence:
+    n_bins = size.size
+    s = np.sort(rng.beta(*rng.choice([0.3, 1.0, 3.0], 2), size=n_bins))
+    s[rng.uniform(size=n_bins) < 0.1] = rng.choice([0.0, 1.0])
+    rest = (s, s, np.ones(n_bins), np.full(n_bins, np.nan), n_bins)
+    return Evidence(int(size.sum()), size.astype(float), *rest)
+
+
+def bumps_of_a_certificate(rng, monkeypatch, n_bins=6, largest=200):
+    """Return the bumps that a test of a random error needs, with their reach and highest points."""
+    seen = []
+    real = Bumps.highest
+
+    def spy(bumps, reach):
+        seen.append((bumps, reach))
+        return real(bumps, reach)
+
+    monkeypatch.setattr(Bumps, "highest", spy)
+    balanced = bool(rng.integers(2))
+    hi = float(10 ** rng.uniform(-2, 0))
+    known = Setting("population", 0.05, 0.3 / n_bins if balanced else 0.0, balanced)
+    setting = known if rng.integers(3) else Setting("sample", 0.05)
+    size = rng.integers(1, largest, n_bins)
+    test = bounds._UpperTest.tuned(evidence(rng, size, balanced), setting, hi / 1.1, hi)
+    test._peaks(quick=False)
+    monkeypatch.undo()
+    return *seen[0], real(*seen[0])
+
+
+def true_maximum(bumps: Bumps, j: int, reach: float) -> float:
+    """Search a grid of pi, then finer and finer ones around its best point."""
+    low, high = max(bumps.s[j] - reach, 0.0), min(bumps.s[j] + reach, 1.0)
+    size, best = int(bumps.size[j]), -np.inf
+    for _ in range(5):
+        pi = np.linspace(low, high, 401)
+        value = brute_force(pi, size, bumps.a[j], bumps.c[j]) + bumps.b[j] * (pi - bumps.s[j]) ** 2
+        i = int(value.argmax())
+        best = max(best, float(value[i]))
+        low, high = pi[max(i - 2, 0)], pi[min(i + 2, 400)]
+    return best
+
+
+@pytest.mark.slow
+def test_the_highest_point_is_never_below_the_maximum_and_above_by_at_most_the_tolerance(
+    monkeypatch,
+):
+    rng = np.random.default_rng(5)
+    excess = []
+    for _ in range(25):
+        bumps, reach, highest = bumps_of_a_certificate(rng, monkeypatch)
+        maxima = [true_maximum(bumps, j, reach) for j in range(bumps.size.size)]
+        excess.append(highest - maxima)
+    assert np.min(excess) > 0
+    assert np.max(excess) < TOLERANCE + 1e-7
+
+
+def test_the_ceiling_is_at_least_the_highest_point(monkeypatch):
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        bumps, _, highest = bumps_of_a_certificate(rng, monkeypatch, n_bins=20, largest=2000)
+        assert np.all(bumps.ceiling() >= highest - TOLERANCE - 1e-8)
+        assert np.all(bumps.ceiling() >= bumps.at(bumps.s) - 2e-9)
+
+
+def test_a_bump_that_is_too_steep_for_a_ceiling_has_a_highest_point_all_the_same():
+    one = np.ones(1)
+    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 30 * one, 0.4 * one, 0.25)
+    assert bumps.ceiling() == np.inf
+    best = true_maximum(bumps, 0, 1.0)
+    assert 0 < bumps.highest(1.0)[0] - best < TOLERANCE + 1e-7
+
+
+def test_the_highest_point_within_reach_is_lower_than_without_limit():
+    one = np.ones(1)
+    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 30 * one, 0.4 * one, 0.25)
+    assert bumps.highest(0.1)[0] < bumps.highest(0.2)[0] < bumps.highest(1.0)[0]
+    assert bumps.highest(0.1)[0] - true_maximum(bumps, 0, 0.1) < TOLERANCE + 1e-7
+
+
+def points_needed(monkeypatch, rows_a_bin: int, t: float) -> int:
+    """Return at how many points a test of the error t evaluates moments; at most 50,000."""
+    points = [0]
+    real = exponents._log_quadrature
+
+    def counting(pi, size, a, centre):
+        points[0] += pi.size
+        return real(pi, size, a, centre) if points[0] < 50_000 else np.zeros(pi.size)
+
+    monkeypatch.setattr(exponents, "_log_quadrature", counting)
+    monkeypatch.setattr(exponents, "_MOST_ROUNDS", 6)
+    s = (np.arange(10) + 0.5) / 10
+    rest = (s, s, np.ones(10), np.full(10, np.nan), 10)
+    table = Evidence(10 * rows_a_bin, np.full(10, float(rows_a_bin)), *rest)
+    test = bounds._UpperTest.tuned(table, Setting("population", 0.05, 0.05, True), t / 1.1, t)
+    test._peaks(quick=False)
+    monkeypatch.undo()
+    return min(points[0], 50_000)
+
+
+ROWS_A_BIN = [10**2, 10**3, 10**4, 10**6, 10**8, 10**10]
+
+
+def test_the_number_of_points_does_not_grow_with_the_rows(monkeypatch):
+    points = [points_needed(monkeypatch, rows, 2 / math.sqrt(10 * rows)) for rows in ROWS_A_BIN]
+    assert max(points) <= 1.5 * min(points)
+    assert max(points) < 10 * 100
+
+
+def test_the_number_of_points_does_not_grow_for_a_model_that_is_off(monkeypatch):
+    points = [points_needed(monkeypatch, rows, 0.02) for rows in ROWS_A_BIN]
+    assert max(points) < 10 * 1000
