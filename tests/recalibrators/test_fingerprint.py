@@ -192,3 +192,13 @@ def test_a_recalibrated_model_is_certified_end_to_end():
     for recalibrator in (TopLabel(ScalingBinning(n_bins=10)), OneVsRest(ScalingBinning(n_bins=10))):
         fitted = recalibrator.fit(probs[:2000], labels[:2000])
         assert fitted.certify(probs[2000:], labels[2000:], max_error=0.1).verdict == "certified"
+
+
+def test_repeated_rows_are_not_taken_for_independent_ones():
+    rng = np.random.default_rng(9)
+    z = rng.uniform(size=3000)
+    y = rng.uniform(size=3000) < z
+    fitted = ScalingBinning(n_bins=5).fit(z[:1000], y[:1000])
+    with pytest.raises(InvalidInputError, match="% of these are. Drop the repeats"):
+        fitted.certify(np.tile(z[1000:], 2), np.tile(y[1000:], 2), max_error=0.1)
+    assert fitted.certify(z[1000:], y[1000:], max_error=0.1).verdict == "certified"

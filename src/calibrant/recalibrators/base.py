@@ -29,6 +29,7 @@ Input: TypeAlias = Literal["probabilities", "logits"]
 
 OVERLAP_LIMIT = 0.1
 UNIQUE_LIMIT = 0.9
+REPEATED_LIMIT = 0.75
 
 
 class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -101,8 +102,9 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Recalibrate fresh predictions and certify the result; see `calibrant.certify`.
 
-        The very rows of the fit are refused: their labels shaped the answer. A large overlap
-        of rows that are near-unique is a warning.
+        The very rows of the fit are refused: their labels shaped the answer. Rows that repeat
+        each other are refused if those of the fit did not. A large overlap of rows that are
+        near-unique is a warning.
         """
         from calibrant import verify
 
@@ -160,6 +162,11 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.fingerprint_ is None or self.fingerprint_.distinct_share < UNIQUE_LIMIT:
             return
+        if rows.distinct_share < REPEATED_LIMIT:
+            raise InvalidInputError(
+                "A certificate counts independent rows; the rows of the fit were nearly all "
+                f"different, but only about {rows.distinct_share:.0%} of these are. Drop the repeats."
+            )
         share = self.fingerprint_.overlap(rows)
         if share > OVERLAP_LIMIT and rows.distinct_share >= UNIQUE_LIMIT:
             warnings.warn(
