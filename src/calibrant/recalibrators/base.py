@@ -164,8 +164,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return
         if rows.distinct_share < REPEATED_LIMIT:
             raise InvalidInputError(
-                "A certificate counts independent rows; those of the fit were nearly all different, "
-                f"but only about {rows.distinct_share:.0%} of these are. Drop the repeats."
+                "A certificate counts independent rows; those of the fit were nearly all "
+                f"different, but only {rows.distinct_share:.0%} of these are. Drop the repeats."
             )
         share = self.fingerprint_.overlap(rows)
         if share > OVERLAP_LIMIT and rows.distinct_share >= UNIQUE_LIMIT:
