@@ -230,3 +230,14 @@ def test_the_sample_target_is_for_one_class_at_a_time():
     probs = np.column_stack([1 - LEVELS, LEVELS])
     with pytest.raises(ex.NoSuchEstimatorError, match="one class at a time"):
         cb.certify(GOOD.astype(int), probs, kind="marginal", target="sample")
+
+
+def test_the_one_line_bound_is_the_plug_in_error_and_a_radius():
+    table = cb.tabulate(GOOD, LEVELS, bins=cb.Distinct())
+    plug_in = cb.stats.calibration_error(table, norm="l1", debias=False).value
+    radius = np.sqrt(np.log(20) / (2 * 4000))
+    assert cb.stats.one_line_ece_bound(table, target="sample") == pytest.approx(plug_in + radius)
+    assert cb.stats.one_line_ece_bound(table) == pytest.approx(plug_in + 2 * radius)
+    assert cb.certify(GOOD, LEVELS, norm="l1").upper_bound < cb.stats.one_line_ece_bound(table)
+    with pytest.raises(ex.NoSuchEstimatorError, match="no upper bound exists"):
+        cb.stats.one_line_ece_bound(cb.tabulate(GOOD, SCORES, bins=5))

@@ -8,7 +8,7 @@ from calibrant.stats.bin_free import (
     bin_free_bounds,
     prequential_lower_bound,
 )
-from calibrant.stats.certificates import Certificate, certify
+from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
 from calibrant.stats.hypothesis_tests import (
     CalibrationTestResult,
@@ -56,6 +56,7 @@ __all__ = [
     "consistency_limits",
     "histogram_binning_bound",
     "isotonic_curve",
+    "one_line_ece_bound",
     "prequential_lower_bound",
     "recommended_bins",
     "reliability_curve",
