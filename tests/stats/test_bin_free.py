@@ -18,7 +18,8 @@ from calibrant.stats.bin_free import (
     prequential_lower_bound,
     smooth_calibration_error,
 )
-from calibrant.stats.hypothesis_tests import Atoms, cumulative_differences, kuiper
+from calibrant.stats.hypothesis_tests import cumulative_differences, kuiper
+from calibrant.stats.null_hypothesis import Atoms
 
 TEN_P = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
 TEN_Y = np.array([0, 0, 1, 0, 0, 1, 1, 0, 1, 1], float)

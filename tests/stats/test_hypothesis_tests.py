@@ -18,14 +18,9 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     LengthMismatchError,
 )
-from calibrant.stats.hypothesis_tests import (
-    Atoms,
-    CoxTestResult,
-    calibration_test,
-    cumulative_differences,
-    fit_logistic,
-    kuiper,
-)
+from calibrant.stats.cox import CoxTestResult, fit_logistic
+from calibrant.stats.hypothesis_tests import calibration_test, cumulative_differences, kuiper
+from calibrant.stats.null_hypothesis import Atoms
 
 LEVELS, SIZES, EVENTS = np.array([0.2, 0.5, 0.9]), np.array([5, 4, 6]), np.array([2, 1, 5])
 P = np.repeat(LEVELS, SIZES)

@@ -10,11 +10,8 @@ from calibrant.stats.bin_free import (
 )
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
-from calibrant.stats.hypothesis_tests import (
-    CalibrationTestResult,
-    CoxTestResult,
-    calibration_test,
-)
+from calibrant.stats.cox import CoxTestResult
+from calibrant.stats.hypothesis_tests import calibration_test
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
@@ -23,6 +20,7 @@ from calibrant.stats.isotonic_curve import (
     isotonic_curve,
 )
 from calibrant.stats.measures import brier_decomposition, calibration_error, reliability_curve
+from calibrant.stats.null_hypothesis import CalibrationTestResult
 from calibrant.stats.planning import (
     histogram_binning_bound,
     recommended_bins,

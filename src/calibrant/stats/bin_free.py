@@ -43,14 +43,10 @@ from scipy import special
 
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.hypothesis_tests import (
-    Atoms,
-    check_rows,
-    cumulative_differences,
-    fit_logistic,
-    kuiper,
-)
+from calibrant.stats.cox import fit_logistic
+from calibrant.stats.hypothesis_tests import cumulative_differences, kuiper
 from calibrant.stats.intervals import check_level
+from calibrant.stats.null_hypothesis import Atoms, check_rows
 
 LowerBoundMethod: TypeAlias = Literal["betting", "normal"]
 

@@ -1,0 +1,104 @@
+"""The null hypothesis of perfect calibration: the rows it speaks of, the outcome of a test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.exceptions import (
+    EmptyInputError,
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+    LengthMismatchError,
+)
+
+BLOCK = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Rows reduced to distinct predictions in rising order, with rows and events of each."""
+
+    p: FloatArray
+    count: FloatArray
+    events: FloatArray
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.count.sum())
+
+    @classmethod
+    def of(cls, y: FloatArray, p: FloatArray) -> Atoms:
+        """Check rows of a binary problem and pool equal predictions."""
+        y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
+        check_rows(y, p)
+        values, place, count = np.unique(p, return_inverse=True, return_counts=True)
+        events = np.bincount(place, y).astype(np.float64)
+        return cls(values, count.astype(np.float64), events)
+
+    def draw(self, size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+        """Yield blocks of events drawn from the predictions, `size` in all, one a line."""
+        step = max(1, BLOCK // max(self.p.size, 1))
+        alone = bool(self.count.max() == 1)
+        for start in range(0, size, step):
+            shape = (min(step, size - start), self.p.size)
+            if alone:
+                yield (rng.random(shape) < self.p).astype(np.float64)
+            else:
+                yield rng.binomial(self.count.astype(np.int64), self.p, shape).astype(np.float64)
+
+
+def check_rows(y: FloatArray, p: FloatArray) -> None:
+    """Refuse anything but equally many events in {0, 1} and predictions in [0, 1]."""
+    if y.ndim != 1 or y.shape != p.shape:
+        raise LengthMismatchError(
+            f"Events and predictions must be 1-D and of one length; got {y.shape} and {p.shape}."
+        )
+    if y.size == 0:
+        raise EmptyInputError("At least one row is needed; there are none.")
+    if not np.all((y == 0) | (y == 1)):
+        raise InvalidLabelsError("Events must be 0 or 1; some are not. Encode the labels first.")
+    if not np.all((p >= 0) & (p <= 1)):
+        raise InvalidProbabilitiesError("Predictions must lie in [0, 1]; some do not.")
+
+
+def is_contradicted(atoms: Atoms) -> bool:
+    """Tell whether something happened that was predicted with probability 0."""
+    never, always = atoms.p == 0, atoms.p == 1
+    return bool(np.any(atoms.events[never] > 0) or np.any((atoms.count - atoms.events)[always] > 0))
+
+
+@dataclass(frozen=True)
+class CalibrationTestResult:
+    """The outcome of a test whose null hypothesis is perfect calibration.
+
+    Attributes
+    ----------
+    statistic, pvalue : float
+        A small p-value speaks against calibration; a large one does not prove it.
+    method : str
+    n : int
+        The number of rows.
+    """
+
+    statistic: float
+    pvalue: float
+    method: str
+    n: int
+
+    def __str__(self) -> str:
+        values = f"statistic = {self.statistic:.4g}, p = {self.pvalue:.4g}"
+        return f"{self.method}: {values}, n = {self.n:,}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold; None for what is infinite or undefined."""
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in asdict(self).items()
+        }
