@@ -14,10 +14,10 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import read_data, tabulate_rows
 from calibrant.problem import Kind, Label, Rows
 from calibrant.stats.bounds import Target
-from calibrant.stats.certificates import MinBinMass
 from calibrant.stats.estimators import ClassWeight, Norm, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
 from calibrant.stats.results import UNRESOLVED_LIMIT
+from calibrant.stats.verdicts import MinBinMass
 
 
 def certify(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -41,16 +41,12 @@ from calibrant.stats.estimators import (
     raw_error,
 )
 from calibrant.stats.intervals import box_interval, check_level, clopper_pearson
-from calibrant.stats.planning import samples_to_certify
-from calibrant.table import BinTable, describe_bins
-
-Verdict: TypeAlias = Literal["certified", "refuted", "undecided"]
-MinBinMass: TypeAlias = float | Literal["learned"] | None
+from calibrant.stats.verdicts import MinBinMass, Verdict, advice, assumptions_of, judge
+from calibrant.table import BinTable
 
 FORMAT = "calibrant.certificate"
 VERSION = 1
 _LEARNING_SHARE = 0.05
-_MOST_BINS_TO_PLAN = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,11 +192,11 @@ def certify(
     if not table.is_binned_model:
         target = _target_of_mixed(table, target)
     upper, lower, method = _bounds(table, weights, power, delta, target, min_bin_mass)
-    verdict, reason = _judge(table, upper, lower, confidence_level, max_error)
+    verdict, reason = judge(table, upper, lower, confidence_level, max_error)
     plannable = power == 2 and table.is_binned_model and upper > SMALLEST
     if verdict == "undecided" and max_error and plannable:
         squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
-        reason += _advice(table, squared, max_error, confidence_level)
+        reason += advice(table, squared, max_error, confidence_level)
     return Certificate(
         verdict=verdict,
         reason=reason,
@@ -212,7 +208,7 @@ def certify(
         target=target,
         min_bin_mass=min_bin_mass,
         method=method,
-        assumptions=_assumptions(table, power, target, min_bin_mass),
+        assumptions=assumptions_of(table, power, target, min_bin_mass),
         table=table,
         class_weights=weights.tolist(),
     )
@@ -348,72 +344,6 @@ def _least_mass(
     low, _ = clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * share / n_bins)
     real = np.array([[j < len(b) for j in range(table.count.shape[1])] for b in table.bins])
     return float(low[real].min()), share
-
-
-def _judge(
-    table: BinTable, upper: float, lower: float, level: float, max_error: float | None
-) -> tuple[Verdict | None, str]:
-    sure = f"with {100 * level:g}% confidence"
-    what = f"{table.problem.kind} error"
-    where = f"(n = {table.n:,}, {describe_bins(table)})"
-    if max_error is None:
-        return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
-    if upper <= SMALLEST:
-        return "undecided", (
-            f"labels agree with the predictions better than independent draws would {where}: "
-            "every error was rejected. Check that these labels were not used before"
-        )
-    if upper <= max_error:
-        return "certified", f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
-    if lower > max_error:
-        return "refuted", f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
-    if not table.is_binned_model:
-        return "undecided", (
-            f"the {what} is at least {lower:.4f}, but bins mix different predictions {where}: "
-            "such a model can be refuted, never certified. Recalibrate it with ScalingBinning"
-        )
-    return "undecided", (
-        f"the {what} lies between {lower:.4f} and {upper:.4f}, each {sure} {where}: "
-        f"more rows are needed to tell it from {max_error:g}"
-    )
-
-
-def _advice(table: BinTable, squared: float, max_error: float, level: float) -> str:
-    """Say how many more rows would decide, if the error is what it seems to be."""
-    seeming = math.sqrt(max(squared, 0.0))
-    n_bins = int((table.count > 0).sum(axis=1).max())
-    if seeming >= 0.95 * max_error:
-        return (
-            "; the error seems to be about that large, so no number of rows is sure to certify it"
-        )
-    if n_bins > _MOST_BINS_TO_PLAN:
-        return ""
-    needed = samples_to_certify(max_error, n_bins, confidence_level=level, true_error=seeming)
-    more = max(needed - table.n, table.n // 10, 1)
-    more = round(more, 2 - len(str(more)))
-    return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
-
-
-def _assumptions(
-    table: BinTable, power: float, target: Target, min_bin_mass: MinBinMass
-) -> list[str]:
-    said = [
-        "The rows are independent draws from the population that the statement is about.",
-        "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
-    ]
-    if target == "sample":
-        said.append("The statement is about the error on inputs like these rows: label noise is "
-                    "accounted for, the choice of inputs is not.")  # fmt: skip
-    elif min_bin_mass == "learned":
-        said.append("The model has no outputs besides those of the table's bins.")
-    elif min_bin_mass is not None:
-        said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
-    if math.isinf(power):
-        said.append("Outputs that no row has are left out of the maximum.")
-    if not table.is_binned_model:
-        said.append("Bins mix different predictions, so only the lower bound speaks of the model "
-                    "(Proposition 3.2).")  # fmt: skip
-    return said
 
 
 def _agree(a: Any, b: Any) -> bool:

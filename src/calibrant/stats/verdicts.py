@@ -1,0 +1,83 @@
+"""Verdicts in words: what the bounds say of a tolerance, and what must be true for them to hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+from calibrant.stats.bounds import SMALLEST, Target
+from calibrant.stats.planning import samples_to_certify
+from calibrant.table import BinTable, describe_bins
+
+Verdict: TypeAlias = Literal["certified", "refuted", "undecided"]
+MinBinMass: TypeAlias = float | Literal["learned"] | None
+
+_MOST_BINS_TO_PLAN = 30
+
+
+def judge(
+    table: BinTable, upper: float, lower: float, level: float, max_error: float | None
+) -> tuple[Verdict | None, str]:
+    """Return the verdict on a tolerance, and the sentence that says why."""
+    sure = f"with {100 * level:g}% confidence"
+    what = f"{table.problem.kind} error"
+    where = f"(n = {table.n:,}, {describe_bins(table)})"
+    if max_error is None:
+        return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
+    if upper <= SMALLEST:
+        return "undecided", (
+            f"labels agree with the predictions better than independent draws would {where}: "
+            "every error was rejected. Check that these labels were not used before"
+        )
+    if upper <= max_error:
+        return "certified", f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
+    if lower > max_error:
+        return "refuted", f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
+    if not table.is_binned_model:
+        return "undecided", (
+            f"the {what} is at least {lower:.4f}, but bins mix different predictions {where}: "
+            "such a model can be refuted, never certified. Recalibrate it with ScalingBinning"
+        )
+    return "undecided", (
+        f"the {what} lies between {lower:.4f} and {upper:.4f}, each {sure} {where}: "
+        f"more rows are needed to tell it from {max_error:g}"
+    )
+
+
+def advice(table: BinTable, squared: float, max_error: float, level: float) -> str:
+    """Say how many more rows would decide, if the error is what it seems to be."""
+    seeming = math.sqrt(max(squared, 0.0))
+    n_bins = int((table.count > 0).sum(axis=1).max())
+    if seeming >= 0.95 * max_error:
+        return (
+            "; the error seems to be about that large, so no number of rows is sure to certify it"
+        )
+    if n_bins > _MOST_BINS_TO_PLAN:
+        return ""
+    needed = samples_to_certify(max_error, n_bins, confidence_level=level, true_error=seeming)
+    more = max(needed - table.n, table.n // 10, 1)
+    more = round(more, 2 - len(str(more)))
+    return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
+
+
+def assumptions_of(
+    table: BinTable, power: float, target: Target, min_bin_mass: MinBinMass
+) -> list[str]:
+    """Return what must be true for the bounds to hold, a sentence each."""
+    said = [
+        "The rows are independent draws from the population that the statement is about.",
+        "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
+    ]
+    if target == "sample":
+        said.append("The statement is about the error on inputs like these rows: label noise is "
+                    "accounted for, the choice of inputs is not.")  # fmt: skip
+    elif min_bin_mass == "learned":
+        said.append("The model has no outputs besides those of the table's bins.")
+    elif min_bin_mass is not None:
+        said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
+    if math.isinf(power):
+        said.append("Outputs that no row has are left out of the maximum.")
+    if not table.is_binned_model:
+        said.append("Bins mix different predictions, so only the lower bound speaks of the model "
+                    "(Proposition 3.2).")  # fmt: skip
+    return said
