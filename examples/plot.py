@@ -1,4 +1,4 @@
-"""Draw a random forest before and after recalibration, and its worst classes, on digits.
+"""Draw the pictures of the gallery on scikit-learn's digits and breast-cancer sets.
 
 Usage: python examples/plot.py [folder]        (a temporary folder without an argument)
 """
@@ -8,34 +8,65 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from sklearn.datasets import load_digits
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
 
-from calibrant import EqualWidth, ReliabilityDisplay
-from calibrant.recalibrators import TemperatureScaling
+from calibrant import Distinct, EqualWidth, ReliabilityDisplay, ScalingBinning, TemperatureScaling
+
+
+def split(data: Any, train_size: float) -> Any:
+    features, labels = data(return_X_y=True)
+    return train_test_split(features, labels, train_size=train_size, random_state=0)
+
+
+def digits() -> dict[str, Any]:
+    """Confidence in the predicted digit, before and after; the worst digits; no bins at all."""
+    x_train, x_rest, y_train, y_rest = split(load_digits, 0.3)
+    forest = RandomForestClassifier(n_estimators=200, random_state=0).fit(x_train, y_train)
+    probs = forest.predict_proba(x_rest)
+    fit, held_out = slice(0, None, 3), np.arange(len(y_rest)) % 3 > 0
+    repaired = TemperatureScaling().fit(probs[fit], y_rest[fit]).predict_proba(probs)
+    y = y_rest[held_out]
+    models = {"random forest": probs[held_out], "after temperature scaling": repaired[held_out]}
+    draw = ReliabilityDisplay.from_predictions
+    return {
+        "reliability": draw(y, models, bins=8),
+        "reliability-grid": ReliabilityDisplay.grid(
+            y, probs[held_out], bins=EqualWidth(5), n_max=6
+        ),
+        "reliability-isotonic": draw(y, probs[held_out], name="random forest", isotonic=True),
+    }
+
+
+def tumours() -> dict[str, Any]:
+    """Naive Bayes on tumours, certain where it should not be, and binned."""
+    x_train, x_rest, y_train, y_rest = split(load_breast_cancer, 0.3)
+    said = GaussianNB().fit(x_train, y_train).predict_proba(x_rest)[:, 1]
+    fit = np.arange(len(y_rest)) % 2 == 0
+    binned = ScalingBinning(n_bins=5).fit(said[fit], y_rest[fit]).predict_proba(said[~fit])
+    draw = ReliabilityDisplay.from_predictions
+    return {
+        "reliability-before": draw(y_rest[~fit], said[~fit], name="naive Bayes", bins=6),
+        "reliability-consistency": draw(
+            y_rest[~fit],
+            binned,
+            name="after scaling-binning",
+            bins=Distinct(),
+            consistency=True,
+        ),
+    }
 
 
 def main(folder: Path) -> None:
-    features, digits = load_digits(return_X_y=True)
-    x_train, x_rest, y_train, y_rest = train_test_split(
-        features, digits, train_size=0.3, random_state=0
-    )
-    forest = RandomForestClassifier(n_estimators=200, random_state=0).fit(x_train, y_train)
-    probs = forest.predict_proba(x_rest)
-    fit, held_out = slice(0, None, 3), [i for i in range(len(y_rest)) if i % 3]
-    repaired = TemperatureScaling().fit(probs[fit], y_rest[fit]).predict_proba(probs)
-
-    y = y_rest[held_out]
-    models = {"random forest": probs[held_out], "after temperature scaling": repaired[held_out]}
-    both = ReliabilityDisplay.from_predictions(y, models, bins=8)
-    grid = ReliabilityDisplay.grid(y, models["random forest"], bins=EqualWidth(5), n_max=6)
-    for curve in both.curves:
-        print(f"{curve.name}: {curve.error}")
-    for name, drawn in (("reliability.png", both), ("reliability-grid.png", grid)):
-        drawn.figure_.savefig(folder / name, dpi=110)
-        print("wrote", folder / name)
+    for name, drawn in (digits() | tumours()).items():
+        path = folder / f"{name}.png"
+        drawn.figure_.savefig(path, dpi=110)
+        print("wrote", path)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class ConfidenceInterval:
 
 def check_level(confidence_level: float) -> None:
     """Refuse levels outside (0, 1), percentages above all."""
-    if not 0 < confidence_level < 1:
+    if not isinstance(confidence_level, int | float) or not 0 < confidence_level < 1:
         raise InvalidArgumentError(
             f"confidence_level must lie between 0 and 1; got {confidence_level!r}. "
             "Write 0.95 for 95 percent."
