@@ -18,6 +18,7 @@ from simulate import BinnedModel, calibrated, grid, mild, overconfident, rare, s
 from calibrant.bins import auto_n_bins
 from calibrant.stats import bounds
 from calibrant.stats.bounds import ETA, Evidence, Setting
+from calibrant.stats.exponents import TOLERANCE
 
 DELTA = 0.05
 
@@ -59,7 +60,7 @@ MODELS = {
 }
 SETTINGS: dict[str, Callable[[int], Setting]] = {
     "population": lambda b: Setting("population", DELTA),
-    "population, masses at least 1/(2B)": lambda b: Setting("population", DELTA, 0.5 / b, True),
+    "population, masses at least 1/(2B)": lambda b: Setting("population", DELTA, 0.5 / b),
     "sample": lambda b: Setting("sample", DELTA),
 }
 
@@ -83,27 +84,12 @@ def squares(evidence: Evidence, rates, eta: float):
     return psi @ (evidence.weight * evidence.mass)
 
 
-def upper_ranges() -> Iterator[tuple[float, float]]:
-    """Yield the ranges (lo, hi] of errors that `upper_bound` tests with one setting each."""
-    hi = 1.0
-    while hi > 1e-7:
-        yield hi / bounds._RATIO, hi
-        hi /= bounds._RATIO
-
-
 def lower_ranges() -> Iterator[tuple[float, float]]:
     """Yield the ranges [lo, hi] of errors that `lower_bound` tests with one setting each."""
     lo, hi = 0.0, 1e-5
     while lo < 1:
         yield lo, hi
         lo, hi = hi, min(hi * bounds._RATIO, 1.0)
-
-
-def remembered(test):
-    """Compute the peaks of a test once for all labels: they depend on counts only."""
-    peaks = test._peaks(quick=False)
-    object.__setattr__(test, "_peaks", lambda quick: peaks)
-    return test
 
 
 def least_accepted(accepts: Callable[[float], bool]) -> float:
@@ -120,9 +106,10 @@ def upper_threshold(evidence: Evidence, setting: Setting, t: float) -> float:
 
     The upper bound lies below t only if that test rejects t.
     """
-    lo, hi = next((lo, hi) for lo, hi in upper_ranges() if lo < t <= hi)
-    test = remembered(bounds._UpperTest.tuned(evidence, setting, lo, hi))
-    return least_accepted(lambda observed: test.largest_accepted(observed) >= t)
+    lo, hi = next((lo, hi) for lo, hi in bounds.upper_ranges(evidence) if lo < t <= hi)
+    test = bounds.UpperTest.tuned(evidence, setting, lo, hi)
+    peaks = test.peaks(TOLERANCE)
+    return least_accepted(lambda observed: test.accepted(observed, peaks) >= t)
 
 
 def lower_threshold(evidence: Evidence, setting: Setting, t: float) -> float:
@@ -136,16 +123,16 @@ def lower_threshold(evidence: Evidence, setting: Setting, t: float) -> float:
 def upper_bounds(evidence: Evidence, setting: Setting, observed):
     """Return `upper_bound_at` for many values of T; each range is prepared once for all."""
     found = np.zeros(observed.size)
-    for lo, hi in upper_ranges():
+    for lo, hi in bounds.upper_ranges(evidence):
         pending = np.flatnonzero(found == 0)
         if pending.size == 0:
             break
-        test = bounds._UpperTest.tuned(evidence, setting, lo, hi)
-        if test.largest_accepted(observed[pending].max(), quick=True) <= lo:
+        test = bounds.UpperTest.tuned(evidence, setting, lo, hi)
+        if test.largest_accepted(observed[pending].max(), lo) <= lo:
             continue
-        remembered(test)
+        peaks = test.peaks(TOLERANCE)
         for i in pending:
-            accepted = test.largest_accepted(observed[i])
+            accepted = test.accepted(observed[i], peaks)
             found[i] = min(accepted, hi) if accepted > lo else 0.0
     return found
 

@@ -106,7 +106,7 @@ def test_bounds_hold_when_the_masses_are_learned(lightest):
         table = model.table(size, size // 2)
         mass, used = certificates._least_mass(table, "learned", "population", DELTA)
         assert 0 < used < DELTA
-        setting = Setting("population", DELTA - used, mass, is_balanced=True)
+        setting = Setting("population", DELTA - used, mass)
         misses += miss_rates(model, size, setting, 300, rng)
     assert np.all(misses / 25 <= DELTA + slack(7500))
 
@@ -186,7 +186,7 @@ def test_no_adversary_makes_a_bound_of_the_population_miss_too_often(side, n, n_
     setting = Setting("population", DELTA)
 
     def misses(model):
-        known = replace(setting, least_mass=model.shares.min(), is_balanced=True)
+        known = replace(setting, least_mass=model.shares.min())
         return max(population_misses(model, n, each, side) for each in (setting, known))
 
     assert worst_found(misses, n_bins, rng, 4, 8) <= DELTA

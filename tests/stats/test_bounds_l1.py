@@ -180,7 +180,7 @@ def test_more_confidence_raises_the_bound():
 
 
 def test_the_bound_is_the_same_for_both_targets_and_any_masses():
-    known = Setting("population", 0.05, 1 / 20, is_balanced=True)
+    known = Setting("population", 0.05, 1 / 20)
     bounds = {upper_bound_l1(evidence(FARTHER), each) for each in (POPULATION, SAMPLE, known)}
     assert len(bounds) == 1
 

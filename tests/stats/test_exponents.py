@@ -83,20 +83,25 @@ def bumps_of_a_certificate(rng, monkeypatch, n_bins=6, largest=200):
     seen = []
     real = Bumps.highest
 
-    def spy(bumps, reach):
+    def spy(bumps, reach, tolerance):
         seen.append((bumps, reach))
-        return real(bumps, reach)
+        return real(bumps, reach, tolerance)
 
     monkeypatch.setattr(Bumps, "highest", spy)
     balanced = bool(rng.integers(2))
     hi = float(10 ** rng.uniform(-2, 0))
-    known = Setting("population", 0.05, 0.3 / n_bins if balanced else 0.0, balanced)
+    known = Setting("population", 0.05, 0.3 / n_bins if balanced else 0.0)
     setting = known if rng.integers(3) else Setting("sample", 0.05)
     size = rng.integers(1, largest, n_bins)
-    test = bounds._UpperTest.tuned(evidence(rng, size, balanced), setting, hi / 1.1, hi)
-    test._peaks(quick=False)
+    test = bounds.UpperTest.tuned(evidence(rng, size, balanced), setting, hi / 1.1, hi)
+    test.peaks(TOLERANCE)
     monkeypatch.undo()
     return *seen[0], real(*seen[0])
+
+
+def gain(bumps: Bumps, j: int, pi):
+    u = bumps.q * (pi - bumps.s[j]) ** 2
+    return bumps.size[j] * (-np.log1p(-u) if bumps.bend else u)
 
 
 def true_maximum(bumps: Bumps, j: int, reach: float) -> float:
@@ -105,7 +110,7 @@ def true_maximum(bumps: Bumps, j: int, reach: float) -> float:
     size, best = int(bumps.size[j]), -np.inf
     for _ in range(5):
         pi = np.linspace(low, high, 401)
-        value = brute_force(pi, size, bumps.a[j], bumps.c[j]) + bumps.b[j] * (pi - bumps.s[j]) ** 2
+        value = brute_force(pi, size, bumps.a[j], bumps.c[j]) + gain(bumps, j, pi)
         i = int(value.argmax())
         best = max(best, float(value[i]))
         low, high = pi[max(i - 2, 0)], pi[min(i + 2, 400)]
@@ -126,27 +131,47 @@ def test_the_highest_point_is_never_below_the_maximum_and_above_by_at_most_the_t
     assert np.max(excess) < TOLERANCE + 1e-7
 
 
-def test_the_ceiling_is_at_least_the_highest_point(monkeypatch):
+def test_a_coarse_highest_point_is_above_by_at_most_its_own_tolerance(monkeypatch):
     rng = np.random.default_rng(6)
-    for _ in range(10):
-        bumps, _, highest = bumps_of_a_certificate(rng, monkeypatch, n_bins=20, largest=2000)
-        assert np.all(bumps.ceiling() >= highest - TOLERANCE - 1e-8)
-        assert np.all(bumps.ceiling() >= bumps.at(bumps.s) - 2e-9)
+    for tolerance in (0.01, 1.0, 50.0):
+        bumps, reach, fine = bumps_of_a_certificate(rng, monkeypatch, n_bins=20, largest=2000)
+        coarse = bumps.highest(reach, tolerance)
+        assert np.all(fine - TOLERANCE - 1e-8 <= coarse)
+        assert np.all(coarse <= fine + tolerance)
 
 
-def test_a_bump_that_is_too_steep_for_a_ceiling_has_a_highest_point_all_the_same():
+STEEP = [(1.5, 0), (0.95, 1), (0.3, 1)]
+
+
+@pytest.mark.parametrize(("q", "bend"), STEEP)
+def test_a_gain_that_outweighs_the_moment_has_a_highest_point_all_the_same(q, bend):
     one = np.ones(1)
-    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 30 * one, 0.4 * one, 0.25)
-    assert bumps.ceiling() == np.inf
+    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 0.4 * one, q, bend)
     best = true_maximum(bumps, 0, 1.0)
     assert 0 < bumps.highest(1.0)[0] - best < TOLERANCE + 1e-7
 
 
-def test_the_highest_point_within_reach_is_lower_than_without_limit():
+@pytest.mark.parametrize(("q", "bend"), STEEP[:2])
+def test_the_highest_point_within_reach_is_lower_than_without_limit(q, bend):
     one = np.ones(1)
-    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 30 * one, 0.4 * one, 0.25)
+    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 0.4 * one, q, bend)
     assert bumps.highest(0.1)[0] < bumps.highest(0.2)[0] < bumps.highest(1.0)[0]
     assert bumps.highest(0.1)[0] - true_maximum(bumps, 0, 0.1) < TOLERANCE + 1e-7
+
+
+@pytest.mark.parametrize("bend", [0, 1])
+def test_the_slope_of_the_gain_is_its_derivative(bend):
+    rng = np.random.default_rng(0)
+    pi, s = rng.uniform(0.01, 0.99, (2, 50))
+    bumps = Bumps(np.full(50, 7.0), np.ones(50), s, s, 0.8, bend)
+
+    def rest(w):
+        return bumps.gain(special.expit(w)) - 7 * np.logaddexp(0, w)
+
+    w = special.logit(pi)
+    np.testing.assert_allclose(
+        bumps.slope(pi), (rest(w + 1e-6) - rest(w - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-6
+    )
 
 
 def points_needed(monkeypatch, rows_a_bin: int, t: float) -> int:
@@ -163,8 +188,8 @@ def points_needed(monkeypatch, rows_a_bin: int, t: float) -> int:
     s = (np.arange(10) + 0.5) / 10
     rest = (s, s, np.ones(10), np.full(10, np.nan), 10)
     table = Evidence(10 * rows_a_bin, np.full(10, float(rows_a_bin)), *rest)
-    test = bounds._UpperTest.tuned(table, Setting("population", 0.05, 0.05, True), t / 1.1, t)
-    test._peaks(quick=False)
+    test = bounds.UpperTest.tuned(table, Setting("population", 0.05, 0.05), t / 1.1, t)
+    test.peaks(TOLERANCE)
     monkeypatch.undo()
     return min(points[0], 50_000)
 

@@ -7,37 +7,41 @@ events K_j are independent Bin(N_j, pi_j), and x_j = K_j / N_j. Everything rests
 **Upper bound.** Take T = sum (N_j/n) psi_j, psi_j = (x_j - s_j)^2 - eta x_j (1 - x_j) / (N_j - 1).
 For any lam, q > 0 let
 
-    A_j = max over pi of  log E_pi exp(-lam (N_j/n) psi_j) + q N_j (pi - s_j)^2.
+    A_j = max over pi of  log E_pi exp(-lam (N_j/n) psi_j) + N_j g((pi - s_j)^2).
 
-Then E exp(q n t_N^2 - lam T - sum A_j | N) <= 1, where t_N^2 = sum (N_j/n) e_j^2 belongs to the
-sample: bins are independent and each contributes a factor of at most 1. Averaging
-exp(-q n t_N^2) over the counts, with 1 - exp(-q u) >= r u for 0 <= u <= m and
-r = (1 - exp(-q m)) / m, gives
+Given the counts, bins are independent, so E exp(-lam T - sum A_j | N) <= exp(-sum N_j g(e_j^2)).
 
-    E exp(n r t^2 - lam T - sum A_j) <= 1        if no e_j^2 exceeds m,
+* Sample: with g(u) = q u the right side is exp(-q n t_N^2), where t_N^2 = sum (N_j/n) e_j^2.
+* Population: with g(u) = -log(1 - q u) it is prod (1 - q e_j^2)^N_j. Its mean over multinomial
+  counts is (sum p_j (1 - q e_j^2))^n = (1 - q t^2)^n, whatever the masses, those of outputs never
+  seen included.
 
-and by Markov's inequality a test of every value t. If all p_j >= p_min, then p_j e_j^2 <= t^2
-allows m = min(1, t^2 / p_min); without that knowledge m = 1, which also covers outputs that were
-never seen. For each t, (lam, q) is fixed without looking at labels (nor at counts, for the
-population), so the largest t that is not rejected is an upper bound.
+So E exp(n g(t^2) - lam T - sum A_j) <= 1, and by Markov's inequality that tests every value t. For
+each t, (lam, q) is fixed without looking at labels (nor at counts, for the population), so the
+largest t that is not rejected is an upper bound. Nothing has to be known of the masses; if all
+p_j >= p_min, then e_j^2 <= t^2 / p_min, and the maximum over pi is taken over fewer values.
 
 **Lower bound.** The same with the signs reversed. There E exp(+lam (N_j/n) (x_j - s_j)^2) is
-bounded in closed form through the best sub-Gaussian constant of a Bernoulli variable.
+bounded in closed form through the best sub-Gaussian constant of a Bernoulli variable, and by
+(1 + r e_j^2)^N_j if no e_j^2 exceeds m, where r = (exp(q m) - 1) / m.
 
 **Several classes** with weights w_k: labels of one row are dependent, but Hoelder's inequality
-turns E exp(Z_k) <= 1 for each class into E exp(sum w_k Z_k) <= 1.
+turns E exp(Z_k) <= 1 for each class into E exp(sum w_k Z_k) <= 1, and g is convex.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
+from scipy import special
 
 from calibrant._types import FloatArray
-from calibrant.stats.exponents import Bumps
+from calibrant.stats.exponents import TOLERANCE, Bumps
 
 Target: TypeAlias = Literal["population", "sample"]
 
@@ -46,6 +50,7 @@ SMALLEST = 1e-5
 _MARGIN = 1.005
 _CAP = 0.95
 _RATIO = 1.1
+_WIDE_RATIO = 1.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +98,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a bound is about: target, error probability, and what is known of the bin masses.
-
-    `is_balanced` says whether bins were made to hold similar masses, which tunes the tests;
-    `least_mass` is a lower bound of all bin masses, which sharpens them.
-    """
+    """What a bound is about: target, error probability, and a lower bound of all bin masses."""
 
     target: Target
     delta: float
     least_mass: float = 0.0
-    is_balanced: bool = False
 
     def lightest(self, evidence: Evidence) -> float:
         """Return a lower bound of w_k p_j over all bins; 0 if nothing is known."""
@@ -131,16 +131,20 @@ def upper_bound(evidence: Evidence, setting: Setting) -> float:
 
 def upper_bound_at(observed: float, evidence: Evidence, setting: Setting) -> float:
     """Return the upper bound that the value `observed` of T gives, with these bins."""
-    hi = 1.0
+    for lo, hi in upper_ranges(evidence):
+        accepted = UpperTest.tuned(evidence, setting, lo, hi).largest_accepted(observed, lo)
+        if accepted > lo:
+            return min(accepted, hi)
+    return lo
+
+
+def upper_ranges(evidence: Evidence) -> Iterator[tuple[float, float]]:
+    """Yield the ranges (lo, hi] of errors that are tested, known before any row is seen."""
+    hi, near = 1.0, 10 * math.sqrt(evidence.n_planned / evidence.n)
     while hi > SMALLEST:
-        lo = hi / _RATIO
-        test = _UpperTest.tuned(evidence, setting, lo, hi)
-        if test.largest_accepted(observed, quick=True) > lo:
-            accepted = test.largest_accepted(observed)
-            if accepted > lo:
-                return min(accepted, hi)
+        lo = hi / (_RATIO if hi <= near else _WIDE_RATIO)
+        yield lo, hi
         hi = lo
-    return hi
 
 
 def lower_bound(evidence: Evidence, setting: Setting) -> float:
@@ -176,61 +180,95 @@ def _hoeffding(delta: float, n: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _UpperTest:
-    """The test of all errors t in one range: (lam, q), and the largest e_j^2 that t allows."""
+class UpperTest:
+    """The test of all errors t in one range: (lam, q), and the largest |e_j| that t allows."""
 
     evidence: Evidence
     setting: Setting
     lam: float
     q: float
-    largest: float
+    reach: float
 
     @classmethod
-    def tuned(cls, evidence: Evidence, setting: Setting, lo: float, hi: float) -> _UpperTest:
+    def tuned(cls, evidence: Evidence, setting: Setting, lo: float, hi: float) -> UpperTest:
         """Choose (lam, q) by the normal approximation at calibration; any choice is valid."""
         largest = _largest_square(hi, setting.lightest(evidence))
         if setting.sees_counts(evidence):
             s, weight = evidence.s, evidence.weight
-            v = _MARGIN * _largest_variance(s, math.sqrt(largest))
+            v = _largest_variance(s, math.sqrt(largest))
         else:  # nothing here may depend on the counts, nor on which outputs were seen
             s = (np.arange(evidence.n_planned) + 0.5) / evidence.n_planned
-            weight, v = np.ones(s.size), _MARGIN / 4
-        q = np.geomspace(1e-6, 1, 200) * _CAP / (2 * v)
-        lam = q / (1 - 2 * q * v) * evidence.n
-        scaled = lam[:, None] / evidence.n * (s * (1 - s))
+            weight, v = np.ones(s.size), 0.25
+        q, steepness = _choices(setting.target, largest, v)
+        scaled = steepness[:, None] * (s * (1 - s))
         peaks = (ETA * scaled - 0.5 * np.log1p(2 * scaled)) @ weight
-        square = _largest_square(hi, 0.5 / s.size if setting.is_balanced else 0.0)
-        gain = q if setting.target == "sample" else -np.expm1(-q * square) / square
-        threshold = (evidence.n * gain * lo * hi - peaks + math.log(setting.delta)) / lam
-        best = int(threshold.argmax())
-        return cls(evidence, setting, float(lam[best]), float(q[best]), largest)
+        u = q * lo * hi
+        gain = evidence.n * (u if setting.target == "sample" else -np.log1p(-u))
+        best = int(((gain - peaks + math.log(setting.delta)) / steepness).argmax())
+        lam = float(steepness[best]) * evidence.n
+        return cls(evidence, setting, lam, float(q[best]), math.sqrt(largest))
 
-    def largest_accepted(self, observed: float, quick: bool = False) -> float:
-        """Return the largest t that this test would not reject, in its range or not."""
-        cost = self.lam * observed + self._peaks(quick) - math.log(self.setting.delta)
-        if cost <= 0:
-            return 0.0
-        n, q = self.evidence.n, self.q
-        if self.setting.target == "sample":
-            return math.sqrt(cost / (q * n))
-        light = self.setting.lightest(self.evidence)
-        share = cost / (n * light) if light > 0 else math.inf
-        if share < -math.expm1(-q):  # then no square exceeds t^2 / light < 1
-            return math.sqrt(-light / q * math.log1p(-share))
-        return math.sqrt(cost / (-n * math.expm1(-q)))
+    def largest_accepted(self, observed: float, least: float) -> float:
+        """Return the largest t that this test does not reject, or some number up to `least`.
 
-    def _peaks(self, quick: bool) -> float:
-        """Return sum w A_j; the quick answer is larger and costs nothing."""
-        evidence, reach = self.evidence, math.sqrt(self.largest)
+        A tolerance of half of what the bins may add still shows that t = least is rejected.
+        """
+        spare = self._gain(least) - self.lam * observed + math.log(self.setting.delta)
+        half = spare / float(self.evidence.weight.sum()) / 2
+        if half > TOLERANCE:
+            accepted = self.accepted(observed, self.peaks(half))
+            if accepted <= least:
+                return accepted
+        return self.accepted(observed, self.peaks(TOLERANCE))
+
+    def accepted(self, observed: float, peaks: float) -> float:
+        """Return the largest t that is not rejected, given sum w A_j."""
+        share = self.lam * observed + peaks - math.log(self.setting.delta)
+        share = max(share, 0.0) / self.evidence.n
+        u = share if self.setting.target == "sample" else -math.expm1(-share)
+        return math.sqrt(u / self.q)
+
+    def _gain(self, t: float) -> float:
+        u = self.q * t**2
+        return self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
+
+    def peaks(self, tolerance: float) -> float:
+        """Return sum w A_j, each too large by at most the tolerance."""
+        evidence = self.evidence
         shrink = np.where(evidence.size > 1, ETA / np.maximum(evidence.size - 1, 1), 0.0)
         slope = self.lam * evidence.mass
         a = slope * (1 + shrink)
         c = (evidence.s + shrink / 2) / (1 + shrink)
         offset = a * c**2 - slope * evidence.s**2
-        v = _largest_variance(evidence.s, max(reach, float(np.abs(c - evidence.s).max())))
-        bumps = Bumps(evidence.size, a, c, self.q * evidence.size, evidence.s, v)
-        highest = bumps.ceiling() if quick else bumps.highest(reach)
-        return float(evidence.weight @ (offset + highest))
+        bend = 0 if self.setting.target == "sample" else 1
+        bumps = Bumps(evidence.size, a, c, evidence.s, self.q, bend)
+        return float(evidence.weight @ (offset + bumps.highest(self.reach, tolerance)))
+
+
+def _choices(target: Target, largest: float, v: float) -> tuple[FloatArray, FloatArray]:
+    """Return values of q, and for each the least lam / n with which no A_j grows with N.
+
+    That is, with which ``min over x of KL(x | pi) + (lam / n) (x - s)^2`` is at least
+    g((pi - s)^2). With (x - pi)^2 / 2v in the place of KL, ``k / (1 - 2 k v)`` does if g(u) <= k u
+    for all squares up to `largest`. If these may be large, a table for s = 0 has better choices.
+    """
+    k = np.geomspace(1e-6, 1, 200) * _CAP / (2 * v)
+    steepness = _MARGIN * k / (1 - 2 * k * v)
+    if target == "sample":
+        return k, steepness
+    q, free = _free_choices()
+    bent = -np.expm1(-k * largest) / largest
+    return np.append(bent, q), np.append(steepness, _MARGIN * free)
+
+
+@cache
+def _free_choices() -> tuple[FloatArray, FloatArray]:
+    """Tabulate the least lam / n by q, for g(u) = -log(1 - q u), s = 0 and all squares up to 1."""
+    q = np.concatenate([np.geomspace(1e-6, 0.1, 30), np.linspace(0.11, 0.9, 60)])
+    x = np.linspace(0, 1, 200)[1:-1, None]
+    pi = np.linspace(0, 1, 200)[None, 1:-1]
+    kl = special.rel_entr(x, pi) + special.rel_entr(1 - x, 1 - pi)
+    return q, np.array([np.max((-np.log1p(-each * pi**2) - kl) / x**2) for each in q])
 
 
 def _smallest_accepted(evidence: Evidence, setting: Setting, observed: float, hi: float) -> float:
@@ -240,9 +278,10 @@ def _smallest_accepted(evidence: Evidence, setting: Setting, observed: float, hi
     spread = np.where(np.isnan(evidence.spread), bernoulli, evidence.spread)
     lam, q = _tuned_lower(evidence, setting, spread, hi)
     peaks = -0.5 * float(evidence.weight @ np.log1p(-2 * lam / evidence.n * spread))
-    cost = q if setting.target == "sample" else math.expm1(min(q * largest, 700.0)) / largest
-    room = lam * observed - peaks + math.log(setting.delta)
-    return math.sqrt(max(room, 0.0) / (evidence.n * cost))
+    room = max(lam * observed - peaks + math.log(setting.delta), 0.0) / evidence.n
+    if setting.target == "sample":
+        return math.sqrt(room / q)
+    return math.sqrt(math.expm1(room) * largest / math.expm1(min(q * largest, 700.0)))
 
 
 def _tuned_lower(
@@ -255,8 +294,9 @@ def _tuned_lower(
         top = evidence.largest_spread
         spread, weight = np.full(evidence.n_planned, 0.8 * top), np.ones(evidence.n_planned)
     if setting.target == "population":
-        square = _largest_square(hi, 0.5 / spread.size if setting.is_balanced else 0.0)
-        cost = np.expm1(np.minimum(q * square, 700.0)) / square
+        square = _largest_square(hi, setting.least_mass)
+        r = np.expm1(np.minimum(q * square, 700.0)) / square
+        cost = np.log1p(r * hi**2) / hi**2
     lam = q / (1 + 2 * q * top) * evidence.n
     peaks = -0.5 * np.log1p(-2 * lam[:, None] / evidence.n * spread) @ weight
     needed = (evidence.n * cost * hi**2 + peaks - math.log(setting.delta)) / lam

@@ -321,7 +321,7 @@ def _bounds(
         upper = float(high) if table.is_binned_model else 1.0
         return upper, float(low) if table.is_binned_model else 0.0, "Clopper-Pearson with Sidak"
     mass, used = _least_mass(table, min_bin_mass, target, delta)
-    setting = Setting(target, delta - used, mass, is_balanced=min_bin_mass is not None)
+    setting = Setting(target, delta - used, mass)
     if power == 1:
         lower = lower_bound_l1(evidence, setting)
         upper = upper_bound_l1(evidence, setting) if table.is_binned_model else 1.0

@@ -2,7 +2,7 @@
 
 For K ~ Bin(N, pi) and x = K / N, a certificate needs, for each bin, the largest value over pi of
 
-    log E exp(-a (x - c)^2) + b (pi - s)^2
+    log E exp(-a (x - c)^2) + N g((pi - s)^2),    g(u) = q u  or  g(u) = -log(1 - q u)
 
 and never an approximation of it from below. These facts make it exact, at a cost flat in N:
 
@@ -31,53 +31,65 @@ TOLERANCE = 5e-4
 _REACH = 6.5
 _MOST_NODES = 200
 _MOST_ROUNDS = 30
-_MOST_PIECES = 64
+_MOST_PIECES = 400
+_STEPS = np.array([0, 0.4, 0.8, 1.2, 1.6, 2, 2.5, 3.2, 4.5, 7, 10, 15, 25])
+_GROWTH = 1.4
 _BLOCK = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
 class Bumps:
-    """The functions ``log E exp(-a (x - c)^2) + b (pi - s)^2`` of pi, one for each bin.
+    """The functions ``log E exp(-a (x - c)^2) + N g((pi - s)^2)`` of pi, one for each bin.
 
     Attributes
     ----------
-    size, a, c, b, s : ndarray
+    size, a, c, s : ndarray
         Arrays of one value per bin; size is N.
-    v : float
-        A bound on pi (1 - pi) for all pi in question; fast if ``a / (1 + 2 a v / N) > b``.
+    q : float
+    bend : {0, 1}
+        g(u) is q u for 0, and -log(1 - q u) for 1.
     """
 
     size: FloatArray
     a: FloatArray
     c: FloatArray
-    b: FloatArray
     s: FloatArray
-    v: float
+    q: float
+    bend: int
 
     def take(self, index: IntArray) -> Bumps:
         """Return the bumps of these bins."""
-        size, a, c, b, s = (each[index] for each in (self.size, self.a, self.c, self.b, self.s))
-        return Bumps(size, a, c, b, s, self.v)
+        size, a, c, s = (each[index] for each in (self.size, self.a, self.c, self.s))
+        return Bumps(size, a, c, s, self.q, self.bend)
+
+    def gain(self, pi: FloatArray) -> FloatArray:
+        """Return N g at one pi each."""
+        u = self.q * (pi - self.s) ** 2
+        return np.asarray(self.size * (-np.log1p(-u) if self.bend else u))
+
+    def slope(self, pi: FloatArray) -> FloatArray:
+        """Return the derivative of ``N g - N log(1 + e^w)`` by the log-odds w of pi."""
+        d = pi - self.s
+        steep = 2 * self.q * d / (1 - self.bend * self.q * d**2)
+        return np.asarray(self.size * (steep * pi * (1 - pi) - pi))
 
     def at(self, pi: FloatArray) -> FloatArray:
         """Return an upper bound of the function of each bin at one pi each."""
-        return log_moment(pi, self.size, self.a, self.c) + self.b * (pi - self.s) ** 2
+        return log_moment(pi, self.size, self.a, self.c) + self.gain(pi)
 
-    def highest(self, reach: float) -> FloatArray:
+    def highest(self, reach: float, tolerance: float = TOLERANCE) -> FloatArray:
         """Return an upper bound of each maximum over pi in [0, 1] within `reach` of s.
 
-        It exceeds the maximum by at most about `TOLERANCE`, unless the function is so flat that
+        It exceeds the maximum by at most about the tolerance, unless the function is so flat that
         too many intervals would have to be told apart; it is an upper bound all the same.
         """
-        near = np.minimum(self._near(), reach)
-        low, high = np.maximum(self.s - near, 0.0), np.minimum(self.s + near, 1.0)
         best = self.at(self.s)
         settled = best.copy()
-        pieces = _Pieces.cover(self, low, high)
+        pieces = _Pieces.cover(self, reach)
         for _ in range(_MOST_ROUNDS):
             np.maximum.at(best, pieces.bin_of, pieces.values())
             bound = pieces.bounds()
-            open_ = bound > best[pieces.bin_of] + TOLERANCE
+            open_ = bound > best[pieces.bin_of] + tolerance
             np.maximum.at(settled, pieces.bin_of[~open_], bound[~open_])
             if not open_.any():
                 return np.maximum(settled, best)
@@ -86,27 +98,7 @@ class Bumps:
                 break
             pieces = pieces.split()
         np.maximum.at(settled, pieces.bin_of, pieces.bounds())
-        return np.minimum(np.maximum(settled, best), self.ceiling())
-
-    def ceiling(self) -> FloatArray:
-        """Return a cruder upper bound of each maximum, in closed form."""
-        steep, room = self._steepness()
-        with np.errstate(divide="ignore"):
-            return np.where(room > 0, steep * self.b * (self.s - self.c) ** 2 / room, np.inf)
-
-    def _near(self) -> FloatArray:
-        """Return the distance from s beyond which the value at s cannot be exceeded."""
-        steep, room = self._steepness()
-        shift = steep * np.abs(self.s - self.c)
-        below = np.maximum(-self.at(self.s), 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            near = (shift + np.sqrt(shift**2 + np.maximum(room, 0.0) * below)) / room
-        return np.where(room > 0, near, np.inf)
-
-    def _steepness(self) -> tuple[FloatArray, FloatArray]:
-        """Return a / (1 + 2 a v / N), and by how much it exceeds b."""
-        steep = self.a / (1 + 2 * self.a * self.v / self.size)
-        return steep, steep - self.b
+        return np.maximum(settled, best)
 
 
 def log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -> FloatArray:
@@ -182,21 +174,23 @@ class _Pieces:
     log_right: FloatArray
 
     @classmethod
-    def cover(cls, bumps: Bumps, low: FloatArray, high: FloatArray, parts: int = 24) -> _Pieces:
-        points = low[:, None] + (high - low)[:, None] * (np.arange(parts + 1) / parts)
-        points = np.sort(np.column_stack([points, bumps.s]), axis=1)
-        points[:, 0], points[:, -1] = low, high
-        bin_of = np.broadcast_to(np.arange(low.size)[:, None], points.shape)
-        return cls._between(bumps, bin_of, points)
+    def cover(cls, bumps: Bumps, reach: float) -> _Pieces:
+        """Cover all pi within reach of s, finely near s and by growing steps beyond."""
+        unit = np.sqrt(bumps.s * (1 - bumps.s) / bumps.size) + 1 / bumps.size
+        farthest = math.log(reach / (_STEPS[-1] * float(unit.min())), _GROWTH)
+        beyond = _GROWTH ** np.arange(1, max(math.ceil(farthest), 0) + 1) * _STEPS[-1]
+        away = np.minimum(unit[:, None] * np.append(_STEPS, beyond), reach)
+        points = np.column_stack([(bumps.s[:, None] - away)[:, ::-1], bumps.s[:, None] + away])
+        pieces = cls._between(bumps, np.arange(bumps.s.size), np.clip(points, 0.0, 1.0))
+        return pieces.keep(pieces.left < pieces.right)
 
     @classmethod
     def _between(cls, bumps: Bumps, bin_of: IntArray, points: FloatArray) -> _Pieces:
-        each = bumps.take(bin_of.ravel())
+        each = bumps.take(np.repeat(bin_of, points.shape[1]))
         logs = log_moment(points.ravel(), each.size, each.a, each.c).reshape(points.shape)
-        left, right = points[:, :-1].ravel(), points[:, 1:].ravel()
-        return cls(
-            bumps, bin_of[:, 1:].ravel(), left, right, logs[:, :-1].ravel(), logs[:, 1:].ravel()
-        )
+        ends = (points[:, :-1], points[:, 1:], logs[:, :-1], logs[:, 1:])
+        bin_of = np.repeat(bin_of, points.shape[1] - 1)
+        return cls(bumps, bin_of, *(end.ravel() for end in ends))
 
     def keep(self, which: BoolArray) -> _Pieces:
         return _Pieces(
@@ -209,63 +203,92 @@ class _Pieces:
         )
 
     def split(self) -> _Pieces:
-        """Cut each interval into four; the one at 0 or 1 also very near to it."""
-        points = self.left[:, None] + (self.right - self.left)[:, None] * (np.arange(5) / 4)
-        points[:, -1] = self.right
-        at_zero, at_one = self.left == 0, self.right == 1
-        points[at_zero, 1] = self.right[at_zero] * 1e-6
-        points[at_one, 3] = 1 - (1 - self.left[at_one]) * 1e-3
-        bin_of = np.broadcast_to(self.bin_of[:, None], points.shape)
-        return self._between(self.bumps, bin_of, points)
+        """Cut each interval into four of equal log-odds; the one at 0 or 1 very near to it."""
+        with np.errstate(divide="ignore"):
+            start, end = special.logit(self.left), special.logit(self.right)
+        start = np.where(self.left == 0, end + math.log(1e-6), start)
+        end = np.where(self.right == 1, start - math.log(1e-3), end)
+        points = special.expit(start[:, None] + (end - start)[:, None] * (np.arange(5) / 4))
+        points[:, 0], points[:, -1] = self.left, self.right
+        return self._between(self.bumps, self.bin_of, points)
 
     def values(self) -> FloatArray:
         """Return the larger of the two end values."""
-        b, s = self.bumps.b[self.bin_of], self.bumps.s[self.bin_of]
+        each = self.bumps.take(self.bin_of)
         return np.maximum(
-            self.log_left + b * (self.left - s) ** 2, self.log_right + b * (self.right - s) ** 2
+            self.log_left + each.gain(self.left), self.log_right + each.gain(self.right)
         )
 
     def bounds(self) -> FloatArray:
         """Return an upper bound of the function inside each interval."""
-        b, s = self.bumps.b[self.bin_of], self.bumps.s[self.bin_of]
-        farthest = b * np.maximum((self.left - s) ** 2, (self.right - s) ** 2)
         inner = (self.left > 0) & (self.right < 1)
         bound = np.empty_like(self.left)
-        bound[~inner] = self.keep(~inner)._end_moment() + farthest[~inner]
-        bound[inner] = self.keep(inner)._inner_bounds(farthest[inner])
-        return bound
+        bound[~inner] = self.keep(~inner)._end_bounds()
+        bound[inner] = self.keep(inner)._inner_bounds()
+        return np.minimum(bound, self._quadratic_bounds())
 
-    def _inner_bounds(self, farthest: FloatArray) -> FloatArray:
+    def _quadratic_bounds(self) -> FloatArray:
+        """Put parabolas in the place of both terms: at most -steep (pi - c)^2 + b (pi - s)^2."""
+        each = self.bumps.take(self.bin_of)
+        farther = np.where(each.s - self.left > self.right - each.s, self.left, self.right)
+        b = each.gain(farther) / np.maximum((farther - each.s) ** 2, 1e-300)
+        nearest = np.clip(0.5, np.minimum(self.left, each.c), np.maximum(self.right, each.c))
+        steep = each.a / (1 + 2 * each.a * nearest * (1 - nearest) / each.size)
+        room = steep - b
+        with np.errstate(divide="ignore", invalid="ignore"):
+            top = (steep * each.c - b * each.s) / room
+        pi = np.clip(top, self.left, self.right)
+        at = np.where(room > 0, b * (pi - each.s) ** 2 - steep * (pi - each.c) ** 2, np.inf)
+        return np.asarray(at)
+
+    def _inner_bounds(self) -> FloatArray:
         """Put the chord of log M in the place of log M.
 
-        What remains, chord(w) - N log(1 + e^w) + b (pi - s)^2, is concave in the log-odds w unless
-        b is large; then it lies below its two end tangents. Otherwise the square is bounded by
-        the larger end.
+        What remains, chord(w) - N log(1 + e^w) + gain, is concave in the log-odds w unless q is
+        large; then it lies below its two end tangents. Otherwise the gain is bounded by the larger
+        end.
         """
-        size, b, s = (each[self.bin_of] for each in (self.bumps.size, self.bumps.b, self.bumps.s))
-        left, right = self.left, self.right
+        each = self.bumps.take(self.bin_of)
+        size, left, right = each.size, self.left, self.right
         w_left = special.logit(left)
         width = np.maximum(special.logit(right) - w_left, 1e-300)
         m_left = self.log_left - size * np.log1p(-left)
         slope = (self.log_right - size * np.log1p(-right) - m_left) / width
+        g_left, g_right = each.gain(left), each.gain(right)
         pi = np.clip(slope / size, left, right)
-        crude = m_left + slope * (special.logit(pi) - w_left) + size * np.log1p(-pi) + farthest
+        chord = m_left + slope * (special.logit(pi) - w_left) + size * np.log1p(-pi)
+        crude = chord + np.maximum(g_left, g_right)
 
-        f_left = self.log_left + b * (left - s) ** 2
-        f_right = self.log_right + b * (right - s) ** 2
-        d_left = slope - size * left + 2 * b * (left - s) * left * (1 - left)
-        d_right = slope - size * right + 2 * b * (right - s) * right * (1 - right)
+        f_left, f_right = self.log_left + g_left, self.log_right + g_right
+        d_left, d_right = (slope + each.slope(end) for end in (left, right))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (f_right - f_left - d_right * width) / (d_left - d_right)
             crossing = f_left + d_left * np.clip(t, 0.0, width)
         rising, falling = d_left > 0, d_right < 0
         tangent = np.where(rising & falling, crossing, np.maximum(f_left, f_right))
-        middle = left + np.clip(0.5 - left, 0.0, right - left)
-        bend = np.maximum(np.abs(left - s), np.abs(right - s)) * np.maximum(
-            np.abs(1 - 2 * left), np.abs(1 - 2 * right)
-        )
-        concave = size >= 2 * b * (middle * (1 - middle) + bend)
-        return np.where(concave, np.minimum(tangent, crude), crude)
+        return np.where(self._is_concave(), np.minimum(tangent, crude), crude)
+
+    def _is_concave(self) -> BoolArray:
+        """Tell where gain - N log(1 + e^w) is surely concave in w.
+
+        With d = pi - s and v = pi (1 - pi) its second derivative is N v times
+        2 q (v (1 + q d^2) / (1 - q d^2)^2 + d (1 - 2 pi) / (1 - q d^2)) - 1 if g is bent, and
+        2 q (v + d (1 - 2 pi)) - 1 if not.
+        """
+        s, left, right = self.bumps.s[self.bin_of], self.left, self.right
+        ends = np.stack([(left - s) ** 2, (right - s) ** 2])
+        nearest = np.where((left <= s) & (s <= right), 0.0, ends.min(axis=0))
+        low, high = (1 - self.bumps.bend * self.bumps.q * u for u in (ends.max(axis=0), nearest))
+        middle = np.clip(0.5, left, right)
+        vertex = np.clip((1 + 2 * s) / 4, left, right)
+        turn = (vertex - s) * (1 - 2 * vertex)
+        turn = np.where(turn > 0, turn / low, turn / high)
+        v = middle * (1 - middle)
+        return np.asarray(2 * self.bumps.q * (v * (2 - low) / low**2 + turn) <= 1)
+
+    def _end_bounds(self) -> FloatArray:
+        each = self.bumps.take(self.bin_of)
+        return self._end_moment() + np.maximum(each.gain(self.left), each.gain(self.right))
 
     def _end_moment(self) -> FloatArray:
         """Bound the log moment next to 0 or 1: all rows agree but for few; or by the tangent."""

@@ -65,11 +65,11 @@ def samples_to_certify(
             "an error that is not there."
         )
 
-    def enough(n: int) -> bool:
+    def excess(n: int) -> float:
         bound = _bound_with_power(n, n_bins, confidence_level, power, true_error, balanced)
-        return bound <= max_error
+        return (bound - true_error) / (max_error - true_error)
 
-    return _least(enough)
+    return _least_rows(excess)
 
 
 def smallest_certifiable_error(
@@ -227,7 +227,7 @@ def _bound_with_power(
     ones = np.ones(n_bins)
     evidence = Evidence(n, size, s, s, ones, np.full(n_bins, np.nan), n_bins)
     mass = 0.5 / n_bins if balanced else 0.0
-    setting = Setting("population", 1 - level, mass, balanced)
+    setting = Setting("population", 1 - level, mass)
     return upper_bound_at(_quantile(n, s * (1 - s), true_error, power), evidence, setting)
 
 
@@ -242,16 +242,31 @@ def _quantile(
     return t**2 + (1 - ETA) * float(v.sum()) / n + law * math.sqrt(variance)
 
 
+def _least_rows(excess: Callable[[int], float]) -> int:
+    """Return about the least n whose excess is at most 1, if excess falls about as 1 / sqrt(n)."""
+    low, high, n = 0, 0, 1000
+    while not high or high - low > max(1, low // 500):
+        ratio = excess(n)
+        low, high = (low, n) if ratio <= 1 else (n, high)
+        aim = n * ratio**2 * (0.9985 if ratio <= 1 else 1.0015)
+        if high:
+            n = int(aim) if low < aim < high else (low + high) // 2
+            n = min(max(n, low + 1), high - 1)
+        else:
+            n = max(int(aim), 2 * n if ratio > 1.5 else n + 1)
+        if n > _MOST_ROWS:
+            raise InvalidArgumentError(
+                "More than 1e15 rows would be needed. Ask for a larger max_error, or a larger "
+                "distance between true_error and max_error."
+            )
+    return high
+
+
 def _least(enough: Callable[[int], bool]) -> int:
     """Return the least whole number that is enough, by doubling and bisection."""
     high = 1
     while not enough(high):
         high *= 2
-        if high > _MOST_ROWS:
-            raise InvalidArgumentError(
-                "More than 1e15 rows would be needed. Ask for a larger max_error, or a larger "
-                "distance between true_error and max_error."
-            )
     low = high // 2
     while high - low > max(1, low // 2000):
         middle = (low + high) // 2
