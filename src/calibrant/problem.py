@@ -125,6 +125,8 @@ def _is_missing(label: Any) -> bool:
 
 
 def _whole_codes(labels: AnyArray, n_classes: int) -> IntArray:
+    if labels.dtype.kind in "iu" and labels.size and 0 <= labels.min() <= labels.max() < n_classes:
+        return labels.astype(np.intp)
     with np.errstate(invalid="ignore"):
         codes = labels.astype(np.intp)
     if labels.dtype.kind == "f":

@@ -17,6 +17,10 @@ from calibrant.stats.bounds import Target
 from calibrant.stats.estimators import ClassWeight, Norm, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
 from calibrant.stats.results import UNRESOLVED_LIMIT
+from calibrant.table import BinTable
+
+MANY_OUTPUTS = 1 << 20
+MOSTLY = 0.5
 from calibrant.stats.verdicts import MinBinMass
 
 
@@ -76,9 +80,7 @@ def certify(
     certified: with 95% confidence the binary error is at most 0.0139 <= 0.03 (n = 20,000, ...)
     """
     rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
-    table = tabulate_rows(rows, Distinct() if bins is None else bins)
-    if bins is None and cells_of(table).unresolved_mass.max() > UNRESOLVED_LIMIT:
-        table = tabulate_rows(rows, "auto")
+    table = tabulate_outputs(rows) if bins is None else tabulate_rows(rows, bins)
     return stats.certify(
         table,
         max_error=max_error,
@@ -88,6 +90,26 @@ def certify(
         min_bin_mass=min_bin_mass,
         class_weight=class_weight,
     )
+
+
+def tabulate_outputs(rows: Rows) -> BinTable:
+    """Count each distinct output in its own bin, or continuous outputs in ``"auto"`` bins.
+
+    Outputs are continuous if more than 5% of the rows have one that no other row has. Of many
+    classes with many rows, some rows are looked at first: where most of them differ in a class, a
+    table of all distinct outputs would be as large as the data, and none is made.
+    """
+    n_groups = rows.problem.n_groups
+    if type(rows) is Rows and n_groups > 1 and rows.probs.size > MANY_OUTPUTS:
+        probe = rows.take(slice(0, max(MANY_OUTPUTS // n_groups, 2)))
+        if _alone(tabulate_rows(probe, Distinct())) > MOSTLY:
+            return tabulate_rows(rows, "auto")
+    table = tabulate_rows(rows, Distinct())
+    return table if _alone(table) <= UNRESOLVED_LIMIT else tabulate_rows(rows, "auto")
+
+
+def _alone(table: BinTable) -> float:
+    return float(cells_of(table).unresolved_mass.max())
 
 
 def calibration_test(

@@ -37,27 +37,34 @@ def engine_for(rows: Rows) -> Engine:
 
     if isinstance(rows, FrameRows):
         return FrameEngine()
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", "numpy", "numba"):
-        raise InvalidArgumentError(f'{VARIABLE} must be "numpy" or "numba"; got {wanted!r}.')
-    if wanted == "numba" or (not wanted and rows.probs.size >= MANY_VALUES):
-        engine = _numba_engine()
-        if engine is not None:
-            return engine
-        if wanted:
-            raise MissingDependencyError(
-                f"{VARIABLE}=numba needs numba, which cannot be imported. "
-                "Install calibrant[fast], or unset the variable."
-            )
+    if compiles(rows.probs.size):
+        from calibrant.engines.numba import NumbaEngine
+
+        return NumbaEngine()
     from calibrant.engines.numpy import NumpyEngine
 
     return NumpyEngine()
 
 
+def compiles(n_values: int) -> bool:
+    """Tell whether compiled loops read this many values; see `engine_for`."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "numpy", "numba"):
+        raise InvalidArgumentError(f'{VARIABLE} must be "numpy" or "numba"; got {wanted!r}.')
+    if wanted == "numpy" or (not wanted and n_values < MANY_VALUES):
+        return False
+    if wanted and not _has_numba():
+        raise MissingDependencyError(
+            f"{VARIABLE}=numba needs numba, which cannot be imported. "
+            "Install calibrant[fast], or unset the variable."
+        )
+    return _has_numba()
+
+
 @cache
-def _numba_engine() -> Engine | None:
+def _has_numba() -> bool:
     try:
-        from calibrant.engines.numba import NumbaEngine
+        from calibrant.engines import compiled  # noqa: F401
     except ImportError:
-        return None
-    return NumbaEngine()
+        return False
+    return True

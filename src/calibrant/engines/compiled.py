@@ -1,4 +1,4 @@
-"""What the compiled loops of the numba engine share: compiling, and looking at one value."""
+"""What the compiled loops of the numba engine share: compiling, and finding bins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,26 +24,63 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def bin_of(x: float, edges: FloatArray, grid: AnyArray, scale: FloatArray, group: int) -> int:
-    """Return how many edges lie strictly below x in [0, 1], starting from the grid's answer."""
-    place = np.uint32(min(x * scale[group], np.float64(grid.shape[1] - 2)))
-    low: int = grid[group, place]
-    high: int = grid[group, place + np.uint32(1)]
-    while low < high:
-        middle = (low + high) >> 1
-        if x > edges[group, middle]:
-            low = middle + 1
-        else:
-            high = middle
+def find_bins(
+    values: FloatArray, edges: FloatArray, grid: IntArray, scale: float, steps: int, bins: IntArray
+) -> None:
+    """Write how many edges lie strictly below each value in [0, 1].
+
+    The grid knows the edges below a value's cell; fewer than 2^steps edges are inside it, and
+    a search of that many steps without a branch compares them with the value itself.
+    """
+    last = grid.shape[0] - 1
+    for i in range(values.shape[0]):
+        bins[i] = min(np.int64(values[i] * scale), last)
+    if steps == 1:
+        for i in range(values.shape[0]):
+            low = grid[np.uint64(bins[i])]
+            bins[i] = low + np.int64(values[i] > edges[np.uint64(low)])
+    else:
+        for i in range(values.shape[0]):
+            bins[i] = search(values[i], edges, grid[np.uint64(bins[i])], steps)
+
+
+@compiled
+def search(x: float, edges: FloatArray, low: Any, steps: int) -> Any:
+    """Return how many edges lie strictly below x, of which fewer than 2^steps are beyond low."""
+    for step in range(steps - 1, -1, -1):
+        width = 1 << step
+        low += width * np.int64(x > edges[np.uint64(low + width - 1)])
     return low
 
 
 @compiled
-def bin_near(x: float, edges: FloatArray, grid: AnyArray, scale: FloatArray, group: int) -> int:
-    """Return the same where no cell of the grid has two edges, without a branch."""
-    place = np.uint32(min(x * scale[group], np.float64(grid.shape[1] - 2)))
-    low: int = grid[group, place]
-    return low + int(x > edges[group, np.uint32(low)])
+def find_bins_of_row(
+    values: FloatArray,
+    edges: FloatArray,
+    grids: IntArray,
+    scales: FloatArray,
+    shift: IntArray,
+    steps: int,
+    bins: IntArray,
+) -> None:
+    """Write shift[k] and how many edges lie below the value of each column k of a row.
+
+    Columns have a grid each, or share the first. The edges of all grids stand one after the
+    other, and a grid counts from the first of all.
+    """
+    last = grids.shape[1] - 1
+    for k in range(values.shape[0]):
+        bins[k] = min(np.int64(values[k] * scales[k]), last)
+    own = np.uint64(grids.shape[1] if grids.shape[0] > 1 else 0)
+    flat = grids.ravel()
+    if steps == 1:
+        for k in range(values.shape[0]):
+            low = flat[np.uint64(k) * own + np.uint64(bins[k])]
+            bins[k] = shift[k] + low + np.int64(values[k] > edges[np.uint64(low)])
+    else:
+        for k in range(values.shape[0]):
+            low = flat[np.uint64(k) * own + np.uint64(bins[k])]
+            bins[k] = shift[k] + search(values[k], edges, low, steps)
 
 
 @compiled

@@ -1,11 +1,8 @@
-"""The compiled loops of the numba engine.
+"""The compiled loops of the numba engine that read rows.
 
-Each loop reads a segment of rows once: it checks a value, finds its bin and adds it up. Loops
-hold no lock of the interpreter, so plain threads run them side by side.
-
-Cells are (bin, event) pairs, cell = 2 bin + event. `sums` has the shape (3, cells, terms): a
-running part, its total, and what rounding lost. A part is moved to the total, with compensation
-(Kahan), after 1,024 rows, so neither the number of rows nor their order costs accuracy.
+Each reads a segment of rows once, in blocks that stay in the processor's nearest cache: it
+checks the values, finds their bins and adds them up. Loops hold no lock of the interpreter, so
+plain threads run them side by side.
 """
 
 from __future__ import annotations
@@ -14,257 +11,180 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._types import AnyArray, FloatArray
-from calibrant.engines.compiled import bin_near, bin_of, compiled, top_of
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.engines.compiled import compiled, find_bins, find_bins_of_row, top_of
+from calibrant.engines.kernels_sums import (
+    add,
+    add_weighted,
+    note_levels,
+    settle_all,
+    settle_full,
+)
 
 FINE, BAD_PROBABILITY, BAD_LABEL = 0, 1, 2
-PART_ROWS = 1024
 BLOCK_VALUES = 2048
+ROWS_OF_A_PART = 4096
+SMALL_TABLE = 2048
 
 
 @compiled
-def settle(cell: Any, sums: FloatArray) -> None:
-    """Move the part of a cell to its total."""
-    for term in range(sums.shape[2]):
-        part = sums[0, cell, term] - sums[2, cell, term]
-        total = sums[1, cell, term] + part
-        sums[2, cell, term] = (total - sums[1, cell, term]) - part
-        sums[1, cell, term] = total
-        sums[0, cell, term] = 0.0
-
-
-@compiled
-def settle_all(sums: FloatArray) -> None:
-    """Move every part to its total."""
-    for cell in range(sums.shape[1]):
-        settle(cell, sums)
-
-
-@compiled
-def load(probs: AnyArray, rows: tuple[int, int], values: FloatArray) -> Any:
-    """Write the predictions of some rows, and return whether all lie in [0, 1]."""
+def read_labels(labels: AnyArray, n_classes: int, codes: IntArray) -> Any:
+    """Write labels as whole numbers, and return whether all are class numbers."""
     fine: Any = True
-    width = probs.shape[1]
-    if width == 1:
-        for i in range(rows[1] - rows[0]):
-            x = np.float64(probs[rows[0] + i, 0])
-            fine &= (x >= 0) & (x <= 1)
-            values[i] = x
-        return fine
-    for i in range(rows[1] - rows[0]):
-        for k in range(width):
-            x = np.float64(probs[rows[0] + i, k])
-            fine &= (x >= 0) & (x <= 1)
-            values[i * width + k] = x
-    return fine
-
-
-@compiled
-def are_labels(labels: AnyArray, rows: tuple[int, int], n_classes: int) -> bool:
-    """Return whether some labels are class numbers."""
-    fine = True
-    for i in range(rows[0], rows[1]):
+    for i in range(codes.shape[0]):
         y = labels[i]
-        fine &= (y >= 0) & (y < n_classes) & (np.int64(y) == y)
+        code = np.int64(y)
+        fine &= (code >= 0) & (code < n_classes) & (code == y)
+        codes[i] = code
     return fine
 
 
 @compiled
-def read_column(
-    probs: AnyArray,
-    labels: AnyArray,
-    rows: tuple[int, int],
-    event: int,
-    edges: FloatArray,
-    grid: AnyArray,
-    scale: FloatArray,
-    near: bool,
-    values: FloatArray,
-    cells: AnyArray,
-) -> bool:
-    """Write the predictions of some rows of one column, and their cells."""
-    if not load(probs, rows, values):
-        return False
-    n = rows[1] - rows[0]
-    if near:
-        for i in range(n):
-            place = bin_near(values[i], edges, grid, scale, 0)
-            cells[i] = 2 * place + int(labels[rows[0] + i] == event)
-    else:
-        for i in range(n):
-            place = bin_of(values[i], edges, grid, scale, 0)
-            cells[i] = 2 * place + int(labels[rows[0] + i] == event)
-    return True
+def read_column(probs: AnyArray, values: FloatArray) -> Any:
+    """Write predictions as float64, and return whether all lie in [0, 1]."""
+    fine: Any = True
+    for i in range(values.shape[0]):
+        x = np.float64(probs[i])
+        fine &= (x >= 0) & (x <= 1)
+        values[i] = x
+    return fine
 
 
 @compiled
-def read_columns(
-    probs: AnyArray,
-    labels: AnyArray,
-    rows: tuple[int, int],
-    first: int,
-    edges: FloatArray,
-    grid: AnyArray,
-    scale: FloatArray,
-    near: bool,
-    n_bins: int,
-    values: FloatArray,
-    cells: AnyArray,
-) -> bool:
-    """Write the predictions of some rows, and their cells; column k is class first + k."""
-    if not load(probs, rows, values):
-        return False
-    own = 1 if grid.shape[0] > 1 else 0
-    at = 0
-    for i in range(rows[0], rows[1]):
-        event = np.int64(labels[i]) - first
-        for k in range(probs.shape[1]):
-            x = values[at]
-            group = k * own
-            place = (
-                bin_near(x, edges, grid, scale, group)
-                if near
-                else bin_of(x, edges, grid, scale, group)
-            )
-            cells[at] = 2 * (k * n_bins + place) + int(k == event)
-            at += 1
-    return True
-
-
-@compiled
-def read_top_label(
-    probs: AnyArray,
-    labels: AnyArray,
-    rows: tuple[int, int],
-    edges: FloatArray,
-    grid: AnyArray,
-    scale: FloatArray,
-    values: FloatArray,
-    cells: AnyArray,
-) -> bool:
-    """Write the largest prediction of some rows, and their cells."""
-    for i in range(rows[0], rows[1]):
+def read_top(probs: AnyArray, codes: IntArray, values: FloatArray) -> bool:
+    """Write the largest prediction of each row, and in codes whether its class came true."""
+    for i in range(values.shape[0]):
         top = top_of(probs, i)
         if top < 0:
             return False
-        x = np.float64(probs[i, top])
-        values[i - rows[0]] = x
-        cells[i - rows[0]] = 2 * bin_of(x, edges, grid, scale, 0) + int(labels[i] == top)
+        values[i] = probs[i, top]
+        codes[i] = np.int64(codes[i] == top)
     return True
 
 
 @compiled
-def add(n: int, values: FloatArray, cells: AnyArray, sums: FloatArray) -> None:
-    """Add 1, p and p^2 to the cell of each value."""
-    for i in range(n):
-        x, cell = values[i], np.uint32(cells[i])
-        sums[0, cell, 0] += 1.0
-        sums[0, cell, 1] += x
-        sums[0, cell, 2] += x * x
-        if sums[0, cell, 0] == PART_ROWS:
-            settle(cell, sums)
+def read_row(probs: AnyArray, event: int, values: FloatArray, events: IntArray) -> Any:
+    """Write the predictions of a row and which of them came true; return whether all are fine."""
+    fine: Any = True
+    for k in range(values.shape[0]):
+        x = np.float64(probs[k])
+        fine &= (x >= 0) & (x <= 1)
+        values[k] = x
+        events[k] = 0
+    if 0 <= event < events.shape[0]:
+        events[event] = 1
+    return fine
 
 
 @compiled
-def add_weighted(
-    n: int,
+def tally(
     values: FloatArray,
-    cells: AnyArray,
-    weights: FloatArray,
-    first: int,
-    width: int,
-    sums: FloatArray,
-) -> None:
-    """Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; a row has `width` values."""
-    for i in range(n):
-        w = weights[first + i // width]
-        if w == 0:
-            continue
-        x, cell = values[i], np.uint32(cells[i])
-        residual = w * (1.0 - x if cells[i] & 1 else -x)
-        sums[0, cell, 0] += 1.0
-        sums[0, cell, 1] += w * x
-        sums[0, cell, 2] += w * x * x
-        sums[0, cell, 3] += w
-        sums[0, cell, 4] += w * w
-        sums[0, cell, 5] += residual * residual
-        if sums[0, cell, 0] == PART_ROWS:
-            settle(cell, sums)
-
-
-@compiled
-def is_settled(level: FloatArray) -> bool:
-    """Return whether every bin is known to hold several predictions."""
-    for each in level:  # noqa: SIM110
-        if not np.isnan(each):
-            return False
-    return True
-
-
-@compiled
-def note_levels(
-    n: int,
-    values: FloatArray,
-    cells: AnyArray,
+    bins: IntArray,
+    events: IntArray,
     weights: FloatArray | None,
-    first: int,
     width: int,
+    parts: FloatArray,
     level: FloatArray,
+    is_open: AnyArray,
 ) -> None:
-    """Keep the one prediction of a bin: -1 before the first, NaN after a second."""
-    for i in range(n):
-        if weights is not None and weights[first + i // width] == 0:
-            continue
-        x, place = values[i], np.uint32(cells[i] >> 1)
-        known = level[place]
-        if known != x and not np.isnan(known):
-            level[place] = x if known < 0 else np.nan
+    """Add up a block of values, whose rows have `width` each."""
+    if weights is None:
+        if add(values, bins, events, parts, is_open):
+            note_levels(values, bins, None, width, level, is_open)
+    else:
+        add_weighted(values, bins, events, weights, width, parts)
+        note_levels(values, bins, weights, width, level, is_open)
 
 
 @compiled
-def count(
+def count_column(
     probs: AnyArray,
     labels: AnyArray,
     weights: FloatArray | None,
-    classes: tuple[int, int],
-    top_label: bool,
+    n_classes: int,
     edges: FloatArray,
-    grid: AnyArray,
-    scale: FloatArray,
-    near: bool,
-    sums: FloatArray,
+    grids: IntArray,
+    scales: FloatArray,
+    steps: int,
+    parts: FloatArray,
+    totals: FloatArray,
     level: FloatArray,
+    is_open: AnyArray,
 ) -> int:
-    """Check and add up the columns, or the largest value, of each row.
-
-    `classes` is the class number of the first column and the number of classes; a binary problem
-    is the one column of class 1 of 2. `near` says that no cell of the grid has two edges.
-    """
-    width = 1 if top_label else probs.shape[1]
-    step = max(1, BLOCK_VALUES // width)
-    n_bins = level.shape[0] // width
-    values, cells = np.empty(step * width), np.empty(step * width, np.int64)
-    for start in range(0, probs.shape[0], step):
-        rows = (start, min(start + step, probs.shape[0]))
-        first, n_classes = classes
-        if not are_labels(labels, rows, n_classes):
+    """Check and add up the one column, or the largest value, of each row."""
+    values, bins, codes = _buffers(BLOCK_VALUES)
+    since, small = 0, parts.shape[0] * parts.shape[1] <= SMALL_TABLE
+    for start in range(0, probs.shape[0], BLOCK_VALUES):
+        end = min(start + BLOCK_VALUES, probs.shape[0])
+        x, b, y = values[: end - start], bins[: end - start], codes[: end - start]
+        if not read_labels(labels[start:end], n_classes, y):
             return BAD_LABEL
-        if top_label:
-            fine = read_top_label(probs, labels, rows, edges, grid, scale, values, cells)
-        elif width == 1:
-            fine = read_column(probs, labels, rows, first, edges, grid, scale, near, values, cells)
+        if probs.ndim == 1:
+            fine = read_column(probs[start:end], x)
         else:
-            fine = read_columns(
-                probs, labels, rows, first, edges, grid, scale, near, n_bins, values, cells
-            )
+            fine = read_top(probs[start:end], y, x)
         if not fine:
             return BAD_PROBABILITY
-        n = (rows[1] - rows[0]) * width
-        if weights is None:
-            add(n, values, cells, sums)
-        else:
-            add_weighted(n, values, cells, weights, start, width, sums)
-        if not is_settled(level):
-            note_levels(n, values, cells, weights, start, width, level)
-    settle_all(sums)
+        find_bins(x, edges, grids[0], scales[0], steps, b)
+        tally(x, b, y, None if weights is None else weights[start:end], 1, parts, level, is_open)
+        since += end - start
+        if not small:
+            settle_full(b, y, parts, totals)
+        elif since >= ROWS_OF_A_PART:
+            settle_all(parts, totals)
+            since = 0
+    settle_all(parts, totals)
+    return FINE
+
+
+@compiled
+def _buffers(size: int) -> tuple[FloatArray, IntArray, IntArray]:
+    return np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
+
+
+@compiled
+def count_table(
+    probs: AnyArray,
+    labels: AnyArray,
+    weights: FloatArray | None,
+    n_classes: int,
+    first: int,
+    edges: FloatArray,
+    grids: IntArray,
+    scales: FloatArray,
+    shift: IntArray,
+    steps: int,
+    parts: FloatArray,
+    totals: FloatArray,
+    level: FloatArray,
+    is_open: AnyArray,
+) -> int:
+    """Check and add up the columns of each row; column k is class first + k.
+
+    shift[k] takes the number of an edge to that of a bin among those of all columns.
+    """
+    width = probs.shape[1]
+    step = max(1, BLOCK_VALUES // width)
+    values, bins, events = _buffers(step * width)
+    codes = np.empty(step, np.int64)
+    since = 0
+    for start in range(0, probs.shape[0], step):
+        end = min(start + step, probs.shape[0])
+        if not read_labels(labels[start:end], n_classes, codes[: end - start]):
+            return BAD_LABEL
+        for i in range(end - start):
+            row = slice(i * width, (i + 1) * width)
+            if not read_row(probs[start + i], codes[i] - first, values[row], events[row]):
+                return BAD_PROBABILITY
+            find_bins_of_row(values[row], edges, grids, scales, shift, steps, bins[row])
+        size = (end - start) * width
+        x, b, y = values[:size], bins[:size], events[:size]
+        tally(
+            x, b, y, None if weights is None else weights[start:end], width, parts, level, is_open
+        )
+        since += end - start
+        if since >= ROWS_OF_A_PART:
+            settle_all(parts, totals)
+            since = 0
+    settle_all(parts, totals)
     return FINE

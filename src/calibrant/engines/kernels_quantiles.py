@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.engines.compiled import compiled, top_of
-from calibrant.engines.kernels import BAD_PROBABILITY, FINE
+from calibrant.engines.kernels import BAD_PROBABILITY, BLOCK_VALUES, FINE, read_column
+
+TILE = 64
 
 
 @compiled
@@ -21,28 +25,53 @@ def top_values(probs: AnyArray, out: AnyArray) -> int:
 
 
 @compiled
-def count_cells(values: AnyArray, cells: FloatArray) -> int:
-    """Fill cells, a power of two and one for 1.0, with number, minimum and maximum of values."""
-    scale = np.float64(cells.shape[0] - 1)
+def transpose(probs: AnyArray, out: AnyArray) -> int:
+    """Write the columns as rows, tile by tile, and check them."""
+    fine = True
+    for start in range(0, probs.shape[0], TILE):
+        some = probs[start : start + TILE]
+        for k in range(probs.shape[1]):
+            line = out[k, start : start + TILE]
+            for i in range(some.shape[0]):
+                x = some[i, k]
+                fine &= (x >= 0) & (x <= 1)
+                line[i] = x
+    return FINE if fine else BAD_PROBABILITY
+
+
+@compiled
+def find_cells(values: FloatArray, scale: float, cells: IntArray) -> None:
+    """Write the cell of each value in a grid of `scale` cells, a power of two, and one for 1.0."""
     for i in range(values.shape[0]):
-        x = np.float64(values[i])
-        if not (x >= 0 and x <= 1):
+        cells[i] = np.int64(values[i] * scale)
+
+
+@compiled
+def count_cells(probs: AnyArray, counts: AnyArray) -> int:
+    """Check the values and count them in cells."""
+    values, cells = np.empty(BLOCK_VALUES), np.empty(BLOCK_VALUES, np.int64)
+    scale = np.float64(counts.shape[0] - 1)
+    for start in range(0, probs.shape[0], BLOCK_VALUES):
+        some = probs[start : start + BLOCK_VALUES]
+        if not read_column(some, values[: some.shape[0]]):
             return BAD_PROBABILITY
-        j = np.uint32(x * scale)
-        cells[j, 0] += 1.0
-        cells[j, 1] = min(cells[j, 1], x)
-        cells[j, 2] = max(cells[j, 2], x)
+        find_cells(values[: some.shape[0]], scale, cells)
+        for i in range(some.shape[0]):
+            counts[np.uint64(cells[i])] += 1
     return FINE
 
 
 @compiled
-def pick_cells(values: AnyArray, wanted: AnyArray, out: FloatArray) -> int:
+def pick_cells(probs: AnyArray, wanted: AnyArray, out: FloatArray) -> Any:
     """Write the values that lie in wanted cells, and return how many there are."""
+    values, cells = np.empty(BLOCK_VALUES), np.empty(BLOCK_VALUES, np.int64)
     scale = np.float64(wanted.shape[0] - 1)
-    found = 0
-    for i in range(values.shape[0]):
-        x = np.float64(values[i])
-        if wanted[np.uint32(x * scale)]:
-            out[found] = x
-            found += 1
+    found: Any = 0
+    for start in range(0, probs.shape[0], BLOCK_VALUES):
+        some = probs[start : start + BLOCK_VALUES]
+        read_column(some, values[: some.shape[0]])
+        find_cells(values[: some.shape[0]], scale, cells)
+        for i in range(some.shape[0]):
+            out[np.uint64(found)] = values[i]
+            found += np.int64(wanted[np.uint64(cells[i])])
     return found

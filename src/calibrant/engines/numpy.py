@@ -26,7 +26,7 @@ class NumpyEngine:
     def choose_bins(self, rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
         groups = range(rows.problem.n_groups)
-        return tuple(rule.choose(*distinct(_values(rows, g), rows.weights)) for g in groups)
+        return tuple(rule.choose(*distinct(predictions_of(rows, g), rows.weights)) for g in groups)
 
     def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
@@ -82,7 +82,7 @@ def _check(probs: AnyArray, rows: Rows) -> None:
         rows.explain_probabilities()
 
 
-def _values(rows: Rows, group: int) -> FloatArray:
+def predictions_of(rows: Rows, group: int) -> FloatArray:
     """Return all predictions of one group, checked."""
     if rows.problem.kind != "top-label":
         column = rows.probs if rows.problem.kind == "binary" else rows.probs[:, group]

@@ -1,142 +1,202 @@
-"""Lazy plans of narwhals expressions: check, find the bin, group, sum.
+"""Lazy plans of narwhals expressions: check, find the cell, group, sum.
 
 Everything is elementary (arithmetic, comparisons, when-then, sum, minimum, maximum, count), so
-every lazy engine can run it. Rows with a bad value get a negative key and are counted by the same
-group-by: -1 label missing, -2 label unknown, -3 prediction missing, -4 prediction outside
-[0, 1], -5 bad weight.
+every lazy engine can run it. A pass groups by the cell of a prediction and by what happened, so
+that events need no sums of their own. Rows with a bad value get a negative key and are counted
+by the same group-by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
-from calibrant.bins import Bins
-from calibrant.engines.refine import Within
-from calibrant.exceptions import InvalidLabelsError
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
 from calibrant.problem import Problem
+
+LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZERO = range(
+    -1, -7, -1
+)
+LARGEST_WEIGHT = 1e100
+LINEAR_BITS = 16
+"""Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The passes over one group of a lazy frame."""
+class Grid:
+    """Cells of [0, 1]: ``(i - 1, i] / scale``, or beyond `LINEAR_BITS` those of its roots."""
+
+    scale: float
+
+    @classmethod
+    def of_bits(cls, bits: int) -> Grid:
+        """Return the grid of 2^bits cells; multiplying by a power of two is exact."""
+        return cls(float(1 << bits))
+
+    def number(self, p: Any) -> Any:
+        """Return the cell of p, which rises with p."""
+        if self.scale <= 1 << LINEAR_BITS:
+            return (p * self.scale).ceil()
+        return (_stretched(p) * self.scale).ceil()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one group of predictions is grouped by.
+
+    Attributes
+    ----------
+    grid : Grid or None
+        None means by value.
+    within : list of (Grid, numbers)
+        Only rows that lie in one of these cells of each grid.
+    edges : ndarray
+        Cells are parted once more at these values.
+    """
+
+    grid: Grid | None
+    within: tuple[tuple[Grid, FloatArray], ...] = ()
+    edges: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def largest_key(self) -> float:
+        """The largest number of a cell, parts of cells and what happened included."""
+        assert self.grid is not None  # noqa: S101
+        return (2 * self.grid.scale + 1) * 2 * (self.edges.size + 1)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Named columns of a lazy frame, and what they mean."""
 
     frame: Any
     problem: Problem
     labels: str
     probs: tuple[str, ...]
     weights: str | None
-    group: int
 
-    def sums_by_bin(self, bins: Bins) -> Any:
-        """Sum the rows of each bin."""
-        return self._sums(_bin_index(bins))
+    def sums(self, passes: dict[int, Pass]) -> Any:
+        """Return one lazy plan that makes a pass over each of these groups."""
+        nw = _nw()
+        folded = all(each.grid is not None for each in passes.values())
+        keys = ["key"] if folded else ["key", "side"]
+        parts = [self._keyed(group, each, folded) for group, each in passes.items()]
+        if len(parts) > 1:
+            keys.append("group")
+            parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
+        whole = parts[0] if len(parts) == 1 else nw.concat(parts, how="vertical")
+        return self._summed(whole, keys)
 
-    def sums_by_value(self) -> Any:
-        """Sum the rows of each distinct prediction."""
-        return self._sums(_nw().col("p"))
-
-    def cells(self, bits: int, within: Within | None) -> Any:
-        """Count the cells of a grid, with the least and the greatest prediction of each."""
-        return self._masses(_cell(bits), within)
-
-    def masses(self, within: Within | None) -> Any:
-        """Count each distinct prediction."""
-        return self._masses(_nw().col("p"), within)
-
-    def _sums(self, key: Any) -> Any:
+    def _summed(self, keyed: Any, keys: list[str]) -> Any:
         nw = _nw()
         w, p, y = nw.col("w"), nw.col("p"), nw.col("y")
-        terms = {"sum_y": w * y, "sum_p": w * p, "sum_pp": w * p * p, "sum_py": w * p * y}
+        terms = {"sum_p": p, "sum_pp": p * p}
         if self.weights is not None:
-            terms |= {"sum_w": w, "sum_ww": w * w, "sum_wwuu": w * w * (y - p) * (y - p)}
-        keyed = self._keyed(key).with_columns(**terms)
-        return keyed.group_by("key").agg(*_extent(), *(nw.col(name).sum() for name in terms))
+            terms = {"sum_w": w, "sum_p": w * p, "sum_pp": w * p * p, "sum_ww": w * w}
+            terms["sum_wwuu"] = w * w * (y - p) * (y - p)
+        extent = [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
+        grouped = keyed.with_columns(**terms).group_by(*keys)
+        return grouped.agg(*extent, *(nw.col(name).sum() for name in terms))
 
-    def _masses(self, key: Any, within: Within | None) -> Any:
+    def _keyed(self, group: int, each: Pass, folded: bool) -> Any:
+        """Return p, the key and, where they are needed, side, y and w."""
         nw = _nw()
-        keyed = self._keyed(key)
-        if within is not None:
-            bits, numbers = within
-            keyed = keyed.filter(_cell(bits).is_in(numbers.tolist()))
-        mass = [] if self.weights is None else [nw.col("w").sum().alias("sum_w")]
-        return keyed.group_by("key").agg(*_extent(), *mass)
+        p, y = nw.col("p"), nw.col("y")
+        rows, faults = self._read(group)
+        for grid, numbers in each.within:
+            rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
+        place = p if each.grid is None else each.grid.number(p)
+        if each.edges.size:
+            above = [nw.when(p > float(e)).then(1.0).otherwise(0.0) for e in each.edges]
+            place = place * float(each.edges.size + 1) + _balanced(above)
+        key = _unless(faults, place * 2.0 + y if folded else place)
+        key = key.cast(_integer(each.largest_key)) if folded else key.cast(nw.Float64)
+        side = {} if folded else {"side": y.cast(nw.Float64)}
+        kept = ["p"] if self.weights is None else ["p", "y", "w"]
+        return rows.select(*kept, key=key, **side)
 
-    def _keyed(self, key: Any) -> Any:
-        """Return p, y, w and the key, which is negative for bad rows."""
+    def _read(self, group: int) -> tuple[Any, list[tuple[Any, int]]]:
+        """Return p, y, w and whatever the checks need, and the checks with their codes."""
         nw = _nw()
-        bad = nw.col("bad")
-        checked = self._checked
-        keyed = checked.with_columns(key=nw.when(bad < 0).then(bad).otherwise(key))
-        if self.weights is None:
-            return keyed
-        return keyed.filter((nw.col("w") > 0) | (nw.col("key") < 0))
+        single = self.problem.kind != "top-label"
+        names = self.probs[group : group + 1] if single else self.probs
+        columns = ["p"] if single else [f"p{k}" for k in range(len(names))]
+        given = [self._prediction(n).alias(c) for n, c in zip(names, columns, strict=True)]
+        if self.weights is not None:
+            given.append(nw.col(self.weights).cast(nw.Float64).alias("w"))
+        label = nw.col(self.labels)
+        code, known = self._codes(label)
+        rows = self.frame.select(*given, code=code, known=known, unlabelled=label.is_null())
+        if not single:
+            rows = rows.with_columns(p=nw.max_horizontal(*columns)).with_columns(top=_top(columns))
+        rows = rows.with_columns(y=self._happened(group))
+        return rows, self._faults(columns)
 
-    @cached_property
-    def _checked(self) -> Any:
-        """Return p, y and w of this group, zero in bad rows, and what is bad."""
+    def _faults(self, columns: list[str]) -> list[tuple[Any, int]]:
         nw = _nw()
-        p, w, code = nw.col("p"), nw.col("w"), nw.col("code")
-        known = (code >= 0) & (code < self.problem.n_classes) & (code == code.floor())
-        ladder = [
-            (nw.col("label").is_null(), -1.0),
-            (~known, -2.0),
-            (nw.col("missing"), -3.0),
-            (nw.col("outside"), -4.0),
-            (w.is_null() | ~((w >= 0) & (w < 1e100)), -5.0),
+        probs, w = [nw.col(c) for c in columns], nw.col("w")
+        faults = [
+            (_all(p.is_between(0, 1) for p in probs), PROB_OUTSIDE),
+            (_all(~p.is_null() for p in probs), PROB_MISSING),
+            (nw.col("known"), LABEL_UNKNOWN),
+            (~nw.col("unlabelled"), LABEL_MISSING),
         ]
-        bad = nw.lit(0.0)
-        for wrong, number in reversed(ladder):
-            bad = nw.when(wrong).then(nw.lit(number)).otherwise(bad)
-        fine = nw.col("bad") == 0
-        return self._read.with_columns(bad=bad).select(
-            "bad",
-            p=nw.when(fine).then(p).otherwise(nw.lit(0.0)),
-            w=nw.when(fine).then(w).otherwise(nw.lit(0.0)),
-            y=nw.when(fine & (code == nw.col("event"))).then(nw.lit(1.0)).otherwise(nw.lit(0.0)),
-        )
+        if self.weights is None:
+            return faults
+        return [(w > 0, WEIGHT_ZERO), (w.is_between(0, LARGEST_WEIGHT), WEIGHT_BAD), *faults]
+
+    def _happened(self, group: int) -> Any:
+        """Return 1 where the class that p speaks of happened, else 0."""
+        nw = _nw()
+        code = nw.col("code")
+        if self.problem.kind == "binary":
+            return code
+        spoken_of = nw.col("top") if self.problem.kind == "top-label" else nw.lit(float(group))
+        return nw.when(code == spoken_of).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+
+    def _prediction(self, name: str) -> Any:
+        nw = _nw()
+        dtype = self._schema[name]
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise InvalidProbabilitiesError(
+                f"Predictions must be numbers in [0, 1]; column {name!r} is of type {dtype}. "
+                "Convert the column to float first."
+            )
+        return nw.col(name).cast(nw.Float64)
 
     @cached_property
-    def _read(self) -> Any:
-        """Return label and code, w, p and the class that p speaks of, and what is wrong with p."""
-        nw = _nw()
-        weight = nw.lit(1.0) if self.weights is None else nw.col(self.weights).cast(nw.Float64)
-        names = self.probs[self.group : self.group + 1] if self._is_single else self.probs
-        columns = [f"p{k}" for k in range(len(names))]
-        read = self.frame.select(
-            nw.col(self.labels).alias("label"),
-            _code(self.problem, self.labels, self.frame.collect_schema()[self.labels]).alias(
-                "code"
-            ),
-            weight.alias("w"),
-            *(nw.col(n).cast(nw.Float64).alias(c) for n, c in zip(names, columns, strict=True)),
-        ).with_columns(
-            p=nw.max_horizontal(*columns),
-            missing=_any(nw.col(c).is_null() for c in columns),
-            outside=_any(~((nw.col(c) >= 0) & (nw.col(c) <= 1)) for c in columns),
-        )
-        return read.with_columns(event=self._event(columns))
+    def _schema(self) -> Any:
+        return self.frame.collect_schema()
 
-    @property
-    def _is_single(self) -> bool:
-        return self.problem.kind != "top-label"
-
-    def _event(self, columns: list[str]) -> Any:
-        """Return the class that p speaks of; of equal ones for the top, the lowest."""
+    def _codes(self, label: Any) -> tuple[Any, Any]:
+        """Return the class index of each label as a float, and whether it is one."""
         nw = _nw()
-        if self._is_single:
-            return nw.lit(1.0 if self.problem.kind == "binary" else float(self.group))
-        last = nw.lit(float(len(columns)))
-        return nw.min_horizontal(
-            *(
-                nw.when(nw.col(c) == nw.col("p")).then(nw.lit(float(k))).otherwise(last)
-                for k, c in enumerate(columns)
+        problem, dtype = self.problem, self._schema[self.labels]
+        names = problem.classes or (() if problem.pos_label is None else (problem.pos_label,))
+        numeric = dtype.is_numeric() or dtype == nw.Boolean
+        if numeric == bool(names and isinstance(names[0], str)):
+            raise InvalidLabelsError(
+                f"Labels in column {self.labels!r} are of type {dtype}; the classes "
+                f"({', '.join(map(repr, names or problem.class_names[:6]))}) are not. "
+                "Name the labels with classes= or pos_label=, of the same type as the column."
             )
-        )
+        code = label.cast(nw.Float64) if numeric else label
+        if problem.pos_label is not None:
+            event = nw.when(code == names[0]).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+            return event, ~label.is_nan() if dtype.is_float() else ~label.is_null()
+        if problem.classes is not None:
+            place = [
+                nw.when(code == each).then(nw.lit(float(k + 1))).otherwise(nw.lit(0.0))
+                for k, each in enumerate(names)
+            ]
+            return _balanced(place) - 1.0, _balanced(place) > 0
+        known = code.is_between(0, problem.n_classes - 1)
+        return code, known & (code == code.floor()) if dtype.is_float() else known
 
 
 def _nw() -> Any:
@@ -145,68 +205,58 @@ def _nw() -> Any:
     return narwhals
 
 
-def _any(conditions: Iterable[Any]) -> Any:
-    return _nw().any_horizontal(*conditions, ignore_nulls=True)
+def _all(conditions: Iterable[Any]) -> Any:
+    return reduce(lambda a, b: a & b, conditions)
 
 
-def _sum(terms: list[Any]) -> Any:
+def _balanced(terms: Sequence[Any]) -> Any:
     """Add terms in pairs, so that the expression stays shallow."""
     while len(terms) > 1:
         pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
-        terms = pairs + terms[len(terms) - len(terms) % 2 :]
+        terms = [*pairs, *terms[len(terms) - len(terms) % 2 :]]
     return terms[0]
 
 
-def _extent() -> list[Any]:
+def _top(columns: list[str]) -> Any:
+    """Return the class whose prediction is p; of equal ones, the lowest."""
     nw = _nw()
-    p = nw.col("p")
-    return [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
-
-
-def _cell(bits: int) -> Any:
-    """Return the number of the cell among 2^bits; multiplying by a power of two is exact."""
-    return (_nw().col("p") * float(1 << bits)).floor()
-
-
-def _bin_index(bins: Bins) -> Any:
-    """Return how many inner edges lie strictly below p."""
-    nw = _nw()
-    p, n = nw.col("p"), len(bins)
-    one, zero = nw.lit(1.0), nw.lit(0.0)
-    if n == 1:
-        return zero
-    if np.array_equal(bins.edges, np.arange(n + 1) / n):
-        guess = (p * float(n)).floor()  # off by one at most, and put right by comparing
-        column = p * 0.0 + float(
-            n
-        )  # Polars divides by a constant with an error, by a column without
-        down = nw.when((p <= guess / column) & (guess > 0)).then(one).otherwise(zero)
-        up = nw.when(p > (guess + 1.0) / column).then(one).otherwise(zero)
-        return guess - down + up
-    steps = [nw.when(p > float(edge)).then(one).otherwise(zero) for edge in bins.edges[1:-1]]
-    return _sum(steps)
-
-
-def _code(problem: Problem, name: str, dtype: Any) -> Any:
-    """Return the class index of each label as a float, -1 for a label that is none."""
-    nw = _nw()
-    label = nw.col(name)
-    known = problem.classes or (() if problem.pos_label is None else (problem.pos_label,))
-    numeric = dtype.is_numeric() or dtype == nw.Boolean
-    if numeric == bool(known and isinstance(known[0], str)):
-        raise InvalidLabelsError(
-            f"Labels in column {name!r} are of type {dtype}; the classes "
-            f"({', '.join(map(repr, known or problem.class_names[:6]))}) are not. "
-            "Name the labels with classes= or pos_label=, of the same type as the column."
+    last = nw.lit(float(len(columns)))
+    return nw.min_horizontal(
+        *(
+            nw.when(nw.col(c) == nw.col("p")).then(nw.lit(float(k))).otherwise(last)
+            for k, c in enumerate(columns)
         )
-    if not known:
-        return label.cast(nw.Float64)
-    one, zero = nw.lit(1.0), nw.lit(0.0)
-    if problem.pos_label is not None:
-        return nw.when(label == problem.pos_label).then(one).otherwise(zero)
-    label = label.cast(nw.Float64) if numeric else label
-    steps = [
-        nw.when(label == each).then(nw.lit(float(k + 1))).otherwise(zero)
-        for k, each in enumerate(known)
-    ]
-    return _sum(steps) - 1.0
+    )
+
+
+def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:
+    """Return the key where all checks hold, else the code of the last that does not.
+
+    The one test of all checks comes first, so that engines which evaluate branches only where
+    they are taken pay for the search of the fault in bad rows alone.
+    """
+    nw = _nw()
+    fault = nw.lit(float(faults[0][1]))
+    for fine, code in faults[1:]:
+        fault = nw.when(fine).then(fault).otherwise(nw.lit(float(code)))
+    return nw.when(_all(fine for fine, _ in faults)).then(key).otherwise(fault)
+
+
+def _integer(largest: float) -> Any:
+    """Return the smallest type that holds the key: engines group by small ones faster."""
+    nw = _nw()
+    sizes: list[Callable[[], Any]] = [nw.Int8, nw.Int16, nw.Int32, nw.Int64]
+    return next(t for t, bits in zip(sizes, (7, 15, 31, 63), strict=True) if largest < 2.0**bits)
+
+
+def _stretched(p: Any) -> Any:
+    """Return a rising function of p with as many floats near 0 and 1 as in between.
+
+    ``p^(1/64)`` up to a half, and from there ``2 - (1 - p)^(1/64)``; 1 - p is exact there, and
+    square roots are correctly rounded, so the function rises and is the same on any machine.
+    """
+    nw = _nw()
+    low, high = p, nw.lit(1.0) - p
+    for _ in range(6):
+        low, high = low.sqrt(), high.sqrt()
+    return nw.when(p <= 0.5).then(low).otherwise(nw.lit(2.0) - high)

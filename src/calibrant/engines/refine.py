@@ -10,8 +10,9 @@ makes the same edges.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,61 @@ class Cells:
         return [self.number, self.mass, self.rows, self.low, self.high]
 
 
+@dataclass(frozen=True)
+class Ask:
+    """A question to the data: count the cells of 2^bits, or list the values if bits is None.
+
+    `within` restricts it to cells of a coarser grid.
+    """
+
+    bits: int | None
+    within: Within | None = None
+
+
+def quantile_search(
+    n_bins: int | Callable[[], int],
+    few: float,
+    bits: int | None = None,
+    step: int = BITS_A_PASS,
+    most_passes: int = MAX_PASSES,
+) -> Generator[Ask, Any, Values]:
+    """Ask pass after pass, and return values from which `EqualMass` makes the edges of all values.
+
+    The answer to a count is `Cells`, that to a list `Values`. Whoever answers may do so for many
+    groups in one pass over the data.
+
+    Parameters
+    ----------
+    n_bins : int or callable
+        The quantiles are those of 1 / n_bins, 2 / n_bins, ...; a callable is asked after the first
+        pass, when the rows have been counted.
+    few : float
+        How many rows may be listed before the last pass.
+    bits : int, optional
+        Of the first grid; by default about 32 cells a bin.
+    step : int
+        How many bits finer each grid is than the one before.
+    most_passes : int
+        The last one lists whatever is left.
+    """
+    if bits is None:
+        bits = int(np.clip(np.ceil(np.log2(32 * int(n_bins))), 10, 16))  # type: ignore[arg-type]
+    cells: Cells = yield Ask(bits)
+    n_bins = n_bins if isinstance(n_bins, int) else n_bins()
+    cells = cells.take(np.argsort(cells.low))
+    for done in range(1, most_passes):
+        is_open = _open(cells, n_bins)
+        if not is_open.any():
+            return _as_values(cells)
+        if done == most_passes - 1 or cells.rows[is_open].sum() <= few:
+            break
+        finer: Cells = yield Ask(bits + step, (bits, cells.number[is_open]))
+        cells = cells.take(~is_open).joined(finer)
+        bits += step
+    listed: Values = yield Ask(None, (bits, cells.number[is_open]))
+    return _joined(_as_values(cells.take(~is_open)), listed)
+
+
 def values_near_quantiles(
     n_bins: int,
     count: Callable[[int, Within | None], Cells],
@@ -62,32 +118,26 @@ def values_near_quantiles(
 
     Parameters
     ----------
-    n_bins : int
-        The quantiles are those of 1 / n_bins, 2 / n_bins, ...
+    n_bins, few
+        As in `quantile_search`.
     count : callable
         Counts the cells of the grid of 2^bits cells, in all or within coarser cells: one pass.
     listed : callable
         Lists the distinct values within cells: one pass.
-    few : float
-        How many rows may be listed before the last of the four passes.
     instead : callable, optional
         What to do, rather than count finer cells, where more rows than these are left.
     """
-    bits = int(np.clip(np.ceil(np.log2(32 * n_bins)), 10, 16))
-    cells = count(bits, None)
-    cells = cells.take(np.argsort(cells.low))
-    for done in range(1, MAX_PASSES):
-        is_open = _open(cells, n_bins)
-        if not is_open.any():
-            return _as_values(cells)
-        if done == MAX_PASSES - 1 or cells.rows[is_open].sum() <= few:
-            break
-        if instead is not None:
-            return instead()
-        finer = count(bits + BITS_A_PASS, (bits, cells.number[is_open]))
-        cells = cells.take(~is_open).joined(finer)
-        bits += BITS_A_PASS
-    return _joined(_as_values(cells.take(~is_open)), listed((bits, cells.number[is_open])))
+    search = quantile_search(n_bins, few)
+    ask = next(search)
+    try:
+        while True:
+            if ask.bits is not None and ask.within is not None and instead is not None:
+                return instead()
+            answer = listed(ask.within) if ask.bits is None else count(ask.bits, ask.within)  # type: ignore[arg-type]
+            ask = search.send(answer)
+    except StopIteration as found:
+        values: Values = found.value
+        return values
 
 
 def values_of_sorted(ordered: AnyArray, n_bins: int) -> Values:

@@ -45,7 +45,7 @@ class BinaryRecalibrator(Recalibrator):
         return to_sql(self, column, dialect)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        self._learn(Scores.of_rows(probs.astype(np.float64), codes == 1, weights))
+        self._learn(Scores.of_rows(np.ascontiguousarray(probs, np.float64), codes == 1, weights))
 
     def _fit_scores(self, scores: Scores) -> Self:
         """Learn from scores, without rows to remember."""

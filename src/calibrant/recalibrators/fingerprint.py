@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._types import AnyArray, IntArray
+from calibrant.engines import compiles
 from calibrant.exceptions import InvalidDocumentError
+from calibrant.recalibrators.pieces import in_pieces
 
 SKETCH_SIZE = 1024
+PROBE = 8 * SKETCH_SIZE
 BLOCK_VALUES = 1 << 17
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -49,13 +52,17 @@ class Fingerprint:
         """Return the fingerprint of predictions (n,) or (n, K) with these label codes."""
         rows = probs.reshape(len(probs), -1)
         factors = _factors(rows.shape[1] + 1)
-        step = max(1, BLOCK_VALUES // rows.shape[1])
-        smallest, checksum = np.empty(0, np.uint64), 0
-        for start in range(0, len(rows), step):
-            hashes = _hash(rows[start : start + step], codes[start : start + step], factors)
-            checksum += int(hashes.sum(dtype=np.uint64))
-            smallest = _merge(smallest, hashes)
-        return cls(len(rows), checksum % 2**64, smallest)
+        hashed = _compiled_hash if compiles(rows.size) else _hash
+        size = max(1, BLOCK_VALUES // rows.shape[1])
+
+        bound = _bound(hashed(rows[:PROBE], codes[:PROBE], factors))
+
+        def sketch(part: slice) -> tuple[int, HashArray]:
+            hashes = hashed(rows[part], codes[part], factors)
+            return int(hashes.sum(dtype=np.uint64)), _smallest(hashes[hashes <= bound])
+
+        checksums, sketches = zip(*in_pieces(len(rows), size, sketch), strict=True)
+        return cls(len(rows), sum(checksums) % 2**64, _smallest(np.concatenate(sketches)))
 
     @property
     def distinct_share(self) -> float:
@@ -119,15 +126,29 @@ def _hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
     return np.asarray(mixed, np.uint64)
 
 
-def _merge(smallest: HashArray, hashes: HashArray) -> HashArray:
-    if smallest.size == SKETCH_SIZE:
-        hashes = hashes[hashes < smallest[-1]]
+def _compiled_hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
+    from calibrant.recalibrators.kernels import hash_rows
+
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    out = np.empty(len(rows), np.uint64)
+    hash_rows(rows, codes, factors, _MIX, _ODD, out)
+    return out
+
+
+def _smallest(hashes: HashArray) -> HashArray:
+    """Return the smallest 1,024 distinct hashes, in order."""
     if hashes.size > 4 * SKETCH_SIZE:
-        few = np.partition(hashes, 4 * SKETCH_SIZE)[: 4 * SKETCH_SIZE]
-        merged = _sorted_distinct(np.concatenate((smallest, few)))[:SKETCH_SIZE]
-        if merged.size == SKETCH_SIZE and merged[-1] <= few.max():
-            return merged
-    return _sorted_distinct(np.concatenate((smallest, hashes)))[:SKETCH_SIZE]
+        few = _sorted_distinct(np.partition(hashes, 4 * SKETCH_SIZE)[: 4 * SKETCH_SIZE])
+        if few.size >= SKETCH_SIZE:
+            return few[:SKETCH_SIZE]
+    return _sorted_distinct(hashes)[:SKETCH_SIZE]
+
+
+def _bound(hashes: HashArray) -> np.uint64:
+    """Return a number that the 1,024th smallest distinct hash of these and more rows is below."""
+    smallest = _smallest(hashes)
+    return smallest[-1] if smallest.size == SKETCH_SIZE else np.uint64(2**64 - 1)
 
 
 def _sorted_distinct(hashes: HashArray) -> HashArray:

@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Bins
+from calibrant.engines import compiles
 from calibrant.recalibrators.base import check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.hull import tangent_slopes
 from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.scaling import identity_loss
 from calibrant.recalibrators.scores import Scores
@@ -77,27 +79,28 @@ class IsotonicCalibration(BinaryRecalibrator):
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.distinct()
-        weight = scores.weight
-        fitted = np.clip(isotonic_regression(scores.events / weight, sample_weight=weight), 0, 1)
-        first = np.flatnonzero(np.concatenate(([True], fitted[1:] != fitted[:-1])))
-        self.x_, self.y_ = self._knots(scores.values, weight, fitted, first)
-        loss = identity_loss(scores.replace_values(self._apply(scores.values)), "squared")
-        flags = ("one class",) if fitted[0] in (0, 1) and first.size == 1 else ()
+        first = block_starts(scores)
+        blocks = scores.pooled(first)
+        levels = np.maximum.accumulate(np.clip(blocks.events / blocks.weight, 0.0, 1.0))
+        self.x_, self.y_ = self._knots(scores.values, first, blocks.values, levels)
+        outputs = blocks.replace_values(levels)
+        if self.interpolation == "centred":
+            outputs = scores.replace_values(self._apply(scores.values))
+        loss = identity_loss(outputs, "squared")
+        flags = ("one class",) if levels[0] in (0, 1) and levels.size == 1 else ()
         self.fit_result_ = FitReport(True, 1, loss, identity_loss(scores, "squared"), flags)
 
     def _knots(
-        self, z: FloatArray, weight: FloatArray, fitted: FloatArray, first: AnyArray
+        self, z: FloatArray, first: IntArray, centre: FloatArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         last = np.append(first[1:], z.size) - 1
         if self.interpolation == "step":
             cut = z[last[:-1]] + (z[first[1:]] - z[last[:-1]]) / 2
-            cut = np.where(cut < z[first[1:]], cut, z[last[:-1]])
-            return cut, fitted[first]
+            return np.where(cut < z[first[1:]], cut, z[last[:-1]]), levels
         if self.interpolation == "centred":
-            centre = np.add.reduceat(weight * z, first) / np.add.reduceat(weight, first)
-            return np.clip(centre, z[first], z[last]), fitted[first]
+            return np.clip(centre, z[first], z[last]), levels
         ends = np.unique(np.concatenate((first, last)))
-        return z[ends], fitted[ends]
+        return z[ends], levels[np.searchsorted(first, ends, side="right") - 1]
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         scores = probs.astype(np.float64)
@@ -162,21 +165,39 @@ class VennAbers(BinaryRecalibrator):
     def _learn(self, scores: Scores) -> None:
         scores = scores.distinct()
         weight, events = scores.weight, scores.events
-        upper = gap_slopes(weight, events)
-        lower = 1 - gap_slopes(weight[::-1], (weight - events)[::-1])[::-1]
-        self.cuts1_, self.p1_ = _steps(scores.values, np.clip(upper, 0.0, 1.0))
-        self.cuts0_, self.p0_ = _steps(scores.values, np.clip(lower, 0.0, 1.0))
-        loss = identity_loss(scores.replace_values(self._apply(scores.values)), "log")
+        upper = np.clip(gap_slopes(weight, events), 0.0, 1.0)
+        mirrored = gap_slopes(weight[::-1], (weight - events)[::-1])[::-1]
+        lower = np.clip(1 - mirrored, 0.0, 1.0)
+        self.cuts1_, self.p1_ = _steps(scores.values, upper)
+        self.cuts0_, self.p0_ = _steps(scores.values, lower)
+        outputs = merged(lower[1:], upper[:-1])
+        loss = identity_loss(scores.replace_values(outputs), "log")
         self.fit_result_ = FitReport(True, 1, loss, identity_loss(scores, "log"))
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        p0, p1 = self._interval(probs.astype(np.float64))
-        return np.asarray(p1 / (1 - p0 + p1))
+        return merged(*self._interval(probs.astype(np.float64)))
 
     def _check_learned(self) -> None:
         sizes = (self.cuts0_.size + 1, self.cuts1_.size + 1)
         if sizes != (self.p0_.size, self.p1_.size):
             raise ValueError("a step function has one value more than cuts")
+
+
+def block_starts(scores: Scores) -> IntArray:
+    """Return the first of the distinct scores of each block of one isotonic value."""
+    weight, events = scores.weight, scores.events
+    if compiles(weight.size):
+        from calibrant.recalibrators.kernels import pool
+
+        first = np.empty(weight.size, np.intp)
+        return first[: pool(weight, events, first, np.empty_like(weight), np.empty_like(weight))]
+    fitted = isotonic_regression(events / weight, sample_weight=weight)
+    return np.flatnonzero(np.concatenate(([True], fitted[1:] != fitted[:-1])))
+
+
+def merged(p0: FloatArray, p1: FloatArray) -> FloatArray:
+    """Return the one probability that loses least, at worst, in place of the two."""
+    return np.asarray(p1 / (1 - p0 + p1))
 
 
 def _steps(values: FloatArray, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -189,45 +210,16 @@ def gap_slopes(weight: FloatArray, events: FloatArray) -> FloatArray:
     """Return the isotonic value of a row of weight 1 and label 1 added in each gap of scores.
 
     With X and Y the cumulated weights and events, gap i has the value
-    ``max_{l <= i} min_{r >= i} (Y_r - Y_l + 1) / (X_r - X_l + 1)``: the slope of the tangent
-    from the points ``(X_l - 1, Y_l - 1)`` to the lower hull of the points ``(X_r, Y_r)``. One
-    pass keeps that tangent and the hull right of it on a stack.
+    ``max_{l <= i} min_{r >= i} (Y_r - Y_l + 1) / (X_r - X_l + 1)``.
     """
-    x = [0.0, *np.cumsum(weight).tolist()]
-    y = [0.0, *np.cumsum(events).tolist()]
-    hull = _suffix_hull(x, y)
-    slopes = [0.0] * len(x)
-    ax, ay = -1.0, -1.0
-    for i in range(len(x)):
-        j = hull[-1]
-        bx, by = x[j], y[j]
-        slopes[i] = (by - ay) / (bx - ax)
-        if i + 1 == len(x):
-            break
-        nx, ny = x[i + 1] - 1.0, y[i + 1] - 1.0
-        if j > i and (ny - ay) * (bx - ax) >= (by - ay) * (nx - ax):
-            continue
-        while hull[-1] <= i:
-            hull.pop()
-        _pop_to_tangent(hull, x, y, nx, ny)
-        ax, ay = nx, ny
-    return np.array(slopes)
+    x = np.concatenate(([0.0], np.cumsum(weight)))
+    y = np.concatenate(([0.0], np.cumsum(events)))
+    slopes = np.zeros(x.size)
+    if compiles(x.size):
+        from calibrant.recalibrators import kernels
 
-
-def _pop_to_tangent(hull: list[int], x: list[float], y: list[float], nx: float, ny: float) -> None:
-    """Drop corners of the hull until its top is where the tangent from (nx, ny) touches."""
-    while len(hull) > 1:
-        i, j = hull[-1], hull[-2]
-        if (y[i] - ny) * (x[j] - nx) < (y[j] - ny) * (x[i] - nx):
-            break
-        hull.pop()
-
-
-def _suffix_hull(x: list[float], y: list[float]) -> list[int]:
-    """Return the corners of the lower hull of (-1, -1) and all points, leftmost on top."""
-    hull: list[int] = []
-    for i in range(len(x) - 1, -1, -1):
-        _pop_to_tangent(hull, x, y, x[i], y[i])
-        hull.append(i)
-    _pop_to_tangent(hull, x, y, -1.0, -1.0)
-    return hull
+        kernels.tangent_slopes(x, y, np.zeros(x.size, np.intp), slopes)
+        return slopes
+    found = slopes.tolist()
+    tangent_slopes(x.tolist(), y.tolist(), [0] * x.size, found)
+    return np.array(found)

@@ -11,15 +11,17 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Kind
 from calibrant.recalibrators.base import Input, Recalibrator, check_choice
+from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.temperature import (
-    blocks,
-    fit_row_temperature,
+from calibrant.recalibrators.rows import (
+    ClassRows,
+    in_blocks,
     log_scores,
-    row_log_loss,
-    row_loss,
+    own_values,
     softmax,
+    sums_of_blocks,
 )
+from calibrant.recalibrators.temperature import fit_row_temperature
 
 
 class VectorScaling(Recalibrator):
@@ -82,34 +84,36 @@ class VectorScaling(Recalibrator):
         return "top-label"
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        w = np.ones(len(codes)) if weights is None else weights / weights.max()
-        used = w > 0
-        probs, codes, w = probs[used], codes[used], w[used]
-        z = log_scores(probs, self.input)
-        beta, _, flags = fit_row_temperature(z, codes, w)
-        size = float(w.sum() ** 2 / (w @ w))
-        self.temperature_, self.mixing_ = 1 / beta, 1 / (size + 1)
-        self._mix(z)
-        solution = self._minimise(z, codes, w / w.sum(), size)
-        before = row_loss(probs, codes, w, self.input)
-        after = row_log_loss(self._scaled(z), codes, w)
+        rows = ClassRows.of(probs, codes, weights, self.input)
+        beta, _, flags, _ = fit_row_temperature(rows)
+        self.temperature_, self.mixing_ = 1 / beta, 1 / (rows.size + 1)
+        converged, iterations, after = self._minimise(rows)
+        before = rows.loss()
         if not after <= before:
-            self._set_identity(z.shape[1])
+            self._set_identity(self.classes_.size)
             after, flags = before, (*flags, "kept identity")
-        self.fit_result_ = FitReport(solution[0], solution[1], after, before, flags)
+        self.fit_result_ = FitReport(converged, iterations, after, before, flags)
 
-    def _mix(self, z: FloatArray) -> None:
-        """Turn log-scores into those of the tempered, mixed distribution, in place."""
-        for part in blocks(*z.shape):
-            mixed = softmax(z[part] / self.temperature_) * (1 - self.mixing_)
-            z[part] = np.log(mixed + self.mixing_ / z.shape[1])
+    def _mixed(self, rows: AnyArray) -> FloatArray:
+        """Return the log-probabilities of the tempered, mixed distribution."""
+        mixed = softmax(log_scores(rows, self.input) / self.temperature_) * (1 - self.mixing_)
+        mixed += self.mixing_ / rows.shape[1]
+        return np.asarray(np.log(mixed, out=mixed))
 
-    def _minimise(
-        self, z: FloatArray, codes: IntArray, w: FloatArray, size: float
-    ) -> tuple[bool, int]:
-        """Minimise the penalised loss by L-BFGS; return (converged, iterations)."""
+    def _all_mixed(self, rows: AnyArray) -> FloatArray:
+        out = np.empty(rows.shape)
+
+        def write(part: slice) -> None:
+            out[part] = self._mixed(rows[part])
+
+        in_blocks(rows.shape, write)
+        return out
+
+    def _minimise(self, rows: ClassRows) -> tuple[bool, int, float]:
+        """Minimise the penalised loss by L-BFGS; return (converged, iterations, loss)."""
+        z, codes, w = self._all_mixed(rows.rows), rows.codes, rows.weights / rows.weights.sum()
         k = z.shape[1]
-        penalty = self.regularization * self._penalty(k) / size
+        penalty = self.regularization * self._penalty(k) / rows.size
 
         def objective(x: FloatArray) -> tuple[float, FloatArray]:
             self._set(x, k)
@@ -125,7 +129,8 @@ class VectorScaling(Recalibrator):
             options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
         )
         self._set(found.x, k)
-        return bool(found.success), int(found.nit)
+        loss = max(float(found.fun) - float(penalty @ (found.x * found.x)), 0.0)
+        return bool(found.success), int(found.nit), loss
 
     def _penalty(self, k: int) -> FloatArray:
         """Return the weight of the square of each parameter, times n."""
@@ -142,19 +147,19 @@ class VectorScaling(Recalibrator):
         self, z: FloatArray, codes: IntArray, w: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss and its derivatives in the biases and in the weights."""
-        value, bias, slope = 0.0, np.zeros(z.shape[1]), np.zeros_like(self.weight_)
-        for part in blocks(*z.shape):
+
+        def block(part: slice) -> tuple[float, FloatArray, FloatArray]:
             scaled = self._scaled(z[part])
             scaled -= scaled.max(axis=1, keepdims=True)
-            row = np.arange(len(scaled))
-            own = scaled[row, codes[part]]
+            own = own_values(scaled, codes[part])
             np.exp(scaled, out=scaled)
             total = scaled.sum(axis=1)
-            value += float(w[part] @ (np.log(total) - own))
+            value = dot(w[part], np.log(total) - own)
             scaled *= (w[part] / total)[:, None]
-            scaled[row, codes[part]] -= w[part]
-            bias += scaled.sum(axis=0)
-            slope += self._weight_slope(scaled, z[part])
+            scaled[np.arange(len(scaled)), codes[part]] -= w[part]
+            return value, scaled.sum(axis=0), self._weight_slope(scaled, z[part])
+
+        value, bias, slope = sums_of_blocks(z.shape, block)
         return value, bias, slope
 
     def _scaled(self, z: FloatArray) -> FloatArray:
@@ -170,10 +175,11 @@ class VectorScaling(Recalibrator):
             rows = probs.astype(np.float64)
             return softmax(rows) if self.input == "logits" else rows
         out = np.empty(probs.shape)
-        for part in blocks(*probs.shape):
-            z = log_scores(probs[part], self.input)
-            self._mix(z)
-            out[part] = softmax(self._scaled(z))
+
+        def write(part: slice) -> None:
+            out[part] = softmax(self._scaled(self._mixed(probs[part])))
+
+        in_blocks(probs.shape, write)
         return out
 
     def _check_parameters(self) -> None:

@@ -10,21 +10,20 @@ result is never worse on the fitting rows than leaving the scores alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._types import FloatArray
+from calibrant.recalibrators.logistic import PIECE_ROWS, Design, Loss, dot, sigmoid
+from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scores import Scores
 
-Loss: TypeAlias = Literal["log", "squared"]
-
-BLOCK = 1 << 14
 MAX_ITERATIONS = 100
-STEP_TOLERANCE = 1e-9
+STEP_TOLERANCE = 1e-6
+"""A Newton step this short leaves an error of its square."""
 LOSS_NOISE = 1e-12
 RIDGE = 1e-10
-WARM_ROWS = 1 << 13
+WARM_ROWS = 1 << 11
 
 
 @dataclass(frozen=True)
@@ -50,79 +49,6 @@ class FitReport:
     loss: float = float("nan")
     loss_identity: float = float("nan")
     flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """Standardised features of some scores, their labels, and the loss to minimise."""
-
-    features: FloatArray
-    events: FloatArray
-    weights: FloatArray | None
-    total: float
-    loss: Loss
-
-    def evaluate(self, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the mean loss, its gradient and its Hessian."""
-        k = theta.size - 1
-        value, gradient, hessian = 0.0, np.zeros(k + 1), np.zeros((k + 1, k + 1))
-        for start in range(0, self.events.size, BLOCK):
-            part = slice(start, start + BLOCK)
-            phi, events = self.features[:, part], self.events[part]
-            w = None if self.weights is None else self.weights[part]
-            v, slope, curve = _terms(linear(theta, phi), events, w, self.loss)
-            value += v
-            gradient[k] += slope.sum()
-            hessian[k, k] += curve.sum()
-            for j in range(k):
-                gradient[j] += dot(phi[j], slope)
-                bent = phi[j] * curve
-                hessian[j, k] += bent.sum()
-                for i in range(j + 1):
-                    hessian[i, j] += dot(phi[i], bent)
-        hessian += np.triu(hessian, 1).T
-        return value / self.total, gradient / self.total, hessian / self.total
-
-
-def _terms(
-    eta: FloatArray, events: FloatArray, w: FloatArray | None, loss: Loss
-) -> tuple[float, FloatArray, FloatArray]:
-    """Return the loss and its first two derivatives in eta; events are weights times labels."""
-    p = sigmoid(eta)
-    q = 1 - p
-    curve = p * q
-    residual = p - events if w is None else w * p - events
-    if loss == "log":
-        lost = np.maximum(eta, 0.0)
-        lost -= np.log(np.maximum(p, q, out=q), out=q)
-        if w is not None:
-            lost *= w
-            curve *= w
-        lost -= events * eta
-        return float(lost.sum()), residual, curve
-    weight = 1.0 if w is None else w
-    value = float((weight * p * p - 2 * events * p + events).sum())
-    return value, 2 * residual * curve, 2 * curve * (weight * curve + residual * (1 - 2 * p))
-
-
-def dot(a: FloatArray, b: FloatArray) -> float:
-    """Return the inner product, without the threads that BLAS starts for every short vector."""
-    return float(np.einsum("i,i->", a, b))
-
-
-def linear(theta: FloatArray, features: FloatArray) -> FloatArray:
-    """Return the combination of features (k, n) plus the last number, the intercept."""
-    eta = features[0] * theta[0]
-    for coefficient, feature in zip(theta[1:-1], features[1:], strict=True):
-        eta += coefficient * feature
-    eta += theta[-1]
-    return np.asarray(eta)
-
-
-def sigmoid(eta: FloatArray) -> FloatArray:
-    """Return ``1 / (1 + exp(-eta))`` without a warning at any eta."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-eta)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,26 +105,31 @@ def _newton_step(gradient: FloatArray, hessian: FloatArray) -> FloatArray:
 def fit_logistic(features: FloatArray, scores: Scores, loss: Loss = "log") -> Solution:
     """Fit ``sigma(coef . features + intercept)``; the solution's theta has the intercept last.
 
-    `features` (k, n) is overwritten by its standardised form.
+    `features` (k, n) is overwritten by its centred form.
     """
-    centre, scale = _standardise(features, scores)
-    design = Design(features, scores.events, scores.weights, scores.total, loss)
+    centre, scale = _centre(features, scores)
+    design = Design(features, scale, scores.events, scores.weights, scores.total, loss)
     found = minimise(design, _warm_start(design))
     coefficients = found.theta[:-1] / scale
     theta = np.append(coefficients, found.theta[-1] - coefficients @ centre)
     return replace(found, theta=theta)
 
 
-def _standardise(features: FloatArray, scores: Scores) -> tuple[FloatArray, FloatArray]:
-    w, total = scores.weights, scores.total
-    centre, scale = np.empty(len(features)), np.empty(len(features))
-    for j, row in enumerate(features):
-        centre[j] = (row.sum() if w is None else dot(row, w)) / total
-        row -= centre[j]
-        square = dot(row, row) if w is None else dot(row * row, w)
-        scale[j] = np.sqrt(square / total) or 1.0
-        row /= scale[j]
-    return centre, scale
+def _centre(features: FloatArray, scores: Scores) -> tuple[FloatArray, FloatArray]:
+    """Subtract the mean of each feature, in place, and return means and standard deviations."""
+    n, w = scores.values.size, scores.weights
+
+    def first(part: slice) -> list[float]:
+        return [row.sum() if w is None else dot(row, w[part]) for row in features[:, part]]
+
+    def second(part: slice) -> list[float]:
+        rows = features[:, part]
+        rows -= centre[:, None]
+        return [dot(row, row) if w is None else dot(row * row, w[part]) for row in rows]
+
+    centre = np.sum(in_pieces(n, PIECE_ROWS, first), axis=0) / scores.total
+    square = np.sum(in_pieces(n, PIECE_ROWS, second), axis=0) / scores.total
+    return centre, np.where(square > 0, np.sqrt(square), 1.0)
 
 
 def _warm_start(design: Design) -> FloatArray:
@@ -208,17 +139,8 @@ def _warm_start(design: Design) -> FloatArray:
     start = np.append(np.zeros(len(design.features)), np.log(rate / (1 - rate)))
     step = min(design.events.size // WARM_ROWS, 64)
     if step >= 4:
-        w = None if design.weights is None else design.weights[::step]
-        total = float(design.events[::step].size) if w is None else float(w.sum())
-        thin = Design(design.features[:, ::step], design.events[::step], w, total, "log")
-        return minimise(thin, start).theta
-    return start if design.loss == "log" else _log_start(design, start)
-
-
-def _log_start(design: Design, start: FloatArray) -> FloatArray:
-    """Start the squared loss, which is not convex, at the maximum of the likelihood."""
-    convex = Design(design.features, design.events, design.weights, design.total, "log")
-    return minimise(convex, start).theta
+        return minimise(design.every(step), start).theta
+    return start if design.loss == "log" else minimise(replace(design, loss="log"), start).theta
 
 
 def platt_targets(scores: Scores) -> Scores:

@@ -13,7 +13,7 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import squared_errors
 from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.newton import sigmoid
+from calibrant.recalibrators.logistic import sigmoid
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 
 

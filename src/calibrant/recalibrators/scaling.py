@@ -10,17 +10,15 @@ import numpy as np
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.recalibrators.base import Input, Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.logistic import PIECE_ROWS, Loss, dot, linear, sigmoid
 from calibrant.recalibrators.newton import (
     FitReport,
-    Loss,
-    dot,
     fit_logistic,
     fit_shift,
     is_separated,
-    linear,
     platt_targets,
-    sigmoid,
 )
+from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scores import Scores
 
 CLIP = 1e-12
@@ -73,6 +71,16 @@ class LogisticScaling(BinaryRecalibrator):
         """Return the features (k, n) of scores; of which the logit is a combination."""
         return self._logits(scores)[None, :]
 
+    def _all_features(self, scores: FloatArray) -> FloatArray:
+        """Return the same for many scores, from all cores."""
+        out = np.empty((len(self._identity) - 1, scores.size))
+
+        def write(part: slice) -> None:
+            out[:, part] = self._features(scores[part])
+
+        in_pieces(scores.size, PIECE_ROWS, write)
+        return out
+
     def _logits(self, scores: FloatArray) -> FloatArray:
         return scores.copy() if self.input == "logits" else logit(scores)
 
@@ -99,7 +107,7 @@ class LogisticScaling(BinaryRecalibrator):
 
     def _solve(self, scores: Scores) -> Solved:
         """Fit rows with both labels and several scores."""
-        return _solve(scores, lambda: self._features(scores.values), self.loss)
+        return _solve(scores, lambda: self._all_features(scores.values), self.loss)
 
     def _is_increasing(self, low: float, high: float) -> bool:
         return bool(self.coef_[0] > 0)
@@ -224,7 +232,8 @@ class BetaScaling(LogisticScaling):
 
     def _solve(self, scores: Scores) -> Solved:
         if self.parameters == "log-odds":
-            (slope, shift), its, loss, flags = _solve(scores, lambda: logit(scores.values)[None])
+            platt = PlattScaling()
+            (slope, shift), its, loss, flags = platt._solve(scores)
             slope = max(slope, 0.0)
             return np.array([slope, slope, shift]), its, loss if slope else None, flags
         theta, its, loss, flags = super()._solve(scores)
@@ -236,7 +245,9 @@ class BetaScaling(LogisticScaling):
 
     def _without(self, j: int, scores: Scores) -> tuple[FloatArray, int, float]:
         """Fit with coefficient j at 0; the other at 0 too where it would be negative."""
-        (slope, shift), its, _, _ = _solve(scores, lambda: self._features(scores.values)[[1 - j]])
+        (slope, shift), its, _, _ = _solve(
+            scores, lambda: self._all_features(scores.values)[[1 - j]]
+        )
         rate = float(platt_targets(scores).events.sum()) / scores.total
         theta = np.zeros(3)
         theta[1 - j] = max(slope, 0.0)
@@ -277,25 +288,42 @@ def logit(probs: FloatArray) -> FloatArray:
 
 def mean_loss(eta: FloatArray, scores: Scores, loss: Loss = "log") -> float:
     """Return the mean log loss or squared error of ``sigma(eta)``."""
-    w, events = scores.weight, scores.events
     if loss == "squared":
         return identity_loss(scores.replace_values(sigmoid(eta)), "squared")
-    softplus = np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))
-    return max(float((w * softplus - events * eta).sum()) / scores.total, 0.0)
+    return max(_sum_by_pieces(_log_loss, scores.replace_values(eta)) / scores.total, 0.0)
 
 
 def identity_loss(scores: Scores, loss: Loss = "log") -> float:
     """Return the mean log loss or squared error of the scores themselves."""
+    lost = _squared_error if loss == "squared" else _log_loss_of_probabilities
+    return _sum_by_pieces(lost, scores) / scores.total
+
+
+def _sum_by_pieces(lost: Callable[[Scores], float], scores: Scores) -> float:
+    """Add up a loss, from all cores."""
+    sums = in_pieces(scores.values.size, PIECE_ROWS, lambda part: lost(scores.rows(part)))
+    return float(np.sum(sums))
+
+
+def _log_loss(logits: Scores) -> float:
+    """Return the summed log loss of ``sigma(values)``."""
+    eta = logits.values
+    softplus = np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))
+    return float((logits.weight * softplus - logits.events * eta).sum())
+
+
+def _squared_error(scores: Scores) -> float:
     p, events, w = scores.values, scores.events, scores.weights
-    if loss == "squared":
-        square = dot(p, p) if w is None else dot(p * p, w)
-        return (square - 2 * dot(events, p) + float(events.sum())) / scores.total
+    square = dot(p, p) if w is None else dot(p * p, w)
+    return square - 2 * dot(events, p) + float(events.sum())
+
+
+def _log_loss_of_probabilities(scores: Scores) -> float:
+    p, events, w = scores.values, scores.events, scores.weights
     with np.errstate(divide="ignore"):
         if w is None:
-            return -float(np.log(np.abs(events + p - 1)).sum()) / scores.total
+            return -float(np.log(np.abs(events + p - 1)).sum())
         happened, failed = -np.log(p), -np.log1p(-p)
-    rest = w - events
-    lost = np.where(events > 0, events, 0.0) @ np.where(events > 0, happened, 0.0)
-    return (
-        float(lost + np.where(rest > 0, rest, 0.0) @ np.where(rest > 0, failed, 0.0)) / scores.total
-    )
+    rest = np.maximum(w - events, 0.0)
+    happened[events == 0], failed[rest == 0] = 0.0, 0.0
+    return dot(events, happened) + dot(rest, failed)

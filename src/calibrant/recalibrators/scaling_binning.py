@@ -32,6 +32,8 @@ from calibrant.table import BinTable
 
 Ranks: TypeAlias = npt.NDArray[np.int64]
 
+CUTS_AT_ONCE = 512
+
 
 class ScalingBinning(BinnedRecalibrator):
     """Fit a smooth map, bin its outputs, and answer with the mean of each bin.
@@ -211,16 +213,23 @@ class ScalingBinning(BinnedRecalibrator):
 def invert(scaler: BinaryRecalibrator, edges: FloatArray, low: float, high: float) -> FloatArray:
     """Return the largest inputs whose scaled value is at most each edge.
 
-    Bisects the order of all float64 numbers, so 64 steps end at neighbours.
+    Cuts the order of all float64 numbers between `low` and `high`, again and again, until
+    neighbours are left. With few edges, many cuts at a time cost no more than one.
     """
     below, above = (_rank(np.full(edges.size, end)) for end in (low, high))
-    for _ in range(65):
-        middle = (below >> 1) + (above >> 1) + (below & above & 1)
-        small = scaler._apply(_unrank(middle)) <= edges
-        below, above = np.where(small, middle, below), np.where(small, above, middle)
-    first, last = scaler._apply(np.array([low, high]))
-    cuts = np.where(last <= edges, high, _unrank(below))
-    return np.asarray(np.maximum.accumulate(np.where(first > edges, low - 1, cuts)))
+    parts = max(2, CUTS_AT_ONCE // max(edges.size, 1))
+    share = np.arange(1, parts, dtype=np.uint64)[:, None]
+    column = np.arange(edges.size)
+    while ((width := (above - below).view(np.uint64)) > 1).any():
+        step = np.maximum(width // np.uint64(parts), np.uint64(1))
+        cuts = below + np.minimum(share * step, width).view(np.int64)
+        large = scaler._apply(_unrank(cuts.ravel())).reshape(cuts.shape) > edges
+        first = np.where(large.any(axis=0), large.argmax(axis=0), parts - 1)
+        ladder = np.vstack((below, cuts, above))
+        below, above = ladder[first, column], ladder[first + 1, column]
+    lowest, highest = scaler._apply(np.array([low, high]))
+    found = np.where(highest <= edges, high, _unrank(below))
+    return np.asarray(np.maximum.accumulate(np.where(lowest > edges, low - 1, found)))
 
 
 def _rank(x: FloatArray) -> Ranks:

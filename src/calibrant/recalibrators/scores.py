@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._types import BoolArray, FloatArray
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.engines import compiles
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.table import BinTable
 
-PROBE = 1 << 16
+PROBE = 1 << 12
+MOST_PROBES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,28 +84,50 @@ class Scores:
     def distinct(self) -> Scores:
         """Return the distinct scores in rising order, each with its summed weights."""
         if self.weights is None and (self.values.size == 0 or self.values.min() >= 0):
-            values, events = _sort_with_bit(self.values, self.events > 0)
-            weights = None
+            keys = _sorted_keys(self.values, self.events > 0)
+            if compiles(keys.size):
+                return self._distinct_of_keys(keys)
+            values = (keys >> np.uint64(1)).view(np.float64)
+            events, weights = (keys & np.uint64(1)).astype(np.float64), None
         else:
             order = np.argsort(self.values)
             values, events, weights = self.values[order], self.events[order], self.weight[order]
         first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-        counts = np.diff(np.append(first, values.size)).astype(np.float64)
-        summed = counts if weights is None else np.add.reduceat(weights, first)
+        if weights is None:
+            summed = np.diff(np.append(first, values.size)).astype(np.float64)
+        else:
+            summed = np.add.reduceat(weights, first)
         return Scores(values[first], np.add.reduceat(events, first), summed, self.size)
+
+    def pooled(self, first: IntArray) -> Scores:
+        """Return the mean score and the sums of the blocks that begin at these places."""
+        weights = np.add.reduceat(self.weight, first)
+        means = np.add.reduceat(self.weight * self.values, first) / weights
+        return Scores(means, np.add.reduceat(self.events, first), weights, self.size)
+
+    def _distinct_of_keys(self, keys: AnyArray) -> Scores:
+        from calibrant.recalibrators.kernels import distinct_scores
+
+        values, events, counts = np.empty(keys.size), np.empty(keys.size), np.empty(keys.size)
+        found = slice(distinct_scores(keys, values, events, counts))
+        return Scores(values[found], events[found], counts[found], self.size)
 
     def compressed(self) -> Scores:
         """Return the distinct scores where that shortens the work, else these scores."""
-        if self.values.size <= 2 * PROBE:
+        if self.values.size <= PROBE:
             return self.distinct()
-        probe = np.sort(self.values[:: self.values.size // PROBE])
+        step = max(self.values.size // MOST_PROBES, 4)
+        probe = np.sort(self.values[::step])
         return self.distinct() if (np.diff(probe) == 0).mean() > 0.5 else self
 
     def thinned(self, n: int) -> Scores:
         """Return about n scores at equal steps through the rows."""
-        step = slice(None, None, max(1, self.values.size // n))
-        weights = None if self.weights is None else self.weights[step]
-        return Scores(self.values[step], self.events[step], weights, self.size)
+        return self.rows(slice(None, None, max(1, self.values.size // n)))
+
+    def rows(self, part: slice) -> Scores:
+        """Return the rows of a slice; the size is that of all rows."""
+        weights = None if self.weights is None else self.weights[part]
+        return Scores(self.values[part], self.events[part], weights, self.size)
 
     def take(self, index: BoolArray) -> Scores:
         """Return some of the rows; the weights keep their scale."""
@@ -116,9 +140,10 @@ class Scores:
         return Scores(values, self.events, self.weights, self.size)
 
 
-def _sort_with_bit(values: FloatArray, bit: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _sorted_keys(values: FloatArray, bit: BoolArray) -> AnyArray:
     """Sort floats >= 0, each with its bit, as one key: such floats leave their sign bit free."""
-    key = (values + 0.0).view(np.uint64) << np.uint64(1)
-    key |= bit
-    key.sort()
-    return (key >> np.uint64(1)).view(np.float64), (key & np.uint64(1)).astype(np.float64)
+    keys = (values + 0.0).view(np.uint64)
+    keys <<= np.uint64(1)
+    keys |= bit
+    keys.sort()
+    return keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -11,19 +11,19 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.problem import Kind, Label, Rows
 from calibrant.recalibrators.base import Input, Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.logistic import dot, sigmoid
 from calibrant.recalibrators.newton import (
+    STEP_TOLERANCE,
     FitReport,
-    dot,
     is_separated,
     platt_targets,
-    sigmoid,
 )
-from calibrant.recalibrators.scaling import CLIP, identity_loss, logit, mean_loss
+from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores, softmax
+from calibrant.recalibrators.scaling import identity_loss, logit, mean_loss
 from calibrant.recalibrators.scores import Scores
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
 
-BLOCK_VALUES = 1 << 16
 LIMIT = 16.0
 WARM_VALUES = 1 << 20
 MAX_ITERATIONS = 100
@@ -84,15 +84,9 @@ class TemperatureScaling(BinaryRecalibrator):
         if probs.ndim == 1:
             super()._fit(probs, codes, weights)
             return
-        if weights is not None:
-            used = weights > 0
-            probs, codes, weights = probs[used], codes[used], weights[used] / weights.max()
-        z = log_scores(probs, self.input)
-        beta, iterations, flags = fit_row_temperature(z, codes, weights)
-        before = row_loss(probs, codes, weights, self.input)
-        self._keep_the_better(
-            beta, iterations, flags, row_log_loss(z, codes, weights, beta), before
-        )
+        rows = ClassRows.of(probs, codes, weights, self.input)
+        beta, iterations, flags, after = fit_row_temperature(rows)
+        self._keep_the_better(beta, iterations, flags, after, rows.loss())
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.compressed()
@@ -121,8 +115,11 @@ class TemperatureScaling(BinaryRecalibrator):
             z = probs.astype(np.float64)
             return sigmoid((z if self.input == "logits" else logit(z)) / self.temperature_)
         out = np.empty(probs.shape)
-        for part in blocks(*probs.shape):
+
+        def write(part: slice) -> None:
             out[part] = softmax(log_scores(probs[part], self.input) / self.temperature_)
+
+        in_blocks(probs.shape, write)
         return out
 
     def _check_parameters(self) -> None:
@@ -140,9 +137,10 @@ def inverse_temperature(slopes: Slopes, start: float = 1.0) -> tuple[float, int,
         step = -first / second if second > 0 else 0.0
         beta = np.exp(u) + step
         trial = float(np.log(beta)) if beta > 0 else low
-        if not (low < trial < high) or step == 0.0:
+        safe = low < trial < high and step != 0.0
+        if not safe:
             trial = (low + high) / 2 if first else u
-        done, u = abs(trial - u) < 1e-11, trial
+        done, u = abs(trial - u) < (STEP_TOLERANCE if safe else 1e-11), trial
         if done:
             break
     return float(np.exp(u)), iteration, ("at the limit",) if abs(u) > LIMIT - 1e-6 else ()
@@ -158,93 +156,25 @@ def _odds_slopes(odds: Scores) -> Slopes:
     return slopes
 
 
-def fit_row_temperature(
-    z: FloatArray, codes: IntArray, weights: FloatArray | None
-) -> tuple[float, int, tuple[str, ...]]:
-    """Fit rows of log-scores; every few rows of a long data set give the start.
-
-    The largest entry of every row is subtracted from it, in place.
-    """
-    for part in blocks(*z.shape):
-        z[part] -= z[part].max(axis=1, keepdims=True)
-    w = np.ones(len(codes)) if weights is None else weights
-    own = z[np.arange(len(codes)), codes]
+def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], float]:
+    """Return (beta, iterations, flags, loss); every few rows of a long data set give the start."""
+    own = rows.own()
     all_right = bool((own >= 0).all())
-    target = _smooth_targets(z, own, w) if all_right else own
-    start = 1.0
-    if z.size > 4 * WARM_VALUES:
-        step = slice(None, None, z.size // WARM_VALUES)
-        start = inverse_temperature(_row_slopes(z[step], target[step], w[step]))[0]
-    beta, iterations, flags = inverse_temperature(_row_slopes(z, target, w), start)
-    return beta, iterations, (("separable",) if all_right else ()) + flags
+    target = _smooth_targets(rows, own) if all_right else own
+    start, step = 1.0, rows.rows.size // WARM_VALUES
+    if step > 4:
+        start = inverse_temperature(_row_slopes(rows.every(step), target[::step]))[0]
+    beta, iterations, flags = inverse_temperature(_row_slopes(rows, target), start)
+    loss = rows.softmax_sums(beta, own)[0]
+    return beta, iterations, (("separable",) if all_right else ()) + flags, loss
 
 
-def _smooth_targets(z: FloatArray, own: FloatArray, w: FloatArray) -> FloatArray:
+def _smooth_targets(rows: ClassRows, own: FloatArray) -> FloatArray:
     """Mix the labels with one pseudo-row for each class, so that the optimum is finite."""
-    n, k = float(w.sum() ** 2 / (w @ w)), z.shape[1]
-    return np.asarray((n * own + k * z.mean(axis=1)) / (n + k))
+    n, k = rows.size, rows.rows.shape[1]
+    means = in_blocks(rows.rows.shape, lambda part: rows.centred(part).mean(axis=1))
+    return np.asarray((n * own + k * np.concatenate(means)) / (n + k))
 
 
-def _row_slopes(z: FloatArray, target: FloatArray, w: FloatArray) -> Slopes:
-    def slopes(beta: float) -> tuple[float, float]:
-        first = second = 0.0
-        for part in blocks(*z.shape):
-            mean, spread = _moments(z[part], beta)
-            first += dot(w[part], mean - target[part])
-            second += dot(w[part], spread)
-        return first, second
-
-    return slopes
-
-
-def _moments(z: FloatArray, beta: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of each row's entries, at most 0, under softmax(beta z)."""
-    share = beta * z
-    np.exp(share, out=share)
-    total = share.sum(axis=1)
-    share *= z
-    mean = share.sum(axis=1) / total
-    square = np.einsum("ij,ij->i", share, z) / total
-    return mean, square - mean**2
-
-
-def row_log_loss(
-    z: FloatArray, codes: IntArray, weights: FloatArray | None, beta: float = 1.0
-) -> float:
-    """Return the mean log loss of ``softmax(beta z)``."""
-    lost = np.empty(len(codes))
-    for part in blocks(*z.shape):
-        top = z[part].max(axis=1)
-        total = np.exp(beta * (z[part] - top[:, None])).sum(axis=1)
-        lost[part] = np.log(total) - beta * (z[part][np.arange(len(top)), codes[part]] - top)
-    return max(float(np.average(lost, weights=weights)), 0.0)
-
-
-def row_loss(rows: AnyArray, codes: IntArray, weights: FloatArray | None, kind: Input) -> float:
-    """Return the mean log loss of the rows as they came; infinite where a label had 0."""
-    if kind == "logits":
-        return row_log_loss(rows.astype(np.float64), codes, weights)
-    own = rows[np.arange(len(codes)), codes].astype(np.float64)
-    with np.errstate(divide="ignore"):
-        return float(np.average(-np.log(own), weights=weights))
-
-
-def log_scores(rows: AnyArray, kind: Input) -> FloatArray:
-    """Return log-probabilities, kept above log(1e-12), or the logits themselves."""
-    if kind == "logits":
-        return rows.astype(np.float64)
-    z = np.maximum(rows, CLIP, dtype=np.float64)
-    return np.asarray(np.log(z, out=z))
-
-
-def softmax(z: FloatArray) -> FloatArray:
-    """Return the softmax of each row."""
-    shares = np.exp(z - z.max(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
-    return np.asarray(shares)
-
-
-def blocks(n: int, width: int) -> Iterator[slice]:
-    """Yield slices of rows that fit the processor's cache."""
-    step = max(1, BLOCK_VALUES // width)
-    return (slice(start, start + step) for start in range(0, n, step))
+def _row_slopes(rows: ClassRows, target: FloatArray) -> Slopes:
+    return lambda beta: rows.softmax_sums(beta, target)[1:]

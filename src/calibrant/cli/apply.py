@@ -1,0 +1,140 @@
+"""calibrant apply."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from calibrant.cli import OK
+from calibrant.cli.data import add_format_argument
+from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import complain
+
+if TYPE_CHECKING:
+    from calibrant.cli.repairing import Repair
+    from calibrant.files.reading import File
+
+EXAMPLES = """
+calibrant apply cal.json preds.csv --y-prob score -o repaired.csv
+calibrant apply cal.json preds.parquet --y-prob 'prob_*' --replace -o repaired.parquet
+zcat preds.csv.gz | calibrant apply cal.json - --y-prob score -o - | head
+"""
+NOTES = """
+All columns are kept; the repaired predictions are added as COLUMN_calibrated, or take the place of
+the old ones. The suffix of the output names its format: .csv, .tsv, .parquet, .jsonl, .arrow;
+- is standard output, as CSV. Rows are read and written in chunks. The output is replaced whole or
+not at all.
+
+Cells that begin with = + - @ are formulas to a spreadsheet. Your own are copied as they are, unless
+you ask for --escape-formulas; names that calibrant makes are always escaped.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(commands, "apply", run, "repair predictions", EXAMPLES, NOTES)
+    command.add_argument("calibrator", metavar="CALIBRATOR", help="what calibrant fit saved")
+    command.add_argument(
+        "file",
+        metavar="FILE",
+        help="CSV, TSV, Parquet, JSON lines, Arrow, .npz, or - for standard input",
+    )
+    command.add_argument(
+        "--y-prob",
+        metavar="COLUMN",
+        nargs="+",
+        default=["probs"],
+        help="the column of predictions, several, or a pattern such as 'prob_*', "
+        "in the order of the fit (default probs)",
+    )
+    add_format_argument(command)
+    command.add_argument(
+        "--replace",
+        action="store_true",
+        help="put repaired predictions in the place of the old ones",
+    )
+    command.add_argument(
+        "--suffix",
+        default="_calibrated",
+        help="what the names of added columns end in (default _calibrated)",
+    )
+    command.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="put ' before text in a CSV that a spreadsheet would run",
+    )
+    command.add_argument("-o", "--output", metavar="FILE", required=True, help="the repaired table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Apply a saved calibrator, chunk by chunk."""
+    from calibrant.cli.messages import about
+    from calibrant.cli.repairing import Repair
+    from calibrant.cli.standard_input import found
+    from calibrant.recalibrators import load
+
+    with about(args.calibrator):
+        calibrator = load(args.calibrator)
+    suffix = None if args.replace else args.suffix
+    with found([args.file], args.format) as files, _target(args.output) as (stream, format_):
+        repair = Repair(calibrator, args.y_prob, suffix, files[0].shown)
+        if files[0].format == format_ == "jsonl":
+            n = _apply_to_json(files[0], repair, stream)
+        else:
+            n = _apply_to_table(files[0], repair, stream, format_, args.escape_formulas)
+    complain(f"{n:,} rows written to {args.output}")
+    return OK
+
+
+@contextmanager
+def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
+    from calibrant.files import format_of, replaced
+
+    if output == "-":
+        yield sys.stdout.buffer, "csv"
+        sys.stdout.buffer.flush()
+        return
+    format_ = format_of(output)
+    with replaced(output) as stream:
+        yield stream, format_
+
+
+def _apply_to_table(
+    file: File, repair: Repair, stream: IO[bytes], format_: str, escape: bool
+) -> int:
+    from calibrant.cli.progress import Bar
+    from calibrant.exceptions import EmptyInputError
+    from calibrant.files.tables import read_tables, table_writer
+
+    typed = format_ not in ("csv", "tsv")
+    batches = read_tables(file, typed)
+    first = next(batches, None)
+    if first is None:
+        raise EmptyInputError(f"{file.shown} has no rows; at least one is needed.")
+    done, share = repair.batch(first[0]), first[1]
+    with (
+        table_writer(stream, format_, done.schema, escape) as writer,
+        Bar("repairing", [file]) as bar,
+    ):
+        writer.write(done)
+        for batch, share in batches:
+            bar.show(0, share, batch.num_rows)
+            writer.write(repair.batch(batch).cast(done.schema))
+    return repair.n_rows
+
+
+def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
+    """Add to the objects of each line, and leave all else as it is."""
+    from calibrant.cli.progress import Bar
+    from calibrant.files.tables import json_rows
+
+    with Bar("repairing", [file]) as bar:
+        for rows, share in json_rows(file):
+            bar.show(0, share, len(rows))
+            lines = (json.dumps(row, ensure_ascii=False) for row in repair.objects(rows))
+            stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
+    return repair.n_rows

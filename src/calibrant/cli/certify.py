@@ -1,0 +1,108 @@
+"""calibrant certify."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli import OK, REFUTED, UNDECIDED
+from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.options import NORMS, fraction, read_bins
+from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import say
+
+if TYPE_CHECKING:
+    from calibrant.cli.data import Data
+    from calibrant.stats import Certificate
+
+EXAMPLES = """
+calibrant certify preds.parquet --y-true label --y-prob score --max-error 0.02
+calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 -o certificate.json
+calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 --junit gate.xml
+calibrant certify raw.csv --y-true label --y-prob score --max-error 0.02 --calibrator cal.json
+"""
+NOTES = """
+Exit codes: 0 certified, 1 refuted, 2 undecided (too few rows, or continuous outputs).
+
+Every distinct output is a bin of its own. If more than 5% of the rows have an output that no other
+row has, or there are more than a million outputs, they are taken as continuous and counted in
+bins: such a model can be refuted, never certified. Repair it with `calibrant fit` first.
+"""
+EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(
+        commands, "certify", run, "certify or refute that an error is small enough", EXAMPLES, NOTES
+    )
+    add_data_arguments(command, bins=None, bins_help="bins instead of every distinct output")
+    command.add_argument(
+        "--max-error",
+        metavar="ERROR",
+        type=fraction,
+        required=True,
+        help="the largest error that passes, such as 0.02",
+    )
+    command.add_argument("--norm", choices=NORMS, default="l2", help="(default l2)")
+    command.add_argument(
+        "--calibrator",
+        metavar="FILE",
+        help="apply this calibrator first; the rows it was fitted on are refused",
+    )
+    command.add_argument("-o", "--output", metavar="FILE", help="save the certificate")
+    add_junit_argument(command)
+    command.add_argument("--json", action="store_true", help="print the certificate as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Certify, print and return the verdict as exit code."""
+    return reported(args, lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+    from calibrant.files import write_whole
+
+    with opened(args) as data:
+        certificate = _certificate(data, args)
+    if args.output:
+        write_whole(args.output, certificate.to_json())
+    text = describe(certificate)
+    if args.json:
+        print(certificate.to_json())
+    else:
+        say(text)
+    return EXIT[certificate.verdict or "undecided"], certificate.verdict, text
+
+
+def _certificate(data: Data, args: argparse.Namespace) -> Certificate:
+    from calibrant import stats
+    from calibrant.cli.counting import tabulate, tabulate_outputs
+
+    options = {
+        "max_error": args.max_error,
+        "norm": args.norm,
+        "confidence_level": args.confidence_level,
+    }
+    if args.calibrator:
+        return _recalibrated(data, args, options)
+    if args.bins is None:
+        return stats.certify(tabulate_outputs(data), **options)
+    return stats.certify(tabulate(data, read_bins(args.bins)), **options)
+
+
+def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any]) -> Certificate:
+    """Apply a saved calibrator to all rows, and certify what it answers."""
+    from calibrant.recalibrators import load
+
+    calibrator, rows = load(args.calibrator), data.arrays()
+    if data.classes is not None:
+        options["classes"] = data.classes
+    return calibrator.certify(rows.y_prob, rows.y_true, **options)
+
+
+def describe(certificate: Certificate) -> str:
+    """Return the verdict, and below it what must be true for it to hold."""
+    lines = [f"  - {sentence}" for sentence in certificate.assumptions]
+    return "\n".join([str(certificate), "It holds if", *lines])

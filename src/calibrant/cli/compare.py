@@ -1,0 +1,96 @@
+"""calibrant compare."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from calibrant.cli import OK
+from calibrant.cli.data import Arrays, add_data_arguments, opened
+from calibrant.cli.options import read_bins
+from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import say
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
+
+EXAMPLES = """
+calibrant compare a.csv b.csv --y-true label --y-prob score
+calibrant compare preds.parquet --y-true label --y-prob old_score --versus new_score
+calibrant compare preds.parquet --y-true label --y-prob 'old_*' --versus 'new_*' --json
+"""
+NOTES = """
+Two files with the same rows in the same order, or one file with the predictions of both models.
+Differences are paired, so what both models share cancels. All rows are held in memory.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(
+        commands, "compare", run, "compare two models on the same rows", EXAMPLES, NOTES
+    )
+    add_data_arguments(command)
+    command.add_argument(
+        "--versus",
+        metavar="COLUMN",
+        nargs="+",
+        help="the predictions of model b, if not those of --y-prob",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare and print."""
+    from calibrant import verify
+
+    if len(args.files) > 2 or (len(args.files) == 1 and not args.versus):
+        raise InvalidArgumentError(
+            "Give two files, or one file and --versus with the columns of model b; "
+            f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
+        )
+    a, b = _model(args, args.files[0], args.y_prob), _model(args, args.files[-1], args.versus)
+    _check_same_rows(a, b, args)
+    result = verify.compare(
+        a.y_true,
+        a.y_prob,
+        b.y_prob,
+        bins=read_bins(args.bins),
+        confidence_level=args.confidence_level,
+        **a.options,
+    )
+    if args.json:
+        print(json.dumps(result.to_dict()))
+    else:
+        for name, file, columns in _legend(args):
+            say(f"{name} = {file}, {', '.join(columns)}")
+        say(str(result))
+    return OK
+
+
+def _model(args: argparse.Namespace, file: str, columns: list[str] | None) -> Arrays:
+    """Read the labels and predictions of one model."""
+    chosen = argparse.Namespace(**vars(args) | {"y_prob": columns or args.y_prob})
+    with opened(chosen, [file]) as data:
+        if len(data.files) > 1:
+            raise InvalidArgumentError(f"{file!r} stands for {len(data.files)} files; name one.")
+        return data.arrays()
+
+
+def _check_same_rows(a: Arrays, b: Arrays, args: argparse.Namespace) -> None:
+    names = f"{args.files[0]} and {args.files[-1]}"
+    if len(a.y_true) != len(b.y_true):
+        raise LengthMismatchError(
+            f"{names} must have the same rows; they have {len(a.y_true):,} and {len(b.y_true):,}."
+        )
+    differ = (a.y_true != b.y_true).nonzero()[0]
+    if differ.size:
+        row = int(differ[0])
+        raise InvalidInputError(
+            f"{names} must have the same rows in the same order; the labels of {differ.size:,} "
+            f"rows differ (first: row {row + 1:,}, {a.y_true[row]!s} and {b.y_true[row]!s}). "
+            "Sort both by the same key."
+        )
+
+
+def _legend(args: argparse.Namespace) -> list[tuple[str, str, list[str]]]:
+    return [("a", args.files[0], args.y_prob), ("b", args.files[-1], args.versus or args.y_prob)]

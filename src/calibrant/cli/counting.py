@@ -1,0 +1,139 @@
+"""From files to tables, in bounded memory: passes that choose bins, then one that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule
+from calibrant.cli.messages import located
+from calibrant.engines import engine_for
+from calibrant.engines.chunks import BinSearch
+from calibrant.exceptions import EmptyInputError, InvalidShapeError
+from calibrant.problem import Problem, Rows
+from calibrant.stats.estimators import cells_of
+from calibrant.stats.results import UNRESOLVED_LIMIT
+
+if TYPE_CHECKING:
+    from calibrant.cli.data import Data
+    from calibrant.cli.shards import Notebook
+    from calibrant.files.reading import Chunk
+    from calibrant.table import BinTable
+
+MOST_OUTPUTS = 1_000_000
+
+
+def tabulate(data: Data, bins: BinsLike, notebook: Notebook | None = None) -> BinTable:
+    """Count all files in these bins, as if they were one.
+
+    A notebook remembers what has been finished, for a run that is stopped and started again.
+    """
+    rule: Bins | BinRule | Literal["auto"] = "auto"
+    if not isinstance(bins, str):
+        rule = as_bin_rule(bins, 0)
+    problem = _problem_of(data)
+    if isinstance(rule, Bins):
+        return _count(data, problem, (rule,) * problem.n_groups, notebook)
+    return _count(data, problem, _choose(data, problem, rule, notebook), notebook)
+
+
+def tabulate_outputs(data: Data) -> BinTable:
+    """Count every distinct output in a bin of its own, or continuous ones in "auto" bins.
+
+    The rule is that of `calibrant.certify`; and more than a million outputs are continuous.
+    """
+    problem = _problem_of(data)
+    try:
+        bins = _choose(data, problem, Distinct(), None, MOST_OUTPUTS)
+    except _TooManyOutputsError:
+        return tabulate(data, "auto")
+    table = _count(data, problem, bins, None)
+    if cells_of(table).unresolved_mass.max() > UNRESOLVED_LIMIT:
+        return tabulate(data, "auto")
+    return table
+
+
+class _TooManyOutputsError(Exception):
+    pass
+
+
+def _problem_of(data: Data) -> Problem:
+    """Return the problem that the first rows pose."""
+    for chunk in data.chunks():
+        return data.rows_of(chunk).problem
+    names = ", ".join(file.shown for file in data.files[:3])
+    raise EmptyInputError(f"{names}: there are no rows; at least one is needed.")
+
+
+def _choose(
+    data: Data,
+    problem: Problem,
+    rule: BinRule | Literal["auto"],
+    notebook: Notebook | None,
+    most: int | None = None,
+) -> tuple[Bins, ...]:
+    """Let a rule choose bins from all files."""
+    search, number = BinSearch(rule, problem.n_groups), 0
+    while search.asks:
+        number += 1
+        sketch = search.sketch()
+        done = 0 if notebook is None else notebook.recall_pass(number, sketch)
+        for i, rows_of_file in _files(data, problem, f"choosing bins, pass {number}", done):
+            for chunk, rows in rows_of_file:
+                with located(chunk):
+                    sketch.add(rows)
+                if most is not None and sketch.n_cells() > most:
+                    raise _TooManyOutputsError
+            if notebook is not None:
+                notebook.note_pass(number, sketch, i + 1)
+        search.answer(sketch)
+    return search.bins()
+
+
+def _count(
+    data: Data, problem: Problem, bins: tuple[Bins, ...], notebook: Notebook | None
+) -> BinTable:
+    """Sum all files in given bins."""
+    total: BinTable | None = None
+    for i, rows_of_file in _files(data, problem, "counting"):
+        known, part = (False, None) if notebook is None else notebook.recall_table(i, bins)
+        if not known:
+            part = _count_file(rows_of_file, bins)
+            if notebook is not None:
+                notebook.note_table(i, part)
+        if part is not None:
+            total = part if total is None else total + part
+    if total is None:
+        raise EmptyInputError("There are no rows; at least one is needed.")
+    return total
+
+
+def _count_file(
+    rows_of_file: Iterator[tuple[Chunk, Rows]], bins: tuple[Bins, ...]
+) -> BinTable | None:
+    total: BinTable | None = None
+    for chunk, rows in rows_of_file:
+        with located(chunk):
+            part = engine_for(rows).tabulate(rows, bins)
+        total = part if total is None else total + part
+    return total
+
+
+def _files(
+    data: Data, problem: Problem, what: str, start: int = 0
+) -> Iterator[tuple[int, Iterator[tuple[Chunk, Rows]]]]:
+    """Yield the number of each file, and its rows, which must pose the same problem."""
+    with data.bar(what) as bar:
+        for number in range(start, len(data.files)):
+            yield number, _rows(data, problem, bar.watched(number, data.read(number)))
+
+
+def _rows(data: Data, problem: Problem, chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Rows]]:
+    for chunk in chunks:
+        rows = data.rows_of(chunk)
+        if rows.problem != problem:
+            raise InvalidShapeError(
+                f"{chunk.file.shown} has {rows.problem.n_classes:,} classes, the files before it "
+                f"{problem.n_classes:,}. Files of one run must have the same columns."
+            )
+        yield chunk, rows

@@ -1,0 +1,131 @@
+"""calibrant fit."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli import OK
+from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import say
+from calibrant.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from calibrant.recalibrators import Recalibrator
+
+METHODS = {
+    "scaling-binning": "ScalingBinning",
+    "histogram-binning": "HistogramBinning",
+    "platt": "PlattScaling",
+    "beta": "BetaScaling",
+    "quadratic": "QuadraticScaling",
+    "temperature": "TemperatureScaling",
+    "vector": "VectorScaling",
+    "matrix": "MatrixScaling",
+    "isotonic": "IsotonicCalibration",
+    "venn-abers": "VennAbers",
+    "identity": "Identity",
+}
+BINNED = ("scaling-binning", "histogram-binning")
+ALL_CLASSES_AT_ONCE = ("temperature", "vector", "matrix", "identity")
+EXAMPLES = """
+calibrant fit preds.csv --y-true label --y-prob score --method scaling-binning --bins 20 -o cal.json
+calibrant fit preds.parquet --y-true label --y-prob 'prob_*' --kind marginal -o cal.json
+calibrant certify fresh.csv --y-true label --y-prob score --calibrator cal.json --max-error 0.02
+"""
+NOTES = """
+Only scaling-binning and histogram-binning have finitely many outputs, so only what they answer can
+be certified. For several columns, --kind says what is repaired: top-label (the default) the
+confidence in the predicted class, marginal every class on its own; temperature, vector, matrix and
+identity work on all classes at once. All rows are held in memory.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(commands, "fit", run, "learn to repair predictions", EXAMPLES, NOTES)
+    bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20 or width:20 (default auto)"
+    add_data_arguments(command, bins=None, bins_help=bins_help)
+    command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
+    command.add_argument(
+        "--method", choices=[*METHODS], default="scaling-binning", help="(default scaling-binning)"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the calibrator, a JSON file"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, save and say what to do next."""
+    method = new_method(args.method, args.bins)
+    with opened(args) as data:
+        rows = data.arrays()
+    labels, classes = _labels(rows.y_true, args)
+    y_prob = rows.y_prob
+    if args.kind == "binary" and y_prob.ndim == 2 and y_prob.shape[1] == 2:
+        y_prob = y_prob[:, 1]
+    if y_prob.ndim == 2:
+        method = for_classes(method, args.method, args.kind)
+    fitted = method.fit(y_prob, labels, sample_weight=rows.weights, classes=classes)
+    fitted.save(args.output)
+    say(_summary(fitted, args.method, len(labels)))
+    say(f"written to {args.output}")
+    return OK
+
+
+def new_method(name: str, bins: str | None) -> Recalibrator:
+    """Return a recalibrator that is not fitted yet."""
+    from calibrant import recalibrators
+
+    options: dict[str, Any] = {}
+    if bins is not None:
+        rule, _, number = bins.rpartition(":")
+        if name not in BINNED:
+            raise InvalidArgumentError(f"--bins is for {' and '.join(BINNED)}, not for {name}.")
+        if bins == "distinct":
+            raise InvalidArgumentError(
+                "--bins of a method is auto, 20, mass:20, hybrid:20 or width:20; got 'distinct'."
+            )
+        options["n_bins"] = "auto" if bins == "auto" else int(number)
+        options["bins"] = rule or "mass"
+    method: Recalibrator = getattr(recalibrators, METHODS[name])(**options)
+    return method
+
+
+def for_classes(method: Recalibrator, name: str, kind: str | None) -> Recalibrator:
+    """Return what applies a method to several classes."""
+    from calibrant.recalibrators import OneVsRest, TopLabel
+
+    if name in ALL_CLASSES_AT_ONCE:
+        if kind is not None:
+            raise InvalidArgumentError(
+                f"--method {name} works on all classes at once; leave --kind out."
+            )
+        return method
+    wrapper = OneVsRest if kind == "marginal" else TopLabel
+    return wrapper(method)
+
+
+def _labels(y_true: Any, args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return labels and the names of classes; --pos-label makes them no and yes."""
+    if args.pos_label is None:
+        return y_true, args.classes
+    from calibrant.problem import read_problem
+
+    problem = read_problem("binary", 2, args.classes, args.pos_label)
+    return problem.codes(y_true), None
+
+
+def _summary(fitted: Recalibrator, name: str, n: int) -> str:
+    """Say what was learned, and that these rows prove nothing."""
+    report = fitted.fit_result_
+    lines = [f"{name} fitted on {n:,} rows"]
+    levels = getattr(fitted, "effective_n_bins_", None)
+    if levels is not None:
+        lines[0] += f": {levels:,} different outputs"
+    lines += [f"  note: {flag}" for flag in report.flags]
+    if not report.converged:
+        lines.append("  note: the fit did not converge")
+    lines.append("These rows shaped it and prove nothing: certify on others, with --calibrator.")
+    return "\n".join(lines)

@@ -1,0 +1,112 @@
+"""calibrant report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli import OK
+from calibrant.cli.certify import EXIT
+from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.options import fraction, read_bins
+from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import say
+
+if TYPE_CHECKING:
+    from calibrant.cli.data import Data
+    from calibrant.report import Report
+
+EXAMPLES = """
+calibrant report preds.parquet --y-true label --y-prob score -o report.html
+calibrant report preds.csv --y-true label --y-prob score --max-error 0.02 -o report.html
+calibrant report preds.parquet --y-true label --y-prob 'prob_*' --kind marginal -o report.html
+"""
+NOTES = """
+One HTML file that needs no network and no script, with the verdict first. All rows are held in
+memory. With --max-error the exit code is that of certify: 0 certified, 1 refuted, 2 undecided.
+"""
+DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "bins": "auto", "confidence_level": 0.95}
+SHOWN = (
+    *("y_true", "y_prob", "kind", "bins", "classes", "pos_label", "format"),
+    *("confidence_level", "max_error", "title", "output"),
+)
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(commands, "report", run, "write a report to mail", EXAMPLES, NOTES)
+    add_data_arguments(command)
+    command.add_argument(
+        "--max-error",
+        metavar="ERROR",
+        type=fraction,
+        help="the largest error that passes, such as 0.02; without it there is no verdict",
+    )
+    command.add_argument("--title", metavar="TEXT", help="the heading of the page")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="report.html",
+        help="the page (default report.html)",
+    )
+    add_junit_argument(command)
+    command.add_argument("--json", action="store_true", help="print the main numbers as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page, print the verdict and return it as exit code."""
+    return reported(args, lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+    with opened(args) as data:
+        made = _report(data, args)
+    made.save(args.output)
+    verdict = made.findings.certificate.verdict
+    if args.json:
+        print(json.dumps(made.findings.to_dict()))
+    else:
+        say(f"{made.summary}\nwritten to {args.output}")
+    return OK if verdict is None else EXIT[verdict], verdict, made.summary
+
+
+def _report(data: Data, args: argparse.Namespace) -> Report:
+    """Make the report; what is wrong with the rows is said with file, column and row."""
+    from calibrant.bins import EqualWidth
+    from calibrant.cli.counting import tabulate
+    from calibrant.exceptions import InvalidInputError
+    from calibrant.report import report
+
+    rows = data.arrays()
+    try:
+        return report(
+            rows.y_true,
+            rows.y_prob,
+            bins=read_bins(args.bins),
+            max_error=args.max_error,
+            confidence_level=args.confidence_level,
+            title=args.title,
+            command=command_line(args),
+            **rows.options,
+        )
+    except InvalidInputError:
+        tabulate(data, EqualWidth(1))  # fails too, and knows where
+        raise
+
+
+def command_line(args: argparse.Namespace) -> str:
+    """Return a command that makes the same report; options at their default are left out."""
+    words = ["calibrant", "report", *args.files]
+    for name in SHOWN:
+        value = getattr(args, name)
+        if value is None or value == DEFAULTS.get(name):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        many = isinstance(value, list)
+        joined = [",".join(map(str, value))] if many and name == "classes" else value
+        words += map(str, joined if many else [value])
+    return shlex.join(words)

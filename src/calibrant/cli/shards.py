@@ -1,0 +1,160 @@
+"""The notebook of a run over many files: what is finished, so that a stopped run continues.
+
+It is a folder beside the output. Each entry names its file with size and time, and the settings;
+one that does not fit what is there now is not used. Entries are replaced whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._version import __version__
+from calibrant.cli.terminal import complain
+from calibrant.exceptions import CalibrantError
+from calibrant.files import replaced, write_whole
+from calibrant.table import BinTable
+
+if TYPE_CHECKING:
+    from calibrant.bins import Bins
+    from calibrant.cli.data import Data
+    from calibrant.engines.chunks import Sketch
+
+FORMAT = "calibrant.progress"
+VERSION = 1
+PATIENCE = 20
+"""Passes are written down so seldom that it takes a 20th of the time at most."""
+
+
+class Notebook:
+    """What has been finished of a run that writes `target`."""
+
+    def __init__(self, target: str, data: Data, settings: dict[str, Any]) -> None:
+        self.folder = Path(f"{target}.progress")
+        self.settings = {**settings, **data.options, "calibrant": __version__}
+        self.files = [_identity(file.path) for file in data.files]
+        self._said: set[str] = set()
+        self._next_note = 0.0
+
+    def recall_pass(self, number: int, sketch: Sketch) -> int:
+        """Restore the sketch of a pass, and return how many files it holds."""
+        try:
+            with np.load(self._pass(number), allow_pickle=False) as arrays:
+                head = json.loads(arrays["head"].tobytes())
+                done = len(head["files"])
+                if not self._holds(head) or head["files"] != self.files[:done]:
+                    self._say_changes(head)
+                    return 0
+                sketch.restore(arrays)
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            return 0  # a damaged note is no note
+        self._say(f"continuing: pass {number} has read {done:,} of {len(self.files):,} files")
+        return done
+
+    def note_pass(self, number: int, sketch: Sketch, done: int) -> None:
+        """Write down the sketch of a pass after so many files."""
+        start = time.monotonic()
+        if done < len(self.files) and start < self._next_note:
+            return
+        head = self._head() | {"files": self.files[:done]}
+        arrays = sketch.to_arrays() | {"head": np.frombuffer(json.dumps(head).encode(), np.uint8)}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        self.folder.mkdir(exist_ok=True)
+        with replaced(self._pass(number)) as stream:
+            stream.write(buffer.getbuffer())
+        now = time.monotonic()
+        self._next_note = now + PATIENCE * (now - start)
+
+    def recall_table(self, i: int, bins: tuple[Bins, ...]) -> tuple[bool, BinTable | None]:
+        """Return whether a file has been counted in these bins, and its table if it has rows."""
+        try:
+            note = json.loads(self._entry(i).read_bytes())
+            if not self._holds(note) or note["file"] != self.files[i]:
+                self._say_changes(note)
+                return False, None
+            table = note["table"] and BinTable.from_dict(note["table"])
+        except FileNotFoundError:
+            return False, None
+        except (OSError, ValueError, KeyError, TypeError, CalibrantError):
+            return False, None  # a damaged note is no note
+        if table is not None and table.bins != bins:
+            return False, None
+        self._say(f"continuing with the files that {self.folder} says are counted")
+        return True, table
+
+    def note_table(self, i: int, table: BinTable | None) -> None:
+        """Write down that a file has been counted."""
+        self.folder.mkdir(exist_ok=True)
+        note = self._head() | {"file": self.files[i], "table": table and table.to_dict()}
+        write_whole(self._entry(i), json.dumps(note))
+
+    def close(self) -> None:
+        """Remove the folder; the output is written."""
+        if self.folder.is_dir():
+            for path in [*self.folder.glob("*.json"), *self.folder.glob("pass-*.npz")]:
+                path.unlink(missing_ok=True)
+            for path in self.folder.glob(".*.part"):
+                path.unlink(missing_ok=True)
+            self.folder.rmdir()
+
+    def _head(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": VERSION, "settings": self.settings}
+
+    def _holds(self, note: dict[str, Any]) -> bool:
+        return all(note[name] == value for name, value in _as_json(self._head()).items())
+
+    def _pass(self, number: int) -> Path:
+        return self.folder / f"pass-{number}.npz"
+
+    def _entry(self, i: int) -> Path:
+        name = hashlib.sha256(self.files[i]["path"].encode("utf-8", "surrogateescape"))
+        return self.folder / f"{name.hexdigest()[:24]}.json"
+
+    def _say_changes(self, note: dict[str, Any]) -> None:
+        """Say why a note is not used."""
+        if not self._holds(note):
+            self._say("the settings have changed since the last run: counting anew")
+            return
+        now = {file["path"]: file for file in self.files}
+        for file in note.get("files", [note.get("file")]):
+            if now.get(file["path"], file) != file:
+                self._say(f"{file['path']} has changed since it was counted: counting it anew")
+        if (
+            "files" in note
+            and [f["path"] for f in note["files"]] != list(now)[: len(note["files"])]
+        ):
+            self._say("other files than in the last run: choosing bins anew")
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            complain(text)
+
+
+def _identity(path: str) -> dict[str, Any]:
+    facts = os.stat(path)
+    return {"path": os.path.abspath(path), "size": facts.st_size, "mtime_ns": facts.st_mtime_ns}
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def notebook_for(target: str | None, data: Data, settings: dict[str, Any]) -> Notebook | None:
+    """Return a notebook where there is an output and more than one file to count."""
+    if target is None or target == "-" or len(data.files) < 2:
+        return None
+    if any(file.shown == "standard input" for file in data.files):
+        return None
+    return Notebook(target, data, settings)

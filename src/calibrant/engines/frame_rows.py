@@ -1,0 +1,157 @@
+"""Columns of data frames: arrays where the frame is in memory, a plan where it is lazy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import AnyArray
+from calibrant.engines.counted import Counted
+from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.problem import Kind, Label, Problem, Rows, read_rows
+
+DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
+
+
+class FrameRows(Rows):
+    """Named columns of a lazy frame, of which nothing has been computed yet.
+
+    The engine sees the frame. Whoever asks for arrays, as a bootstrap of rows does, gets them: the
+    named columns, and no others, are collected then.
+
+    Attributes
+    ----------
+    counted : Counted or None
+        The cells that were counted to choose bins. Where none of them is cut by the bins, the
+        table is their sum and needs no other pass.
+    """
+
+    def __init__(
+        self, problem: Problem, frame: Any, labels: str, probs: tuple[str, ...], weights: str | None
+    ) -> None:
+        names = {"labels": labels, "probs": probs, "weights": weights}
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "frame", frame)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "counted", None)
+
+    frame: Any
+    names: dict[str, Any]
+    counted: Counted | None
+
+    def __len__(self) -> int:
+        return self._n
+
+    def remember(self, counted: Counted) -> None:
+        """Keep what has been counted."""
+        object.__setattr__(self, "counted", counted)
+
+    @cached_property
+    def _n(self) -> int:
+        import narwhals as nw
+
+        return int(self.frame.select(nw.len().alias("n")).collect()["n"].to_list()[0])
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("labels", "probs", "weights"):
+            raise AttributeError(name)
+        return getattr(self._collected, name)
+
+    @cached_property
+    def _collected(self) -> Rows:
+        label, probs, weight = self.names["labels"], self.names["probs"], self.names["weights"]
+        eager = self.frame.select(*dict.fromkeys([label, *probs, *([weight] if weight else [])]))
+        eager = eager.collect()
+        single = self.problem.kind == "binary"
+        return read_rows(
+            _column(eager, label),
+            _column(eager, probs[0] if single else list(probs)),
+            kind=self.problem.kind,
+            classes=self.problem.classes,
+            pos_label=self.problem.pos_label,
+            sample_weight=None if weight is None else _column(eager, weight),
+        )
+
+
+def read_frame(
+    data: Any,
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    sample_weight: Any = None,
+) -> Rows:
+    """Read column names: arrays from a frame in memory, and a plan from a lazy one."""
+    given: dict[str, Any] = {"kind": kind, "classes": classes, "pos_label": pos_label}
+    frame = None if isinstance(data, Mapping) else _as_frame(data)
+    if frame is None or not _is_lazy(frame):
+        source = data if frame is None else frame
+        weights = None if sample_weight is None else _column(source, sample_weight)
+        labels, probs = _column(source, y_true), _column(source, y_prob)
+        return read_rows(labels, probs, sample_weight=weights, **given)
+    names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
+    columns = frame.collect_schema().names()
+    for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
+        _known(name, columns)
+    places = read_rows(np.array([None]), np.arange(len(names))[None, :], **given)
+    used = tuple(names[i] for i in np.ravel(places.probs))
+    return FrameRows(places.problem, frame, y_true, used, sample_weight)
+
+
+def _as_frame(data: Any) -> Any:
+    import narwhals as nw
+
+    module = type(data).__module__
+    if module.startswith("pyarrow.") and hasattr(data, "to_batches") and hasattr(data, "scanner"):
+        data = _scanned(data)
+    try:
+        return nw.from_native(data)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            "data must be a data frame (pandas, Polars, PyArrow, DuckDB, Dask, Spark, Ibis, ...) "
+            f"or a dict of columns; got {type(data).__name__}."
+        ) from error
+
+
+def _scanned(dataset: Any) -> Any:
+    """Let DuckDB, or else Polars, scan a PyArrow dataset: PyArrow alone has no lazy frames."""
+    for package, reader in DATASET_READERS.items():
+        try:
+            return getattr(import_module(package), reader)(dataset)
+        except ImportError:
+            continue
+    raise MissingDependencyError(
+        "A PyArrow dataset is scanned by DuckDB or Polars, and neither is installed: "
+        "pip install 'calibrant[duckdb]'."
+    )
+
+
+def _is_lazy(frame: Any) -> bool:
+    import narwhals as nw
+
+    return isinstance(frame, nw.LazyFrame)
+
+
+def _column(data: Any, name: Any) -> AnyArray:
+    """Return the named column in memory, or a list of columns as the columns of a table."""
+    if isinstance(name, list | tuple):
+        return np.column_stack([_column(data, each) for each in name])
+    if isinstance(data, Mapping):
+        return np.asarray(data[_known(name, list(data))])
+    array: AnyArray = data.get_column(_known(name, data.columns)).to_numpy()
+    return array
+
+
+def _known(name: Any, columns: list[Any]) -> Any:
+    if name in columns:
+        return name
+    shown = ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
+    raise InvalidArgumentError(
+        f"With data=, columns are given by name; there is no column {name!r:.60} among {shown}."
+    )

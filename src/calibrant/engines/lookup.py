@@ -1,0 +1,92 @@
+"""Tables that find the bin of a value with a multiplication and a comparison or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from calibrant._types import FloatArray, IntArray
+from calibrant.bins import Bins
+
+SMALLEST_EXPONENT = -40
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Where the edges of each group lie on a grid of its own, or on one that all share.
+
+    The cells of a grid have the width of a power of two, so a value's cell is certain; the few
+    edges inside that cell are compared with the value itself.
+
+    Attributes
+    ----------
+    edges : ndarray
+        The inner edges of all grids, one after the other, with infinities behind each.
+    grids : ndarray of shape (1 or n_groups, cells)
+        How many of `edges`, counted from the first of all, lie below each cell.
+    scales : ndarray of shape (n_groups,)
+        Cells per unit.
+    shift : ndarray of shape (n_groups,)
+        What takes the number of an edge to that of a bin among those of all groups.
+    steps : int
+        No cell holds 2^steps edges.
+    n_bins : int
+        Bins of each group, padded to the most of any.
+    """
+
+    edges: FloatArray
+    grids: IntArray
+    scales: FloatArray
+    shift: IntArray
+    steps: int
+    n_bins: int
+
+    def columns(self, some: slice) -> Lookup:
+        """Return what some of the groups need; their bins are counted from the first of them."""
+        if len(self.grids) == 1:
+            shift = self.shift[some] - self.shift[some][:1]
+            return Lookup(self.edges, self.grids, self.scales[some], shift, self.steps, self.n_bins)
+        size = self.edges.size // len(self.grids)
+        edges = self.edges.reshape(-1, size)[some].ravel()
+        grids = self.grids[some] - some.start * size
+        shift = self.shift[: grids.shape[0]]
+        steps = _steps(grids)
+        return Lookup(edges, grids, self.scales[some], shift, steps, self.n_bins)
+
+
+def lookup(bins: Sequence[Bins]) -> Lookup:
+    """Return the tables that find bins, one `Bins` for each group."""
+    first = bins[0]
+    if all(each is first for each in bins) or all(each == first for each in bins):
+        return _shared(first, len(bins))
+    return _build(bins, len(bins))
+
+
+@lru_cache(maxsize=16)
+def _shared(bins: Bins, n_groups: int) -> Lookup:
+    return _build([bins], n_groups)
+
+
+def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
+    n_bins = max(map(len, rows))
+    bits = int(np.clip(np.ceil(np.log2(32 * n_bins)), 8, 16 if len(rows) == 1 else 12))
+    edges = np.full((len(rows), 3 * n_bins), np.inf)
+    for row, each in zip(edges, rows, strict=True):
+        row[: len(each) - 1] = each.edges[1:-1]
+    largest = np.array([each.edges[-2] if len(each) > 1 else 1.0 for each in rows])
+    scale = 2.0 ** (bits - np.clip(np.ceil(np.log2(largest)), SMALLEST_EXPONENT, 0))
+    places = np.arange((1 << bits) + 1) / scale[:, None]
+    found = [np.searchsorted(row, place) for row, place in zip(edges, places, strict=True)]
+    starts = edges.shape[1] * np.arange(len(rows))
+    grids = np.stack(found) + starts[:, None]
+    shift = n_bins * np.arange(n_groups) - (0 if len(rows) == 1 else starts)
+    scales = np.broadcast_to(scale, n_groups).copy()
+    return Lookup(edges.ravel(), grids, scales, shift, _steps(grids), n_bins)
+
+
+def _steps(grids: IntArray) -> int:
+    """Return how many halvings tell the edges of the fullest cell apart."""
+    return int(np.diff(grids).max(initial=1)).bit_length()

@@ -1,0 +1,121 @@
+"""Bins chosen by the numba engine: uniform-mass edges without a sort of all values.
+
+A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
+and nothing else. One pass counts the cells of a fine grid; a second lists the values of the cells
+that hold a wanted quantile and of their neighbours. Any other cell is as good as one value, so
+the rule makes the same edges as from all values, to the last bit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.bins import BinRule, Bins, EqualMass
+from calibrant.engines.kernels_quantiles import count_cells, pick_cells, top_values, transpose
+from calibrant.engines.numpy import distinct
+from calibrant.engines.refine import Values, values_of_sorted
+from calibrant.engines.threads import native, refuse, run, segments, threads
+from calibrant.problem import Rows
+
+SORTED_ROWS = 1 << 18
+SORTED_VALUES = 1 << 20
+LISTED_SHARE = 0.25
+
+
+def choose_bins(rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
+    """Let the rule choose bins for each group from its distinct predictions."""
+    if rows.problem.kind != "marginal":
+        return (rule.choose(*_seen_by(rule, _single(rows), rows)),)
+    width = max(1, min(16, SORTED_VALUES // len(rows)))
+    starts = range(0, rows.problem.n_classes, width)
+    chosen = run([partial(_choose_columns, rows, rule, slice(k, k + width)) for k in starts])
+    return tuple(bins for some in chosen for bins in some)
+
+
+def _choose_columns(rows: Rows, rule: BinRule, some: slice) -> list[Bins]:
+    """Choose the bins of a few neighbouring columns, which share lines of memory."""
+    table = native(rows.probs[:, some])
+    columns = np.empty(table.shape[::-1], table.dtype)
+    refuse(rows, transpose(table, columns))
+    if type(rule) is not EqualMass or rows.weights is not None:
+        return [rule.choose(*distinct(c.astype(np.float64), rows.weights)) for c in columns]
+    columns.sort(axis=1)
+    return [rule.choose(*values_of_sorted(column, rule.n_bins)) for column in columns]
+
+
+def _single(rows: Rows) -> AnyArray:
+    """Return the one prediction of each row; those of one column are not yet checked."""
+    if rows.problem.kind == "binary":
+        return native(rows.probs)
+    wide = np.dtype(np.float32 if rows.probs.dtype.itemsize <= 4 else np.float64)
+    out = np.empty(len(rows), wide if rows.probs.dtype.kind == "f" else np.float64)
+    for status in run(
+        [partial(_top_values, rows.probs[part], out[part]) for part in segments(len(rows))]
+    ):
+        refuse(rows, status)
+    return out
+
+
+def _top_values(probs: AnyArray, out: AnyArray) -> int:
+    return top_values(native(probs), out)
+
+
+def _seen_by(rule: BinRule, values: AnyArray, rows: Rows) -> Values:
+    """Return distinct values and masses: all, or those that decide where the rule cuts."""
+    if type(rule) is EqualMass and rows.weights is None:
+        if values.size >= SORTED_ROWS:
+            return _values_near_quantiles(values, rule.n_bins, rows)
+        ordered = np.sort(values)
+        if not (ordered[0] >= 0 and ordered[-1] <= 1):
+            rows.explain_probabilities()
+        return values_of_sorted(ordered, rule.n_bins)
+    if not (values.min() >= 0 and values.max() <= 1):
+        rows.explain_probabilities()
+    return distinct(values.astype(np.float64), rows.weights)
+
+
+def _values_near_quantiles(values: AnyArray, n_bins: int, rows: Rows) -> Values:
+    """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values."""
+    bits = 16 if n_bins <= 256 else 18
+    counts = _counts(values, (1 << bits) + 1, rows)
+    wanted = _near_quantiles(counts, n_bins)
+    if counts[wanted].sum() > LISTED_SHARE * values.size:
+        return values_of_sorted(np.sort(values), n_bins)
+    jobs = [partial(_picked, values[part], wanted) for part in segments(values.size)]
+    listed = distinct(np.concatenate(list(run(jobs))), None)
+    others = np.flatnonzero(counts * ~wanted)
+    stand_ins = (others + 0.5) / (1 << bits)
+    both = np.concatenate([listed[0], stand_ins]), np.concatenate([listed[1], counts[others]])
+    order = np.argsort(both[0])
+    return both[0][order], both[1][order]
+
+
+def _counts(values: AnyArray, n_cells: int, rows: Rows) -> IntArray:
+    """Check the values and count them in the cells of a grid."""
+    share = min(-(-values.size // threads()), 1 << 31)
+    parts = [values[part] for part in segments(values.size, share)]
+    counts = np.zeros((len(parts), n_cells), np.uint32)
+    for status in run([partial(count_cells, *each) for each in zip(parts, counts, strict=True)]):
+        refuse(rows, status)
+    total: IntArray = counts.sum(axis=0, dtype=np.intp)
+    return total
+
+
+def _near_quantiles(counts: IntArray, n_bins: int) -> BoolArray:
+    """Mark the cells that hold a quantile, and the next on either side that hold anything."""
+    some = np.flatnonzero(counts)
+    above = np.cumsum(counts[some]).astype(np.float64)
+    targets = above[-1] * np.arange(1, n_bins) / n_bins
+    holding = np.searchsorted(above, targets, side="left")
+    near = np.clip(holding[:, None] + [-1, 0, 1], 0, some.size - 1)
+    wanted = np.zeros(counts.size, np.bool_)
+    wanted[some[near]] = True
+    return wanted
+
+
+def _picked(values: AnyArray, wanted: BoolArray) -> FloatArray:
+    out = np.empty(values.size + 1)
+    return out[: pick_cells(values, wanted, out)].copy()

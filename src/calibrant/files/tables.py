@@ -1,0 +1,177 @@
+"""Whole tables, some rows at a time: read with all their columns, and written in any format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Protocol
+
+from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
+from calibrant.files.arrow import (
+    BadLineError,
+    arrow_library,
+    check_json_lines,
+    line_blocks,
+    record_batches,
+)
+from calibrant.files.npz import npz_chunks
+from calibrant.files.reading import File
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Writer(Protocol):
+    """Takes record batches of one schema."""
+
+    def write(self, batch: Any) -> None:
+        """Write some rows."""
+
+    def close(self) -> None:
+        """Write what comes last."""
+
+
+def read_tables(file: File, typed: bool) -> Iterator[tuple[Any, float]]:
+    """Yield record batches with all columns of a file, and the share that has been read.
+
+    The columns of a CSV are text as it stands there, unless they are to be typed. Those of a
+    two-dimensional array in a .npz are numbered: ``probs_0``, ``probs_1``, ...
+    """
+    if file.format == "npz":
+        pa = arrow_library()
+        for arrays, share in npz_chunks(file.path, ["*"], file.shown):
+            yield pa.RecordBatch.from_pydict(_flat(arrays)), share
+    else:
+        yield from record_batches(file.path, file.format, list, file.shown, typed)
+
+
+def _flat(arrays: dict[str, Any]) -> dict[str, Any]:
+    columns = {}
+    for name, array in arrays.items():
+        if array.ndim == 1:
+            columns[name] = array
+        else:
+            columns |= {f"{name}_{k}": array[:, k].copy() for k in range(array.shape[1])}
+    return columns
+
+
+def as_formula_safe(text: str) -> str:
+    """Put an apostrophe before text that a spreadsheet would run as a formula.
+
+    >>> as_formula_safe("=cmd()"), as_formula_safe("score")
+    ("'=cmd()", 'score')
+    """
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+@contextmanager
+def table_writer(
+    stream: IO[bytes], format_: str, schema: Any, escape_formulas: bool = False
+) -> Iterator[Writer]:
+    """Write record batches of a schema to a stream, and finish it unless something fails."""
+    pa = arrow_library()
+    writers = {"csv": _Csv, "tsv": _Csv, "jsonl": _JsonLines, "parquet": _Parquet, "arrow": _Arrow}
+    if format_ not in writers:
+        raise InvalidArgumentError(
+            f"Tables are written as .csv, .tsv, .parquet, .jsonl or .arrow, not as .{format_}."
+        )
+    try:
+        if writers[format_] is _Csv:
+            writer: Writer = _Csv(
+                stream, schema, "\t" if format_ == "tsv" else ",", escape_formulas
+            )
+        else:
+            writer = writers[format_](stream, schema)
+        yield writer
+        writer.close()
+    except pa.ArrowException as error:
+        raise InvalidDocumentError(f"The table cannot be written as {format_}: {error}") from error
+
+
+class _Csv:
+    """Text as it is, numbers so that they are read back exactly, missing values as nothing."""
+
+    def __init__(self, stream: IO[bytes], schema: Any, delimiter: str, escape: bool) -> None:
+        self._text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+        self._rows = csv.writer(self._text, delimiter=delimiter, lineterminator="\n")
+        self._escape = as_formula_safe if escape else None
+        self._rows.writerow([self._cell(name) for name in schema.names])
+
+    def write(self, batch: Any) -> None:
+        columns = [[self._cell(value) for value in column.to_pylist()] for column in batch.columns]
+        self._rows.writerows(zip(*columns, strict=True))
+
+    def close(self) -> None:
+        self._text.flush()
+        self._text.detach()
+
+    def _cell(self, value: Any) -> Any:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str) and self._escape is not None:
+            return self._escape(value)
+        return value
+
+
+class _JsonLines:
+    """One object a line; numbers that JSON does not have are null."""
+
+    def __init__(self, stream: IO[bytes], schema: Any) -> None:
+        self._stream = stream
+
+    def write(self, batch: Any) -> None:
+        lines = (json.dumps(_plain(row), default=str) for row in batch.to_pylist())
+        self._stream.write("".join(f"{line}\n" for line in lines).encode())
+
+    def close(self) -> None:
+        pass
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class _Parquet:
+    def __init__(self, stream: IO[bytes], schema: Any) -> None:
+        import pyarrow.parquet as pa_parquet
+
+        self._file = pa_parquet.ParquetWriter(stream, schema)
+
+    def write(self, batch: Any) -> None:
+        self._file.write_batch(batch)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Arrow:
+    def __init__(self, stream: IO[bytes], schema: Any) -> None:
+        import pyarrow as pa
+
+        self._file = pa.ipc.new_file(stream, schema)
+
+    def write(self, batch: Any) -> None:
+        self._file.write_batch(batch)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def json_rows(file: File) -> Iterator[tuple[list[dict[str, Any]], float]]:
+    """Yield the objects of a JSON lines file as they are, some at a time."""
+    done = 0
+    for block, share in line_blocks(file.path):
+        try:
+            check_json_lines(block, done)
+        except BadLineError as error:
+            raise InvalidDocumentError(f"{file.shown}, {error}.") from error
+        rows = [json.loads(line) for line in block.splitlines() if line.strip()]
+        done += len(rows)
+        yield rows, share

@@ -1,0 +1,153 @@
+"""Beyond the paper: our own recalibrators and bounds in the paper's protocols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.bins import Distinct
+from calibrant.measure import tabulate
+from calibrant.paper import calibrators, choosing
+from calibrant.paper.binned import METHODS
+from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, Scores
+from calibrant.paper.claims import Finding
+from calibrant.paper.predictions import Predictions
+from calibrant.paper.result import Output, Panel, Row, Series, series
+from calibrant.paper.study import Context, Study
+from calibrant.paper.uncertainty import Estimate, exactly, ratio
+from calibrant.recalibrators import OneVsRest, ScalingBinning
+from calibrant.stats import calibration_error, certify
+
+LEVEL = 0.9
+BOUNDS = (
+    "paper: plug-in, bootstrap",
+    "paper: debiased, bootstrap",
+    "ours: score bound",
+    "ours: exact certificate",
+)
+
+
+def calibrator_settings(data: Predictions | None) -> Calibrators:
+    """Return the protocol of study 2 with every method, at three numbers of bins."""
+    settings = calibrators.marginal_settings(data)
+    repeats = calibrators.repeats_for(data, 30, 2)
+    return replace(settings, bins=(10, 30, 100), repeats=repeats, methods=tuple(METHODS))
+
+
+def compare_calibrators(settings: Calibrators, context: Context) -> Output:
+    """Study 2 with hybrid bins and with beta and quadratic scalers."""
+    scores = calibrators.compare(settings, context)
+    ours = settings.methods[settings.methods.index(SCALING_BINNING) + 1 :]
+    findings = [
+        _gain(scores, what, name, j)
+        for name in ours
+        for j in range(len(settings.bins))
+        for what in ("brier", "squared")
+    ]
+    half = context.predictions.n_classes / 2
+    panels = [calibrators.error_panel(scores), _brier_panel(scores, half)]
+    return Output(calibrators.rows_of(scores), panels, findings)
+
+
+def _gain(scores: Scores, what: str, name: str, j: int) -> Finding:
+    """Return how much lower than the paper's scaling-binning a method is, in per cent."""
+    methods, bins = scores.settings.methods, scores.settings.bins[j]
+    found = getattr(scores, what)
+    times = ratio(
+        found[methods.index(name), j], found[methods.index(SCALING_BINNING), j], paired=True
+    )
+    lower = Estimate(1 - times.value, times.se, 1 - times.high, 1 - times.low)
+    words = {"brier": "mean squared error", "squared": "squared marginal error"}[what]
+    statement = f"B = {bins}: {words} of {name} lower than the paper's scaling-binning by"
+    return Finding(f"{what}-{name}-{bins}", lower, scores.settings.repeats, statement, unit="%")
+
+
+def _brier_panel(scores: Scores, factor: float) -> Panel:
+    lines = tuple(
+        series(name, scores.settings.bins, factor * scores.brier[i].mean(axis=1))
+        for i, name in enumerate(scores.settings.methods)
+    )
+    return Panel("", "B, bins", "mean squared error", lines, from_zero=False)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Settings of the comparison of bounds in the protocol of study 4.
+
+    Attributes
+    ----------
+    n_recalibrate : int
+        Rows to recalibrate on; all others estimate.
+    bins : tuple of int
+    resamples : int
+        For the paper's bounds.
+    """
+
+    n_recalibrate: int = 6000
+    bins: tuple[int, ...] = (10, 20, 30, 50, 100)
+    resamples: int = 1000
+
+
+def bound_settings(data: Predictions | None) -> Bounds:
+    """Return the split of study 4; of very many classes, ten bins only."""
+    paper = choosing.settings_for(data)
+    if data is not None and data.n_classes > 100:
+        return Bounds(paper.n_recalibrate, (10,), 20)
+    return Bounds(paper.n_recalibrate)
+
+
+def compare_bounds(settings: Bounds, context: Context) -> Output:
+    """Study 4 on one split, with the score bound and the exact certificate beside the paper's."""
+    data = context.predictions
+    protocol = choosing.Choosing(settings.n_recalibrate, settings.bins, settings.resamples)
+    split = choosing.Split.draw(protocol, context)
+    paper, _ = choosing.bounds_of_split(protocol, split, data)
+    found = [[*paper[:, j]] for j in range(len(settings.bins))]
+    for j, n_bins in enumerate(settings.bins):
+        model = OneVsRest(ScalingBinning(n_bins=n_bins))
+        model.fit(data.probs[split.fitted], data.labels[split.fitted])
+        outputs = model.predict_proba(data.probs[split.others])
+        table = tabulate(data.labels[split.others], outputs, kind="marginal", bins=Distinct())
+        score = calibration_error(table).confidence_interval(2 * LEVEL - 1).high
+        found[j] += [score, certify(table, confidence_level=LEVEL).upper_bound]
+        context.progress(j + 1, len(settings.bins))
+    bounds = np.array(found).T
+    rows: list[Row] = [
+        {"bound": name, "bins": b, "value": float(bounds[i, j])}
+        for i, name in enumerate(BOUNDS)
+        for j, b in enumerate(settings.bins)
+    ]
+    lines = tuple(series(name, settings.bins, bounds[i]) for i, name in enumerate(BOUNDS))
+    panel = Panel("", "B, bins", "90% upper bound on the marginal error", lines)
+    return Output(rows, [panel], _bound_findings(settings, bounds))
+
+
+def _bound_findings(settings: Bounds, bounds: FloatArray) -> list[Finding]:
+    most = settings.bins[-1]
+    note = (
+        "The bootstrap bounds are smaller and do not hold: see the study beyond-coverage. The "
+        "certificate holds at any sample size."
+    )
+    return [
+        Finding(f"bound-{i}", exactly(bounds[i, -1]), 0,
+                f"B = {most}: 90% upper bound on the marginal error, {name}", note)
+        for i, name in enumerate(BOUNDS)
+    ]  # fmt: skip
+
+
+def lines_of(x: tuple[int, ...], found: FloatArray) -> tuple[Series, ...]:
+    """Return one series for each bound."""
+    return tuple(series(name, x, found[i]) for i, name in enumerate(BOUNDS))
+
+
+STUDIES = (
+    Study("beyond-calibrators", "protocol of 2 and 2b",
+          "Hybrid bins, beta and quadratic scalers in the protocol of study 2",
+          calibrator_settings, compare_calibrators, {"repeats": 2, "bins": (10, 30)},
+          is_beyond=True),
+    Study("beyond-bounds", "protocol of 4",
+          "Score bound and exact certificate in place of the bootstrap",
+          bound_settings, compare_bounds, {"bins": (10,), "resamples": 50}, is_beyond=True),
+)  # fmt: skip

@@ -1,0 +1,277 @@
+"""What the paper reports, and the rule by which our numbers agree with it or not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from calibrant.paper.predictions import CIFAR10, FILES, IMAGENET
+from calibrant.paper.uncertainty import Estimate
+
+Rule: TypeAlias = Literal["number", "above", "below", "in range", "inconclusive", "ours"]
+Verdict: TypeAlias = Literal[
+    "agree", "disagree", "undecided", "cannot be checked", "beyond the paper"
+]
+
+RULES: dict[Rule, str] = {
+    "number": "agrees if the two numbers differ by at most 1.96 joint standard errors, and the "
+    "rounding of the paper's number; where the paper states no error, its run is taken to have "
+    "the error that ours would have with the paper's number of repeats",
+    "above": "agrees if our whole 90% interval lies above the bound, disagrees if none of it does",
+    "below": "agrees if our whole 90% interval lies below the bound, disagrees if none of it does",
+    "in range": "the paper reports one split of the data; agrees if its number lies among nine in "
+    "ten of our splits",
+    "inconclusive": "agrees if our 90% interval holds zero, as the paper says of its own",
+    "ours": "our own method in the paper's protocol; the paper has no number for it",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper that a study can check.
+
+    Attributes
+    ----------
+    study, key : str
+        Who checks it.
+    source : str
+        Where the paper says it.
+    statement : str
+        What it says, in our words.
+    rule : str
+        How agreement is decided; see `RULES`.
+    value : float
+        The paper's number, or the bound of an inequality.
+    se : float, optional
+        The paper's own standard error.
+    rounding : float
+        Half a unit of the last digit that the paper prints.
+    repeats : int, optional
+        How many repeats the paper's number rests on.
+    dataset : str, optional
+        The predictions that it speaks of.
+    unit : {"", "x", "%"}
+        How to print it.
+    """
+
+    study: str
+    key: str
+    source: str
+    statement: str
+    rule: Rule = "number"
+    value: float = 0.0
+    se: float | None = None
+    rounding: float = 0.0
+    repeats: int | None = None
+    dataset: str | None = None
+    unit: str = ""
+
+    @property
+    def missing(self) -> str:
+        """What cannot be checked without."""
+        return FILES[self.dataset] if self.dataset else ""
+
+    @property
+    def paper(self) -> str:
+        """The paper's number or inequality, for people."""
+        shown = show(self.value, self.unit)
+        if self.rule == "number":
+            return shown if self.se is None else f"{shown} ± {show(self.se, self.unit)}"
+        words = {"above": f"> {shown}", "below": f"< {shown}", "in range": shown}
+        return words.get(self.rule, "interval holds 0" if self.rule == "inconclusive" else "")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a study found for one key.
+
+    Attributes
+    ----------
+    key : str
+    estimate : Estimate
+    repeats : int
+        How many repeats it rests on; 0 where it is exact.
+    statement : str
+        What the number is, where no claim of the paper says it.
+    note : str
+        Why it differs from the paper's, or what else a reader must know.
+    unit : str
+        How to print it, where no claim says it.
+    """
+
+    key: str
+    estimate: Estimate
+    repeats: int = 0
+    statement: str = ""
+    note: str = ""
+    unit: str = ""
+
+
+def show(value: float, unit: str = "") -> str:
+    """Print a number in its unit.
+
+    >>> show(1.98, "x"), show(0.351, "%"), show(0.0149)
+    ('1.98x', '35.1%', '0.0149')
+    """
+    if unit == "%":
+        return f"{100 * value:.1f}%"
+    if value == 0:
+        return f"0{unit}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value)))) if math.isfinite(value) else 0
+    return (f"{value:.2e}" if digits > 6 else f"{value:,.{min(digits, 6)}f}") + unit
+
+
+def judge(claim: Claim, finding: Finding) -> Verdict:
+    """Compare a number of ours with the paper's, by the claim's rule.
+
+    Examples
+    --------
+    >>> claim = Claim("s", "k", "", "", value=2.0, se=0.06)
+    >>> judge(claim, Finding("k", Estimate(2.05, 0.05, 1.97, 2.13), 1000))
+    'agree'
+    """
+    found = finding.estimate
+    if claim.rule == "ours":
+        return "beyond the paper"
+    if claim.rule == "number":
+        return "agree" if abs(found.value - claim.value) <= _slack(claim, finding) else "disagree"
+    if claim.rule == "in range":
+        return "agree" if found.low <= claim.value <= found.high else "disagree"
+    if claim.rule == "inconclusive":
+        return "agree" if found.low <= 0 <= found.high else "disagree"
+    above, below = found.low > claim.value, found.high < claim.value
+    if not above and not below:
+        return "undecided"
+    return "agree" if above == (claim.rule == "above") else "disagree"
+
+
+def _slack(claim: Claim, finding: Finding) -> float:
+    """Return by how much a number may differ from the paper's."""
+    own, paper = finding.estimate.se, claim.se
+    if paper is None:
+        paper = own * math.sqrt(finding.repeats / claim.repeats) if claim.repeats else 0.0
+    return 1.96 * math.hypot(own, paper) + claim.rounding
+
+
+def claim_for(study: str, key: str, dataset: str | None) -> Claim | None:
+    """Return the paper's claim of this study and key about these predictions, if any."""
+    for claim in CLAIMS:
+        if (claim.study, claim.key) == (study, key) and claim.dataset in (None, dataset):
+            return claim
+    return None
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim("example-3-1", "error", "Example 3.1", "a model has a calibration error of 0.49 or more",
+          "above", 0.49),
+    Claim("example-3-1", "binned", "Example 3.1", "while its binned error is 0",
+          "below", 1e-9),
+    Claim("proposition-3-2", "finer", "Proposition 3.2",
+          "finer bins never lower the binned error (largest fall from bins to their halves)",
+          "below", 1e-9),
+    Claim("proposition-3-2", "bound", "Proposition 3.2",
+          "no binned error exceeds the model's own (largest excess)", "below", 1e-9),
+    Claim("synthetic-n", "histogram", "Appendix E (A)",
+          "n 1,000 to 2,000 divides the squared error of histogram binning by",
+          value=2.0, se=0.06, unit="x"),
+    Claim("synthetic-n", "scaling-binning", "Appendix E (A)",
+          "n 1,000 to 2,000 divides the squared error of scaling-binning by",
+          value=1.98, se=0.09, unit="x"),
+    Claim("synthetic-n", "histogram-linear", "Appendix E (A)",
+          "1 / error² of histogram binning is about linear in n (exponent of n)",
+          value=1.0, rounding=0.1),
+    Claim("synthetic-n", "scaling-binning-linear", "Appendix E (A)",
+          "1 / error² of scaling-binning is about linear in n (exponent of n)",
+          value=1.0, rounding=0.1),
+    Claim("synthetic-bins", "histogram", "Appendix E (A)",
+          "B 5 to 20 multiplies the squared error of histogram binning by",
+          value=3.71, se=0.15, unit="x"),
+    Claim("synthetic-bins", "scaling-binning", "Appendix E (A)",
+          "B 5 to 20 changes the squared error of scaling-binning by",
+          value=-0.02, se=0.07, unit="%"),
+    Claim("synthetic-noisy", "gain", "Appendix E (B)",
+          "n = 3,000: scaling-binning has a squared error lower than scaling alone by",
+          value=5.2, se=1.1, unit="x"),
+    Claim("synthetic-noisy", "always", "Appendix E (B)",
+          "scaling-binning is better at every n (least ratio)", "above", 1.0, unit="x"),
+    Claim("lower-bounds", "growth", "Section 3.1, Figure 2",
+          "the binned l2 error grows with the bins (largest B minus B = 2)",
+          "above", 0.0, dataset=CIFAR10),
+    Claim("lower-bounds", "at-15", "Section 3.1, Figure 2", "the binned l2 error at 15 bins",
+          value=0.02, rounding=0.005, repeats=1, dataset=IMAGENET),
+    Claim("lower-bounds", "twice", "Section 3.1, Figure 2",
+          "with more bins it is at least twice that", "above", 2.0, dataset=IMAGENET, unit="x"),
+    Claim("lower-bounds-l1", "growth-mass", "Appendix C",
+          "the growth of the l1 error with uniform-mass bins is inconclusive",
+          "inconclusive", dataset=CIFAR10),
+    Claim("lower-bounds-l1", "growth-width", "Appendix C",
+          "the growth of the l1 error with equal-width bins is inconclusive",
+          "inconclusive", dataset=CIFAR10),
+    Claim("lower-bounds-l1", "growth-mass", "Appendix C",
+          "the l1 error with uniform-mass bins grows with the bins", "above", 0.0,
+          dataset=IMAGENET),
+    Claim("lower-bounds-l1", "growth-width", "Appendix C",
+          "the l1 error with equal-width bins grows with the bins", "above", 0.0,
+          dataset=IMAGENET),
+    Claim("calibrators-marginal", "gain", "Section 4.3, Figure 3",
+          "B = 100: the squared marginal error of scaling-binning is lower by",
+          value=0.35, rounding=0.005, repeats=100, dataset=CIFAR10, unit="%"),
+    Claim("calibrators-marginal", "mse", "Section 4.3, Figure 3",
+          "at an error of at most 0.02 its mean squared error is lower by",
+          value=0.09, rounding=0.005, repeats=100, dataset=CIFAR10, unit="%"),
+    Claim("calibrators-top-label", "many-bins", "Appendix E",
+          "scaling-binning is better for every B > 30 (least ratio)",
+          "above", 1.0, dataset=CIFAR10, unit="x"),
+    Claim("calibrators-top-label", "few-bins", "Appendix E",
+          "histogram binning is better for few bins (ratio at B = 10)",
+          "below", 1.0, dataset=CIFAR10, unit="x"),
+    Claim("calibrators-top-label", "gain", "Appendix E",
+          "B = 100: the squared top-label error of scaling-binning is lower by nearly",
+          value=5.0, rounding=0.5, repeats=100, dataset=IMAGENET, unit="x"),
+    Claim("calibrators-top-label", "all-bins", "Appendix E",
+          "scaling-binning is better for every B >= 10 (least ratio)",
+          "above", 1.0, dataset=IMAGENET, unit="x"),
+    *(
+        Claim("estimators-marginal", key, "Section 5.1, Figure 4", statement, "above", 1.0,
+              dataset=CIFAR10, unit="x")
+        for key, statement in (
+            ("least-10", "B = 10: the debiased estimate deviates less at every n (least ratio "
+                         "of mean squared deviations)"),
+            ("least-100", "B = 100: the debiased estimate deviates less at every n (least ratio)"),
+            ("small-n-10", "B = 10: more so for small n (ratio at the smallest n over the "
+                           "largest)"),
+            ("small-n-100", "B = 100: more so for small n (ratio at the smallest n over the "
+                            "largest)"),
+            ("large-bins", "more so for large B (B = 100 over B = 10, least over n)"),
+        )
+    ),
+    Claim("estimators-marginal", "worst-10", "Appendix G, Figure 9",
+          "B = 10: debiasing avoids very bad estimates (99% quantiles of the deviations, "
+          "plug-in over debiased)", "above", 1.0, dataset=CIFAR10, unit="x"),
+    Claim("estimators-marginal", "median-100", "Appendix G, Figure 9",
+          "B = 100: debiased estimates are much closer (medians of the deviations, plug-in over "
+          "debiased)", "above", 1.0, dataset=CIFAR10, unit="x"),
+    *(
+        Claim("estimators-ece", key, "Appendix G", statement, "above", 1.0, dataset=dataset,
+              unit="x")
+        for dataset in (CIFAR10, IMAGENET)
+        for key, statement in (
+            ("least-15", "B = 15: the debiased ECE deviates less at every n (least ratio of mean "
+                         "squared deviations)"),
+            ("least-100", "B = 100: the debiased ECE deviates less at every n (least ratio)"),
+            ("small-n-100", "B = 100: more so for small n (ratio at the smallest n over the "
+                            "largest)"),
+            ("large-bins", "more so for large B (B = 100 over B = 15, least over n)"),
+        )
+    ),
+    Claim("choosing-bins", "debiased-bins", "Appendix G",
+          "bins that a debiased bound of at most 1.5% allows", "in range", 100,
+          dataset=CIFAR10),
+    Claim("choosing-bins", "plug-in-bins", "Appendix G",
+          "bins that a plug-in bound of at most 1.5% allows", "in range", 15,
+          dataset=CIFAR10),
+    Claim("choosing-bins", "mse", "Appendix G",
+          "the mean squared error that the plug-in bound costs", "in range", 0.13,
+          dataset=CIFAR10, unit="%"),
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""Figures of results: readable without colour, by line styles and markers."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from calibrant.exceptions import MissingDependencyError
+from calibrant.paper.result import Panel, Result, Series
+
+COLOURS = ("#1b4f9c", "#c0392b", "#222222", "#2e8b57", "#8e44ad", "#b8860b")
+LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "x")
+FONT = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "legend.fontsize": 8,
+    "svg.hashsalt": "calibrant",
+    "svg.fonttype": "none",
+}
+
+
+def draw(result: Result) -> dict[str, bytes]:
+    """Return the figure of a result as PNG and SVG."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Drawing figures needs Matplotlib: pip install 'calibrant[plot]'."
+        ) from error
+    panels = result.output.panels
+    columns = min(len(panels), 3 if len(panels) != 4 else 2)
+    lines = -(-len(panels) // columns)
+    with matplotlib.rc_context(FONT):
+        figure = Figure(figsize=(4.0 * columns, 3.1 * lines), layout="constrained")
+        axes = figure.subplots(lines, columns, squeeze=False).ravel()
+        for ax, panel in zip(axes, panels, strict=False):
+            _draw_panel(ax, panel)
+        for ax in axes[len(panels) :]:
+            ax.set_axis_off()
+        return {kind: _bytes(figure, kind) for kind in ("png", "svg")}
+
+
+def _bytes(figure: Any, kind: str) -> bytes:
+    stream = io.BytesIO()
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    figure.savefig(stream, format=kind, dpi=110, metadata=metadata)
+    return stream.getvalue()
+
+
+def _draw_panel(ax: Any, panel: Panel) -> None:
+    for i, each in enumerate(panel.series):
+        _draw_series(ax, each, i)
+    for axis, scale in ((ax.xaxis, panel.x_scale), (ax.yaxis, panel.y_scale)):
+        _set_scale(axis, scale)
+    if panel.x_scale == "log2":
+        ax.set_xticks(panel.series[0].x, [f"{x:g}" for x in panel.series[0].x])
+        ax.tick_params(axis="x", which="minor", bottom=False)
+    if panel.from_zero and panel.y_scale == "linear":
+        low, high = ax.get_ylim()
+        ax.set_ylim(min(0.0, low if low < -0.05 * high else 0.0), high)
+    ax.set_title(panel.title)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(alpha=0.25, linewidth=0.5)
+    if len(panel.series) > 1:
+        ax.legend(frameon=False)
+
+
+def _set_scale(axis: Any, scale: str) -> None:
+    if scale == "log2":
+        axis._set_axes_scale("log", base=2)
+    elif scale == "log":
+        axis._set_axes_scale("log")
+
+
+def _draw_series(ax: Any, each: Series, i: int) -> None:
+    look: dict[str, Any] = {
+        "color": COLOURS[i % len(COLOURS)],
+        "linestyle": LINES[i % len(LINES)],
+        "label": each.label,
+        "linewidth": 1.4,
+    }
+    if each.style == "steps":
+        ax.step(each.x, each.y, where="post", **look)
+        ax.fill_between(each.x, each.y, step="post", color=look["color"], alpha=0.12)
+        return
+    if each.style == "curve":
+        ax.plot(each.x, each.y, **look)
+        return
+    look |= {"marker": MARKERS[i % len(MARKERS)], "markersize": 4.5}
+    if each.style == "points":
+        look |= {"linestyle": "none"}
+    if each.low is None or each.high is None:
+        ax.plot(each.x, each.y, **look)
+        return
+    below = [max(y - low, 0.0) for y, low in zip(each.y, each.low, strict=True)]
+    above = [max(high - y, 0.0) for y, high in zip(each.y, each.high, strict=True)]
+    ax.errorbar(each.x, each.y, yerr=[below, above], capsize=2.5, elinewidth=0.9, **look)

@@ -1,0 +1,93 @@
+"""Every claim of the paper beside what was found: the lines of the table of claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibrant.paper.claims import CLAIMS, Claim, Finding, Verdict, judge, show
+from calibrant.paper.result import Result
+
+NOT_RUN = "cannot be checked"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: what the paper says, what came out, and the verdict."""
+
+    study: str
+    source: str
+    statement: str
+    paper: str
+    ours: str
+    interval: str
+    verdict: Verdict
+    note: str
+
+
+def claim_lines(results: Sequence[Result]) -> list[Line]:
+    """Return a line for every claim of the paper, in its order."""
+    return [_claim_line(claim, results) for claim in CLAIMS]
+
+
+def other_lines(result: Result) -> list[Line]:
+    """Return the findings of a result about which the paper says nothing."""
+    return [
+        Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
+             "beyond the paper", finding.note)
+        for finding in result.output.findings
+        if finding.statement and not any(_speaks_of(c, result, finding.key) for c in CLAIMS)
+    ]  # fmt: skip
+
+
+def lines_of(result: Result) -> list[Line]:
+    """Return the claims that a result checks, then its other findings."""
+    checked = [
+        _claim_line(claim, [result])
+        for claim in CLAIMS
+        if any(_speaks_of(claim, result, finding.key) for finding in result.output.findings)
+    ]
+    return checked + other_lines(result)
+
+
+def _speaks_of(claim: Claim, result: Result, key: str) -> bool:
+    dataset = result.data and result.data["dataset"]
+    return (claim.study, claim.key) == (result.study, key) and claim.dataset in (None, dataset)
+
+
+def _claim_line(claim: Claim, results: Sequence[Result]) -> Line:
+    for result in results:
+        for finding in result.output.findings:
+            if _speaks_of(claim, result, finding.key):
+                return Line(
+                    claim.study, claim.source, _statement(claim), claim.paper,
+                    *_ours(finding, claim.unit), judge(claim, finding), finding.note,
+                )  # fmt: skip
+    why = f"without {claim.missing}" if claim.missing else f"until {claim.study} has run"
+    return Line(claim.study, claim.source, _statement(claim), claim.paper, "", "", NOT_RUN, why)
+
+
+def _statement(claim: Claim) -> str:
+    named = {"cifar10": "CIFAR-10: ", "imagenet": "ImageNet: "}
+    return named.get(claim.dataset or "", "") + claim.statement
+
+
+def _ours(finding: Finding, unit: str) -> tuple[str, str]:
+    found = finding.estimate
+    interval = f"{show(found.low, unit)} to {show(found.high, unit)}"
+    return show(found.value, unit), "exact" if found.low == found.high else interval
+
+
+def markdown_table(results: Sequence[Result]) -> str:
+    """Return the table of claims for a page of documentation."""
+    head = "| study | the paper says | paper | ours | 90% interval | verdict |\n|---|---|---|---|---|---|"
+    lines = [
+        f"| {line.study} | {line.statement} ({line.source}) | {line.paper} | {line.ours} | "
+        f"{line.interval} | {_verdict(line)} |"
+        for line in claim_lines(results)
+    ]
+    return "\n".join((head, *lines))
+
+
+def _verdict(line: Line) -> str:
+    return f"{line.verdict} {line.note}" if line.verdict == NOT_RUN else f"**{line.verdict}**"

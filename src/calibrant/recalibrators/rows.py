@@ -1,0 +1,154 @@
+"""Rows of several classes: their log-scores, their softmax, and its log loss.
+
+Rows are read in blocks that fit the processor's cache, from all cores, so no second table of
+their size is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.recalibrators.base import Input
+from calibrant.recalibrators.logistic import dot
+from calibrant.recalibrators.pieces import in_pieces
+from calibrant.recalibrators.scaling import CLIP
+
+BLOCK_VALUES = 1 << 16
+PARTS = 32
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """Probabilities or logits (n, K) with labels and weights above 0."""
+
+    rows: AnyArray
+    codes: IntArray
+    weights: FloatArray
+    kind: Input
+
+    @classmethod
+    def of(
+        cls, rows: AnyArray, codes: IntArray, weights: FloatArray | None, kind: Input
+    ) -> ClassRows:
+        """Leave rows of weight zero out."""
+        if weights is None:
+            return cls(rows, codes, np.ones(len(codes)), kind)
+        used = weights > 0
+        return cls(rows[used], codes[used], weights[used] / weights.max(), kind)
+
+    @property
+    def size(self) -> float:
+        """The effective number of rows, ``(sum w)^2 / sum w^2``."""
+        return float(self.weights.sum() ** 2 / dot(self.weights, self.weights))
+
+    def every(self, step: int) -> ClassRows:
+        """Return every few rows."""
+        few = slice(None, None, step)
+        return ClassRows(self.rows[few], self.codes[few], self.weights[few], self.kind)
+
+    def centred(self, part: slice) -> FloatArray:
+        """Return log-scores of a block, with the largest of each row moved to 0."""
+        z = log_scores(self.rows[part], self.kind)
+        z -= z.max(axis=1, keepdims=True)
+        return z
+
+    def own(self) -> FloatArray:
+        """Return how far the log-score of the label is below the largest of its row."""
+
+        def block(part: slice) -> FloatArray:
+            top = log_scores(self.rows[part].max(axis=1), self.kind)
+            return log_scores(own_values(self.rows[part], self.codes[part]), self.kind) - top
+
+        return np.concatenate(in_blocks(self.rows.shape, block))
+
+    def loss(self) -> float:
+        """Return the mean log loss of the rows as they came; infinite where a label had 0."""
+        if self.kind == "logits":
+            return self.softmax_sums(1.0, self.own())[0]
+        with np.errstate(divide="ignore"):
+            lost = -np.log(own_values(self.rows, self.codes).astype(np.float64))
+        return float(np.average(lost, weights=self.weights))
+
+    def softmax_sums(self, beta: float, own: FloatArray) -> tuple[float, float, float]:
+        """Return the mean log loss of ``softmax(beta z)`` and its derivatives in beta.
+
+        `own` is the log-score of the label, or a mixture of all that stands for it.
+        """
+
+        def block(part: slice) -> tuple[float, float, float]:
+            z, w = self.centred(part), self.weights[part]
+            total, mean, spread = _moments(z, beta)
+            lost = np.log(total) - beta * own[part]
+            return dot(w, lost), dot(w, mean - own[part]), dot(w, spread)
+
+        lost, first, second = sums_of_blocks(self.rows.shape, block)
+        n = float(self.weights.sum())
+        return max(lost / n, 0.0), first / n, second / n
+
+
+def _moments(z: FloatArray, beta: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the total of ``exp(beta z)`` of each row, and mean and variance of z under it."""
+    share = beta * z
+    np.exp(share, out=share)
+    total = share.sum(axis=1)
+    share *= z
+    mean = share.sum(axis=1) / total
+    square = np.einsum("ij,ij->i", share, z) / total
+    return total, mean, square - mean**2
+
+
+def own_values(rows: AnyArray, codes: IntArray) -> AnyArray:
+    """Return the entry of each row in the column of its label."""
+    return np.asarray(rows[np.arange(len(codes)), codes])
+
+
+def log_scores(rows: AnyArray, kind: Input) -> FloatArray:
+    """Return log-probabilities, kept above log(1e-12), or the logits themselves."""
+    if kind == "logits":
+        return rows.astype(np.float64)
+    z = np.maximum(rows, CLIP, dtype=np.float64)
+    return np.asarray(np.log(z, out=z))
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    """Return the softmax of each row."""
+    shares = np.exp(z - z.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return np.asarray(shares)
+
+
+def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:
+    """Return what `work` makes of each block of rows that fits the processor's cache."""
+    return in_pieces(shape[0], block_rows(shape), work)
+
+
+def block_rows(shape: tuple[int, ...]) -> int:
+    """Return how many rows of a table fit the processor's cache."""
+    return max(1, BLOCK_VALUES // shape[1])
+
+
+def sums_of_blocks(
+    shape: tuple[int, ...], work: Callable[[slice], tuple[Any, Any, Any]]
+) -> list[Any]:
+    """Add up the three terms that `work` returns for each block, in few large parts of the table.
+
+    The parts are the same on any number of cores, and only their sums are kept.
+    """
+    n, size = shape[0], block_rows(shape)
+    large = size * -(-n // (size * PARTS))
+
+    def add_up(part: slice) -> list[Any]:
+        total: list[Any] = [0.0, 0.0, 0.0]
+        for start in range(part.start, part.stop, size):
+            terms = work(slice(start, min(start + size, part.stop)))
+            total = [a + b for a, b in zip(total, terms, strict=True)]
+        return total
+
+    return [sum(terms) for terms in zip(*in_pieces(n, large, add_up), strict=True)]

@@ -1,0 +1,88 @@
+"""Each class by itself: its error, with what chance allows, the worst first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibrant import stats
+from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant.problem import Label
+from calibrant.report.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
+from calibrant.stats.estimators import Cells, cells_of
+from calibrant.stats.intervals import box_interval, score_interval
+from calibrant.table import BinTable
+
+MOST_CLASSES = 1000
+FEWEST_BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFindings:
+    """The numbers of each class, in falling order of error.
+
+    Attributes
+    ----------
+    labels : list
+    position : ndarray
+        The column of the class, from 0.
+    event_rate, mean_prediction : ndarray
+    error, low, high : ndarray
+        The debiased l2 error, and its interval for the class by itself.
+    beyond_chance : ndarray
+        Whether some bin leaves its exact limits, which hold for all bins of all classes at once.
+    pictures : list of Picture
+    n_classes : int
+        How many there are, shown or not.
+    joined : bool
+        Whether pictures join neighbouring bins.
+    """
+
+    labels: list[Label]
+    position: IntArray
+    event_rate: FloatArray
+    mean_prediction: FloatArray
+    error: FloatArray
+    low: FloatArray
+    high: FloatArray
+    beyond_chance: BoolArray
+    pictures: list[Picture]
+    n_classes: int
+    joined: bool
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
+    """Measure every class of a marginal table."""
+    cells = cells_of(table)
+    alone = _one_group_each(cells)
+    one = np.ones(1)
+    errors = np.array(list((stats.calibration_error(table).per_class or {}).values()))
+    low, high = score_interval(alone, one, confidence_level)
+    order = np.lexsort((-low, -errors))[:MOST_CLASSES]
+    level = 1 - (1 - confidence_level) / table.n_groups
+    beyond = box_interval(alone, one, 2.0, level)[0] > 0
+    labels = [table.problem.class_names[i] for i in order]
+    most = min(max(MOST_CELLS // len(labels), FEWEST_BINS), MOST_BINS)
+    drawn = joined(table, most)
+    return ClassFindings(
+        labels=labels,
+        position=order,
+        event_rate=(cells.mass * cells.rate).sum(axis=-1)[order],
+        mean_prediction=(cells.mass * cells.mean).sum(axis=-1)[order],
+        error=errors[order],
+        low=low[order],
+        high=high[order],
+        beyond_chance=beyond[order],
+        pictures=[picture_of(drawn, label, confidence_level) for label in labels],
+        n_classes=table.n_groups,
+        joined=drawn is not table,
+    )
+
+
+def _one_group_each(cells: Cells) -> Cells:
+    """Return the cells as many tables of one group, which the intervals take in one call."""
+    return replace(cells, **{name: value[:, None, :] for name, value in vars(cells).items()})

@@ -1,0 +1,212 @@
+"""The later parts of the page: score, repair, rows, assumptions, and where it all comes from."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+from calibrant._version import __version__
+from calibrant.report.findings import Findings
+from calibrant.report.gain import FOLDS, Gain
+from calibrant.report.markup import Content, Element, element
+from calibrant.report.names import short, shown
+from calibrant.report.opening import section
+from calibrant.report.tables import scrolling, table
+from calibrant.report.wording import percent, points
+
+PACKAGES = ("numpy", "scipy", "scikit-learn")
+COMMAND_LENGTH = 4000
+
+
+def brier(findings: Findings) -> Element:
+    """Return the Brier score as a sum: what can be repaired, what is achieved, what is given."""
+    parts = findings.brier
+    rows = [
+        (
+            "",
+            "Miscalibration",
+            parts.miscalibration,
+            "lost because probabilities are off; 0 is best",
+        ),
+        ("−", "Discrimination", parts.discrimination, "won by telling rows apart; more is better"),
+        ("+", "Uncertainty", parts.uncertainty, "given by how often the event happens"),
+        ("=", "Brier score", parts.brier, "mean squared distance to the outcome; less is better"),
+    ]
+    largest = max(abs(value) for _, _, value, _ in rows) or 1.0
+    return section(
+        "brier",
+        "What the score is made of",
+        element(
+            "table",
+            element("caption", "Brier decomposition, corrected for chance", class_="unseen"),
+            element("tbody", *(_brier_row(*row, largest) for row in rows)),
+            class_="sum",
+        ),
+    )
+
+
+def _brier_row(sign: str, name: str, value: float, note: str, largest: float) -> Element:
+    bar = element(
+        "svg",
+        element("path", d=f"M0 5h{100 * abs(value) / largest:.1f}", class_="bar"),
+        viewBox="0 0 100 10",
+        preserveAspectRatio="none",
+        class_="bar-box",
+        aria_hidden="true",
+    )
+    return element(
+        "tr",
+        element("td", sign, class_="sign"),
+        element("th", name, element("span", note, class_="note"), scope="row"),
+        element("td", f"{value:.4f}", class_="value"),
+        element("td", bar, class_="wide"),
+    )
+
+
+def repair(findings: Findings) -> Element:
+    """Say what recalibration would gain, on rows that it was not fitted on."""
+    gain = findings.gain
+    return section("repair", "What recalibration would gain", _gain_words(gain), _gain_table(gain))
+
+
+def _gain_words(gain: Gain) -> list[Element]:
+    if gain.scores is None:
+        return [element("p", f"{gain.n:,} rows are too few to try it by cross-validation.")]
+    amount, spread = gain.amount
+    best = gain.scores.candidates[gain.scores.chosen]
+    if gain.is_worthwhile:
+        first: Content = [
+            element("code", str(best)),
+            f" would lower the log loss by about {amount:.4f} (standard error {spread:.4f}). "
+            "Fit it on these rows, and check the result on others.",
+        ]
+    else:
+        first = "Nothing that can be told from chance: leave the predictions as they are."
+    how = f"Log loss on held-out rows, {FOLDS}-fold cross-validation; less is better."
+    part = f" On {gain.n_used:,} of the {gain.n:,} rows, drawn at random." * (gain.n_used < gain.n)
+    return [element("p", first), element("p", how + part, class_="note")]
+
+
+def _gain_table(gain: Gain) -> Element | None:
+    scores = gain.scores
+    if scores is None:
+        return None
+    heads = ("Recalibrator", "Log loss", "Above the best", "Standard error", "")
+    names: list[Content] = [
+        "leave it as it is",
+        *(element("code", str(c)) for c in scores.candidates[1:]),
+    ]
+    columns = zip(names, scores.loss, scores.excess, scores.standard_error, strict=True)
+    rows = (
+        (name, f"{loss:.4f}", f"{excess:.4f}", f"{spread:.4f}", "← choice" * (i == scores.chosen))
+        for i, (name, loss, excess, spread) in enumerate(columns)
+    )
+    listed = table("Recalibrators, from the simplest on", heads, rows)
+    return scrolling("Recalibrators compared", listed)
+
+
+def rows_needed(findings: Findings) -> Element:
+    """Say how many rows a certificate needs, and what to do where none is possible."""
+    plan, level = findings.plan, percent(findings.confidence_level)
+    rows = (
+        (points(limit), f"{n:,}", "enough" if n <= plan.n else f"{n - plan.n:,} more needed")
+        for limit, n in plan.needed
+    )
+    heads = ("Limit, points", "Rows", "At hand")
+    return section(
+        "rows",
+        "How many rows a certificate needs",
+        _plan_words(findings),
+        table("Rows for each limit", heads, rows, class_="narrow"),
+        element(
+            "p",
+            f"For a calibrated model with {plan.n_outputs:,} equally frequent outputs, {level} "
+            "confidence, and a chance of 90% to obtain the certificate. As many rows as these, "
+            f"{plan.n:,}, could certify a limit of about {points(plan.smallest)} points.",
+            class_="note",
+        ),
+    )
+
+
+def _plan_words(findings: Findings) -> Element:
+    plan, table = findings.plan, findings.certificate.table
+    if not table.is_binned_model:
+        return element(
+            "p",
+            "This model's outputs are continuous. Such a model can be refuted but never "
+            "certified, however many rows there are. To certify it, let it answer with a few "
+            "fixed probabilities, for example by ",
+            element("code", f"ScalingBinning(n_bins={plan.n_outputs})"),
+            ", fitted on other rows. Then these numbers apply:",
+        )
+    if not plan.is_own:
+        outputs = int((table.count > 0).sum(axis=1).max())
+        return element(
+            "p",
+            f"This model has {outputs:,} distinct outputs. Fewer need fewer rows; for "
+            f"{plan.n_outputs:,}:",
+        )
+    return element("p", f"This model has {plan.n_outputs:,} distinct outputs.")
+
+
+def assumptions(findings: Findings) -> Element:
+    """Say what must be true for the statements to hold."""
+    level = percent(findings.confidence_level)
+    said = [
+        *findings.certificate.assumptions,
+        f"“{level} confidence” means: of many reports made in this way, at most "
+        f"{percent(1 - findings.confidence_level)} would make a wrong statement of that kind.",
+        "The interval of the error is an approximation that needs about ten rows and ten events "
+        "in a group; verdicts and their bounds are exact.",
+        "Calibration is about groups of rows. It does not say that the model tells rows apart, "
+        "nor that it serves every subgroup equally well.",
+    ]
+    return section(
+        "assumptions",
+        "What must be true for this to hold",
+        element("ul", *(element("li", sentence) for sentence in said)),
+    )
+
+
+def provenance(findings: Findings, command: str, columns: str | None, made: str) -> Element:
+    """Return the data, the versions and the command, so that the report can be made again."""
+    problem, table = findings.table.problem, findings.table
+    fingerprint = findings.fingerprint
+    what: list[tuple[str, Content]] = [
+        ("Rows", f"{table.n:,}"),
+        ("Problem", _problem_words(findings)),
+        ("Columns", columns and shown(columns, 400)),
+        ("Event", None if problem.pos_label is None else shown(problem.pos_label)),
+        ("Fingerprint", element("code", f"{fingerprint.checksum:016x}")),
+        ("Repeated rows", _repeats(fingerprint.distinct_share)),
+        ("calibrant", __version__),
+        ("Python", platform.python_version()),
+        *((name, version(name)) for name in PACKAGES),
+        ("Made on", made),
+    ]
+    return section(
+        "provenance",
+        "Where this comes from",
+        element(
+            "dl",
+            *(element("div", element("dt", k), element("dd", v)) for k, v in what if v),
+            class_="facts",
+        ),
+        element("p", "The same rows in any order have the same fingerprint.", class_="note"),
+        element("h3", "Made by"),
+        element("pre", element("code", short(command, COMMAND_LENGTH)), tabindex=0),
+    )
+
+
+def _repeats(distinct_share: float) -> str | None:
+    """Say so where many rows are copies; the share is an estimate, so a small one is none."""
+    return f"about {percent(1 - distinct_share)}" if distinct_share < 0.9 else None
+
+
+def _problem_words(findings: Findings) -> str:
+    problem = findings.table.problem
+    return {
+        "binary": "the probability of one event",
+        "top-label": f"confidence in the top answer of {problem.n_classes:,} classes",
+        "marginal": f"the probabilities of {problem.n_classes:,} classes",
+    }[problem.kind]

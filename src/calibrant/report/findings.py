@@ -1,0 +1,125 @@
+"""Everything a report says, as numbers: computed once, before anything is written."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calibrant import stats
+from calibrant.bins import BinsLike
+from calibrant.exceptions import UnresolvedWarning
+from calibrant.measure import tabulate_rows
+from calibrant.problem import Rows
+from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.report.classes import ClassFindings, class_findings
+from calibrant.report.gain import Gain, gain_of
+from calibrant.report.pictures import MOST_BINS, Picture, joined, picture_of
+from calibrant.report.plan import Plan, plan_of
+from calibrant.table import BinTable
+from calibrant.verify import tabulate_outputs
+
+MOST_OUTPUTS_SHOWN = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The numbers of a report.
+
+    Attributes
+    ----------
+    error : CalibrationErrorResult
+        The l2 calibration error, and `interval` its interval.
+    certificate : Certificate
+        What the rows prove; its verdict is None without `max_error`.
+    picture : Picture or None
+        The reliability diagram of a binary or top-label problem.
+    classes : ClassFindings or None
+        Each class by itself, for predictions of several classes.
+    brier : BrierDecomposition
+        Corrected for bias.
+    gain : Gain
+    plan : Plan
+    fingerprint : Fingerprint
+    """
+
+    error: stats.CalibrationErrorResult
+    interval: stats.ConfidenceInterval
+    certificate: stats.Certificate
+    picture: Picture | None
+    classes: ClassFindings | None
+    brier: stats.BrierDecomposition
+    gain: Gain
+    plan: Plan
+    fingerprint: Fingerprint
+
+    @property
+    def table(self) -> BinTable:
+        """The table that the error was measured in."""
+        return self.error.table
+
+    @property
+    def confidence_level(self) -> float:
+        """The level of the interval, of the bands and of the certificate."""
+        return self.interval.confidence_level
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the main numbers as plain values that JSON can hold."""
+        certificate, (gain, gain_error) = self.certificate, self.gain.amount
+        return {
+            "error": self.error.to_dict(self.confidence_level),
+            "verdict": certificate.verdict,
+            "max_error": certificate.max_error,
+            "lower_bound": certificate.lower_bound,
+            "upper_bound": certificate.upper_bound,
+            "brier": self.brier.to_dict(),
+            "recalibration_gain": gain,
+            "recalibration_gain_standard_error": gain_error,
+            "rows_to_certify": {f"{error:g}": rows for error, rows in self.plan.needed},
+            "fingerprint": f"{self.fingerprint.checksum:016x}",
+        }
+
+
+def findings_of(
+    rows: Rows, bins: BinsLike, max_error: float | None, confidence_level: float
+) -> Findings:
+    """Compute all numbers of a report on these rows."""
+    outputs = tabulate_outputs(rows)
+    certificate = stats.certify(outputs, max_error=max_error, confidence_level=confidence_level)
+    table = _measured(rows, bins, outputs)
+    error = stats.calibration_error(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnresolvedWarning)  # the page says it instead
+        interval = error.confidence_interval(confidence_level)
+    single = table.n_groups == 1
+    codes = rows.codes()
+    return Findings(
+        error=error,
+        interval=interval,
+        certificate=certificate,
+        picture=picture_of(joined(table, MOST_BINS), None, confidence_level) if single else None,
+        classes=_each_class(rows, bins, table, confidence_level),
+        brier=stats.brier_decomposition(table, debias=True),
+        gain=gain_of(rows.probs, codes),
+        plan=plan_of(certificate),
+        fingerprint=Fingerprint.of(rows.probs, codes),
+    )
+
+
+def _measured(rows: Rows, bins: BinsLike, outputs: BinTable) -> BinTable:
+    """Return the table to measure in; by default the outputs themselves, if they are few."""
+    if not (isinstance(bins, str) and bins == "auto"):
+        return tabulate_rows(rows, bins)
+    few = outputs.is_binned_model and outputs.count.shape[1] <= MOST_OUTPUTS_SHOWN
+    return outputs if few or not outputs.is_binned_model else tabulate_rows(rows, bins)
+
+
+def _each_class(
+    rows: Rows, bins: BinsLike, table: BinTable, confidence_level: float
+) -> ClassFindings | None:
+    if rows.problem.kind == "binary":
+        return None
+    if rows.problem.kind == "top-label":
+        rows = replace(rows, problem=replace(rows.problem, kind="marginal"))
+        table = _measured(rows, bins, tabulate_outputs(rows))
+    return class_findings(table, confidence_level)

@@ -1,0 +1,94 @@
+"""Making a report: from predictions and labels to a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from calibrant.bins import BinsLike
+from calibrant.measure import read_data
+from calibrant.problem import Kind, Label, Rows
+from calibrant.report.findings import findings_of
+from calibrant.report.page import page
+from calibrant.report.result import Report
+
+
+def report(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    max_error: float | None = None,
+    confidence_level: float = 0.95,
+    title: str | None = None,
+    command: str | None = None,
+    data: Any = None,
+) -> Report:
+    """Write a calibration report: one self-contained HTML page, the verdict first.
+
+    The page has the reliability diagram with bands, the l2 error with interval and noise floor,
+    every class by itself, the Brier decomposition, what recalibration would gain, how many rows a
+    certificate needs, the assumptions, and where it all comes from. All rows are held in memory.
+
+    Parameters
+    ----------
+    y_true, y_prob, kind, classes, pos_label, data
+        As in `calibrant.calibration_error`.
+    bins : optional
+        As in `calibrant.calibration_error`; "auto" takes each distinct output as a bin where
+        there are at most 60. The verdict always rests on the distinct outputs.
+    max_error : float, optional
+        The tolerance to certify; without it the page measures and gives no verdict.
+    confidence_level : float
+        Of intervals, bands and bounds.
+    title : str, optional
+        The heading of the page.
+    command : str, optional
+        What made the report, shown at its end; by default the call of this function.
+
+    Returns
+    -------
+    Report
+        With ``.html``, ``.summary``, ``.findings`` and ``.save(path)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.integers(1, 10, size=20_000) / 10
+    >>> made = report(rng.uniform(size=20_000) < p, p, max_error=0.03)
+    >>> print(made.summary.splitlines()[0])
+    Certified: The predicted probabilities are off by at most 1.4 percentage points, ...
+    """
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
+    rows = Rows(rows.problem, rows.labels, rows.probs)
+    findings = findings_of(rows, bins, max_error, confidence_level)
+    options = {
+        "kind": kind,
+        "bins": None if isinstance(bins, str) else bins,
+        "max_error": max_error,
+        "confidence_level": None if confidence_level == 0.95 else confidence_level,
+    }
+    written = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
+    return Report(
+        findings,
+        page(
+            findings,
+            title or "How far the probabilities can be trusted",
+            command or f"calibrant.report.report(y_true, y_prob, {written})".replace(", )", ")"),
+            None if data is None else f"{y_true!s}; {y_prob!s}",
+            _today(),
+        ),
+    )
+
+
+def _today() -> str:
+    """Return the day in UTC; SOURCE_DATE_EPOCH, where set, makes reports reproducible."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(given), UTC) if given.isdigit() else datetime.now(UTC)
+    return now.strftime("%d %B %Y").lstrip("0")

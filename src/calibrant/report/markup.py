@@ -1,0 +1,128 @@
+"""Markup that is safe by construction: a tree whose text can only be written escaped.
+
+There is no node for raw markup. What runs or styles the page, `Embedded`, comes from files of
+this package; data for the script is JSON without a single angle bracket.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Attribute: TypeAlias = str | float | bool | None
+
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*(-[a-zA-Z0-9]+)*")
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_VOID = frozenset({"br", "col", "hr", "meta", "wbr"})
+_REFUSED_TAGS = frozenset({"script", "style", "iframe", "object", "embed", "base", "link", "form"})
+_REFUSED_ATTRIBUTES = frozenset({"style", "src", "srcset", "srcdoc", "action", "formaction"})
+
+
+@dataclass(frozen=True)
+class Element:
+    """A tag, its attributes, and what is inside; strings inside are text."""
+
+    tag: str
+    attributes: tuple[tuple[str, Attribute], ...]
+    children: tuple[Node, ...]
+
+    def parts(self) -> Iterator[str]:
+        """Yield the markup, piece by piece."""
+        yield f"<{self.tag}{''.join(map(_written, self.attributes))}>"
+        if self.tag in _VOID:
+            return
+        for child in self.children:
+            if isinstance(child, str):
+                yield escaped(child)
+            else:
+                yield from child.parts()
+        yield f"</{self.tag}>"
+
+    def __str__(self) -> str:
+        return "".join(self.parts())
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A style sheet or script of this package, verbatim, or data for the script."""
+
+    tag: Literal["style", "script"]
+    source: str
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+
+    def __post_init__(self) -> None:
+        if "</" in self.source or "<!--" in self.source:
+            raise ValueError(f"A {self.tag} must not hold '</' or '<!--'.")
+
+    @property
+    def digest(self) -> str:
+        """What a Content-Security-Policy names this source by."""
+        sha = hashlib.sha256(self.source.encode()).digest()
+        return f"'sha256-{base64.b64encode(sha).decode()}'"
+
+    def parts(self) -> Iterator[str]:
+        """Yield the markup, piece by piece."""
+        yield f"<{self.tag}{''.join(map(_written, self.attributes))}>{self.source}</{self.tag}>"
+
+
+Node: TypeAlias = str | Element | Embedded
+Content: TypeAlias = Node | Iterable["Content"] | None
+
+
+def element(tag: str, *children: Content, **attributes: Attribute) -> Element:
+    """Return an element; attributes that are None are left out, True stands for a bare name.
+
+    Underscores stand for dashes, and a last one is dropped: ``class_``, ``aria_label``. Tags and
+    attributes that run, load or send something are refused, and links stay on the page.
+
+    Examples
+    --------
+    >>> str(element("p", "1 < 2", class_="note"))
+    '<p class="note">1 &lt; 2</p>'
+    """
+    if not _NAME.fullmatch(tag) or tag.lower() in _REFUSED_TAGS:
+        raise ValueError(f"{tag!r} is no tag of a report.")
+    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+    for name, value in named.items():
+        lower = name.lower()
+        if not _NAME.fullmatch(name) or lower.startswith("on") or lower in _REFUSED_ATTRIBUTES:
+            raise ValueError(f"{name!r} is no attribute of a report.")
+        if lower == "href" and not str(value).startswith("#"):
+            raise ValueError(f"Links of a report stay on the page; got {value!r}.")
+    given = [pair for pair in named.items() if pair[1] is not None and pair[1] is not False]
+    return Element(tag, tuple(given), tuple(_flat(children)))
+
+
+def json_data(name: str, value: Any) -> Embedded:
+    """Return data that the script finds by its id; no browser runs it."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Embedded("script", text, (("type", "application/json"), ("id", name)))
+
+
+def escaped(text: str) -> str:
+    """Escape markup, and show characters that no document may hold as U+FFFD."""
+    return html.escape(_NO_TEXT.sub("\ufffd", text))
+
+
+def _flat(children: Iterable[Content]) -> Iterator[Node]:
+    for child in children:
+        if isinstance(child, str | Element | Embedded):
+            yield child
+        elif child is not None:
+            yield from _flat(child)
+
+
+def _written(attribute: tuple[str, Attribute]) -> str:
+    name, value = attribute
+    if value is True:
+        return f" {name}"
+    text = f"{value:g}" if isinstance(value, int | float) else str(value)
+    return f' {name}="{escaped(text)}"'

@@ -1,0 +1,106 @@
+"""The page: one file that needs nothing else, and may load nothing else."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from calibrant.report import closing
+from calibrant.report.class_table import class_table
+from calibrant.report.diagram import GEOMETRY
+from calibrant.report.findings import Findings
+from calibrant.report.markup import Element, Embedded, element, json_data
+from calibrant.report.names import short, shown
+from calibrant.report.opening import error, verdict
+from calibrant.report.reliability import reliability
+
+TITLE_LENGTH = 120
+
+
+def page(findings: Findings, title: str, command: str, columns: str | None, made: str) -> str:
+    """Return the report as one HTML document."""
+    style = Embedded("style", _template("report.css"))
+    script = Embedded("script", _template("report.js"))
+    policy = (
+        f"default-src 'none'; style-src {style.digest}; script-src {script.digest}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = _parts(findings, command, columns, made)
+    document = element(
+        "html",
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", http_equiv="Content-Security-Policy", content=policy),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("meta", name="referrer", content="no-referrer"),
+            element("title", short(title, TITLE_LENGTH)),
+            style,
+        ),
+        element(
+            "body",
+            element("a", "Skip to the verdict", href="#verdict", class_="skip"),
+            element("header", _heading(findings, title, made)),
+            _contents(parts),
+            element("main", *parts),
+            element("footer", element("p", "Made by calibrant: verified probability calibration.")),
+            json_data("drawing", {"geometry": GEOMETRY, "pictures": _pictures(findings)}),
+            script,
+        ),
+        lang="en",
+    )
+    return f"<!doctype html>\n{document}\n"
+
+
+def _template(name: str) -> str:
+    return (files("calibrant.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _heading(findings: Findings, title: str, made: str) -> list[Element]:
+    return [
+        element("p", "Calibration report", class_="kicker"),
+        element("h1", shown(title, TITLE_LENGTH)),
+        element("p", f"{findings.error.n:,} rows · {made}", class_="note"),
+    ]
+
+
+def _parts(findings: Findings, command: str, columns: str | None, made: str) -> list[Element]:
+    parts = [
+        verdict(findings),
+        reliability(findings),
+        error(findings),
+        class_table(findings),
+        closing.brier(findings),
+        closing.repair(findings),
+        closing.rows_needed(findings),
+        closing.assumptions(findings),
+        closing.provenance(findings, command, columns, made),
+    ]
+    return [part for part in parts if part is not None]
+
+
+def _contents(parts: list[Element]) -> Element:
+    names = {
+        "verdict": "Verdict",
+        "diagram": "Diagram",
+        "error": "Error",
+        "classes": "Classes",
+        "brier": "Score",
+        "repair": "Recalibration",
+        "rows": "Rows needed",
+        "assumptions": "Assumptions",
+        "provenance": "Provenance",
+    }
+    links = [str(dict(part.attributes)["id"]) for part in parts]
+    return element(
+        "nav",
+        element("ul", *(element("li", element("a", names[x], href=f"#{x}")) for x in links)),
+        aria_label="Contents",
+    )
+
+
+def _pictures(findings: Findings) -> list[dict[str, object]]:
+    """Return what the script draws and reads out, in the order of the switch."""
+    first = [] if findings.picture is None else [findings.picture]
+    each = [] if findings.classes is None else findings.classes.pictures
+    return [picture.to_dict() for picture in (*first, *each)]

@@ -1,0 +1,280 @@
+"""The page in a real browser: Chromium, headless, with and without its script."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+
+import pytest
+import report_data
+
+from calibrant.report.diagram import paths, tick
+from conftest import optional
+
+sync_api = optional("playwright.sync_api")
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+DRAWN = "ids => ids.map(id => document.getElementById(id).getAttribute('d'))"
+FAINT_TEXT = """() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const luminance = (colour) => {
+    const linear = channels(colour).slice(0, 3).map((c) => {
+      const part = c / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const ground = (node) => {
+    for (let each = node; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if ((channels(colour)[3] ?? 1) > 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const faint = [];
+  let seen = 0;
+  for (const node of document.body.querySelectorAll("*")) {
+    const own = [...node.childNodes].some((c) => c.nodeType === 3 && c.textContent.trim());
+    if (!own || !node.getClientRects().length || node.closest("script, option, title, desc")) continue;
+    const style = getComputedStyle(node);
+    const colour = node.namespaceURI.endsWith("svg") ? style.fill : style.color;
+    const [a, b] = [luminance(colour), luminance(ground(node))].sort((x, y) => y - x);
+    seen += 1;
+    if ((a + 0.05) / (b + 0.05) < 4.5) faint.push([node.outerHTML.slice(0, 80), colour]);
+  }
+  return { faint, seen };
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium")
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI needs chromium: apt-get install chromium")
+        pytest.skip("chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open a report; afterwards nothing may have been complained about, loaded or run."""
+
+    @contextmanager
+    def open_report(report, **options):
+        target = tmp_path / "report.html"
+        report.save(target)
+        context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
+        page = context.new_page()
+        complaints, requests = [], []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message) or dialog.dismiss())
+        context.on("request", lambda request: requests.append(request.url))
+        page.goto(target.as_uri())
+        yield page
+        context.close()
+        assert complaints == []
+        assert requests == [target.as_uri()]
+
+    return open_report
+
+
+def drawn(page) -> list[str]:
+    return page.evaluate(DRAWN, list(paths(report_data.marginal().findings.classes.pictures[0])))
+
+
+def test_pointing_at_a_group_reads_out_its_numbers(opened):
+    report = report_data.refuted()
+    with opened(report) as page:
+        picture = report.findings.picture
+        page.locator("#diagram-svg").scroll_into_view_if_needed()
+        box = page.locator("#diagram-svg").bounding_box()
+        x, y = (float(v) for v in re.findall(r"M(\S+) (\S+)h0", paths(picture)["points"])[-1])
+        scale = box["width"] / 420
+        page.mouse.move(box["x"] + x * scale, box["y"] + y * scale)
+        said = page.locator("#readout").inner_text()
+        assert f"{picture.count[-1]:,.0f}" in said
+        assert f"{100 * picture.said[-1]:.1f}".removesuffix(".0") + "%" in said
+        assert page.locator("#here").get_attribute("d").startswith(f"M{x:g} ")
+
+
+def test_arrow_keys_walk_through_the_groups(opened):
+    report = report_data.refuted()
+    with opened(report) as page:
+        page.locator("#diagram-svg").focus()
+        page.keyboard.press("ArrowRight")
+        first = page.locator("#readout").inner_text()
+        page.keyboard.press("ArrowRight")
+        second = page.locator("#readout").inner_text()
+        page.keyboard.press("ArrowLeft")
+        assert page.locator("#readout").inner_text() == first != second
+        page.keyboard.press("End")
+        assert f"{report.findings.picture.right[-1]:g}" in page.locator("#readout").inner_text()
+        page.keyboard.press("Escape")
+        assert "Point at a group" in page.locator("#readout").inner_text()
+
+
+def test_the_switch_draws_each_class_as_python_would(opened):
+    report = report_data.marginal()
+    with opened(report) as page:
+        before = drawn(page)
+        for i in (5, 3, 0):
+            page.select_option("#switch", str(i))
+            picture = report.findings.classes.pictures[i]
+            assert drawn(page) == list(paths(picture).values())
+            ends = page.locator("text.tick-5").all_inner_texts()
+            assert ends == [tick(picture.limit, 5)] * 2
+            rows = page.locator("#bin-table tbody tr")
+            assert rows.count() == len(picture)
+        assert drawn(page) == before
+
+
+def test_the_script_writes_the_same_numbers_as_the_page(opened):
+    with opened(report_data.marginal()) as page:
+        page.locator("summary").click()
+        before = page.locator("#bin-table tbody").inner_text()
+        page.select_option("#switch", "2")
+        assert page.locator("#bin-table tbody").inner_text() != before
+        page.select_option("#switch", "0")
+        assert page.locator("#bin-table tbody").inner_text() == before
+
+
+def test_a_name_in_the_table_shows_its_class(opened):
+    report = report_data.marginal()
+    with opened(report) as page:
+        page.locator("#class-table tbody button").nth(4).click()
+        name = str(report.findings.classes.labels[4])
+        assert page.locator("#switch").input_value() == "4"
+        assert name in page.locator("#shown-name").text_content()
+
+
+def test_answers_come_before_the_classes_in_the_switch(opened):
+    with opened(report_data.hostile()) as page:
+        page.locator("#class-table tbody button").nth(2).click()
+        assert page.locator("#switch").input_value() == "3"
+        assert page.locator("#switch option").first.inner_text() == "All answers"
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_the_table_sorts_by_keyboard(opened, key):
+    report = report_data.marginal()
+    with opened(report) as page:
+        column = page.locator("#class-table tbody tr > :first-child")
+        worst_first = [str(label) for label in report.findings.classes.labels]
+        assert column.all_inner_texts() == worst_first
+        head = page.locator("#class-table thead th").first
+        head.locator("button").focus()
+        page.keyboard.press(key)
+        assert column.all_inner_texts() == sorted(worst_first)
+        assert head.get_attribute("aria-sort") == "ascending"
+        page.keyboard.press(key)
+        assert column.all_inner_texts() == sorted(worst_first, reverse=True)
+        assert page.locator("[aria-sort]").count() == 1
+
+
+def test_the_table_sorts_by_mouse_and_by_number(opened):
+    report = report_data.marginal()
+    with opened(report) as page:
+        page.locator("#class-table thead button").nth(1).click()
+        shown = page.locator("#class-table tbody tr > :nth-child(2)").all_inner_texts()
+        assert shown == ["5", "4", "3", "2", "1", "0"]
+
+
+def test_after_sorting_a_name_still_shows_its_own_class(opened):
+    report = report_data.marginal()
+    with opened(report) as page:
+        page.locator("#class-table thead button").first.click()
+        page.locator("#class-table tbody button", has_text="eel").click()
+        assert "eel" in page.locator("#shown-name").text_content()
+
+
+def test_everything_can_be_read_without_the_script(opened):
+    report = report_data.marginal()
+    with opened(report, java_script_enabled=False) as page:
+        assert page.locator(".sentence").inner_text().startswith("The predicted probabilities")
+        assert page.locator("#class-table tbody tr").count() == 6
+        assert page.locator("#points").get_attribute("d").startswith("M")
+        assert not page.locator("#switch").is_visible()
+        assert not page.locator("#readout").is_visible()
+        page.locator("summary").click()
+        assert page.locator("#bin-table").is_visible()
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_hostile_names_do_no_harm(opened, width, script):
+    size = {"width": width, "height": 800}
+    with opened(report_data.hostile(), viewport=size, java_script_enabled=script) as page:
+        if script:
+            for i in range(len(report_data.HOSTILE) + 1):
+                page.select_option("#switch", str(i))
+            assert page.evaluate("window.harmed") is None
+        assert page.locator("body script:not([type])").count() == 1
+        assert page.locator("img, iframe, form, body style").count() == 0
+        assert page.locator("main > section").count() == 9
+        box = page.locator("body").bounding_box()
+        assert box["width"] <= width
+
+
+@pytest.mark.parametrize("width", [360, 390, 768, 1280])
+@pytest.mark.parametrize("name", ["refuted", "marginal", "hostile"])
+def test_the_page_is_never_wider_than_the_window(opened, name, width):
+    report = getattr(report_data, name)()
+    with opened(report, viewport={"width": width, "height": 800}) as page:
+        page.locator("summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["refuted", "certified", "marginal"])
+def test_all_text_that_is_shown_has_enough_contrast(opened, name, scheme):
+    with opened(getattr(report_data, name)(), color_scheme=scheme) as page:
+        page.locator("summary").click()
+        found = page.evaluate(FAINT_TEXT)
+        assert found["seen"] > 80
+        assert found["faint"] == []
+
+
+def test_dark_and_light_follow_the_reader(opened):
+    grounds = []
+    for scheme in ("light", "dark"):
+        with opened(report_data.refuted(), color_scheme=scheme) as page:
+            grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert grounds == ["rgb(253, 252, 250)", "rgb(20, 24, 28)"]
+
+
+@pytest.mark.parametrize("name", ["refuted", "marginal"])
+def test_the_page_prints_to_pdf(opened, name):
+    with opened(getattr(report_data, name)(), color_scheme="dark") as page:
+        document = page.pdf(format="A4", print_background=True)
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(255, 255, 255)"
+        )
+        assert not page.locator("nav").is_visible()
+    assert document.startswith(b"%PDF-")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", document)) <= 8
+
+
+def test_headings_can_be_reached_and_every_control_by_tab(opened):
+    with opened(report_data.marginal()) as page:
+        reached = set()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.add(
+                page.evaluate("document.activeElement.id || document.activeElement.tagName")
+            )
+        assert {"switch", "diagram-svg", "BUTTON", "SUMMARY", "A"} <= reached

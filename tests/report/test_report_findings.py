@@ -1,0 +1,172 @@
+"""The numbers on the page are those of the library."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import report_data
+
+import calibrant
+from calibrant import Distinct, EqualWidth, stats
+from calibrant.exceptions import InvalidArgumentError, InvalidProbabilitiesError
+from calibrant.report import gain, report
+from calibrant.report.pictures import joined, picture_of
+from calibrant.report.plan import plan_of
+
+
+def test_error_interval_and_verdict_are_those_of_the_library():
+    y, p = report_data.event_rows(3000, 1.5, 4)
+    found = report(y, p, max_error=0.03, confidence_level=0.9).findings
+    direct = calibrant.calibration_error(y, p)
+    assert found.error.value == direct.value
+    assert tuple(found.interval) == tuple(direct.confidence_interval(0.9))
+    proof = calibrant.certify(y, p, max_error=0.03, confidence_level=0.9)
+    assert found.certificate.to_dict() == proof.to_dict()
+
+
+def test_few_distinct_outputs_are_their_own_bins():
+    certified = report_data.certified()
+    assert certified.findings.error.is_lower_bound is False
+    assert len(certified.findings.picture) == 9
+    assert certified.findings.certificate.verdict == "certified"
+
+
+def test_bins_that_were_asked_for_are_used_for_the_error_and_not_for_the_verdict():
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 10, size=2000) / 10
+    found = report(rng.uniform(size=2000) < p, p, bins=EqualWidth(3), max_error=0.5).findings
+    assert len(found.picture) == 3
+    assert found.certificate.verdict == "certified"
+
+
+def test_classes_come_worst_first_with_the_errors_of_the_library():
+    marginal = report_data.marginal()
+    found = marginal.findings.classes
+    per_class = marginal.findings.error.per_class
+    assert [per_class[label] for label in found.labels] == found.error.tolist()
+    assert (np.diff(found.error) <= 0).all()
+    for label, low, high in zip(found.labels, found.low, found.high, strict=True):
+        table = marginal.findings.table
+        alone = stats.calibration_error(table, class_weight={label: 1.0}).confidence_interval()
+        assert (low, high) == pytest.approx(tuple(alone), abs=1e-12)
+
+
+def test_a_top_label_report_has_the_answers_and_every_class():
+    labels, probs = report_data.class_rows(1500, 5, 1.5, 5)
+    found = report(labels, probs).findings
+    assert found.picture is not None
+    assert len(found.classes) == 5
+    marginal_error = calibrant.calibration_error(labels, probs, kind="marginal").per_class
+    assert max(found.classes.error) == max(marginal_error.values())
+
+
+def test_calibrated_classes_are_not_called_beyond_chance():
+    labels, probs = report_data.class_rows(4000, 8, 1.0, 6)
+    assert report(labels, probs, kind="marginal").findings.classes.beyond_chance.sum() == 0
+
+
+def test_joining_bins_keeps_every_sum_and_the_outer_edges():
+    y, p = report_data.event_rows(5000, 1.0, 7)
+    table = calibrant.tabulate(y, p, bins=50)
+    few = joined(table, 12)
+    assert few.count.shape == (1, 12)
+    for name in ("count", "sum_y", "sum_p", "sum_pp", "sum_py", "sum_w"):
+        assert getattr(few, name).sum() == pytest.approx(getattr(table, name).sum())
+    again = calibrant.tabulate(y, p, bins=few.bins[0])
+    assert few.count.tolist() == again.count.tolist()
+    assert few.sum_wwuu == pytest.approx(again.sum_wwuu)
+    assert joined(table, 50) is table
+
+
+def test_a_picture_has_the_limits_of_the_reliability_curve():
+    y, p = report_data.event_rows(2000, 1.0, 8)
+    table = calibrant.tabulate(y, p, bins=10)
+    picture = picture_of(table, None, 0.9)
+    one = stats.reliability_curve(table, confidence_level=0.9)
+    all_ = stats.reliability_curve(table, confidence_level=0.9, simultaneous=True)
+    assert picture.low == pytest.approx(one.low, rel=1e-3)
+    assert picture.high_all == pytest.approx(all_.high, rel=1e-3)
+    assert picture.count.tolist() == one.count.tolist()
+
+
+def test_axes_of_rare_events_end_where_the_points_do():
+    y = np.arange(10_000) % 500 == 0
+    table = calibrant.tabulate(y, np.linspace(0, 0.004, 10_000), bins=4)
+    assert picture_of(table, None, 0.95).limit == 0.005
+
+
+def test_recalibration_is_tried_on_a_part_of_many_rows(monkeypatch):
+    monkeypatch.setattr(gain, "MOST_ROWS", 500)
+    y, p = report_data.event_rows(2000, 2.0, 9)
+    found = gain.gain_of(p, y.astype(int))
+    assert (found.n_used, found.n) == (500, 2000)
+    assert found.is_worthwhile
+    assert found.amount[0] > 0
+
+
+def test_too_few_rows_are_not_cross_validated():
+    found = gain.gain_of(np.array([0.2, 0.7]), np.array([0, 1]))
+    assert found.scores is None
+    assert not found.is_worthwhile
+
+
+@pytest.mark.parametrize("n_classes", [3, 101])
+def test_only_temperature_is_tried_for_very_many_classes(n_classes):
+    labels, probs = report_data.class_rows(200, n_classes, 1.2, 10)
+    names = [str(each) for each in gain.gain_of(probs, labels).scores.candidates]
+    assert ("VectorScaling()" in names) is (n_classes <= 100)
+
+
+def test_the_plan_is_for_the_outputs_of_the_model():
+    certified = report_data.certified()
+    plan = plan_of(certified.findings.certificate)
+    assert (plan.n_outputs, plan.is_own) == (9, True)
+    assert dict(plan.needed)[0.04] == calibrant.samples_to_certify(0.04, 9)
+    assert [limit for limit, _ in plan.needed] == [0.05, 0.04, 0.02, 0.01]
+
+
+def test_the_plan_of_continuous_outputs_is_for_ten_bins():
+    refuted = report_data.refuted()
+    assert (refuted.findings.plan.n_outputs, refuted.findings.plan.is_own) == (10, False)
+
+
+def test_the_fingerprint_does_not_depend_on_the_order_of_rows():
+    y, p = report_data.event_rows(300, 1.0, 11)
+    a, b = report(y, p).findings, report(y[::-1], p[::-1]).findings
+    assert a.fingerprint.same_rows(b.fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("y", "p"),
+    [
+        ([1], [0.5]),
+        ([0, 1], [0.0, 1.0]),
+        ([1, 1, 1], [0.2, 0.2, 0.2]),
+        ([0] * 60, [0.5] * 60),
+        ([0, 1] * 40, [0.0] * 80),
+    ],
+)
+def test_the_smallest_and_strangest_inputs_have_a_report(y, p):
+    made = report(y, p, max_error=0.1)
+    assert made.html.startswith("<!doctype html>")
+    assert made.summary
+
+
+def test_an_absent_class_is_reported_too():
+    labels, probs = report_data.class_rows(200, 4, 1.0, 12)
+    made = report(np.where(labels == 3, 0, labels), probs, kind="marginal")
+    assert len(made.findings.classes) == 4
+
+
+def test_wrong_input_is_the_usual_exception():
+    with pytest.raises(InvalidProbabilitiesError):
+        report([0, 1], [0.5, 1.5])
+    with pytest.raises(InvalidArgumentError, match="max_error"):
+        report([0, 1], [0.5, 0.5], max_error=2)
+
+
+def test_columns_of_a_frame_are_named_on_the_page():
+    frame = {"<label>": [0, 1] * 20, "score": [0.2, 0.8] * 20}
+    made = report("<label>", "score", data=frame, bins=Distinct())
+    assert "&lt;label&gt;; score" in made.html
+    assert "<label>" not in made.html

@@ -1,0 +1,90 @@
+"""The first sentence of a report, for each verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import report_data
+
+from calibrant.report import report
+from calibrant.report.wording import percent, points
+
+
+def test_a_certified_model():
+    certified = report_data.certified()
+    first, *rest = certified.summary.splitlines()
+    assert first.startswith("Certified: The predicted probabilities are off by at most ")
+    assert "within the limit of 4.0. This holds with 95% confidence." in first
+    assert "In no group of rows does what happened leave the range that chance allows." in rest
+
+
+def test_a_refuted_model():
+    refuted = report_data.refuted()
+    first, *rest = refuted.summary.splitlines()
+    assert first.startswith("Refuted: The predicted probabilities are off by at least ")
+    assert "more than the limit of 2.0" in first
+    assert rest[1].startswith("On average it said ")
+    assert rest[2].startswith("Where it matters most: in ")
+
+
+def test_too_few_rows():
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 4, size=200) / 4
+    made = report(rng.uniform(size=200) < p, p, max_error=0.02)
+    assert made.summary.startswith("Undecided: 200 rows are not enough to decide.")
+
+
+def test_continuous_outputs_that_are_not_refuted():
+    made = report(*report_data.event_rows(500, 1.0, 1), max_error=0.2)
+    assert made.summary.startswith("Undecided: These rows do not show that the limit of 20.0 ")
+    assert "outputs are continuous" in made.summary
+    assert "ScalingBinning(n_bins=10)" in made.html
+
+
+def test_labels_that_agree_too_well():
+    p = np.repeat(np.arange(1, 40) / 40, 4000)
+    y = np.concatenate([np.arange(4000) % 40 < k for k in range(1, 40)])
+    made = report(y, p, max_error=0.02)
+    assert made.summary.startswith("Undecided: The labels agree with the predictions better than")
+
+
+def test_without_a_limit_the_error_is_measured():
+    marginal = report_data.marginal()
+    first, _, last = marginal.summary.splitlines()
+    assert first.startswith("Measured: The predicted probabilities of the classes")
+    assert "95% interval" in first
+    assert last.endswith("off by more than chance allows.")
+
+
+def test_a_calibrated_model_without_a_limit():
+    made = report(*report_data.event_rows(2000, 1.0, 3))
+    assert made.summary.startswith("Measured: No error can be told from chance.")
+
+
+def test_answers_of_several_classes():
+    made = report(*report_data.class_rows(2000, 4, 2.0, 4), max_error=0.01)
+    assert "The model's stated confidence in its answers is off by at least" in made.summary
+    assert "Its average confidence is " in made.summary
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.0312, "3.1"), (0.0012, "0.12"), (0.00004, "0.004"), (0, "0"), (1, "100.0")],
+)
+def test_errors_in_percentage_points(value, expected):
+    assert points(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.5, "50%"), (0.999, "99.9%"), (0, "0%"), (0.0042, "0.42%"), (1e-7, "<0.001%")],
+)
+def test_shares_in_percent(value, expected):
+    assert percent(value) == expected
+
+
+def test_the_representation_is_one_line_and_in_a_notebook_it_is_escaped():
+    refuted = report_data.refuted()
+    assert repr(refuted).startswith("<Report: Refuted: ")
+    assert "\n" not in repr(refuted)
+    assert refuted._repr_html_().startswith("<pre>Refuted: ")
