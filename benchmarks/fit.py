@@ -1,42 +1,68 @@
-"""Time the fits of calibrant and of its peers, side by side in one run, with their final losses.
+"""Time the fits of calibrant and of its peers, with their final losses and peaks of memory.
 
-Run it with a Python that has the peers, and calibrant on the path:
+    python benchmarks/fit.py --peers PEERS/bin/python
 
-    pip install scikit-learn netcal probmetrics betacal venn-abers uncertainty-calibration
-    PYTHONPATH=src python benchmarks/fit.py --rows 100000 1000000 10000000
+Every line is a fresh process. Peers run in an environment of theirs, made outside this repository:
 
-A peer that is missing, fails, or takes longer than --limit seconds is listed as such. Times are
-the best of --repeats; the ratio is the peer's time over calibrant's, so above 1 calibrant is
-faster. The loss is the mean log loss on the fitting rows (for scaling-binning the Brier score).
+    python -m venv PEERS
+    PEERS/bin/pip install scikit-learn netcal probmetrics betacal venn-abers uncertainty-calibration
+
+Times are the best of a few calls, after one on 1,000 rows to warm up, and of --rounds processes
+that take turns; "CPU" is the time of all threads in the best call. The ratio is a line's time over
+that of the first line of its table, so above 1 calibrant is faster. The loss is measured on the
+fitting rows: the mean log loss, or the Brier score for isotonic regression and scaling-binning;
+Venn-Abers fits and answers 1,000 queries, and has the loss of those. A line over --limit seconds
+is listed so, and its larger problems are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
+import os
+import platform
 import signal
+import subprocess
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.recalibrators import (
-    BetaScaling,
-    IsotonicCalibration,
-    OneVsRest,
-    PlattScaling,
-    ScalingBinning,
-    TemperatureScaling,
-    VectorScaling,
-    VennAbers,
-)
+Apply = Callable[[Any], Any]
+Fit = Callable[[Any, Any], Apply]
 
-Fit = Callable[[Any, Any], Callable[[Any], Any]]
+QUERIES = 1000
+TRUSTED_LOSS = 1e-6
 
 
-def ours(recalibrator: Any) -> Fit:
-    return lambda p, y: recalibrator.fit(p, y).predict_proba
+def ours(name: str, *wrappers: str, **options: Any) -> Fit:
+    """Fit a recalibrator by name, inside others; its options belong to the innermost."""
+
+    def fit(p: Any, y: Any) -> Apply:
+        from calibrant import recalibrators
+
+        made = getattr(recalibrators, name)(**options)
+        for wrapper in wrappers:
+            made = getattr(recalibrators, wrapper)(made)
+        return made.fit(p, y).predict_proba
+
+    return fit
+
+
+def with_queries(fit: Fit) -> Fit:
+    """Fit and answer a few queries, for peers that do the work of fitting when asked."""
+
+    def both(p: Any, y: Any) -> Apply:
+        apply = fit(p, y)
+        apply(p[:QUERIES])
+        return apply
+
+    return both
 
 
 def logit(p: Any) -> Any:
@@ -48,118 +74,89 @@ def two(p: Any) -> Any:
     return np.column_stack((1 - p, p))
 
 
-def sklearn_platt(p: Any, y: Any) -> Any:
+def softmax(rows: Any) -> Any:
+    e = np.exp(rows - rows.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def sklearn_platt(p: Any, y: Any) -> Apply:
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=np.inf).fit(logit(p)[:, None], y)
     return lambda q: model.predict_proba(logit(q)[:, None])[:, 1]
 
 
-def netcal_platt(p: Any, y: Any) -> Any:
-    from netcal.scaling import LogisticCalibration
-
-    model = LogisticCalibration()
-    model.fit(p, y)
-    return lambda q: model.transform(q).ravel()
-
-
-def probmetrics_binary(kind: str) -> Fit:
-    def fit(p: Any, y: Any) -> Any:
-        from probmetrics.calibrators import get_calibrator
-
-        model = get_calibrator(kind)
-        model.fit(two(p), y)
-        if kind == "ivap":
-            model.predict_proba(two(p[:1000]))
-        return lambda q: model.predict_proba(two(q))[:, 1]
-
-    return fit
-
-
-def uncertainty_platt(p: Any, y: Any) -> Any:
-    from calibration.utils import get_platt_scaler
-
-    return get_platt_scaler(p, y)
-
-
-def betacal_beta(p: Any, y: Any) -> Any:
-    from betacal import BetaCalibration
-
-    return BetaCalibration("abm").fit(p[:, None], y).predict
-
-
-def netcal_beta(p: Any, y: Any) -> Any:
-    from netcal.scaling import BetaCalibration
-
-    model = BetaCalibration()
-    model.fit(p, y)
-    return lambda q: model.transform(q).ravel()
-
-
-def sklearn_isotonic(p: Any, y: Any) -> Any:
+def sklearn_isotonic(p: Any, y: Any) -> Apply:
     from sklearn.isotonic import IsotonicRegression
 
     return IsotonicRegression(out_of_bounds="clip").fit(p, y).predict
 
 
-def netcal_isotonic(p: Any, y: Any) -> Any:
-    from netcal.binning import IsotonicRegression
-
-    model = IsotonicRegression()
-    model.fit(p, y)
-    return lambda q: model.transform(q).ravel()
-
-
-def venn_abers(p: Any, y: Any) -> Any:
-    from venn_abers import VennAbers as Peer
-
-    model = Peer()
-    model.fit(two(p), y)
-    model.predict_proba(two(p[:1000]))
-    return lambda q: model.predict_proba(two(q))[0][:, 1]
-
-
-def our_venn_abers(p: Any, y: Any) -> Any:
-    model = VennAbers().fit(p, y)
-    model.predict_proba(p[:1000])
-    return model.predict_proba
-
-
-def sklearn_temperature(z: Any, y: Any) -> Any:
+def sklearn_temperature(z: Any, y: Any) -> Apply:
     from sklearn.calibration import _TemperatureScaling
 
-    model = _TemperatureScaling().fit(z, y)
-    return model.predict
+    return _TemperatureScaling().fit(z, y).predict
 
 
-def probmetrics_rows(kind: str) -> Fit:
-    def fit(z: Any, y: Any) -> Any:
-        import torch
-        from probmetrics.calibrators import get_calibrator
-        from probmetrics.distributions import CategoricalLogits
+def netcal(module: str, name: str, before: Callable[[Any], Any] = np.asarray) -> Fit:
+    def fit(p: Any, y: Any) -> Apply:
+        from importlib import import_module
 
-        model = get_calibrator(kind)
-        model.fit_torch(CategoricalLogits(torch.as_tensor(z)), torch.as_tensor(y))
-        return lambda q: (
-            model.predict_proba_torch(CategoricalLogits(torch.as_tensor(q))).get_probs().numpy()
-        )
+        model = getattr(import_module(f"netcal.{module}"), name)()
+        model.fit(before(p), y)
+        return lambda q: model.transform(before(q)).reshape(q.shape)
 
     return fit
 
 
-def netcal_temperature(z: Any, y: Any) -> Any:
-    from netcal.scaling import TemperatureScaling as Peer
+def probmetrics(kind: str) -> Fit:
+    def fit(p: Any, y: Any) -> Apply:
+        from probmetrics.calibrators import get_calibrator
 
-    def softmax(rows: Any) -> Any:
-        e = np.exp(rows - rows.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
+        model = get_calibrator(kind)
+        model.fit(two(p), y)
+        return lambda q: model.predict_proba(two(q))[:, 1]
 
-    model = Peer()
-    model.fit(softmax(z), y)
-    return lambda q: model.transform(softmax(q))
+    return fit
 
 
-def uncertainty_marginal(p: Any, y: Any) -> Any:
+def probmetrics_rows(kind: str) -> Fit:
+    def fit(z: Any, y: Any) -> Apply:
+        import torch
+        from probmetrics.calibrators import get_calibrator
+        from probmetrics.distributions import CategoricalLogits
+
+        def logits(rows: Any) -> Any:
+            return CategoricalLogits(torch.as_tensor(rows))
+
+        model = get_calibrator(kind)
+        model.fit_torch(logits(z), torch.as_tensor(y))
+        return lambda q: model.predict_proba_torch(logits(q)).get_probs().numpy()
+
+    return fit
+
+
+def betacal(p: Any, y: Any) -> Apply:
+    from betacal import BetaCalibration
+
+    return BetaCalibration("abm").fit(p[:, None], y).predict
+
+
+def venn_abers(p: Any, y: Any) -> Apply:
+    from venn_abers import VennAbers
+
+    model = VennAbers()
+    model.fit(two(p), y)
+    return lambda q: model.predict_proba(two(q))[0][:, 1]
+
+
+def uncertainty_platt(p: Any, y: Any) -> Apply:
+    from calibration.utils import get_platt_scaler
+
+    return get_platt_scaler(p, y)
+
+
+def uncertainty_marginal(p: Any, y: Any) -> Apply:
     from calibration.calibrators import PlattBinnerMarginalCalibrator
 
     model = PlattBinnerMarginalCalibrator(len(y), 10)
@@ -167,140 +164,226 @@ def uncertainty_marginal(p: Any, y: Any) -> Any:
     return lambda q: np.asarray(model.calibrate(q))
 
 
-def binary_rows(n: int) -> tuple[Any, Any]:
+def binary_rows(n: int, k: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     p = rng.beta(1.2, 0.8, size=n)
     return p, (rng.uniform(size=n) < p**1.3).astype(np.int64)
 
 
-def class_rows(n: int, k: int) -> tuple[Any, Any]:
+def logit_rows(n: int, k: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(n, k)) * 2
     return z, (z / 1.5 + rng.gumbel(size=z.shape)).argmax(axis=1)
 
 
+def class_rows(n: int, k: int) -> tuple[Any, Any]:
+    z, y = logit_rows(n, k)
+    return softmax(z), y
+
+
 def log_loss(q: Any, y: Any) -> float:
-    q = np.clip(np.asarray(q, np.float64), 1e-12, 1)
+    q = np.asarray(q, np.float64)
     own = np.abs(y + q - 1) if q.ndim == 1 else q[np.arange(len(y)), y]
     return float(-np.log(np.maximum(own, 1e-12)).mean())
 
 
 def brier(q: Any, y: Any) -> float:
-    return float(((np.asarray(q) - np.eye(q.shape[1])[y]) ** 2).mean())
+    happened = y if q.ndim == 1 else np.eye(q.shape[1])[y]
+    return float(((np.asarray(q, np.float64) - happened) ** 2).mean())
 
 
-def cases(rows: list[int], shape: tuple[int, int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for n in rows:
-        data = lambda n=n: binary_rows(n)  # noqa: E731
-        found[f"Platt, n = {n:,}"] = (data, log_loss, {
-            "calibrant": ours(PlattScaling()),
-            "scikit-learn": sklearn_platt,
-            "probmetrics": probmetrics_binary("affine-scaling"),
-            "uncertainty-calibration": uncertainty_platt,
-            "netcal": netcal_platt,
-        })  # fmt: skip
-        found[f"beta, n = {n:,}"] = (data, log_loss, {
-            "calibrant": ours(BetaScaling()),
-            "betacal": betacal_beta,
-            "probmetrics": probmetrics_binary("beta"),
-            "netcal": netcal_beta,
-        })  # fmt: skip
-        found[f"isotonic, n = {n:,}"] = (data, log_loss, {
-            "calibrant": ours(IsotonicCalibration()),
-            "scikit-learn": sklearn_isotonic,
-            "netcal": netcal_isotonic,
-        })  # fmt: skip
-        found[f"Venn-Abers, n = {n:,}, 1,000 queries"] = (data, log_loss, {
-            "calibrant": our_venn_abers,
-            "venn-abers": venn_abers,
-            "probmetrics": probmetrics_binary("ivap"),
-        })  # fmt: skip
-    data = lambda: class_rows(*shape)  # noqa: E731
-    found[f"temperature, {shape[0]:,} x {shape[1]:,} logits"] = (data, log_loss, {
-        "calibrant": ours(TemperatureScaling(input="logits")),
+class Case(NamedTuple):
+    """One kind of fit: its rows, its loss, calibrant's way to do it, and the peers'."""
+
+    rows: Callable[[int, int], tuple[Any, Any]]
+    loss: Callable[[Any, Any], float]
+    own: Fit
+    peers: dict[str, Fit]
+
+
+CASES = {
+    "Platt": Case(binary_rows, log_loss, ours("PlattScaling"), {
+        "scikit-learn": sklearn_platt,
+        "probmetrics": probmetrics("affine-scaling"),
+        "uncertainty-calibration": uncertainty_platt,
+        "netcal": netcal("scaling", "LogisticCalibration"),
+    }),
+    "beta": Case(binary_rows, log_loss, ours("BetaScaling"), {
+        "betacal": betacal,
+        "probmetrics": probmetrics("beta"),
+        "netcal": netcal("scaling", "BetaCalibration"),
+    }),
+    "isotonic": Case(binary_rows, brier, ours("IsotonicCalibration"), {
+        "scikit-learn": sklearn_isotonic,
+        "netcal": netcal("binning", "IsotonicRegression"),
+    }),
+    "Venn-Abers": Case(binary_rows, log_loss, with_queries(ours("VennAbers")), {
+        "venn-abers": with_queries(venn_abers),
+        "probmetrics": with_queries(probmetrics("ivap")),
+    }),
+    "temperature": Case(logit_rows, log_loss, ours("TemperatureScaling", input="logits"), {
         "scikit-learn": sklearn_temperature,
         "probmetrics": probmetrics_rows("ts-mix"),
-        "netcal": netcal_temperature,
-    })  # fmt: skip
-    found[f"vector, {shape[0]:,} x {shape[1]:,} logits"] = (data, log_loss, {
-        "calibrant": ours(VectorScaling(input="logits")),
+        "netcal": netcal("scaling", "TemperatureScaling", softmax),
+    }),
+    "vector": Case(logit_rows, log_loss, ours("VectorScaling", input="logits"), {
         "probmetrics": probmetrics_rows("svs"),
-    })  # fmt: skip
-    found["scaling-binning, marginal, 10,000 x 10"] = (lambda: marginal_rows(), brier, {
-        "calibrant": ours(OneVsRest(ScalingBinning(n_bins=10))),
-        "uncertainty-calibration": uncertainty_marginal,
-    })  # fmt: skip
+    }),
+    "scaling-binning": Case(
+        class_rows, brier, ours("ScalingBinning", "OneVsRest", n_bins=10),
+        {"uncertainty-calibration": uncertainty_marginal},
+    ),
+}  # fmt: skip
+OURS = {"calibrant, numba": "numba", "calibrant, NumPy": "numpy"}
+
+
+def memory() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def watched(work: Callable[[], Apply]) -> tuple[Apply, float, float, float]:
+    """Return a result, seconds, seconds of all threads, and by how many MB the process grew."""
+    base, most, done = memory(), 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.005):
+            most = max(most, memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    done.set()
+    watcher.join()
+    return result, seconds, cpu, max(0.0, most - base)
+
+
+def measure(case: str, name: str, n: int, k: int, args: argparse.Namespace) -> dict[str, float]:
+    """Time one line in this process, which the alarm ends when a fit takes too long."""
+    warnings.simplefilter("ignore")
+    rows, loss, own, peers = CASES[case]
+    fit = own if name in OURS else peers[name]
+    p, y = rows(n, k)
+    fit(p[:1000], y[:1000])
+    seconds, processor, peak = [], [], 0.0
+    while len(seconds) < args.repeats and sum(seconds) < 10:
+        signal.alarm(args.limit)
+        apply, wall, cpu, grown = watched(lambda: fit(p, y))
+        signal.alarm(0)
+        seconds.append(wall)
+        processor.append(cpu)
+        peak = max(peak, grown)
+    asked = slice(QUERIES if case == "Venn-Abers" else None)
+    best = int(np.argmin(seconds))
+    value = loss(apply(p[asked]), y[asked])
+    return {"seconds": seconds[best], "cpu": processor[best], "loss": value, "peak": peak}
+
+
+Found = dict[str, float] | str
+
+
+def in_own_process(case: str, name: str, n: int, k: int, args: argparse.Namespace) -> Found:
+    python = sys.executable if name in OURS else args.peers
+    line = [case, name, str(n), str(k)]
+    options = ["--repeats", str(args.repeats), "--limit", str(args.limit)]
+    command = [python, __file__, "--line", *line, *options]
+    environment = os.environ | {"CALIBRANT_ENGINE": OURS.get(name, "")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode == -signal.SIGALRM:
+        return f"over {args.limit}"
+    if done.returncode:
+        return "failed: " + (done.stderr.strip().splitlines() or ["killed"])[-1][:60]
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def marginal_rows() -> tuple[Any, Any]:
-    z, y = class_rows(10_000, 10)
-    e = np.exp(z)
-    return e / e.sum(axis=1, keepdims=True), y
+def best_of(old: Found | None, new: Found) -> Found:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return min(old, new, key=lambda found: found["seconds"])
+    return new
 
 
-class TooSlowError(Exception):
-    pass
+def measured(case: str, n: int, k: int, args: argparse.Namespace, slow: set[Any]) -> dict[str, Any]:
+    """Return what was found for each line of a table; rounds of processes take turns."""
+    found: dict[str, Any] = {}
+    for turn in range(args.rounds):
+        for name in (*OURS, *CASES[case].peers):
+            quick = isinstance(found.get(name), dict) and found[name]["seconds"] < 2
+            if (case, name) in slow:
+                found[name] = f"over {args.limit}, with fewer rows"
+            elif turn == 0 or quick:
+                found[name] = best_of(found.get(name), in_own_process(case, name, n, k, args))
+    slow |= {(case, name) for name in found if str(found[name]).startswith("over")}
+    return found
 
 
-def _alarm(*_: Any) -> None:
-    raise TooSlowError
+def table(title: str, found: dict[str, Any]) -> str:
+    first = found[next(iter(OURS))]
+    lines = [
+        f"| {title} | seconds | CPU | ratio | loss | above calibrant's | extra MB |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, values in found.items():
+        if isinstance(values, str):
+            lines.append(f"| {name} | {values} | | | | | |")
+            continue
+        times = f"{values['seconds']:.4g} | {values['cpu']:.4g}"
+        losses = f"{values['loss']:.8f} | {values['loss'] - first['loss']:.1e}"
+        ratio = values["seconds"] / first["seconds"]
+        lines.append(f"| {name} | {times} | {ratio:.3g} | {losses} | {values['peak']:.0f} |")
+    return "\n".join(lines) + "\n"
 
 
-def timed(fit: Fit, p: Any, y: Any, repeats: int, limit: int) -> tuple[float, Any]:
-    """Return the best time of a fit and what it fitted."""
-    best, fitted = np.inf, None
-    for _ in range(repeats):
-        signal.alarm(limit)
-        start = time.perf_counter()
-        fitted = fit(p, y)
-        best = min(best, time.perf_counter() - start)
-        signal.alarm(0)
-        if best > 10:
-            break
-    return best, fitted
+def verdict(title: str, found: dict[str, Any]) -> str:
+    """Compare with the fastest peer whose loss can be trusted, and with all losses."""
+    own = found[next(iter(OURS))]
+    peers = [x for name, x in found.items() if name not in OURS and isinstance(x, dict)]
+    right = [x for x in peers if x["loss"] <= own["loss"] + TRUSTED_LOSS] or peers
+    if not right:
+        return f"| {title} | | no peer finished |"
+    ratio = min(x["seconds"] for x in right) / own["seconds"]
+    excess = own["loss"] - min(x["loss"] for x in peers)
+    return f"| {title} | {ratio:.1f} | {excess:+.1e} |"
 
 
-def line(name: str, fit: Fit, p: Any, y: Any, loss: Any, own: float, options: Any) -> float:
-    try:
-        seconds, apply = timed(fit, p, y, options.repeats, options.limit)
-        few = slice(None, 1000 if options.few else None)
-        signal.alarm(options.limit)
-        value = loss(apply(p[few]), y[few])
-        ratio = f"{seconds / own:.1f}" if np.isfinite(own) else "1.0"
-        print(f"| {name} | {seconds:.3f} | {ratio} | {value:.6f} |", flush=True)
-        return seconds
-    except TooSlowError:
-        print(f"| {name} | over {options.limit} | over {options.limit / own:.0f} | |", flush=True)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:60]
-        print(f"| {name} | failed: {reason} | | |", flush=True)
-    finally:
-        signal.alarm(0)
-    return np.inf
+def machine() -> str:
+    with open("/proc/cpuinfo") as file:
+        lines = [line for line in file if line.startswith("model name")]
+    name = lines[0].split(":")[1].strip() if lines else platform.machine()
+    return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, nargs="*", default=[100_000, 1_000_000])
+    parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
+    rows = [100_000, 1_000_000, 10_000_000]
+    parser.add_argument("--rows", type=int, nargs="*", default=rows)
     parser.add_argument("--shape", type=int, nargs=2, default=[50_000, 1_000])
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--limit", type=int, default=120, help="seconds for one fit")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, _alarm)
-    for case, (data, loss, fits) in cases(options.rows, tuple(options.shape)).items():
-        if options.only not in case:
-            continue
-        options.few = "Abers" in case
-        p, y = data()
-        print(f"\n**{case}**\n\n| library | seconds | ratio | loss |\n|---|---|---|---|")
-        own = np.inf
-        for name, fit in fits.items():
-            seconds = line(name, fit, p, y, loss, own, options)
-            own = seconds if name == "calibrant" else own
+    parser.add_argument("--line", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.line:
+        case, name, n, k = args.line
+        print(json.dumps(measure(case, name, int(n), int(k), args)))
+        return
+    print(f"{datetime.date.today()}; {machine()}; best of {args.repeats} in {args.rounds} rounds\n")
+    shapes = {"temperature": [tuple(args.shape)], "vector": [tuple(args.shape)]}
+    shapes["scaling-binning"] = [(10_000, 10)]
+    summary, slow = [], set[Any]()
+    for case in args.only:
+        for n, k in shapes.get(case, [(n, 1) for n in args.rows]):
+            title = f"{case}, {n:,} rows" if k == 1 else f"{case}, {n:,} x {k:,}"
+            found = measured(case, n, k, args, slow)
+            print(table(title, found), flush=True)
+            summary.append(verdict(title, found))
+    print("| fit | fastest peer over calibrant | loss above the lowest of the peers |")
+    print("\n".join(["|---|--:|--:|", *summary]))
 
 
 if __name__ == "__main__":

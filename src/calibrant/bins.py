@@ -10,6 +10,7 @@ labels, so every statement that is conditional on the predictions stays valid.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -142,8 +143,7 @@ class EqualWidth:
     @property
     def bins(self) -> Bins:
         """The bins; edges are i / n_bins, each correctly rounded."""
-        edges = np.arange(self.n_bins + 1) / self.n_bins
-        return Bins(edges, "fixed", "equal-width", self.n_bins)
+        return _equal_width(int(self.n_bins))
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,11 @@ class Hybrid:
         return Bins(_edges_at(values, np.array(cuts, np.intp)), "data", "hybrid", self.n_bins)
 
 
+@lru_cache(maxsize=32)
+def _equal_width(n_bins: int) -> Bins:
+    return Bins(np.arange(n_bins + 1) / n_bins, "fixed", "equal-width", n_bins)
+
+
 BinsLike: TypeAlias = Bins | EqualWidth | BinRule | int | Literal["auto"]
 
 
@@ -264,11 +269,11 @@ def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
 
 def _count_below(edges: FloatArray, values: FloatArray) -> IntArray:
     """Return how many of the edges lie strictly below each value."""
-    if edges.size > 127:
+    if edges.size > 127 or values.size < 1024:
         return np.searchsorted(edges, values, side="left")
     below = np.zeros(values.shape, np.int8)
     above_edge = np.empty(values.shape, np.bool_)
-    for edge in edges:  # several times faster than a search while the bins are few
+    for edge in edges:  # several times faster than a search: many values, few bins
         np.greater(values, edge, out=above_edge)
         np.add(below, above_edge.view(np.int8), out=below)
     return below.astype(np.intp)

@@ -68,7 +68,8 @@ class Problem:
     def codes(self, labels: AnyArray) -> IntArray:
         """Return the class index of each label, -1 where a label is not among the classes.
 
-        A binary problem has the codes 0 and 1, and 1 is the event.
+        A binary problem has the codes 0 and 1, and 1 is the event. They may be the very array of
+        labels: not to be written to.
         """
         if labels.dtype.kind not in _NUMERIC:
             return self._codes_by_name(labels.tolist())
@@ -126,7 +127,7 @@ def _is_missing(label: Any) -> bool:
 
 def _whole_codes(labels: AnyArray, n_classes: int) -> IntArray:
     if labels.dtype.kind in "iu" and labels.size and 0 <= labels.min() <= labels.max() < n_classes:
-        return labels.astype(np.intp)
+        return labels.astype(np.intp, copy=False)
     with np.errstate(invalid="ignore"):
         codes = labels.astype(np.intp)
     if labels.dtype.kind == "f":

@@ -7,6 +7,8 @@ import pytest
 
 import calibrant
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
+from calibrant.engines import frame as frame_engine
+from calibrant.engines import frame_rows
 from calibrant.engines.frame import FrameEngine, FrameRows, read_frame
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
@@ -15,35 +17,23 @@ from calibrant.exceptions import (
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidWeightsError,
+    MissingDependencyError,
 )
 from calibrant.problem import read_rows
 from conftest import optional
+from lazy_frames import arrow_table, lazy_frame, on_every_engine
 
 pandas = optional("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning")
 
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
+NAMES = ["c0", "c1", "c2"]
+MANY = Bins(np.linspace(0, 1, 51) ** 1.5)
 
 
-def as_polars(frame):
-    return optional("polars").from_pandas(frame).lazy()
-
-
-def as_duckdb(frame):
-    return optional("duckdb").from_df(frame)
-
-
-def as_dask(frame):
-    return optional("dask.dataframe").from_pandas(frame, npartitions=3)
-
-
-@pytest.fixture(params=[as_polars, as_duckdb, as_dask], ids=["polars", "duckdb", "dask"])
-def lazy(request):
-    return request.param
-
-
-def example(n=2000, n_classes=3, dtype=np.float64):
+def example(n=2000, n_classes=3):
     rng = np.random.default_rng(0)
-    probs = np.round(rng.dirichlet(np.ones(n_classes), size=n), 2).astype(dtype)
+    probs = np.round(rng.dirichlet(np.ones(n_classes), size=n), 2)
     columns = {f"c{k}": probs[:, k] for k in range(n_classes)}
     y, w = rng.integers(n_classes, size=n), rng.integers(4, size=n) / 2
     return pandas.DataFrame({"y": y, "won": y == 1, "w": w, "p": probs[:, 1], **columns})
@@ -52,12 +42,10 @@ def example(n=2000, n_classes=3, dtype=np.float64):
 def assert_same(lazy_rows, rows, rule):
     """Equal edges, counts and levels, and sums to 1e-12."""
     assert isinstance(lazy_rows, FrameRows)
-    bins = (
-        (rule,) * rows.problem.n_groups
-        if isinstance(rule, Bins)
-        else FrameEngine().choose_bins(lazy_rows, rule)
-    )
-    if not isinstance(rule, Bins):
+    if isinstance(rule, Bins):
+        bins = (rule,) * rows.problem.n_groups
+    else:
+        bins = FrameEngine().choose_bins(lazy_rows, rule)
         assert bins == NumpyEngine().choose_bins(rows, rule)
     table, expected = FrameEngine().tabulate(lazy_rows, bins), NumpyEngine().tabulate(rows, bins)
     assert table.problem == expected.problem
@@ -69,132 +57,219 @@ def assert_same(lazy_rows, rows, rule):
         )
 
 
-RULES = [
-    EqualWidth(1).bins,
-    EqualWidth(15).bins,
-    Bins([0, 0.01, 0.5, 0.51, 1]),
-    EqualMass(7),
-    Distinct(),
-    Hybrid(5),
-]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_a_column_is_counted_as_by_numpy(lazy, rule, weight):
+@on_every_engine(
+    rule=[
+        EqualWidth(1).bins,
+        EqualWidth(15).bins,
+        Bins([0, 0.01, 0.5, 0.51, 1]),
+        MANY,
+        EqualMass(7),
+        Distinct(),
+        Hybrid(5),
+    ],
+    weight=[None, "w"],
+)
+def test_a_column_is_counted_as_by_numpy(engine, rule, weight):
     frame = example()
     rows = read_rows(frame.won, frame.p, sample_weight=None if weight is None else frame.w)
-    given = read_frame(lazy(frame), "won", "p", sample_weight=weight)
+    given = read_frame(lazy_frame(engine, frame), "won", "p", sample_weight=weight)
     assert_same(given, rows, rule)
 
 
-@pytest.mark.parametrize("kind", ["top-label", "marginal"])
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("rule", [EqualWidth(10).bins, EqualMass(4)], ids=str)
+@on_every_engine(
+    rule=[EqualWidth(10).bins, EqualMass(4), Distinct()],
+    kind=["marginal", "top-label"],
+    weight=["w", None, "w"],
+)
 def test_several_columns_are_counted_as_by_numpy_and_ties_go_to_the_lowest(
-    lazy, kind, weight, rule
+    engine, rule, kind, weight
 ):
-    frame, names = example(), ["c0", "c1", "c2"]
+    frame = example()
     weights = None if weight is None else frame.w
-    rows = read_rows(frame.y, frame[names].to_numpy(), kind=kind, sample_weight=weights)
-    given = read_frame(lazy(frame), "y", names, kind=kind, sample_weight=weight)
+    rows = read_rows(frame.y, frame[NAMES].to_numpy(), kind=kind, sample_weight=weights)
+    given = read_frame(lazy_frame(engine, frame), "y", NAMES, kind=kind, sample_weight=weight)
     assert_same(given, rows, rule)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_bins", [3, 10, 15, 200])
-def test_values_on_and_beside_every_edge_are_counted_where_they_belong(lazy, n_bins, dtype):
+@on_every_engine(n_bins=[3, 15, 85], dtype=[np.float32, np.float64, np.float64])
+def test_values_on_and_beside_every_edge_are_counted_where_they_belong(engine, n_bins, dtype):
     edges = EqualWidth(n_bins).bins.edges
     p = np.concatenate([edges, np.nextafter(edges, 0), np.nextafter(edges, 1)])
     p = np.unique(p[(p >= 0) & (p <= 1)]).astype(dtype)
     frame = pandas.DataFrame({"y": np.arange(p.size) % 2, "p": p})
-    irregular = Bins(np.delete(edges, 1))
-    for bins in (EqualWidth(n_bins).bins, irregular):
-        assert_same(read_frame(lazy(frame), "y", "p"), read_rows(frame.y, frame.p), bins)
+    data, rows = lazy_frame(engine, frame), read_rows(frame.y, frame.p)
+    for bins in (EqualWidth(n_bins).bins, Bins(np.delete(edges, 1))):
+        assert_same(read_frame(data, "y", "p"), rows, bins)
 
 
 SHAPES = {
     "uniform": lambda u: u,
-    "tiny": lambda u: u**40,
     "log-uniform": lambda u: 10 ** (-300 * u),
-    "beside one": lambda u: 1 - 1e-12 * u,
     "two values": lambda u: np.where(u < 0.3, 0.2, np.nextafter(0.2, 1)),
+    "beside one": lambda u: 1 - 1e-12 * u,
+    "tiny": lambda u: u**40,
     "half tied": lambda u: np.where(u < 0.5, 0.25, u),
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_uniform_mass_edges_are_those_of_sorting(lazy, shape, monkeypatch):
-    monkeypatch.setattr("calibrant.engines.frame.LISTED_ROWS", 20)
+@on_every_engine(shape=list(SHAPES), n_bins=[2, 15])
+def test_uniform_mass_edges_are_those_of_sorting(engine, shape, n_bins, monkeypatch):
+    monkeypatch.setattr(frame_engine, "LISTED_ROWS", 20)
     p = SHAPES[shape](np.random.default_rng(1).uniform(size=3000))
-    frame = pandas.DataFrame({"y": np.zeros(3000), "p": p})
-    given = read_frame(lazy(frame), "y", "p")
-    for n_bins in (2, 15):
-        chosen = FrameEngine().choose_bins(given, EqualMass(n_bins))
-        assert chosen == NumpyEngine().choose_bins(read_rows(frame.y, p), EqualMass(n_bins))
+    frame = pandas.DataFrame({"y": np.arange(3000) % 2, "p": p})
+    given = read_frame(lazy_frame(engine, frame), "y", "p")
+    assert_same(given, read_rows(frame.y, frame.p), EqualMass(n_bins))
 
 
 LABELS = {
     "text": (lambda y: np.array(["no", "yes"])[y], {"classes": ("no", "yes")}),
     "an event": (lambda y: np.array(["no", "yes"])[y], {"pos_label": "yes"}),
     "numbers": (lambda y: np.array([5, -3])[y], {"classes": (5, -3)}),
+    "a number": (lambda y: y * 7.0, {"pos_label": 7}),
     "floats": (lambda y: y.astype(float), {}),
 }
 
 
-@pytest.mark.parametrize("given", LABELS)
-def test_labels_of_every_type_are_counted_alike(lazy, given):
+@on_every_engine(given=list(LABELS))
+def test_labels_of_every_type_are_counted_alike(engine, given):
     make, arguments = LABELS[given]
-    frame = example()
+    frame = example(300)
     frame["y"] = make(frame.won.to_numpy().astype(int))
     assert_same(
-        read_frame(lazy(frame), "y", "p", **arguments),
+        read_frame(lazy_frame(engine, frame), "y", "p", **arguments),
         read_rows(frame.y.to_numpy(), frame.p, **arguments),
+        EqualWidth(5).bins,
+    )
+
+
+@on_every_engine(kind=["marginal", "top-label"])
+def test_classes_have_names(engine, kind):
+    frame, classes = example(300), ["cat", "dog", "eel"]
+    frame["y"] = np.take(classes, frame.y)
+    assert_same(
+        read_frame(lazy_frame(engine, frame), "y", NAMES, kind=kind, classes=classes),
+        read_rows(frame.y.to_numpy(), frame[NAMES].to_numpy(), kind=kind, classes=classes),
         EqualWidth(5).bins,
     )
 
 
 BAD = {
     "missing prediction": ("p", [None, 0.2], InvalidProbabilitiesError, "'p'.*1 rows are missing"),
-    "outside": ("p", [-3.0, 7.0], InvalidProbabilitiesError, r"'p'.*2 rows are .*outside \[0, 1\]"),
     "missing label": ("y", [None, 1.0], InvalidLabelsError, "'y' is missing in 1 rows"),
+    "outside": ("p", [-3.0, 7.0], InvalidProbabilitiesError, r"'p'.*2 rows are .*outside \[0, 1\]"),
     "unknown label": ("y", [2.0, 0.5], InvalidLabelsError, "'y' is not among the classes in 2"),
     "bad weight": ("w", [-1.0, np.inf], InvalidWeightsError, "'w'.*2 rows are not"),
     "missing weight": ("w", [None, 1.0], InvalidWeightsError, "'w'.*1 rows are not"),
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-@pytest.mark.parametrize("bins", [EqualWidth(4), EqualMass(2), Distinct()], ids=str)
-def test_bad_values_are_counted_and_their_column_is_named(lazy, what, bins):
+@on_every_engine(what=list(BAD), bins=[EqualWidth(4), EqualMass(2), Distinct()])
+def test_bad_values_are_counted_and_their_column_is_named(engine, what, bins):
     name, values, exception, words = BAD[what]
     columns = {"y": np.arange(10) % 2.0, "p": np.arange(10) / 10, "w": np.ones(10)}
-    columns[name] = np.array([*values, *columns[name][2:]], float)
-    data = lazy(pandas.DataFrame(columns))
+    columns[name] = [*values, *columns[name][2:].tolist()]
+    data = lazy_frame(engine, columns)
     with pytest.raises(exception, match=words):
         calibrant.tabulate("y", "p", data=data, bins=bins, sample_weight="w")
 
 
-def test_an_unknown_column_and_an_empty_frame_are_refused(lazy):
-    data = lazy(example())
+@on_every_engine(name=["p", "y", "w"])
+def test_nan_that_is_not_null_is_refused(engine, name):
+    columns = {"y": np.arange(10) % 2.0, "p": np.arange(10) / 10, "w": np.ones(10)}
+    columns[name] = np.append(columns[name][:9], np.nan)
+    data = lazy_frame(engine, columns)
+    with pytest.raises(calibrant.exceptions.InvalidInputError, match=f"column '{name}'.*1 rows"):
+        calibrant.tabulate("y", "p", data=data, bins=EqualWidth(3), sample_weight="w")
+
+
+@on_every_engine(kind=["marginal", "top-label"])
+def test_a_bad_value_in_one_of_several_columns_is_refused(engine, kind):
+    frame = example(50)
+    columns = {name: frame[name].to_numpy() for name in ("y", *NAMES)}
+    columns["c1"] = [None, *frame.c1[1:].tolist()]
+    with pytest.raises(InvalidProbabilitiesError, match="'c1'.* 1 rows are missing"):
+        calibrant.tabulate(
+            "y", NAMES, kind=kind, data=lazy_frame(engine, columns), bins=EqualWidth(3)
+        )
+
+
+@on_every_engine()
+def test_weights_of_zero_on_every_row_are_refused(engine):
+    data = lazy_frame(engine, {"y": np.ones(4), "p": np.ones(4), "w": np.zeros(4)})
+    with pytest.raises(InvalidWeightsError, match="zero on every row"):
+        calibrant.tabulate("y", "p", data=data, sample_weight="w", bins=EqualWidth(2))
+
+
+@on_every_engine()
+def test_an_unknown_column_and_an_empty_frame_are_refused(engine):
+    empty = lazy_frame(engine, {"y": np.array([], float), "p": np.array([], float)})
     with pytest.raises(InvalidArgumentError, match="no column 'q' among"):
-        calibrant.tabulate("won", "q", data=data)
-    empty = lazy(pandas.DataFrame({"y": np.array([], float), "p": np.array([], float)}))
+        calibrant.tabulate("y", "q", data=empty)
     with pytest.raises(EmptyInputError):
         calibrant.tabulate("y", "p", data=empty, bins=EqualWidth(3))
 
 
-def test_labels_of_another_type_than_the_classes_are_refused(lazy):
+@on_every_engine()
+def test_columns_of_another_type_are_refused(engine):
+    frame = example(50)
+    frame["text"] = "0.5"
+    data = lazy_frame(engine, frame)
     with pytest.raises(InvalidLabelsError, match="column 'y'"):
-        calibrant.tabulate("y", "p", data=lazy(example()), pos_label="yes", bins=EqualWidth(3))
+        calibrant.tabulate("y", "p", data=data, pos_label="yes", bins=EqualWidth(3))
+    with pytest.raises(InvalidProbabilitiesError, match="column 'text' is of type String"):
+        calibrant.tabulate("won", "text", data=data, bins=EqualWidth(3))
 
 
-def test_measuring_a_lazy_frame_gives_the_answer_of_its_arrays(lazy):
+@on_every_engine()
+def test_measuring_a_lazy_frame_gives_the_answer_of_its_arrays(engine):
     frame = example()
-    result = calibrant.calibration_error("won", "p", data=lazy(frame))
+    result = calibrant.calibration_error("won", "p", data=lazy_frame(engine, frame))
     expected = calibrant.calibration_error(frame.won, frame.p)
     assert result.value == pytest.approx(expected.value, rel=1e-12)
     assert str(result) == str(expected)
+
+
+PASSES = {
+    "equal width": (EqualWidth(15), 1),
+    "few irregular": (Bins([0, 0.01, 0.5, 0.51, 1]), 1),
+    "many irregular": (MANY, 2),
+    "uniform mass": (EqualMass(15), 2),
+    "distinct": (Distinct(), 1),
+}
+
+
+@pytest.mark.parametrize("what", PASSES)
+@pytest.mark.parametrize("kind", ["binary", "marginal"])
+def test_passes_are_few_and_shared_by_all_classes(what, kind, monkeypatch):
+    bins, passes = PASSES[what]
+    collected = frame_engine._collected
+    made = []
+    monkeypatch.setattr(frame_engine, "_collected", lambda lazy: made.append(1) or collected(lazy))
+    rng = np.random.default_rng(2)
+    columns = {"y": rng.integers(2, size=5000)} | {f"c{k}": rng.random(5000) for k in range(2)}
+    probs = "c1" if kind == "binary" else ["c0", "c1"]
+    data = lazy_frame("polars", columns)
+    calibrant.tabulate("y", probs, kind=kind, data=data, bins=bins)
+    assert len(made) == passes
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_uniform_mass_takes_at_most_four_passes_and_lists_few_values(shape, monkeypatch):
+    monkeypatch.setattr(frame_engine, "LISTED_ROWS", 100)
+    collected = frame_engine._collected
+    sizes = []
+
+    def watched(lazy):
+        found = collected(lazy)
+        sizes.append(found["count"].size)
+        return found
+
+    monkeypatch.setattr(frame_engine, "_collected", watched)
+    p = SHAPES[shape](np.random.default_rng(3).uniform(size=200_000))
+    data = lazy_frame("polars", {"y": np.zeros(p.size), "p": p})
+    calibrant.tabulate("y", "p", data=data, bins=EqualMass(4))
+    assert len(sizes) <= 4
+    assert max(sizes) < 80_000 or shape == "log-uniform"
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -203,22 +278,40 @@ def test_frames_in_memory_give_their_columns_to_the_array_engines(library):
     data = {
         "pandas": lambda: frame,
         "polars": lambda: optional("polars").from_pandas(frame),
-        "pyarrow": lambda: optional("pyarrow").Table.from_pandas(frame),
+        "pyarrow": lambda: arrow_table(frame),
     }[library]()
-    table = calibrant.tabulate("y", ["c0", "c1", "c2"], data=data, bins=EqualWidth(10))
-    expected = calibrant.tabulate(frame.y, frame[["c0", "c1", "c2"]], bins=EqualWidth(10))
-    assert table == expected
+    table = calibrant.tabulate("y", NAMES, data=data, bins=EqualWidth(10))
+    assert table == calibrant.tabulate(frame.y, frame[NAMES], bins=EqualWidth(10))
 
 
-@pytest.mark.parametrize("library", ["polars", "duckdb"])
-def test_a_parquet_file_is_scanned_without_reading_other_columns(library, tmp_path):
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+@pytest.mark.parametrize("library", ["polars", "duckdb", "pyarrow.dataset", "ibis"])
+def test_a_parquet_file_is_scanned(library, tmp_path):
     optional("pyarrow")
     frame = example()
     path = tmp_path / "rows.parquet"
     frame.to_parquet(path)
-    scan = {"polars": "scan_parquet", "duckdb": "read_parquet"}[library]
+    scan = {"polars": "scan_parquet", "pyarrow.dataset": "dataset"}.get(library, "read_parquet")
     data = getattr(optional(library), scan)(str(path))
     table = calibrant.tabulate("won", "p", data=data, bins=EqualWidth(10))
     np.testing.assert_array_equal(
         table.count, calibrant.tabulate(frame.won, frame.p, bins=EqualWidth(10)).count
     )
+
+
+def test_a_dataset_is_read_by_polars_where_there_is_no_duckdb(monkeypatch):
+    optional("polars")
+    monkeypatch.setattr(
+        frame_rows, "DATASET_READERS", {"no_duckdb": "", "polars": "scan_pyarrow_dataset"}
+    )
+    data = lazy_frame("pyarrow dataset", example())
+    table = calibrant.tabulate("won", "p", data=data, bins=EqualWidth(4))
+    assert table.n == 2000
+    monkeypatch.setattr(frame_rows, "DATASET_READERS", {"no_duckdb": ""})
+    with pytest.raises(MissingDependencyError, match="DuckDB or Polars"):
+        calibrant.tabulate("won", "p", data=data, bins=EqualWidth(4))
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(InvalidArgumentError, match="must be a data frame"):
+        calibrant.tabulate("won", "p", data=object())

@@ -135,7 +135,7 @@ def test_the_switch_draws_each_class_as_python_would(opened):
             page.select_option("#switch", str(i))
             picture = report.findings.classes.pictures[i]
             assert drawn(page) == list(paths(picture).values())
-            ends = page.locator("text.tick-5").all_inner_texts()
+            ends = page.locator("text.tick-5").all_text_contents()
             assert ends == [tick(picture.limit, 5)] * 2
             rows = page.locator("#bin-table tbody tr")
             assert rows.count() == len(picture)
@@ -204,7 +204,7 @@ def test_after_sorting_a_name_still_shows_its_own_class(opened):
 def test_everything_can_be_read_without_the_script(opened):
     report = report_data.marginal()
     with opened(report, java_script_enabled=False) as page:
-        assert page.locator(".sentence").inner_text().startswith("The predicted probabilities")
+        assert page.locator(".sentence").inner_text().startswith("In groups of similar")
         assert page.locator("#class-table tbody tr").count() == 6
         assert page.locator("#points").get_attribute("d").startswith("M")
         assert not page.locator("#switch").is_visible()
@@ -227,6 +227,27 @@ def test_hostile_names_do_no_harm(opened, width, script):
         assert page.locator("main > section").count() == 9
         box = page.locator("body").bounding_box()
         assert box["width"] <= width
+
+
+def test_markup_that_got_past_the_escaping_would_still_be_stopped(browser, tmp_path):
+    intruder = (
+        "<script>window.harmed = true</script><img src='http://127.0.0.1:9/x' "
+        "onerror='window.harmed = true'><style>main { display: none }</style><footer>"
+    )
+    target = tmp_path / "report.html"
+    text = report_data.certified().html.replace("<footer>", intruder)
+    target.write_text(text, encoding="utf-8")
+    page = browser.new_page()
+    failures, complaints = [], []
+    page.on("requestfinished", lambda request: failures.append(None))
+    page.on("requestfailed", lambda request: failures.append(request.failure))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(target.as_uri())
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("main").is_visible()
+    assert failures == [None, "csp"]
+    assert sum("Content Security Policy" in each for each in complaints) >= 3
+    page.close()
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])

@@ -12,8 +12,16 @@ from calibrant.exceptions import InvalidArgumentError, InvalidProbabilitiesError
 from calibrant.report import gain, report
 from calibrant.report.pictures import joined, picture_of
 from calibrant.report.plan import plan_of
+from conftest import optional
 
 
+@pytest.fixture
+def quick_plans(monkeypatch):
+    """Plan for one limit instead of three: each takes a second."""
+    monkeypatch.setattr("calibrant.report.plan.TOLERANCES", (0.05,))
+
+
+@pytest.mark.usefixtures("quick_plans")
 def test_error_interval_and_verdict_are_those_of_the_library():
     y, p = report_data.event_rows(3000, 1.5, 4)
     found = report(y, p, max_error=0.03, confidence_level=0.9).findings
@@ -146,6 +154,7 @@ def test_the_fingerprint_does_not_depend_on_the_order_of_rows():
         ([0, 1] * 40, [0.0] * 80),
     ],
 )
+@pytest.mark.usefixtures("quick_plans")
 def test_the_smallest_and_strangest_inputs_have_a_report(y, p):
     made = report(y, p, max_error=0.1)
     assert made.html.startswith("<!doctype html>")
@@ -165,8 +174,18 @@ def test_wrong_input_is_the_usual_exception():
         report([0, 1], [0.5, 0.5], max_error=2)
 
 
+@pytest.mark.usefixtures("quick_plans")
 def test_columns_of_a_frame_are_named_on_the_page():
     frame = {"<label>": [0, 1] * 20, "score": [0.2, 0.8] * 20}
     made = report("<label>", "score", data=frame, bins=Distinct())
     assert "&lt;label&gt;; score" in made.html
     assert "<label>" not in made.html
+
+
+def test_a_lazy_frame_gives_the_report_of_its_rows():
+    polars = optional("polars")
+    y, p = report_data.event_rows(300, 1.2, 13)
+    frame = polars.DataFrame({"label": y, "score": p}).lazy()
+    lazy, direct = report("label", "score", data=frame).findings, report(y, p).findings
+    assert lazy.error.value == pytest.approx(direct.error.value)
+    assert lazy.fingerprint.same_rows(direct.fingerprint)

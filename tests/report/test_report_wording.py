@@ -10,6 +10,12 @@ from calibrant.report import report
 from calibrant.report.wording import percent, points
 
 
+@pytest.fixture
+def quick_plans(monkeypatch):
+    """Plan for one limit instead of three: each takes a second."""
+    monkeypatch.setattr("calibrant.report.plan.TOLERANCES", (0.05,))
+
+
 def test_a_certified_model():
     certified = report_data.certified()
     first, *rest = certified.summary.splitlines()
@@ -27,6 +33,7 @@ def test_a_refuted_model():
     assert rest[2].startswith("Where it matters most: in ")
 
 
+@pytest.mark.usefixtures("quick_plans")
 def test_too_few_rows():
     rng = np.random.default_rng(0)
     p = rng.integers(1, 4, size=200) / 4
@@ -41,6 +48,7 @@ def test_continuous_outputs_that_are_not_refuted():
     assert "ScalingBinning(n_bins=10)" in made.html
 
 
+@pytest.mark.usefixtures("quick_plans")
 def test_labels_that_agree_too_well():
     p = np.repeat(np.arange(1, 40) / 40, 4000)
     y = np.concatenate([np.arange(4000) % 40 < k for k in range(1, 40)])
@@ -50,8 +58,11 @@ def test_labels_that_agree_too_well():
 
 def test_without_a_limit_the_error_is_measured():
     marginal = report_data.marginal()
-    first, _, last = marginal.summary.splitlines()
-    assert first.startswith("Measured: The predicted probabilities of the classes")
+    first, *_, last = marginal.summary.splitlines()
+    assert first.startswith(
+        "Measured: In groups of similar predictions, the predicted probabilities of the classes"
+    )
+    assert "the true error may be larger" in marginal.summary
     assert "95% interval" in first
     assert last.endswith("off by more than chance allows.")
 
@@ -59,6 +70,13 @@ def test_without_a_limit_the_error_is_measured():
 def test_a_calibrated_model_without_a_limit():
     made = report(*report_data.event_rows(2000, 1.0, 3))
     assert made.summary.startswith("Measured: No error can be told from chance.")
+
+
+@pytest.mark.usefixtures("quick_plans")
+def test_the_error_of_a_model_of_few_outputs_is_not_called_a_lower_bound():
+    made = report([0, 1, 1, 1] * 500, [0.25, 0.5] * 1000)
+    assert made.summary.startswith("Measured: The predicted probabilities are off by about ")
+    assert "may be larger" not in made.summary
 
 
 def test_answers_of_several_classes():

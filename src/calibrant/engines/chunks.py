@@ -24,7 +24,7 @@ ALL_BITS = 62
 FIELDS = ("number", "mass", "rows", "low", "high")
 LISTED_ROWS = 1 << 18
 CELL_BYTES = 8 * len(FIELDS)
-MEMORY = 1 << 28
+MEMORY = 1 << 25
 UNMERGED = 1 << 18
 
 

@@ -38,7 +38,7 @@ from calibrant.table import BinTable
 
 __all__ = ["FrameEngine", "FrameRows", "read_frame"]
 
-LISTED_ROWS = 1 << 18
+LISTED_ROWS = 1 << 20
 COMPARED_BINS = 16
 """So few irregular bins are found by comparing with every edge, in one pass."""
 

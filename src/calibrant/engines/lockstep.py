@@ -29,9 +29,10 @@ class _Asks(Exception):  # noqa: N818
 class _Group:
     """The questions of one group, and the answers so far."""
 
-    def __init__(self, n_bins: int, few: float) -> None:
+    def __init__(self, n_bins: int, few: float, extra_bits: int) -> None:
         self.n_bins = n_bins
         self.few = few
+        self.extra_bits = extra_bits
         self.passes: list[Pass] = []
         self.answers: list[Counted] = []
 
@@ -46,7 +47,7 @@ class _Group:
             return found
 
         def count(bits: int, within: Within | None) -> Cells:
-            found = answer(Grid.of_bits(bits), within)
+            found = answer(self._grid(bits), within)
             return Cells(found.number, found.mass, found.sums["count"], found.low, found.high)
 
         def listed(within: Within) -> Values:
@@ -64,9 +65,12 @@ class _Group:
         within = self.passes[-1].within if self.passes else ()
         if asks.within is not None:
             bits, numbers = asks.within
-            within = (*within, (Grid.of_bits(bits), numbers))
+            within = (*within, (self._grid(bits), numbers))
         self.passes.append(Pass(asks.grid, within))
         return self.passes[-1]
+
+    def _grid(self, bits: int) -> Grid:
+        return Grid.of_bits(bits + self.extra_bits)
 
     def add(self, found: Counted) -> None:
         self.answers.append(found)
@@ -83,7 +87,8 @@ def quantile_values(
     n_groups: int, n_bins: int, few: float, count: Count
 ) -> tuple[list[Values], Counted]:
     """Return the values near the quantiles of every group, and all cells that were counted."""
-    groups = [_Group(n_bins, few) for _ in range(n_groups)]
+    extra_bits = 2 if n_groups == 1 else 0  # a larger answer, that often saves a pass
+    groups = [_Group(n_bins, few, extra_bits) for _ in range(n_groups)]
     while True:
         steps = [group.proceed() for group in groups]
         wanted = {g: step for g, step in enumerate(steps) if isinstance(step, Pass)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -43,6 +43,22 @@ class Lookup:
     shift: IntArray
     steps: int
     n_bins: int
+
+    def twice_index(self, bins: Bins, values: FloatArray) -> IntArray:
+        """Return 2 * bins.index(values) for the bins that this was built from alone."""
+        place = (values * self.scales[0]).astype(np.intp)
+        if self.scales[0] >= self.grids.shape[1]:
+            np.minimum(place, self.grids.shape[1] - 1, out=place)
+        found: IntArray = self._twice_clear.take(place)
+        unclear = np.flatnonzero(found < 0)
+        found.ravel()[unclear] = 2 * bins.index(values.ravel()[unclear])
+        return found
+
+    @cached_property
+    def _twice_clear(self) -> IntArray:
+        """Twice the edges below the values of each cell of the first grid; -1 if unclear."""
+        inside = np.diff(self.grids[0], append=-1)
+        return np.where(inside == 0, 2 * self.grids[0], -1)
 
     def columns(self, some: slice) -> Lookup:
         """Return what some of the groups need; their bins are counted from the first of them."""

@@ -18,10 +18,11 @@ from calibrant.bins import BinRule, Bins
 from calibrant.engines import kernels
 from calibrant.engines.kernels_sums import LANES, WEIGHTED_LANES
 from calibrant.engines.lookup import Lookup, lookup
+from calibrant.engines.numpy import table_of
 from calibrant.engines.quantiles import choose_bins
 from calibrant.engines.threads import native, refuse, run
 from calibrant.problem import Rows
-from calibrant.table import BinTable, unit_weight_sums
+from calibrant.table import BinTable
 
 SEGMENTS = 32
 SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
@@ -49,10 +50,7 @@ class NumbaEngine:
         ]
         sums, level = (np.concatenate(some) for some in zip(*runs, strict=True))
         shape = (len(bins), plan.tables.n_bins)
-        named = _named(sums.reshape(*shape, 2, -1), rows.weights is not None)
-        return BinTable(
-            rows.problem, bins, **named, level=np.where(level < 0, np.nan, level).reshape(shape)
-        )
+        return table_of(rows, bins, sums.reshape(*shape, 2, -1), level.reshape(shape))
 
 
 @dataclass(frozen=True)
@@ -168,19 +166,3 @@ def _common(known: FloatArray, level: FloatArray) -> FloatArray:
     """Return the level that both agree on, -1 where neither has one, NaN where they differ."""
     same = np.where(known == level, known, np.nan)
     return np.where(known == -1, level, np.where(level == -1, known, same))
-
-
-def _named(sums: FloatArray, weighted: bool) -> dict[str, FloatArray]:
-    """Name the sums, of shape (groups, bins, event, lane)."""
-    both, event = sums.sum(axis=2), sums[:, :, 1]
-    named = {
-        "count": both[..., 0].copy(),
-        "sum_y": event[..., 3 if weighted else 0].copy(),
-        "sum_p": both[..., 1].copy(),
-        "sum_pp": both[..., 2].copy(),
-        "sum_py": event[..., 1].copy(),
-    }
-    if not weighted:
-        return named | unit_weight_sums(**named)
-    weight_sums = ("sum_w", "sum_ww", "sum_wwuu")
-    return named | {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}

@@ -13,11 +13,14 @@ import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
+from calibrant.engines.lookup import lookup
 from calibrant.problem import Rows
 from calibrant.table import BinTable, unit_weight_sums
 
-BLOCK_ROWS = 1 << 14
+BLOCK_ROWS = 1 << 15
 BLOCK_GROUPS = 16
+PART_ROWS = 1 << 14
+"""Rows added up without compensation."""
 
 
 class NumpyEngine:
@@ -31,48 +34,63 @@ class NumpyEngine:
     def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         n_bins = max(map(len, bins))
+        weighted = rows.weights is not None
         groups = range(0, len(bins), BLOCK_GROUPS)
-        tallies = [
-            _Tally(bins[g : g + BLOCK_GROUPS], n_bins, rows.weights is not None) for g in groups
-        ]
-        for start in range(0, len(rows), BLOCK_ROWS):
-            block = rows.take(slice(start, start + BLOCK_ROWS))
-            for tally, (p, event_group, event_row) in zip(
-                tallies, _columns(block, rows), strict=True
-            ):
-                tally.add(p, event_group, event_row, block.weights)
-        sums = {
-            name: np.concatenate([tally.total(name) for tally in tallies])
-            for name in tallies[0].names
-        }
-        if rows.weights is None:
-            sums |= unit_weight_sums(**sums)
-        level = np.concatenate([tally.levels() for tally in tallies])
-        return BinTable(rows.problem, bins, **sums, level=level)
+        tallies = [_Tally(bins[g : g + BLOCK_GROUPS], n_bins, weighted) for g in groups]
+        step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
+        for start in range(0, len(rows), step):
+            block = rows if len(rows) <= step else rows.take(slice(start, start + step))
+            for tally, (p, happened) in zip(tallies, _columns(block, rows), strict=True):
+                tally.add(p, happened, block.weights)
+        sums = np.concatenate([tally.sums for tally in tallies], axis=1)
+        level = np.concatenate([tally.level for tally in tallies])
+        shape = (len(bins), n_bins)
+        return table_of(rows, bins, sums.T.reshape(*shape, 2, -1), level.reshape(shape))
 
 
-def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, IntArray, IntArray]]:
-    """Yield (predictions, group of each event, row of each event) for 16 groups at a time."""
+def table_of(rows: Rows, bins: tuple[Bins, ...], sums: FloatArray, level: FloatArray) -> BinTable:
+    """Make a table of sums, of shape (groups, bins, event, term), and levels, -1 where unknown.
+
+    Terms are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
+    """
+    weighted = rows.weights is not None
+    both, event = sums.sum(axis=2), sums[:, :, 1]
+    named = {
+        "count": both[..., 0].copy(),
+        "sum_y": event[..., 3 if weighted else 0].copy(),
+        "sum_p": both[..., 1].copy(),
+        "sum_pp": both[..., 2].copy(),
+        "sum_py": event[..., 1].copy(),
+    }
+    if weighted:
+        weight_sums = ("sum_w", "sum_ww", "sum_wwuu")
+        named |= {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}
+    else:
+        named |= unit_weight_sums(**named)
+    return BinTable(rows.problem, bins, **named, level=np.where(level < 0, np.nan, level))
+
+
+def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:
+    """Yield (predictions, whether they came true) of 16 groups at a time, groups by rows."""
     codes = block.problem.codes(block.labels)
     if codes.min() < 0:
         rows.explain_labels()
     if block.problem.kind != "marginal":
         p, predicted = _single(block.probs, rows)
-        event_row = np.flatnonzero(codes == predicted)
-        yield p[None, :], np.zeros_like(event_row), event_row
+        happened = codes if block.problem.kind == "binary" else codes == predicted
+        yield p[None, :], happened[None, :]
         return
     for first in range(0, block.problem.n_classes, BLOCK_GROUPS):
         p = np.ascontiguousarray(block.probs[:, first : first + BLOCK_GROUPS].T, np.float64)
         _check(p, rows)
-        event_row = np.flatnonzero((codes >= first) & (codes < first + BLOCK_GROUPS))
-        yield p, codes[event_row] - first, event_row
+        yield p, codes == np.arange(first, first + len(p))[:, None]
 
 
 def _single(probs: AnyArray, rows: Rows) -> tuple[FloatArray, IntArray | int]:
     """Return the one prediction of each row and the class it speaks of; checked."""
     _check(probs, rows)
     if rows.problem.kind == "binary":
-        return probs.astype(np.float64), 1
+        return probs.astype(np.float64, copy=False), 1
     top = probs.argmax(axis=1)
     return probs[np.arange(top.size), top].astype(np.float64), top
 
@@ -103,74 +121,49 @@ def distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray
 
 
 class _Tally:
-    """Running sums of some groups."""
+    """Running sums of some groups; cell 2 b + e holds the rows of bin b whose event is e."""
 
     def __init__(self, bins: tuple[Bins, ...], n_bins: int, weighted: bool) -> None:
         self.bins = bins
-        self.shape = (len(bins), n_bins)
-        extra = ("sum_w", "sum_ww", "sum_wwuu") if weighted else ()
-        self.names = ("count", "sum_y", "sum_p", "sum_pp", "sum_py", *extra)
-        self.sums = np.zeros((len(self.names), len(bins) * n_bins))
+        self.shared = lookup(bins) if all(each is bins[0] for each in bins) else None
+        self.n_bins = n_bins
+        self.sums = np.zeros((6 if weighted else 3, 2 * len(bins) * n_bins))
         self.lost = np.zeros_like(self.sums)
         self.level = np.full(len(bins) * n_bins, -1.0)
 
-    def add(
-        self,
-        p: FloatArray,
-        event_group: IntArray,
-        event_row: IntArray,
-        weights: FloatArray | None,
-    ) -> None:
+    def add(self, p: FloatArray, happened: AnyArray, weights: FloatArray | None) -> None:
+        """Add a block of rows, each array groups by rows."""
         cell = self._cells(p)
-        event = (event_group, event_row)
-        if weights is None:
-            sums = self._sums(cell, p, event)
-        else:
-            sums = self._weighted_sums(cell, p, event, weights)
-            used = weights > 0
-            cell, p = cell[:, used], p[:, used]
-        self._add_compensated(np.stack(sums))
-        self._note_levels(cell.ravel(), p.ravel(), sums[0])
+        cell += happened
+        for part, start in enumerate(range(PART_ROWS, p.shape[1], PART_ROWS), 1):
+            cell[:, start : start + PART_ROWS] += part * self.sums.shape[1]
+        terms: list[AnyArray | None] = [None, p, p * p]
+        if weights is not None:
+            w = np.broadcast_to(weights, p.shape)
+            wp, residual = w * p, w * (happened - p)
+            terms = [w > 0, wp, wp * p, w, w * w, residual * residual]
+        sums = np.stack([self._sum(cell, term) for term in terms], axis=1)
+        for part_sums in sums:
+            self._add_compensated(part_sums)
+        used = slice(None) if weights is None else weights > 0
+        self._note_levels(cell[:, used].ravel(), p[:, used].ravel(), sums[:, 0].sum(axis=0))
 
     def _cells(self, p: FloatArray) -> IntArray:
-        """Return the flat (group, bin) index of every prediction."""
-        cell = np.stack([bins.index(row) for bins, row in zip(self.bins, p, strict=True)])
-        cell += self.shape[1] * np.arange(self.shape[0])[:, None]
+        """Return the cell of every prediction whose event does not happen."""
+        if self.shared is not None:
+            cell = self.shared.twice_index(self.bins[0], p)
+        else:
+            cell = 2 * np.stack([bins.index(row) for bins, row in zip(self.bins, p, strict=True)])
+        if len(self.bins) > 1:
+            cell += 2 * self.n_bins * np.arange(len(self.bins))[:, None]
         return cell
 
-    def _sum(self, cell: IntArray, values: FloatArray | None = None) -> FloatArray:
-        flat = None if values is None else values.ravel()
-        return np.bincount(cell.ravel(), flat, minlength=self.level.size).astype(np.float64)
-
-    def _sums(
-        self, cell: IntArray, p: FloatArray, event: tuple[IntArray, IntArray]
-    ) -> list[FloatArray]:
-        hit = cell[event]
-        return [
-            self._sum(cell),
-            self._sum(hit),
-            self._sum(cell, p),
-            self._sum(cell, p * p),
-            self._sum(hit, p[event]),
-        ]
-
-    def _weighted_sums(
-        self, cell: IntArray, p: FloatArray, event: tuple[IntArray, IntArray], weights: FloatArray
-    ) -> list[FloatArray]:
-        w = np.broadcast_to(weights, p.shape)
-        u = -p
-        u[event] += 1.0
-        wp, hit = w * p, cell[event]
-        return [
-            self._sum(cell[:, weights > 0]),
-            self._sum(hit, w[event]),
-            self._sum(cell, wp),
-            self._sum(cell, wp * p),
-            self._sum(hit, wp[event]),
-            self._sum(cell, w),
-            self._sum(cell, w * w),
-            self._sum(cell, (w * u) ** 2),
-        ]
+    def _sum(self, cell: IntArray, term: AnyArray | None) -> AnyArray:
+        """Return the sums of a term in the cells of each part of the rows."""
+        n_cells = self.sums.shape[1]
+        parts = -(-cell.shape[1] // PART_ROWS)
+        flat = None if term is None else term.ravel()
+        return np.bincount(cell.ravel(), flat, parts * n_cells).reshape(parts, n_cells)
 
     def _add_compensated(self, term: FloatArray) -> None:
         term = term - self.lost
@@ -179,15 +172,12 @@ class _Tally:
         self.sums = total
 
     def _note_levels(self, cell: IntArray, p: FloatArray, count: FloatArray) -> None:
-        """Keep the one prediction of a cell, -1 before the first, NaN after a second."""
-        if not np.any((count > 0) & ~np.isnan(self.level)):
-            return
-        fresh = self.level[cell] < 0
-        self.level[cell[fresh]] = p[fresh]
-        self.level[cell[p != self.level[cell]]] = np.nan
-
-    def total(self, name: str) -> FloatArray:
-        return np.asarray(self.sums[self.names.index(name)].reshape(self.shape))
-
-    def levels(self) -> FloatArray:
-        return np.where(self.level < 0, np.nan, self.level).reshape(self.shape)
+        """Keep the one prediction of a bin, -1 before the first, NaN after a second."""
+        used = count[::2] + count[1::2] > 0
+        for some in (slice(0, 512), slice(512, None)):  # the first rows nearly always suffice
+            if not np.any(used & ~np.isnan(self.level)):
+                return
+            where, value = cell[some] % self.sums.shape[1] // 2, p[some]
+            fresh = self.level[where] < 0
+            self.level[where[fresh]] = value[fresh]
+            self.level[where[value != self.level[where]]] = np.nan

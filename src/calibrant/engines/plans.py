@@ -23,13 +23,16 @@ LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZER
     -1, -7, -1
 )
 LARGEST_WEIGHT = 1e100
-LINEAR_BITS = 16
+LINEAR_BITS = 18
 """Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
+STEEP_AT_ZERO = range(16, 144, 16)
+STEEP_AT_ONE = range(16, 64, 16)
+STEEP_SHARE = 2.0**-11
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells of [0, 1]: ``(i - 1, i] / scale``, or beyond `LINEAR_BITS` those of its roots."""
+    """Cells of [0, 1]: ``(i - 1, i] / scale``, or beyond `LINEAR_BITS` finer near 0 and 1."""
 
     scale: float
 
@@ -38,11 +41,20 @@ class Grid:
         """Return the grid of 2^bits cells; multiplying by a power of two is exact."""
         return cls(float(1 << bits))
 
+    @property
+    def is_even(self) -> bool:
+        """Whether all cells have the same width."""
+        return self.scale <= 1 << LINEAR_BITS
+
+    @property
+    def largest(self) -> float:
+        """The number of the last cell."""
+        steep = STEEP_SHARE * (len(STEEP_AT_ZERO) + len(STEEP_AT_ONE))
+        return self.scale * (1.0 if self.is_even else 1.0 + steep)
+
     def number(self, p: Any) -> Any:
         """Return the cell of p, which rises with p."""
-        if self.scale <= 1 << LINEAR_BITS:
-            return (p * self.scale).ceil()
-        return (_stretched(p) * self.scale).ceil()
+        return ((p if self.is_even else _stretched(p)) * self.scale).ceil()
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class Pass:
     def largest_key(self) -> float:
         """The largest number of a cell, parts of cells and what happened included."""
         assert self.grid is not None  # noqa: S101
-        return (2 * self.grid.scale + 1) * 2 * (self.edges.size + 1)
+        return 2 * (self.grid.largest + 1) * (self.edges.size + 1)
 
 
 @dataclass(frozen=True)
@@ -196,7 +208,7 @@ class Columns:
             ]
             return _balanced(place) - 1.0, _balanced(place) > 0
         known = code.is_between(0, problem.n_classes - 1)
-        return code, known & (code == code.floor()) if dtype.is_float() else known
+        return code, known & (code % 1.0 == 0.0) if dtype.is_float() else known
 
 
 def _nw() -> Any:
@@ -250,13 +262,18 @@ def _integer(largest: float) -> Any:
 
 
 def _stretched(p: Any) -> Any:
-    """Return a rising function of p with as many floats near 0 and 1 as in between.
+    """Return a rising function of p that is steep near 0 and 1, on a scale of orders of magnitude.
 
-    ``p^(1/64)`` up to a half, and from there ``2 - (1 - p)^(1/64)``; 1 - p is exact there, and
-    square roots are correctly rounded, so the function rises and is the same on any machine.
+    p itself, plus small parts of ``p / (p + c)`` for many c, less those of ``q / (q + c)`` for
+    q = 1 - p. Written so that every operation rises or falls with p also when it is rounded, and
+    none divides by zero.
     """
     nw = _nw()
-    low, high = p, nw.lit(1.0) - p
-    for _ in range(6):
-        low, high = low.sqrt(), high.sqrt()
-    return nw.when(p <= 0.5).then(low).otherwise(nw.lit(2.0) - high)
+
+    def share(x: Any, c: float) -> Any:
+        return nw.lit(STEEP_SHARE) / (nw.lit(c) / (x + 1e-300) + 1.0)
+
+    q = nw.lit(1.0) - p
+    rising = [share(p, 2.0**-k) for k in STEEP_AT_ZERO]
+    falling = [share(q, 2.0**-k) for k in STEEP_AT_ONE]
+    return p + _balanced(rising) - _balanced(falling) + STEEP_SHARE * len(falling)

@@ -13,7 +13,7 @@ from typing import Any
 from calibrant.exceptions import InvalidDocumentError, MissingDependencyError
 from calibrant.files.names import COMPRESSIONS
 
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 20
 Choose = Callable[[list[str]], list[str]]
 """Takes the names of all columns and returns those to read."""
 
@@ -34,7 +34,7 @@ def record_batches(
     """Yield the chosen columns of a file as Arrow record batches, some rows at a time.
 
     Columns of CSV files come as the text that stands there, unless they are to be `typed`: then
-    the first 4 MB tell which are numbers, dates and so on.
+    the first MB tells which are numbers, dates and so on.
     """
     readers: dict[str, Callable[[str, Choose], Batches]] = {
         "csv": partial(_csv, ",", typed),

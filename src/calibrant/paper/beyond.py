@@ -14,7 +14,7 @@ from calibrant.paper.binned import METHODS
 from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, Scores
 from calibrant.paper.claims import Finding
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.result import Output, Panel, Row, Series, series
+from calibrant.paper.result import Output, Panel, Row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import Estimate, exactly, ratio
 from calibrant.recalibrators import OneVsRest, ScalingBinning
@@ -32,7 +32,7 @@ BOUNDS = (
 def calibrator_settings(data: Predictions | None) -> Calibrators:
     """Return the protocol of study 2 with every method, at three numbers of bins."""
     settings = calibrators.marginal_settings(data)
-    repeats = calibrators.repeats_for(data, 30, 2)
+    repeats = calibrators.repeats_for(data, 20, 2)
     return replace(settings, bins=(10, 30, 100), repeats=repeats, methods=tuple(METHODS))
 
 
@@ -47,21 +47,28 @@ def compare_calibrators(settings: Calibrators, context: Context) -> Output:
         for what in ("brier", "squared")
     ]
     half = context.predictions.n_classes / 2
-    panels = [calibrators.error_panel(scores), _brier_panel(scores, half)]
+    panels = [
+        calibrators.error_panel(scores),
+        _brier_panel(scores, half),
+        calibrators.trade_panel(scores, half),
+    ]
     return Output(calibrators.rows_of(scores), panels, findings)
 
 
 def _gain(scores: Scores, what: str, name: str, j: int) -> Finding:
-    """Return how much lower than the paper's scaling-binning a method is, in per cent."""
+    """Compare a method with the paper's scaling-binning, repeat by repeat."""
     methods, bins = scores.settings.methods, scores.settings.bins[j]
     found = getattr(scores, what)
     times = ratio(
         found[methods.index(name), j], found[methods.index(SCALING_BINNING), j], paired=True
     )
+    key, n = f"{what}-{name}-{bins}", scores.settings.repeats
+    if what == "squared":
+        words = f"B = {bins}: squared marginal error of {name} over that of the paper's"
+        return Finding(key, times, n, words, unit="x")
     lower = Estimate(1 - times.value, times.se, 1 - times.high, 1 - times.low)
-    words = {"brier": "mean squared error", "squared": "squared marginal error"}[what]
-    statement = f"B = {bins}: {words} of {name} lower than the paper's scaling-binning by"
-    return Finding(f"{what}-{name}-{bins}", lower, scores.settings.repeats, statement, unit="%")
+    words = f"B = {bins}: mean squared error of {name} is lower than the paper's by"
+    return Finding(key, lower, n, words, unit="%")
 
 
 def _brier_panel(scores: Scores, factor: float) -> Panel:
@@ -127,19 +134,14 @@ def compare_bounds(settings: Bounds, context: Context) -> Output:
 def _bound_findings(settings: Bounds, bounds: FloatArray) -> list[Finding]:
     most = settings.bins[-1]
     note = (
-        "The bootstrap bounds are smaller and do not hold: see the study beyond-coverage. The "
-        "certificate holds at any sample size."
+        "How often each bound holds where the truth is known: see beyond-coverage. The level of "
+        "the certificate is proved for any sample size."
     )
     return [
         Finding(f"bound-{i}", exactly(bounds[i, -1]), 0,
                 f"B = {most}: 90% upper bound on the marginal error, {name}", note)
         for i, name in enumerate(BOUNDS)
     ]  # fmt: skip
-
-
-def lines_of(x: tuple[int, ...], found: FloatArray) -> tuple[Series, ...]:
-    """Return one series for each bound."""
-    return tuple(series(name, x, found[i]) for i, name in enumerate(BOUNDS))
 
 
 STUDIES = (

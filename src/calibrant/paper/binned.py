@@ -115,9 +115,9 @@ def squared_error(population: Ranked, model: BinnedModel) -> float:
     bins, levels = model
     rows, events = population.counts(bins)
     outputs, place = np.unique(levels, return_inverse=True)
-    n, y = np.bincount(place, rows), np.bincount(place, events)
-    p = n * outputs
-    cells = cells_from_sums(*(x[None] for x in (y, p, p * outputs, n, n, np.zeros_like(n))))
+    n, y = (np.bincount(place, each).astype(np.float64) for each in (rows, events))
+    sums: list[FloatArray] = [y, n * outputs, n * outputs**2, n, n, np.zeros(n.size)]
+    cells = cells_from_sums(*(each[None] for each in sums))
     return float(raw_error(cells, ONE, 2.0, debiased=False))
 
 

@@ -16,7 +16,7 @@ from calibrant.paper.binned import METHODS, Ranked, brier_score, squared_error
 from calibrant.paper.claims import Finding
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.resampling import draw_rows
-from calibrant.paper.result import Output, Panel, Row, estimate_columns, series
+from calibrant.paper.result import Output, Panel, Row, row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import Estimate, mean, over_repeats, ratio
 
@@ -127,9 +127,11 @@ def rows_of(scores: Scores) -> list[Row]:
     """Return one row for each method and number of bins."""
     s = scores.settings
     return [
-        {"method": name, "bins": bins, "repeats": s.repeats}
-        | estimate_columns("squared_error", mean(scores.squared[i, j]))
-        | estimate_columns("brier", mean(scores.brier[i, j]))
+        row(
+            {"method": name, "bins": bins, "repeats": s.repeats},
+            squared_error=mean(scores.squared[i, j]),
+            brier=mean(scores.brier[i, j]),
+        )
         for i, name in enumerate(s.methods)
         for j, bins in enumerate(s.bins)
     ]
@@ -139,7 +141,7 @@ def error_panel(scores: Scores, title: str = "") -> Panel:
     """Draw squared error against the number of bins."""
     s = scores.settings
     lines = tuple(
-        series(name, s.bins, [mean(row) for row in scores.squared[i]])
+        series(name, s.bins, [mean(each) for each in scores.squared[i]])
         for i, name in enumerate(s.methods)
     )
     return Panel(title, "B, bins", f"squared {s.kind} error", lines)

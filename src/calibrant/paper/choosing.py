@@ -28,8 +28,8 @@ ONE = np.ones(1)
 Z_ONE_SIDED = 1.2815515655446004
 TOLERATED = 0.015
 LABELS = (
-    " In the script that the authors publish, the labels of the points (5, 10, 15, ...) are not the "
-    "numbers of bins that it runs (10, 20, 30, ...): read so, the paper's 15 bins are 30."
+    " In the script that the authors publish, the labels of the points (5, 10, 15, ...) are not "
+    "the numbers of bins that it runs (10, 20, 30, ...): read so, the paper's 15 bins are 30."
 )
 
 

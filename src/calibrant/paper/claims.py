@@ -77,7 +77,8 @@ class Claim:
         """The paper's number or inequality, for people."""
         shown = show(self.value, self.unit)
         if self.rule == "number":
-            return shown if self.se is None else f"{shown} ± {show(self.se, self.unit)}"
+            scale, unit = (100, "%") if self.unit == "%" else (1, self.unit)
+            return shown if self.se is None else f"{shown} ± {scale * self.se:g}{unit}"
         words = {"above": f"> {shown}", "below": f"< {shown}", "in range": shown}
         return words.get(self.rule, "interval holds 0" if self.rule == "inconclusive" else "")
 
@@ -260,9 +261,13 @@ CLAIMS: tuple[Claim, ...] = (
             ("least-15", "B = 15: the debiased ECE deviates less at every n (least ratio of mean "
                          "squared deviations)"),
             ("least-100", "B = 100: the debiased ECE deviates less at every n (least ratio)"),
+            ("small-n-15", "B = 15: more so for small n (ratio at the smallest n over the "
+                           "largest)"),
             ("small-n-100", "B = 100: more so for small n (ratio at the smallest n over the "
                             "largest)"),
             ("large-bins", "more so for large B (B = 100 over B = 15, least over n)"),
+            ("median-100", "B = 100: debiased estimates are much closer (medians of the "
+                           "deviations, plug-in over debiased)"),
         )
     ),
     Claim("choosing-bins", "debiased-bins", "Appendix G",

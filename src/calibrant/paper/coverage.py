@@ -1,4 +1,4 @@
-"""Beyond the paper: do the bounds of study 4 hold, where the truth is known?
+"""Beyond the paper: whether the bounds of study 4 hold, where the truth is known.
 
 Models with B outputs and a known chance of the event under each: one calibrated, one that
 scaling-binning fitted to 500 rows of the synthetic data of study A, one with a single output that
@@ -14,12 +14,12 @@ import numpy as np
 from calibrant._types import FloatArray
 from calibrant.bins import Distinct
 from calibrant.measure import tabulate
-from calibrant.paper.beyond import BOUNDS, LEVEL, lines_of
+from calibrant.paper.beyond import BOUNDS, LEVEL
 from calibrant.paper.binned import METHODS, Ranked
 from calibrant.paper.choosing import Z_ONE_SIDED
 from calibrant.paper.claims import Finding
 from calibrant.paper.resampling import binned_cells
-from calibrant.paper.result import Output, Panel, Row
+from calibrant.paper.result import Output, Panel, Row, Series, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.synthetic import Synthetic, Truth
 from calibrant.paper.uncertainty import Estimate, mean
@@ -28,6 +28,7 @@ from calibrant.stats.estimators import raw_error
 from calibrant.stats.intervals import clopper_pearson, score_interval
 
 ONE = np.ones(1)
+SHORT = ("calibrated", "scaling-\nbinning", "one output\noff")
 MODELS = ("calibrated", "scaling-binning of 500 rows", "one output off by 0.25")
 
 
@@ -51,7 +52,7 @@ class Coverage:
     n: int = 2000
     bins: tuple[int, ...] = (10, 50)
     repeats: int = 1000
-    certificates: int = 60
+    certificates: int = 30
     resamples: int = 100
 
 
@@ -97,8 +98,8 @@ def bounds(
     cells = binned_cells(n[:, None], y[:, None], model.levels)
     shares = np.concatenate((n - y, y), axis=1) / settings.n
     again = rng.multinomial(settings.n, shares, size=(settings.resamples, settings.repeats))
-    again = again.reshape(*again.shape[:2], 1, 2, -1).astype(np.float64)
-    resampled = binned_cells(again.sum(axis=3), again[:, :, :, 1], model.levels)
+    drawn: FloatArray = again.reshape(*again.shape[:2], 1, 2, -1).astype(np.float64)
+    resampled = binned_cells(drawn.sum(axis=3), drawn[:, :, :, 1], model.levels)
     found = []
     for debiased in (False, True):
         spread = raw_error(resampled, ONE, 2.0, debiased).std(axis=0)
@@ -130,17 +131,26 @@ def compute(settings: Coverage, context: Context) -> Output:
                 rows.append(_row(BOUNDS[b], name, n_bins, model.error, values))
             context.progress(j * len(MODELS) + i + 1, len(MODELS) * len(settings.bins))
     for j, n_bins in enumerate(settings.bins):
-        title = f"B = {n_bins}"
-        lines = lines_of(tuple(range(len(MODELS))), share[:, :, j])
-        panels.append(Panel(title, " / ".join(f"{i}: {m}" for i, m in enumerate(MODELS)),
-                            "share of samples in which the bound holds", lines))  # fmt: skip
+        lines = _lines(share[:, :, j])
+        title = f"n = {settings.n:,}, B = {n_bins}"
+        panels.append(Panel(title, "model", "share of bounds that hold", lines, from_zero=False,
+                            x_names=SHORT))  # fmt: skip
     for b, name in enumerate(BOUNDS):
         repeats = settings.certificates if b == 3 else settings.repeats
-        least = share[b].min()
-        found = _share(least, repeats)
-        findings.append(Finding(f"coverage-{b}", found, repeats,
-                                f"how often a 90% bound holds, worst case, {name}", unit="%"))  # fmt: skip
+        words = f"how often a 90% bound holds, worst case, {name}"
+        found = _share(float(share[b].min()), repeats)
+        findings.append(Finding(f"coverage-{b}", found, repeats, words, unit="%"))
     return Output(rows, panels, findings)
+
+
+def _lines(share: FloatArray) -> tuple[Series, ...]:
+    """Return the share of each bound, side by side, and the level that is promised."""
+    places = np.arange(len(MODELS))
+    points = [
+        series(name, places + 0.08 * (b - 1.5), share[b], "points") for b, name in enumerate(BOUNDS)
+    ]
+    ends = [-0.3, len(MODELS) - 0.7]
+    return (*points, series(f"promised: {LEVEL:.0%}", ends, [LEVEL, LEVEL], "curve"))
 
 
 def _row(bound: str, model: str, n_bins: int, error: float, values: FloatArray) -> Row:
@@ -154,7 +164,9 @@ def _share(share: float, repeats: int) -> Estimate:
     """Return a share with its exact 90% interval."""
     size = np.array([float(repeats)])
     low, high = clopper_pearson(np.array([share]) * size, size, 0.1)
-    return Estimate(share, float(np.sqrt(share * (1 - share) / repeats)), float(low[0]), float(high[0]))
+    return Estimate(
+        share, float(np.sqrt(share * (1 - share) / repeats)), float(low[0]), float(high[0])
+    )
 
 
 STUDIES = (

@@ -28,16 +28,17 @@ from calibrant.exceptions import InvalidDocumentError
 
 LARGEST_FILE = 1 << 32
 MOST_OPCODES = 1000
-OPCODES = frozenset(
-    "PROTO FRAME STOP MARK GLOBAL STACK_GLOBAL REDUCE BUILD "
-    "PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET "
-    "NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 "
-    "EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 "
-    "STRING BINSTRING SHORT_BINSTRING UNICODE SHORT_BINUNICODE BINUNICODE BINUNICODE8 "
-    "SHORT_BINBYTES BINBYTES BINBYTES8 BYTEARRAY8".split()
-)
-MEMO = frozenset("PUT BINPUT LONG_BINPUT".split())
-NUMBERS = frozenset("f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1".split())
+OPCODES = frozenset({
+    "PROTO", "FRAME", "STOP", "MARK", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
+    "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET",
+    "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1",
+    "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3",
+    "STRING", "BINSTRING", "SHORT_BINSTRING",
+    "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
+    "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8",
+})  # fmt: skip
+MEMO = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+NUMBERS = frozenset({"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"})
 NAMES = {
     ("numpy", "ndarray"): "ndarray",
     ("numpy", "dtype"): "dtype",
@@ -91,7 +92,7 @@ def _check_program(data: bytes) -> None:
             raise InvalidDocumentError(f"it has more than {MOST_OPCODES:,} steps")
         if opcode.name not in OPCODES:
             raise InvalidDocumentError(f"it uses {opcode.name} at byte {position:,}")
-        if opcode.name in MEMO and argument >= MOST_OPCODES:
+        if opcode.name in MEMO and int(argument or 0) >= MOST_OPCODES:
             raise InvalidDocumentError(f"it uses the memo address {argument:,}")
 
 
@@ -179,7 +180,9 @@ class _ArrayRecord:
             raise InvalidDocumentError("it has an array without a type")
         data = buffer.encode("latin1") if isinstance(buffer, str) else buffer
         dtype = kind.dtype()
-        if not isinstance(data, bytes | bytearray) or math.prod(shape) * dtype.itemsize != len(data):
+        if not isinstance(data, bytes | bytearray) or math.prod(shape) * dtype.itemsize != len(
+            data
+        ):
             raise InvalidDocumentError("it has an array whose shape does not match its bytes")
         flat = np.frombuffer(data, dtype)
         return flat.reshape(shape, order="F" if is_fortran else "C")
@@ -192,7 +195,12 @@ def _pair(found: Any) -> tuple[AnyArray, AnyArray]:
     probs, labels = (part.array() for part in found)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if probs.ndim != 2 or probs.dtype.kind != "f" or labels.ndim != 1 or labels.dtype.kind not in "iu":
+    if (
+        probs.ndim != 2
+        or probs.dtype.kind != "f"
+        or labels.ndim != 1
+        or labels.dtype.kind not in "iu"
+    ):
         raise InvalidDocumentError(
             f"its arrays have the shapes {probs.shape} and {labels.shape} and the types "
             f"{probs.dtype} and {labels.dtype}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
 from calibrant._types import FloatArray
 from calibrant.bins import EqualWidth
@@ -13,8 +14,6 @@ from calibrant.paper.claims import Finding
 from calibrant.paper.result import Output, Panel, Row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import exactly
-from calibrant.recalibrators.newton import sigmoid
-from calibrant.recalibrators.scaling import logit
 from calibrant.stats.estimators import cells_from_sums, raw_error
 
 
@@ -102,7 +101,7 @@ class NestedBins:
 def nested_bins(settings: NestedBins, context: Context) -> Output:
     """Compute the binned l2 error of two known models in ever finer bins."""
     z = (np.arange(settings.cells) + 0.5) / settings.cells
-    smooth = sigmoid(settings.slope * logit(z) + settings.intercept)
+    smooth = expit(settings.slope * logit(z) + settings.intercept)
     wavy = np.clip(smooth + 0.1 * np.sin(2 * np.pi * settings.waves * z), 0, 1)
     rows: list[Row] = []
     panels, falls, excesses = [], [], []

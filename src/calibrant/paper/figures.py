@@ -11,7 +11,7 @@ from calibrant.paper.result import Panel, Result, Series
 COLOURS = ("#1b4f9c", "#c0392b", "#222222", "#2e8b57", "#8e44ad", "#b8860b")
 LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "x")
-FONT = {
+FONT: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
     "legend.fontsize": 8,
@@ -39,6 +39,7 @@ def draw(result: Result) -> dict[str, bytes]:
             _draw_panel(ax, panel)
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
+        _add_legends(figure, axes, panels)
         return {kind: _bytes(figure, kind) for kind in ("png", "svg")}
 
 
@@ -65,8 +66,25 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
     ax.set_ylabel(panel.y_label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.25, linewidth=0.5)
-    if len(panel.series) > 1:
-        ax.legend(frameon=False)
+    if panel.x_names:
+        ax.set_xticks(range(len(panel.x_names)), panel.x_names)
+        ax.margins(x=0.15)
+
+
+def _add_legends(figure: Any, axes: Any, panels: list[Panel]) -> None:
+    """Explain the lines once below the figure where all panels share them, else in each."""
+    shown = [i for i, panel in enumerate(panels) if len(panel.series) > 1]
+    labels = {tuple(each.label for each in panels[i].series) for i in shown}
+    if len(labels) == 1:
+        handles, names = axes[shown[0]].get_legend_handles_labels()
+        columns = min(len(names), 2 if len(panels) == 1 else 4 if len(names) != 6 else 3)
+        figure.legend(
+            handles, names, loc="outside lower center", ncols=columns, frameon=False,
+            handlelength=3.5,
+        )  # fmt: skip
+        return
+    for i in shown:
+        axes[i].legend(frameon=False, handlelength=3.5)
 
 
 def _set_scale(axis: Any, scale: str) -> None:

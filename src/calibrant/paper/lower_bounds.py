@@ -75,8 +75,8 @@ class Split:
         second, third = np.split(others, [settings.n_choose])
         confidence, right = data.confidence, data.right
         scaler = PlattScaling().fit(confidence[first], right[first])
-        scaled = [scaler.predict_proba(confidence[part]) for part in (second, third)]
-        return cls(*scaled, right[third])
+        chosen_from, scores = (scaler.predict_proba(confidence[part]) for part in (second, third))
+        return cls(chosen_from, scores, right[third])
 
     def bins(self, rule: str, n_bins: int) -> Bins:
         """Return bins of a rule; those of equal mass come from the choosing rows."""

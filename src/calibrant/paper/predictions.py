@@ -95,8 +95,8 @@ class Predictions:
         """SHA-256 of the arrays, by which a rerun knows the same file again."""
         digest = hashlib.sha256(f"{self.probs.shape} {self.probs.dtype.str}".encode())
         for block in self._blocks():
-            digest.update(np.ascontiguousarray(block))
-        digest.update(np.ascontiguousarray(self.labels, np.int64))
+            digest.update(np.ascontiguousarray(block).data)
+        digest.update(np.ascontiguousarray(self.labels, np.int64).data)
         return digest.hexdigest()
 
     def column(self, k: int) -> tuple[FloatArray, BoolArray]:
@@ -105,7 +105,9 @@ class Predictions:
 
     def __str__(self) -> str:
         known = FILES.get(self.dataset, "predictions of another model")
-        return f"{self.name}: {known}, {len(self):,} x {self.n_classes:,}, {self.accuracy:.2%} right"
+        return (
+            f"{self.name}: {known}, {len(self):,} x {self.n_classes:,}, {self.accuracy:.2%} right"
+        )
 
     def _blocks(self) -> list[AnyArray]:
         return [self.probs[i : i + BLOCK_ROWS] for i in range(0, len(self), BLOCK_ROWS)]
@@ -153,7 +155,7 @@ def stand_in(
     for start in range(0, n, BLOCK_ROWS):
         rows = min(BLOCK_ROWS, n - start)
         chance = rng.uniform(size=rows) ** (1 / accuracy - 1)
-        confidence = chance ** 0.7
+        confidence = chance**0.7
         order = rng.permuted(np.tile(np.arange(n_classes, dtype=np.int32), (rows, 1)), axis=1)
         values = np.concatenate(
             (confidence[:, None], (1 - confidence)[:, None] * shares), axis=1

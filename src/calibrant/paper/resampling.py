@@ -61,7 +61,9 @@ class ResampledRanks:
     events: FloatArray
 
     @classmethod
-    def of(cls, scores: FloatArray, happened: BoolArray, multiplicity: FloatArray) -> ResampledRanks:
+    def of(
+        cls, scores: FloatArray, happened: BoolArray, multiplicity: FloatArray
+    ) -> ResampledRanks:
         """Rank rows, each of which is `multiplicity[r]` times in sample r."""
         order = np.argsort(scores)
         drawn = multiplicity[:, order]
@@ -92,9 +94,7 @@ def binned_cells(n: FloatArray, y: FloatArray, levels: FloatArray) -> Cells:
     return cells_from_sums(y, p, pp, n, n, y * (1 - levels) ** 2 + (n - y) * levels**2)
 
 
-def _sums(
-    index: IntArray, n_bins: int, term: FloatArray | None, draws: AnyArray
-) -> FloatArray:
+def _sums(index: IntArray, n_bins: int, term: FloatArray | None, draws: AnyArray) -> FloatArray:
     """Return the sum of a term (the count, for None) in each bin of each sample."""
     repeats, size = draws.shape
     step = max(BLOCK // max(size, 1), 1)

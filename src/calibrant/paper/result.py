@@ -37,7 +37,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes."""
+    """One set of axes; `x_names` are written in place of the numbers 0, 1, ..."""
 
     title: str
     x_label: str
@@ -46,6 +46,7 @@ class Panel:
     x_scale: Literal["linear", "log", "log2"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
     from_zero: bool = True
+    x_names: tuple[str, ...] = ()
 
 
 def series(
@@ -62,9 +63,12 @@ def series(
     return Series(label, xs, tuple(float(value) for value in np.asarray(y)), style=style)
 
 
-def estimate_columns(name: str, found: Estimate) -> Row:
-    """Return the columns of a CSV row that hold an estimate."""
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+def row(labels: Row, **found: Estimate) -> Row:
+    """Return a row of labels and estimates, each of these with the ends of its interval."""
+    columns = dict(labels)
+    for name, one in found.items():
+        columns |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+    return columns
 
 
 @dataclass(frozen=True)
@@ -168,8 +172,10 @@ def _read_output(document: dict[str, Any]) -> Output:
 
 
 def _read_panel(document: dict[str, Any]) -> Panel:
-    lines = [
-        Series(**{k: tuple(v) if isinstance(v, list) else v for k, v in each.items()})
-        for each in document["series"]
-    ]
-    return Panel(**{**document, "series": tuple(lines)})
+    lines = [Series(**_tuples(each)) for each in document["series"]]
+    names = tuple(document["x_names"])
+    return Panel(**{**document, "series": tuple(lines), "x_names": names})
+
+
+def _tuples(document: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in document.items()}

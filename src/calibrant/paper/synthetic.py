@@ -11,15 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
 from calibrant._types import BoolArray, FloatArray
 from calibrant.paper.binned import METHODS, Ranked, squared_error
 from calibrant.paper.claims import Finding
-from calibrant.paper.result import Output, Panel, Row, Series, estimate_columns, series
+from calibrant.paper.result import Output, Panel, Row, Series, Style, row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import Estimate, about, mean, ratio
-from calibrant.recalibrators.newton import sigmoid
-from calibrant.recalibrators.scaling import logit
 
 COMPARED = ("histogram", "scaling-binning")
 SCALING = "scaling"
@@ -72,7 +71,7 @@ class Truth:
         s = settings
         z = s.low + (np.arange(s.cells) + 0.5) / s.cells * (s.high - s.low)
         coin = rng.integers(2, size=s.cells) * 2 - 1 if s.noise else np.zeros(s.cells)
-        chance = sigmoid(s.slope * logit(z) + s.intercept) + s.noise * coin
+        chance = expit(s.slope * logit(z) + s.intercept) + s.noise * coin
         return cls(s, chance, Ranked.of_sums(z, np.ones(s.cells), chance))
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[FloatArray, BoolArray]:
@@ -82,7 +81,7 @@ class Truth:
         z = s.low + share * (s.high - s.low)
         chance = self.chance[np.minimum((share * s.cells).astype(np.intp), s.cells - 1)]
         if not s.noise:
-            chance = sigmoid(s.slope * logit(z) + s.intercept)
+            chance = expit(s.slope * logit(z) + s.intercept)
         return z, rng.uniform(size=n) < chance
 
     def errors(self, z: FloatArray, y: BoolArray) -> dict[str, FloatArray]:
@@ -118,8 +117,10 @@ def compute_errors(settings: Synthetic, context: Context) -> tuple[Truth, dict[s
 
 def _rows(settings: Synthetic, errors: dict[str, FloatArray]) -> list[Row]:
     return [
-        {"method": name, "n": n, "bins": bins, "repeats": settings.repeats}
-        | estimate_columns("squared_error", mean(found[i, j]))
+        row(
+            {"method": name, "n": n, "bins": bins, "repeats": settings.repeats},
+            squared_error=mean(found[i, j]),
+        )
         for name, found in errors.items()
         for i, n in enumerate(settings.n)
         for j, bins in enumerate(settings.bins)
@@ -135,7 +136,7 @@ def _inverse(found: FloatArray) -> Estimate:
 def _curve(truth: Truth) -> Panel:
     z, chance = truth.population.scores, truth.chance
     step = max(z.size // (400 if not truth.settings.noise else 200), 1)
-    style = "curve" if not truth.settings.noise else "points"
+    style: Style = "curve" if not truth.settings.noise else "points"
     line = series("P(y = 1 | z)", z[::step], chance[::step], style)
     return Panel("the truth", "z", "P(y = 1 | z)", (line,))
 
@@ -145,7 +146,7 @@ def vary_n(settings: Synthetic, context: Context) -> Output:
     truth, errors = compute_errors(settings, context)
     panels = [
         Panel(name, "n, rows to recalibrate on", "1 / squared error",
-              (series(name, settings.n, [_inverse(row[0]) for row in errors[name]]),))
+              (series(name, settings.n, [_inverse(each[0]) for each in errors[name]]),))
         for name in COMPARED
     ]  # fmt: skip
     findings = []
@@ -166,7 +167,7 @@ def _doubled(n: tuple[int, ...]) -> tuple[int, int]:
 
 def _exponent(n: tuple[int, ...], errors: FloatArray) -> Estimate:
     """Return b of error² ~ n^-b, by weighted least squares on the logs of the means."""
-    found = [mean(row) for row in errors]
+    found = [mean(each) for each in errors]
     y = -np.log([each.value for each in found])
     weight = np.array([(each.value / max(each.se, 1e-12)) ** 2 for each in found])
     x = np.log(np.array(n, np.float64))
@@ -180,7 +181,7 @@ def vary_bins(settings: Synthetic, context: Context) -> Output:
     truth, errors = compute_errors(settings, context)
     panels = [
         Panel(name, "B, bins", "1 / squared error",
-              (series(name, settings.bins, [_inverse(row) for row in errors[name][0]]),))
+              (series(name, settings.bins, [_inverse(each) for each in errors[name][0]]),))
         for name in COMPARED
     ]  # fmt: skip
     few, many = (settings.bins.index(b) for b in _quadrupled(settings.bins))
@@ -206,7 +207,7 @@ def noisy(settings: Synthetic, context: Context) -> Output:
     truth, errors = compute_errors(settings, context)
     shown = (SCALING, "scaling-binning")
     lines: tuple[Series, ...] = tuple(
-        series(name, settings.n, [mean(row[0]) for row in errors[name]]) for name in shown
+        series(name, settings.n, [mean(each[0]) for each in errors[name]]) for name in shown
     )
     panel = Panel("", "n, rows to recalibrate on", "squared error", lines)
     gains = [

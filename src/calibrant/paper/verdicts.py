@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from calibrant.paper.claims import CLAIMS, Claim, Finding, Verdict, judge, show
 from calibrant.paper.result import Result
 
-NOT_RUN = "cannot be checked"
+NOT_RUN: Verdict = "cannot be checked"
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,13 @@ def _statement(claim: Claim) -> str:
 def _ours(finding: Finding, unit: str) -> tuple[str, str]:
     found = finding.estimate
     interval = f"{show(found.low, unit)} to {show(found.high, unit)}"
-    return show(found.value, unit), "exact" if found.low == found.high else interval
+    return show(found.value, unit), interval if finding.repeats else "exact"
 
 
 def markdown_table(results: Sequence[Result]) -> str:
     """Return the table of claims for a page of documentation."""
-    head = "| study | the paper says | paper | ours | 90% interval | verdict |\n|---|---|---|---|---|---|"
+    names = ("study", "the paper says", "paper", "ours", "90% interval", "verdict")
+    head = f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
     lines = [
         f"| {line.study} | {line.statement} ({line.source}) | {line.paper} | {line.ours} | "
         f"{line.interval} | {_verdict(line)} |"

@@ -75,7 +75,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = rows.codes()
         self.classes_ = np.array(rows.problem.class_names)
         self._fit(rows.probs, codes, rows.weights)
-        self.fingerprint_ = Fingerprint.of(rows.probs, codes)
+        self._remember(rows.probs, codes, rows.weights)
         return self
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
@@ -137,6 +137,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _apply(self, probs: AnyArray) -> FloatArray:
         raise NotImplementedError
 
+    def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        """Keep the fingerprint of the rows whose labels were used."""
+        self.fingerprint_ = Fingerprint.of(probs, codes)
+
     def _check_parameters(self) -> None:
         """Raise InvalidArgumentError if a constructor argument means nothing."""
 
@@ -187,7 +191,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: Sequence[Label] | None = None,
     ) -> Rows:
         """Check predictions, and labels where there are any."""
-        array = np.asarray(y_prob)
+        array = np.asarray(self._as_columns(y_prob))
         labels = np.zeros(len(array) if array.ndim else 0, np.int8) if y_true is None else y_true
         try:
             rows = read_rows(
@@ -207,16 +211,14 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_values(rows)
         return rows
 
-    def _read_fitted(
-        self,
-        y_prob: Any,
-        y_true: Any = None,
-        sample_weight: Any = None,
-        classes: Sequence[Label] | None = None,
-    ) -> Rows:
-        """Check rows that a fitted recalibrator is applied to."""
+    def _as_columns(self, y_prob: Any) -> Any:
+        """Return predictions in the columns that this recalibrator works on."""
+        return y_prob
+
+    def _read_fitted(self, y_prob: Any, *labelled: Any) -> Rows:
+        """Check rows that a fitted recalibrator is applied to; see `_read`."""
         check_is_fitted(self, "classes_")
-        rows = self._read(y_prob, y_true, sample_weight, classes)
+        rows = self._read(y_prob, *labelled)
         if rows.probs.ndim == 2 and rows.probs.shape[1] != self.classes_.size:
             raise InvalidShapeError(
                 f"This recalibrator was fitted on {self.classes_.size:,} classes; y_prob has "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
-from calibrant.problem import Kind, Label, Rows
+from calibrant.problem import Kind
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.scores import Scores
 from calibrant.table import BinTable
@@ -73,15 +72,10 @@ class BinaryRecalibrator(Recalibrator):
             )
         return "binary"
 
-    def _read(
-        self,
-        y_prob: Any,
-        y_true: Any = None,
-        sample_weight: Any = None,
-        classes: Sequence[Label] | None = None,
-    ) -> Rows:
+    def _as_columns(self, y_prob: Any) -> Any:
+        """Return the log-odds of two columns of logits."""
         logits = getattr(self, "input", "probabilities") == "logits"
         if logits and np.ndim(y_prob) == 2 and np.shape(y_prob)[1] == 2:
             both = np.asarray(y_prob, np.float64)
-            y_prob = both[:, 1] - both[:, 0]
-        return super()._read(y_prob, y_true, sample_weight, classes)
+            return both[:, 1] - both[:, 0]
+        return y_prob

@@ -13,8 +13,8 @@ from calibrant.bins import BinRule, Bins, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidInputError
 from calibrant.recalibrators.base import check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.losses import identity_loss
 from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.scaling import identity_loss
 from calibrant.recalibrators.scores import Scores
 from calibrant.stats import histogram_binning_bound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from sklearn.base import clone
@@ -21,6 +21,14 @@ from calibrant.recalibrators.temperature import TemperatureScaling
 Scoring: TypeAlias = Literal["log", "brier"]
 
 MATRIX_CLASSES = 30
+
+
+class Validation(TypedDict, total=False):
+    """How candidates are compared; see `best_recalibrator`."""
+
+    cv: int
+    scoring: Scoring
+    random_state: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +92,9 @@ def best_recalibrator(
     y_prob: Any,
     candidates: Sequence[Recalibrator] | None = None,
     *,
-    cv: int = 5,
-    scoring: Scoring = "log",
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
-    random_state: int | None = 0,
+    **validation: Unpack[Validation],
 ) -> Recalibrator:
     """Choose a recalibrator by cross-validation, fit it on all rows, and return it.
 
@@ -105,10 +111,11 @@ def best_recalibrator(
     candidates : sequence of recalibrators, optional
         From the simplest on. By default `Identity`, temperature, Platt, beta and isotonic for
         one event; `Identity`, temperature, vector and (up to 30 classes) matrix for several.
-    cv : int
+    cv : int, default 5
         The number of folds.
     scoring : {"log", "brier"}
-    random_state : int, optional
+        The proper score, the log loss unless given.
+    random_state : int or None, default 0
         Who goes into which fold.
 
     Examples
@@ -124,11 +131,9 @@ def best_recalibrator(
         y_true,
         y_prob,
         candidates,
-        cv=cv,
-        scoring=scoring,
         sample_weight=sample_weight,
         classes=classes,
-        random_state=random_state,
+        **validation,
     )
     winner: Recalibrator = clone(scores.candidates[scores.chosen])
     return winner.fit(y_prob, y_true, sample_weight, classes)

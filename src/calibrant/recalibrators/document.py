@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,42 +15,25 @@ from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.binning import HistogramBinning
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
-from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
-from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.scaling import (
-    BetaScaling,
-    Identity,
-    PlattScaling,
-    QuadraticScaling,
-)
-from calibrant.recalibrators.scaling_binning import ScalingBinning
-from calibrant.recalibrators.temperature import TemperatureScaling
 
 FORMAT = "calibrant.recalibrator"
 VERSION = 1
 MAX_DEPTH = 8
-KNOWN: dict[str, type[Recalibrator]] = {
-    cls.__name__: cls
-    for cls in (
-        BetaScaling,
-        HistogramBinning,
-        Identity,
-        IsotonicCalibration,
-        MatrixScaling,
-        OneVsRest,
-        PlattScaling,
-        QuadraticScaling,
-        ScalingBinning,
-        TemperatureScaling,
-        TopLabel,
-        VectorScaling,
-        VennAbers,
-    )
-}
+
+
+@cache
+def known() -> dict[str, type[Recalibrator]]:
+    """Return calibrant's own recalibrators by name: what can be saved and loaded."""
+    from calibrant import recalibrators
+
+    public = {name: getattr(recalibrators, name) for name in recalibrators.__all__}
+    return {
+        name: value
+        for name, value in public.items()
+        if isinstance(value, type) and issubclass(value, Recalibrator) and value is not Recalibrator
+    }
 
 
 def to_json(recalibrator: Recalibrator) -> str:
@@ -120,7 +104,7 @@ def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
 
 def _encode_unfitted(recalibrator: Recalibrator) -> dict[str, Any]:
     name = type(recalibrator).__name__
-    if KNOWN.get(name) is not type(recalibrator):
+    if known().get(name) is not type(recalibrator):
         raise InvalidArgumentError(
             f"Only calibrant's own recalibrators can be saved; {name} is not one of them."
         )
@@ -179,7 +163,7 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
 
 def _decode_unfitted(document: Any, depth: int) -> Recalibrator:
     name, parameters = _entry(document, "recalibrator"), _entry(document, "parameters")
-    cls = KNOWN.get(name) if isinstance(name, str) else None
+    cls = known().get(name) if isinstance(name, str) else None
     if cls is None or depth > MAX_DEPTH:
         raise InvalidDocumentError(f"There is no recalibrator named {name!r:.60}.")
     if not isinstance(parameters, dict) or set(parameters) != set(cls._get_param_names()):

@@ -13,8 +13,8 @@ from calibrant.engines import compiles
 from calibrant.recalibrators.base import check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.hull import tangent_slopes
+from calibrant.recalibrators.losses import identity_loss
 from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.scaling import identity_loss
 from calibrant.recalibrators.scores import Scores
 
 

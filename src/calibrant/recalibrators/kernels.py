@@ -64,7 +64,7 @@ def exp_below_zero(x: float) -> float:
     p = p * r + 1.0
     p = p * r + 1.0
     power: float = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
-    return p * power
+    return float(p * power)
 
 
 @compiled

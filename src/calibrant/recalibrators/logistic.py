@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calibrant._types import FloatArray
+from calibrant._types import FloatArray, IntArray
 from calibrant.engines import compiles
 from calibrant.recalibrators.pieces import in_pieces
 
 Loss: TypeAlias = Literal["log", "squared"]
 
 PIECE_ROWS = 1 << 15
-COMPILED_ROWS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +37,14 @@ class Design:
         units = np.append(1 / self.scale, 1.0)
         slopes = theta * units
         if self.weights is None and self.loss == "log" and compiles(self.events.size):
-            sums = in_pieces(self.events.size, COMPILED_ROWS, self._compiled_sums(slopes))
+            work = self._compiled_sums(slopes)
         else:
-            sums = in_pieces(
-                self.events.size, PIECE_ROWS, lambda part: self._part(part).sums(slopes)
-            )
-        value, *rest = np.sum(sums, axis=0) / self.total
-        gradient = np.array(rest[: theta.size]) * units
-        hessian = np.zeros((theta.size, theta.size))
-        hessian[np.triu_indices(theta.size)] = rest[theta.size :]
-        hessian += np.triu(hessian, 1).T
-        return float(value), gradient, hessian * np.outer(units, units)
+            work = self._sums(slopes)
+        sums = in_pieces(self.events.size, PIECE_ROWS, work)
+        means = np.sum(sums, axis=0) / self.total
+        half = means[1 + theta.size :]
+        hessian = half[_places_in_half(theta.size)] * units * units[:, None]
+        return float(means[0]), means[1 : 1 + theta.size] * units, hessian
 
     def every(self, step: int) -> Design:
         """Return every few rows, with the log loss."""
@@ -56,27 +53,25 @@ class Design:
         total = float(events.size) if w is None else float(w.sum())
         return Design(self.features[:, ::step].copy(), self.scale, events.copy(), w, total, "log")
 
-    def _part(self, part: slice) -> Design:
-        w = None if self.weights is None else self.weights[part]
-        return Design(
-            self.features[:, part], self.scale, self.events[part], w, self.total, self.loss
-        )
+    def _sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
+        """Return a function that sums loss, gradient and upper half of the Hessian of a piece."""
 
-    def sums(self, slopes: FloatArray) -> FloatArray:
-        """Return the summed loss, its gradient and the upper half of its Hessian."""
-        phi = self.features
-        value, slope, curve = _terms(linear(slopes, phi), self.events, self.weights, self.loss)
-        gradient = [*(dot(row, slope) for row in phi), slope.sum()]
-        bent = [row * curve for row in phi]
-        hessian = [
-            total
-            for i, row in enumerate(bent)
-            for total in (*(dot(row, other) for other in phi[i:]), row.sum())
-        ]
-        return np.array([value, *gradient, *hessian, curve.sum()])
+        def sums(part: slice) -> FloatArray:
+            phi, w = self.features[:, part], None if self.weights is None else self.weights[part]
+            value, slope, curve = _terms(linear(slopes, phi), self.events[part], w, self.loss)
+            gradient = [*(dot(row, slope) for row in phi), slope.sum()]
+            bent = [row * curve for row in phi]
+            hessian = [
+                total
+                for i, row in enumerate(bent)
+                for total in (*(dot(row, other) for other in phi[i:]), row.sum())
+            ]
+            return np.array([value, *gradient, *hessian, curve.sum()])
+
+        return sums
 
     def _compiled_sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
-        """Return a function that sums a piece with the compiled loop for two features."""
+        """Return the same with the compiled loop, which has two features."""
         from calibrant.recalibrators.kernels import logistic_sums
 
         first, second = self.features[0], self.features[-1]
@@ -90,6 +85,14 @@ class Design:
             ]
 
         return sums
+
+
+@cache
+def _places_in_half(size: int) -> IntArray:
+    """Return where each entry of a symmetric matrix is in the list of its upper half."""
+    places = np.zeros((size, size), np.intp)
+    places[np.triu_indices(size)] = np.arange(size * (size + 1) // 2)
+    return np.maximum(places, places.T)
 
 
 def _terms(

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 VARIABLE = "NUMBA_NUM_THREADS"
+PIECES_FOR_A_THREAD = 4
+"""Fewer do not repay starting one."""
 
 T = TypeVar("T")
 
@@ -36,8 +38,8 @@ def in_pieces(n: int, size: int, work: Callable[[slice], T]) -> list[T]:
     [1, 5, 4]
     """
     parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    threads = min(cores(), len(parts)) if len(parts) > 1 else 1
-    if threads == 1:
+    threads = min(cores(), len(parts) // PIECES_FOR_A_THREAD)
+    if threads <= 1:
         return [work(part) for part in parts]
 
     def share(first: int) -> list[T]:

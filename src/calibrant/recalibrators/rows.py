@@ -19,7 +19,7 @@ from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scaling import CLIP
 
 BLOCK_VALUES = 1 << 16
-PARTS = 32
+PARTS = 64
 
 T = TypeVar("T")
 

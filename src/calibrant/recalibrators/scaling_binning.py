@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ from sklearn.utils import check_random_state
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Bins, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Label
 from calibrant.recalibrators.base import Input
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.binning import (
@@ -120,22 +118,13 @@ class ScalingBinning(BinnedRecalibrator):
             )
         return super().fit_table(table)
 
-    def fit(
-        self,
-        y_prob: Any,
-        y_true: Any,
-        sample_weight: Any = None,
-        classes: Sequence[Label] | None = None,
-    ) -> Self:
-        """Learn from predictions and labels; see `Recalibrator.fit`."""
-        super().fit(y_prob, y_true, sample_weight, classes)
+    def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        super()._remember(probs, codes, weights)
         if self.fold_ is not None:
-            rows = self._read(y_prob, y_true, sample_weight, classes)
-            rows = rows if rows.weights is None else rows.take(np.flatnonzero(rows.weights))
-            rows = rows.take(np.flatnonzero(self.fold_ == 1))
+            used = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
+            first = used[self.fold_ == 1]
             self.rows_fingerprint_ = self.fingerprint_
-            self.fingerprint_ = Fingerprint.of(rows.probs, rows.codes())
-        return self
+            self.fingerprint_ = Fingerprint.of(probs[first], codes[first])
 
     def _draw_folds(self, n: int) -> IntArray:
         """Return 1, 2 or 3 for every row, in the shares of the split."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.problem import Kind, Label, Rows
+from calibrant.problem import Kind
 from calibrant.recalibrators.base import Input, Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.logistic import dot, sigmoid
+from calibrant.recalibrators.losses import identity_loss, mean_loss
 from calibrant.recalibrators.newton import (
     STEP_TOLERANCE,
     FitReport,
@@ -19,7 +20,7 @@ from calibrant.recalibrators.newton import (
     platt_targets,
 )
 from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores, softmax
-from calibrant.recalibrators.scaling import identity_loss, logit, mean_loss
+from calibrant.recalibrators.scaling import logit
 from calibrant.recalibrators.scores import Scores
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
@@ -71,14 +72,8 @@ class TemperatureScaling(BinaryRecalibrator):
     def _kind(self, shape: tuple[int, ...]) -> Kind:
         return Recalibrator._kind(self, shape)
 
-    def _read(
-        self,
-        y_prob: Any,
-        y_true: Any = None,
-        sample_weight: Any = None,
-        classes: Sequence[Label] | None = None,
-    ) -> Rows:
-        return Recalibrator._read(self, y_prob, y_true, sample_weight, classes)
+    def _as_columns(self, y_prob: Any) -> Any:
+        return y_prob
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         if probs.ndim == 1:

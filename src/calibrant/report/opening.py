@@ -8,6 +8,11 @@ from calibrant.report.strip import strip
 from calibrant.report.wording import percent, points, verdict_of
 from calibrant.table import describe_bins
 
+OFF_BY = (
+    "“Off by” is the typical gap between what was said and how often it happens: the square root "
+    "of the mean square of the gaps, in percentage points."
+)
+
 
 def section(name: str, heading: Content, *content: Content) -> Element:
     """Return a part of the page under a heading of its own."""
@@ -28,6 +33,7 @@ def verdict(findings: Findings) -> Element:
         ),
         element("p", found.sentence, class_="sentence"),
         element("ul", *(element("li", line) for line in found.meaning), class_="meaning"),
+        element("p", OFF_BY, class_="note"),
         id="verdict",
         class_=f"verdict {found.word}",
         aria_labelledby="verdict-heading",
@@ -40,7 +46,7 @@ def error(findings: Findings) -> Element:
     level = percent(findings.confidence_level)
     sign = "≥ " if result.is_lower_bound else ""
     figures = [
-        ("Calibration error", f"{sign}{points(result.value)}", "percentage points, l2, debiased"),
+        ("Calibration error", f"{sign}{points(result.value)}", "percentage points"),
         (f"{level} interval", f"{points(low)} to {points(high)}", f"{result.n:,} rows"),
         ("Chance alone", points(result.noise_floor), "what a perfect model would score here"),
     ]
@@ -70,8 +76,8 @@ def _figure(name: str, number: str, note: str) -> Element:
 def _error_words(findings: Findings) -> str:
     result = findings.error
     words = [
-        "The error is the root mean square of the distance between what was said and how often "
-        f"it happens, weighed by rows, in {describe_bins(result.table)}."
+        "The number is known as the l2 calibration error, with its bias removed. It was measured "
+        f"in {describe_bins(result.table)}."
     ]
     if not result.table.is_binned_model:
         words.append(

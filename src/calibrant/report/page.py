@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from calibrant._version import __version__
 from calibrant.report import closing
 from calibrant.report.class_table import class_table
 from calibrant.report.diagram import GEOMETRY
@@ -34,6 +35,7 @@ def page(findings: Findings, title: str, command: str, columns: str | None, made
             element("meta", name="viewport", content="width=device-width, initial-scale=1"),
             element("meta", name="color-scheme", content="light dark"),
             element("meta", name="referrer", content="no-referrer"),
+            element("meta", name="generator", content=f"calibrant {__version__}"),
             element("title", short(title, TITLE_LENGTH)),
             style,
         ),

@@ -102,7 +102,7 @@ def _readout() -> Element:
     """Where the script writes the numbers of the group that is pointed at."""
     return element(
         "div",
-        element("p", "Point at a group, or use the arrow keys on the diagram.", id="readout"),
+        element("div", "Point at a group, or use the arrow keys on the diagram.", id="readout"),
         class_="readout needs-script",
         aria_live="polite",
     )

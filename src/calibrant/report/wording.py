@@ -62,7 +62,7 @@ def verdict_of(findings: Findings) -> Verdict:
         "undecided": _undecided,
         "measured": _measured,
     }[word](findings)
-    meaning = [_chance(findings), _overall(findings), _worst(findings)]
+    meaning = [_chance(findings), _hidden(findings), _overall(findings), _worst(findings)]
     return Verdict(word, sentence, [each for each in meaning if each])
 
 
@@ -108,13 +108,16 @@ def _undecided(findings: Findings) -> str:
 def _measured(findings: Findings) -> str:
     error, (low, high) = findings.error, findings.interval
     level = percent(findings.confidence_level)
+    subject = _subject(findings)
+    if not error.table.is_binned_model:
+        subject = f"In groups of similar predictions, {subject[0].lower()}{subject[1:]}"
     if low == 0:
         return (
-            f"No error can be told from chance. {_subject(findings)} off by at most "
+            f"No error can be told from chance. {subject} off by at most "
             f"{points(high)} percentage points ({level} interval from {error.n:,} rows)."
         )
     return (
-        f"{_subject(findings)} off by about {points(error.value)} percentage points "
+        f"{subject} off by about {points(error.value)} percentage points "
         f"({level} interval {points(low)} to {points(high)})."
     )
 
@@ -130,6 +133,12 @@ def _chance(findings: Findings) -> str:
         f"{points(findings.error.noise_floor)} points on these {findings.error.n:,} rows, by "
         "chance alone."
     )
+
+
+def _hidden(findings: Findings) -> str:
+    if findings.table.is_binned_model or findings.certificate.verdict:
+        return ""
+    return "Errors inside a group can cancel, so the true error may be larger."
 
 
 def _overall(findings: Findings) -> str:

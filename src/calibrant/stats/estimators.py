@@ -242,5 +242,4 @@ def _mean_of_largest(spread: FloatArray) -> float:
 
 def _ratio(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return a / b, and 0 where b is not positive."""
-    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
-    return np.divide(a, b, out=np.zeros(shape), where=np.asarray(b) > 0)
+    return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=np.asarray(b) > 0)

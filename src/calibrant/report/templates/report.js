@@ -78,7 +78,9 @@
   }
 
   function point(i) {
-    here = Math.max(0, Math.min(i, picture.count.length - 1));
+    const next = Math.max(0, Math.min(i, picture.count.length - 1));
+    if (next === here) return;
+    here = next;
     const [top, bottom] = [geometry.bottom - geometry.side, geometry.countsBottom];
     byId("here").setAttribute("d", `M${x(here)} ${top}V${bottom}`);
     const list = document.createElement("dl");
@@ -162,11 +164,13 @@
     return kind === "number" ? parseFloat(text.replace(/[,<]/g, "")) : text;
   }
 
+  const collator = new Intl.Collator("en", { numeric: true });
+
   function sort(table, column, kind, direction) {
     const body = table.tBodies[0];
     const sign = direction === "ascending" ? 1 : -1;
     const sorted = [...body.rows].map((row) => [key(row, column, kind), row]);
-    sorted.sort(([a], [b]) => sign * (kind === "number" ? a - b : a.localeCompare(b)));
+    sorted.sort(([a], [b]) => sign * (kind === "number" ? a - b : collator.compare(a, b)));
     body.append(...sorted.map(([, row]) => row));
     [...table.tHead.rows[0].cells].forEach((cell, i) => {
       if (i === column) cell.setAttribute("aria-sort", direction);

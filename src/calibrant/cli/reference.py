@@ -1,0 +1,76 @@
+"""The reference of all commands in Markdown: ``python -m calibrant.cli.reference PAGE``.
+
+Given a page, its part between the two marks is replaced; without one, the reference is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from calibrant.cli.introspection import Argument, Command, commands_of
+
+BEGIN, END = "<!-- reference: begin -->", "<!-- reference: end -->"
+
+
+def reference() -> str:
+    """Return what the help of every command says, as Markdown."""
+    from calibrant.cli.parser import new_parser
+
+    return "\n".join(_section(command) for command in commands_of(new_parser()))
+
+
+def refreshed(page: str) -> str:
+    """Return a page whose part between the marks is the reference of now."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{reference()}\n{END}{after}"
+
+
+def _section(command: Command) -> str:
+    usage = " ".join(["calibrant", command.name, *map(_usage, command.arguments)])
+    examples = "\n".join(line.strip() for line in command.epilog.splitlines()[1:])
+    return "\n".join(
+        [
+            f"### calibrant {command.name}",
+            "",
+            command.description,
+            "",
+            "```text",
+            usage.replace(" [-", "\n    [-"),
+            "```",
+            "",
+            "| argument | |",
+            "|---|---|",
+            *map(_row, command.arguments),
+            "",
+            "```sh",
+            examples,
+            "```",
+            "",
+        ]
+    )
+
+
+def _usage(argument: Argument) -> str:
+    value = "|".join(argument.choices) or argument.metavar
+    value += " ..." if argument.is_repeated else ""
+    if not argument.flags:
+        return value
+    text = f"{argument.flags[0]} {value}" if argument.takes_value else argument.flags[0]
+    return text if argument.is_required else f"[{text}]"
+
+
+def _row(argument: Argument) -> str:
+    names = ", ".join(f"`{flag}`" for flag in argument.flags) or f"`{argument.metavar}`"
+    choices = " or ".join(f"`{each}`" for each in argument.choices)
+    about = ": ".join(filter(None, [choices, argument.help]))
+    return f"| {names} | {about.replace('|', chr(92) + '|').replace('*', chr(92) + '*')} |"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        print(reference())
+    else:
+        page = Path(sys.argv[1])
+        page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,184 @@
+"""calibrant reproduce."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli import OK
+from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import aligned, complain, say, shortened
+
+if TYPE_CHECKING:
+    from calibrant.paper import Study
+    from calibrant.paper.batch import Task
+    from calibrant.paper.result import Result
+    from calibrant.paper.store import Store
+
+EXAMPLES = """
+calibrant reproduce --list
+calibrant reproduce --quick
+calibrant reproduce --probs cifar10.npz -o results/
+calibrant reproduce synthetic-n calibrators-marginal --probs cifar10.npz -o results/
+"""
+NOTES = """
+Runs the experiments of the paper again and writes, for each, its numbers (JSON and CSV) and its
+figure (PNG and SVG), and index.html with every claim of the paper beside ours. Without names it
+runs all studies that it has the data for. Finished studies are kept when a run is interrupted, and
+skipped when it is repeated with the same settings, seed, data and version.
+"""
+PATIENCE = 0.3
+WIDTH = 20
+ERASE = "\r\033[K"
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(
+        commands, "reproduce", run, "run the experiments of the paper again", EXAMPLES, NOTES
+    )
+    command.add_argument("studies", nargs="*", metavar="STUDY", help="names from --list")
+    command.add_argument("--list", action="store_true", help="list the studies and leave")
+    command.add_argument(
+        "--probs",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help=".npz (probs, labels), CSV, Parquet or the authors' .dat; may be repeated",
+    )
+    command.add_argument("--quick", action="store_true", help="fewer repeats, for a rough look")
+    command.add_argument("--seed", type=_whole, default=0, metavar="N", help="(default 0)")
+    command.add_argument(
+        "--jobs", type=_whole, metavar="N", help="studies side by side (default: all processors)"
+    )
+    command.add_argument("--force", action="store_true", help="run what is done already too")
+    command.add_argument(
+        "-o", "--output", metavar="FOLDER", default="results", help="(default results)"
+    )
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 0; got {text!r}")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the studies, write their files and the page, and print the verdicts."""
+    from calibrant.paper import STUDIES, study
+
+    if args.list:
+        say(_listing())
+        return OK
+    named = [study(name) for name in dict.fromkeys(args.studies)]
+    return _run(args, named or list(STUDIES.values()), bool(named))
+
+
+def _listing() -> str:
+    from calibrant.paper import STUDIES
+
+    rows = [("study", "experiment", "needs", "what it shows")]
+    rows += [
+        (each.name, each.experiments, "--probs" if each.needs_data else "", each.title)
+        for each in STUDIES.values()
+    ]
+    return aligned(rows, indent="")
+
+
+def _run(args: argparse.Namespace, studies: list[Study], are_named: bool) -> int:
+    from calibrant.exceptions import InvalidInputError
+    from calibrant.paper import STUDIES, read_predictions
+    from calibrant.paper.batch import tasks_for
+    from calibrant.paper.store import Store
+
+    lacking = [] if args.probs else [each.name for each in studies if each.needs_data]
+    if lacking and are_named:
+        raise InvalidInputError(f"{', '.join(lacking)} need predictions: add --probs FILE.")
+    files = [(path, read_predictions(path)) for path in args.probs]
+    for _, data in files:
+        say(str(data))
+    tasks = tasks_for(studies, files, args.seed, args.quick)
+    store = Store(args.output)
+    try:
+        _work(args, tasks, store)
+    finally:
+        page = store.write_page(list(STUDIES)) if store.folder.is_dir() else None
+    if lacking:
+        say(f"Not run without --probs: {', '.join(lacking)}.")
+    say(_summary(store, tasks))
+    say(f"Written to {page}")
+    return OK
+
+
+def _work(args: argparse.Namespace, tasks: list[Task], store: Store) -> None:
+    """Run what is not done yet, and save each result at once."""
+    from calibrant.paper.batch import run_all
+
+    to_do = [t for t in tasks if args.force or not store.finished(t.stem, t.identity())]
+    done = len(tasks) - len(to_do)
+    if done:
+        say(f"{done} of {len(tasks)} done already, skipped (--force runs them again).")
+    if args.quick and to_do:
+        say("Quick: fewer repeats than the paper's, so the numbers are rough.")
+    jobs = args.jobs or os.cpu_count() or 1
+    with Board(len(to_do)) as board:
+        for result in run_all(to_do, jobs, board):
+            store.save(result)
+            board.finish(result)
+
+
+class Board:
+    """What is running and how far it is: one line on a terminal; in a pipe, a line for each end."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+        self.shares: dict[str, float] = {}
+        self.live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.last = time.monotonic()
+
+    def __enter__(self) -> Board:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._erase()
+
+    def update(self, stem: str, done: int, total: int) -> None:
+        """Note how far a study is."""
+        self.shares[stem] = done / max(total, 1)
+        if self.live and time.monotonic() - self.last >= PATIENCE:
+            self.last = time.monotonic()
+            print(ERASE + self._line(), end="", file=sys.stderr, flush=True)
+
+    def finish(self, result: Result) -> None:
+        """Say that a study is done."""
+        self.done += 1
+        self.shares.pop(result.stem, None)
+        self._erase()
+        complain(f"{self.done} of {self.total}: {result.stem}, {result.seconds:,.1f} s")
+
+    def _erase(self) -> None:
+        if self.live:
+            print(ERASE, end="", file=sys.stderr, flush=True)
+
+    def _line(self) -> str:
+        share = (self.done + sum(self.shares.values())) / max(self.total, 1)
+        full = round(WIDTH * min(share, 1.0))
+        running = ", ".join(f"{stem} {done:.0%}" for stem, done in self.shares.items())
+        return f"[{'#' * full}{'-' * (WIDTH - full)}] {share:4.0%}  {shortened(running, 80)}"
+
+
+def _summary(store: Store, tasks: list[Task]) -> str:
+    """Return the verdict on every claim that these studies speak of."""
+    from calibrant.paper import STUDIES
+    from calibrant.paper.verdicts import claim_lines
+
+    names = {task.study.name for task in tasks}
+    lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]
+    rows = [
+        (line.verdict, line.paper, line.ours, line.interval, f"{line.study}: {line.statement}")
+        for line in lines
+    ]
+    return aligned([("verdict", "paper", "ours", "90% interval", "claim"), *rows], indent="")

@@ -1,0 +1,364 @@
+"""Every command, end to end on files of every format, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from predictions_on_disk import (
+    CLASS,
+    COLUMNS,
+    LABEL,
+    MANY,
+    NAMES,
+    ONE,
+    PROBS,
+    SCORE,
+    SUFFIXES,
+    N,
+    pa,
+    run,
+    same,
+    write,
+)
+
+import calibrant as cb
+
+RULES = {
+    "auto": "auto",
+    "7": 7,
+    "mass:7": cb.EqualMass(7),
+    "width:10": cb.EqualWidth(10),
+    "hybrid:5": cb.Hybrid(5),
+    "distinct": cb.Distinct(),
+}
+
+
+@pytest.fixture(params=SUFFIXES)
+def file(request, tmp_path):
+    return write(tmp_path / f"preds{request.param}")
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path / "preds.csv")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make every file several chunks."""
+    monkeypatch.setattr("calibrant.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.files.arrow.BLOCK_BYTES", 1 << 16)
+
+
+@pytest.mark.parametrize("bins", ["auto", "width:10", "distinct"])
+def test_measure_says_what_the_library_says_of_any_format(file, bins, capsys):
+    code, out, err = run(capsys, "measure", file, *ONE, "--bins", bins, "--json")
+    expected = cb.calibration_error(LABEL, SCORE, bins=RULES[bins])
+    assert (code, err) == (0, "")
+    assert same(json.loads(out), expected.to_dict())
+
+
+@pytest.mark.parametrize(("bins", "norm"), [*zip(RULES, ["l1", "max", "3"] * 2, strict=True)])
+def test_measure_takes_every_rule_and_norm(csv, bins, norm, capsys):
+    code, out, _ = run(capsys, "measure", csv, *ONE, "--bins", bins, "--norm", norm, "--json")
+    named = float(norm) if norm.isdigit() else norm
+    expected = cb.calibration_error(LABEL, SCORE, bins=RULES[bins], norm=named)
+    assert code == 0
+    assert json.loads(out)["value"] == pytest.approx(expected.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["top-label", "marginal"])
+@pytest.mark.parametrize("bins", ["auto", "5", "width:10"])
+def test_patterns_name_the_columns_of_many_classes(file, kind, bins, capsys):
+    code, out, _ = run(capsys, "measure", file, *MANY, "--kind", kind, "--bins", bins, "--json")
+    expected = cb.calibration_error(
+        NAMES[CLASS], PROBS, kind=kind, classes=NAMES, bins=RULES.get(bins, 5)
+    )
+    assert code == 0
+    assert same(json.loads(out), expected.to_dict())
+
+
+def test_people_get_a_table_with_the_worst_classes_first(csv, capsys):
+    code, out, _ = run(capsys, "measure", csv, *MANY, "--kind", "marginal", "--norm", "l1")
+    lines = out.splitlines()
+    expected = cb.calibration_error(NAMES[CLASS], PROBS, kind="marginal", classes=NAMES, norm="l1")
+    assert code == 0
+    assert lines[0].split()[:3] == ["l1", "error", f"{expected.value:.4f}"]
+    worst = sorted(expected.per_class, key=expected.per_class.get, reverse=True)
+    assert [line.split()[0] for line in lines[-3:]] == worst
+
+
+def test_weights_are_read_from_their_column(tmp_path, capsys):
+    weight = np.random.default_rng(2).integers(0, 3, size=N)
+    file = write(tmp_path / "weighted.csv", COLUMNS | {"weight": weight})
+    code, out, _ = run(
+        capsys, "measure", file, *ONE, "--sample-weight", "weight", "--bins", "5", "--json"
+    )
+    expected = cb.calibration_error(LABEL, SCORE, bins=5, sample_weight=weight)
+    assert code == 0
+    assert json.loads(out)["value"] == pytest.approx(expected.value, rel=1e-9)
+
+
+def test_an_archive_with_a_table_of_probabilities_needs_no_column_names(tmp_path, capsys):
+    for name, probs in (("c", PROBS), ("fortran", np.asfortranarray(PROBS))):
+        np.savez(tmp_path / f"{name}.npz", probs=probs, labels=CLASS)
+        code, out, _ = run(capsys, "measure", tmp_path / f"{name}.npz", "--json")
+        assert code == 0
+        value = cb.calibration_error(CLASS, PROBS).value
+        assert json.loads(out)["value"] == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".arrow"])
+def test_a_column_of_lists_is_a_table_of_probabilities(tmp_path, suffix, capsys):
+    import pyarrow.feather as pa_feather
+    import pyarrow.parquet as pa_parquet
+
+    table = pa.table({"labels": CLASS, "probs": PROBS.tolist()})
+    path = tmp_path / f"lists{suffix}"
+    if suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in table.to_pylist()))
+    else:
+        {".parquet": pa_parquet.write_table, ".arrow": pa_feather.write_feather}[suffix](
+            table, path
+        )
+    code, out, _ = run(capsys, "measure", path, "--kind", "marginal", "--json")
+    assert code == 0
+    value = cb.calibration_error(CLASS, PROBS, kind="marginal").value
+    assert json.loads(out)["value"] == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("column", ["flag", "word", "code"])
+def test_labels_may_be_booleans_words_or_numbers(tmp_path, column, capsys):
+    labels = {"flag": LABEL == 1, "word": np.where(LABEL, "yes", "no"), "code": 7 + 2 * LABEL}
+    named = {"flag": (), "word": ("--pos-label", "yes"), "code": ("--classes", "7,9")}
+    values = []
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        file = write(tmp_path / f"{column}{suffix}", {column: labels[column], "p": SCORE})
+        options = ("--y-true", column, "--y-prob", "p", *named[column], "--json")
+        code, out, _ = run(capsys, "measure", file, *options)
+        assert code == 0
+        values.append(json.loads(out)["value"])
+    assert values == pytest.approx([cb.calibration_error(LABEL, SCORE).value] * 3, rel=1e-9)
+
+
+def test_formats_can_be_mixed_and_files_repeated_count_once(tmp_path, csv, capsys):
+    for i, suffix in enumerate((".csv", ".parquet", ".jsonl")):
+        write(tmp_path / f"part-{i}{suffix}", rows=slice(500 * i, 500 * (i + 1)))
+    whole = run(capsys, "measure", csv, *ONE)
+    parts = run(capsys, "measure", tmp_path / "part-*", tmp_path / "part-1.parquet", *ONE)
+    assert parts == whole
+
+
+@pytest.mark.parametrize(
+    ("column", "max_error", "code", "verdict"),
+    [
+        ("score", 0.1, 0, "certified"),
+        ("squared", 0.05, 1, "refuted"),
+        ("score", 0.001, 2, "undecided"),
+        ("prob_0", 0.05, 1, "refuted"),
+    ],
+)
+def test_certify_has_an_exit_code_for_each_verdict(
+    tmp_path, file, capsys, column, max_error, code, verdict
+):
+    saved = tmp_path / "certificate.json"
+    options = ("--y-true", "label", "--y-prob", column, "--max-error", max_error, "-o", saved)
+    got, out, _ = run(capsys, "certify", file, *options)
+    expected = cb.certify(LABEL, COLUMNS[column], max_error=max_error)
+    assert (got, out.splitlines()[0]) == (code, str(expected))
+    assert out.split(":")[0] == verdict
+    assert run(capsys, "recheck", saved)[0] == 0
+
+
+def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
+    saved = tmp_path / "certificate.json"
+    run(capsys, "certify", csv, *ONE, "--max-error", "0.001", "-o", saved)
+    saved.write_text(saved.read_text().replace('"undecided"', '"certified"'))
+    code, out, _ = run(capsys, "recheck", saved)
+    assert code == 1
+    assert out.startswith("does NOT agree: verdict is 'certified' in the document")
+
+
+@pytest.mark.parametrize(("most", "rule"), [(1000, "distinct-value"), (50, "uniform-mass")])
+def test_more_outputs_than_the_limit_are_taken_as_continuous(
+    tmp_path, most, rule, capsys, monkeypatch
+):
+    monkeypatch.setattr("calibrant.cli.counting.MOST_OUTPUTS", most)
+    file = write(tmp_path / "preds.csv", {"label": LABEL, "score": COLUMNS["raw"].round(2)})
+    _, out, _ = run(capsys, "certify", file, *ONE, "--max-error", "0.1", "--json")
+    assert json.loads(out)["table"]["bins"][0]["rule"] == rule
+
+
+METHODS = {
+    "scaling-binning": cb.ScalingBinning(),
+    "histogram-binning": cb.HistogramBinning(),
+    "platt": cb.PlattScaling(),
+    "beta": cb.BetaScaling(),
+    "quadratic": cb.QuadraticScaling(),
+    "temperature": cb.TemperatureScaling(),
+    "isotonic": cb.IsotonicCalibration(),
+    "venn-abers": cb.VennAbers(),
+    "identity": cb.Identity(),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fit_and_apply_are_what_the_library_does(tmp_path, csv, method, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    options = ("--y-true", "label", "--y-prob", "raw", "--method", method)
+    assert run(capsys, "fit", csv, *options, "-o", saved)[0] == 0
+    assert run(capsys, "apply", saved, csv, "--y-prob", "raw", "-o", out)[0] == 0
+    raw = COLUMNS["raw"]
+    expected = METHODS[method].fit(raw, LABEL).predict_proba(raw)
+    got = pa.parquet.read_table(out).column("raw_calibrated").to_numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--kind", "marginal"), cb.OneVsRest(cb.ScalingBinning())),
+        (("--kind", "top-label"), cb.TopLabel(cb.ScalingBinning())),
+        (("--bins", "hybrid:6"), cb.TopLabel(cb.ScalingBinning(n_bins=6, bins="hybrid"))),
+        (("--method", "temperature"), cb.TemperatureScaling()),
+        (("--method", "vector"), cb.VectorScaling()),
+        (("--method", "matrix"), cb.MatrixScaling()),
+    ],
+)
+def test_fit_repairs_several_classes_as_the_kind_says(tmp_path, csv, options, expected, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.arrow"
+    assert run(capsys, "fit", csv, *MANY, *options, "-o", saved)[0] == 0
+    fitted = expected.fit(PROBS, NAMES[CLASS], classes=NAMES)
+    assert repr(cb.load(saved)) == repr(fitted)
+    code, _, _ = run(capsys, "apply", saved, csv, "--y-prob", "prob_*", "--replace", "-o", out)
+    assert code == 0
+    table = pa.feather.read_table(out)
+    got = np.column_stack([table.column(f"prob_{k}").to_numpy() for k in range(3)])
+    np.testing.assert_allclose(got, fitted.predict_proba(PROBS), rtol=1e-9)
+
+
+@pytest.mark.parametrize("after", [".csv", ".tsv", ".parquet", ".jsonl", ".arrow"])
+def test_apply_keeps_every_other_column_in_any_pair_of_formats(tmp_path, file, after, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{after}"
+    cb.ScalingBinning(n_bins=5).fit(COLUMNS["raw"], LABEL).save(saved)
+    code, said, err = run(capsys, "apply", saved, file, "--y-prob", "raw", "-o", out)
+    assert (code, said, err) == (0, "", f"calibrant: 1,500 rows written to {out}")
+    kept = read(out)
+    assert list(kept) == [*COLUMNS, "raw_calibrated"]
+    assert kept["animal"] == COLUMNS["animal"].tolist()
+    assert kept["score"] == pytest.approx(SCORE.tolist(), rel=1e-15)
+    assert len(set(kept["raw_calibrated"])) == 5
+    is_text = ".csv" in file or ".tsv" in file
+    assert kept["id"][7] == (7 if is_text and after not in (".csv", ".tsv") else "00007")
+
+
+def read(path):
+    """Read a table back by other means."""
+    import pyarrow.csv as pa_csv
+
+    if path.suffix in (".csv", ".tsv"):
+        parse = pa_csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+        convert = pa_csv.ConvertOptions(column_types={"id": pa.string()})
+        return pa_csv.read_csv(path, parse_options=parse, convert_options=convert).to_pydict()
+    if path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    read_table = pa.parquet.read_table if path.suffix == ".parquet" else pa.feather.read_table
+    return read_table(path).to_pydict()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_text_formats_are_copied_as_they_stand(tmp_path, suffix, capsys):
+    """Leading zeros, dates, big numbers, blanks and odd fields survive."""
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{suffix}"
+    cb.Identity().fit(SCORE, LABEL).save(saved)
+    odd = ["007", "2020-01-01", "12345678901234567890", "", "NA", "=1+1", 'a "b", c', "1e5"]
+    columns = {"p": np.full(8, 0.5), "odd": np.array(odd)}
+    before = write(tmp_path / f"in{suffix}", columns)
+    assert run(capsys, "apply", saved, before, "--y-prob", "p", "--replace", "-o", out)[0] == 0
+    if suffix == ".jsonl":
+        assert [json.loads(line)["odd"] for line in out.read_text().splitlines()] == odd
+    else:
+        import csv as csv_module
+
+        rows = csv_module.reader(
+            out.read_text().splitlines(), delimiter="\t" if suffix == ".tsv" else ","
+        )
+        assert [row[1] for row in rows] == ["odd", *odd]
+
+
+def test_a_calibrator_can_be_certified_on_fresh_rows_only(tmp_path, capsys):
+    half = write(tmp_path / "half.csv", rows=slice(0, N // 2))
+    rest = write(tmp_path / "rest.csv", rows=slice(N // 2, N))
+    saved = tmp_path / "cal.json"
+    options = ("--y-true", "label", "--y-prob", "raw")
+    assert run(capsys, "fit", half, *options, "--bins", "5", "-o", saved)[0] == 0
+    gate = (*options, "--calibrator", saved, "--max-error", "0.1")
+    code, out, _ = run(capsys, "certify", rest, *gate)
+    assert (code, out.split(":")[0]) == (0, "certified")
+    code, _, err = run(capsys, "certify", half, *gate)
+    assert code == 3
+    assert "the very rows it was fitted on" in err
+
+
+def test_compare_reads_two_files_or_two_columns(tmp_path, csv, capsys):
+    expected = cb.compare(LABEL, SCORE, COLUMNS["squared"]).to_dict()
+    other = write(tmp_path / "b.parquet", {"label": LABEL, "score": COLUMNS["squared"]})
+    code, out, _ = run(capsys, "compare", csv, other, *ONE, "--json")
+    assert code == 0
+    assert same(json.loads(out), expected)
+    code, out, _ = run(capsys, "compare", csv, *ONE, "--versus", "squared")
+    assert code == 0
+    assert out.startswith(f"a = {csv}, score\nb = {csv}, squared\n")
+    assert out.count("a is better") == 3
+
+
+def test_tables_are_saved_and_merged(tmp_path, csv, capsys):
+    one = ("--bins", "width:10", *ONE)
+    for name in ("a", "b"):
+        assert run(capsys, "measure", csv, *one, "--table", tmp_path / f"{name}.json")[0] == 0
+    code, out, _ = run(capsys, "merge", tmp_path / "[ab].json", "-o", tmp_path / "ab.json")
+    assert code == 0
+    assert f"2 tables, 3,000 rows written to {tmp_path}/ab.json" in out
+    merged = cb.BinTable.from_json((tmp_path / "ab.json").read_text())
+    table = cb.tabulate(LABEL, SCORE, bins=cb.EqualWidth(10))
+    assert merged.count.tolist() == (table + table).count.tolist()
+
+
+@pytest.mark.parametrize(
+    ("question", "rows", "error"),
+    [
+        (("--max-error", "0.05"), cb.samples_to_certify(0.05, 10), 0.05),
+        (("--rows", "2000"), 2000, cb.smallest_certifiable_error(2000, 10)),
+    ],
+)
+def test_plan_answers_both_questions(question, rows, error, capsys):
+    code, out, _ = run(capsys, "plan", *question, "--n-bins", "10", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert (answer["rows"], answer["max_error"]) == (rows, error)
+    code, out, _ = run(capsys, "plan", *question, "--n-bins", "10")
+    assert out.startswith(f"{rows:,} rows certify an error of at most {error:.4g}")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", ".arrow", ".npz"])
+def test_standard_input_may_have_any_format(tmp_path, suffix, capsys, monkeypatch):
+    with open(write(tmp_path / f"preds{suffix}"), encoding="latin-1") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        format_ = () if suffix == ".csv" else ("--format", suffix[1:])
+        code, out, err = run(capsys, "measure", "-", *ONE, *format_, "--json")
+    assert (code, err) == (0, "")
+    assert same(json.loads(out), cb.calibration_error(LABEL, SCORE).to_dict())
+
+
+def test_the_module_is_the_command(csv):
+    done = subprocess.run(
+        [sys.executable, "-m", "calibrant", "certify", csv, *ONE, "--max-error", "0.001"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout.split(":")[0], done.stderr) == (2, "undecided", "")

@@ -1,0 +1,131 @@
+"""Verdicts follow the stated rules, and every claim has a study that can check it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from calibrant.paper import CLAIMS, STUDIES, Claim, Finding, judge
+from calibrant.paper.claims import RULES, claim_for, show
+from calibrant.paper.result import Output, Result
+from calibrant.paper.uncertainty import Estimate, about, across, exactly, mean, over_repeats, ratio
+from calibrant.paper.verdicts import claim_lines, lines_of, markdown_table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def result(study="synthetic-n", findings=(), data=None):
+    return Result(
+        study, {}, 0, False, data, {"calibrant": "0"}, 1.0, Output([], [], list(findings))
+    )
+
+
+def claim(**changes):
+    return Claim("s", "k", "here", "it is so", **changes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "estimate", "verdict"),
+    [
+        ("number", 2.0, about(2.15, 0.1), "agree"),
+        ("number", 2.0, about(2.6, 0.1), "disagree"),
+        ("above", 1.0, about(2.0, 0.1), "agree"),
+        ("above", 1.0, about(1.05, 0.1), "undecided"),
+        ("above", 1.0, about(0.5, 0.1), "disagree"),
+        ("below", 1.0, about(0.5, 0.1), "agree"),
+        ("below", 1.0, about(2.0, 0.1), "disagree"),
+        ("in range", 15.0, Estimate(10, 5, 10, 20), "agree"),
+        ("in range", 25.0, Estimate(10, 5, 10, 20), "disagree"),
+        ("inconclusive", 0.0, about(0.1, 0.1), "agree"),
+        ("inconclusive", 0.0, about(0.5, 0.1), "disagree"),
+        ("ours", 0.0, about(0.5, 0.1), "beyond the paper"),
+    ],
+)
+def test_every_rule_has_its_verdicts(rule, value, estimate, verdict):
+    assert judge(claim(rule=rule, value=value, repeats=100), Finding("k", estimate, 100)) == verdict
+
+
+def test_the_paper_s_own_error_and_rounding_widen_what_agrees():
+    finding = Finding("k", about(2.3, 0.1), 100)
+    assert judge(claim(value=2.0, se=0.0), finding) == "disagree"
+    assert judge(claim(value=2.0, se=0.2), finding) == "agree"
+    assert judge(claim(value=2.0, se=0.0, rounding=0.11), finding) == "agree"
+
+
+def test_a_paper_without_an_error_is_given_that_of_its_repeats():
+    finding = Finding("k", about(2.35, 0.1), 400)
+    assert judge(claim(value=2.0, repeats=400), finding) == "disagree"
+    assert judge(claim(value=2.0, repeats=100), finding) == "agree"
+
+
+def test_every_claim_belongs_to_a_study_and_a_rule():
+    assert {each.study for each in CLAIMS} <= set(STUDIES)
+    assert {each.rule for each in CLAIMS} <= set(RULES)
+    keys = [(each.study, each.key, each.dataset) for each in CLAIMS]
+    assert len(set(keys)) == len(keys)
+    covered = {each.study for each in CLAIMS}
+    assert covered == {name for name, each in STUDIES.items() if not each.is_beyond}
+
+
+def test_claims_about_other_data_cannot_be_checked():
+    found = Finding("gain", about(0.3, 0.01), 100)
+    data = {"dataset": "mine"}
+    lines = claim_lines([result("calibrators-marginal", [found], data)])
+    line = next(each for each in lines if each.study == "calibrators-marginal")
+    assert line.verdict == "cannot be checked"
+    assert "CIFAR-10 predictions" in line.note
+    assert claim_for("calibrators-marginal", "gain", "mine") is None
+
+
+def test_findings_without_a_claim_are_beyond_the_paper():
+    found = Finding("gain", about(0.3, 0.01), 100, "a number", unit="%")
+    (line,) = lines_of(result("calibrators-marginal", [found], {"dataset": "mine"}))
+    assert (line.verdict, line.ours) == ("beyond the paper", "30.0%")
+
+
+def test_numbers_are_shown_with_three_digits_in_their_unit():
+    assert show(0.0123456) == "0.0123"
+    assert show(1234.5) == "1,234"
+    assert show(1.5e-15) == "1.50e-15"
+    assert claim(value=2.0, se=0.06, unit="x").paper == "2.00x ± 0.06x"
+    assert claim(value=-0.02, se=0.07, unit="%").paper == "-2.0% ± 7%"
+
+
+def test_a_ratio_of_means_covers_the_truth_about_as_often_as_it_says():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(300):
+        a, b = rng.gamma(2.0, size=200), rng.gamma(4.0, size=200)
+        found = ratio(b, a)
+        hits += found.low <= 2.0 <= found.high
+    assert 0.84 <= hits / 300 <= 0.95
+
+
+def test_small_estimates_are_what_they_say():
+    import numpy as np
+
+    assert exactly(2.0) == Estimate(2.0, 0.0, 2.0, 2.0)
+    assert mean(np.arange(5.0)).value == 2.0
+    assert across([1, 2, 3]).low == 1
+    found = over_repeats(lambda i: float(i.mean()), 50, np.random.default_rng(0))
+    assert found.low < found.value == 24.5 < found.high
+
+
+def test_the_page_of_documentation_has_the_table_of_all_claims_of_now():
+    text = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(table) == len(CLAIMS) + 1
+    blank = markdown_table([]).splitlines()[2:]
+    for written, expected in zip(table[1:], blank, strict=True):
+        assert written.split(" | ")[:3] == expected.split(" | ")[:3]
+
+
+def test_results_survive_the_round_trip():
+    found = result(findings=[Finding("histogram", about(2.0, 0.1), 10, note="<b>")])
+    again = Result.from_json(found.to_json())
+    assert again == found
+    assert json.loads(found.to_json())["output"]["findings"][0]["estimate"]["se"] == 0.1
