@@ -21,17 +21,15 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from lines import Call, call, machine
 
 Apply = Callable[[Any], Any]
 Fit = Callable[[Any, Any], Apply]
@@ -237,30 +235,6 @@ CASES = {
 OURS = {"calibrant, numba": "numba", "calibrant, NumPy": "numpy"}
 
 
-def memory() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def watched(work: Callable[[], Apply]) -> tuple[Apply, float, float, float]:
-    """Return a result, seconds, seconds of all threads, and by how many MB the process grew."""
-    base, most, done = memory(), 0.0, threading.Event()
-
-    def watch() -> None:
-        nonlocal most
-        while not done.wait(0.005):
-            most = max(most, memory())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    start, cpu = time.perf_counter(), time.process_time()
-    result = work()
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    done.set()
-    watcher.join()
-    return result, seconds, cpu, max(0.0, most - base)
-
-
 def measure(case: str, name: str, n: int, k: int, args: argparse.Namespace) -> dict[str, float]:
     """Time one line in this process, which the alarm ends when a fit takes too long."""
     warnings.simplefilter("ignore")
@@ -268,18 +242,16 @@ def measure(case: str, name: str, n: int, k: int, args: argparse.Namespace) -> d
     fit = own if name in OURS else peers[name]
     p, y = rows(n, k)
     fit(p[:1000], y[:1000])
-    seconds, processor, peak = [], [], 0.0
-    while len(seconds) < args.repeats and sum(seconds) < 10:
+    calls: list[Call] = []
+    while len(calls) < args.repeats and sum(made.seconds for made in calls) < 10:
         signal.alarm(args.limit)
-        apply, wall, cpu, grown = watched(lambda: fit(p, y))
+        calls.append(call(lambda: fit(p, y)))
         signal.alarm(0)
-        seconds.append(wall)
-        processor.append(cpu)
-        peak = max(peak, grown)
+    best = min(calls, key=lambda made: made.seconds)
     asked = slice(QUERIES if case == "Venn-Abers" else None)
-    best = int(np.argmin(seconds))
-    value = loss(apply(p[asked]), y[asked])
-    return {"seconds": seconds[best], "cpu": processor[best], "loss": value, "peak": peak}
+    value = loss(best.result(p[asked]), y[asked])
+    peak = max(made.peak for made in calls)
+    return {"seconds": best.seconds, "cpu": best.cpu, "loss": value, "peak": peak}
 
 
 Found = dict[str, float] | str
@@ -347,13 +319,6 @@ def verdict(title: str, found: dict[str, Any]) -> str:
     ratio = min(x["seconds"] for x in right) / own["seconds"]
     excess = own["loss"] - min(x["loss"] for x in peers)
     return f"| {title} | {ratio:.1f} | {excess:+.1e} |"
-
-
-def machine() -> str:
-    with open("/proc/cpuinfo") as file:
-        lines = [line for line in file if line.startswith("model name")]
-    name = lines[0].split(":")[1].strip() if lines else platform.machine()
-    return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
 def main() -> None:

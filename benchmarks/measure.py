@@ -1,6 +1,6 @@
 """Time measuring with calibrant and with its peers in one run, with values and memory compared.
 
-    python benchmarks/measure.py --peers PEERS/bin/python --rows 10000 100000 1000000 10000000
+    python benchmarks/measure.py --peers PEERS/bin/python --write docs/performance.md
 
 Every line is a fresh process, so its peak of memory is its own. Peers run in an environment of
 theirs, made outside this repository:
@@ -8,9 +8,11 @@ theirs, made outside this repository:
     python -m venv PEERS
     PEERS/bin/pip install relplot torchmetrics netcal scikit-learn uncertainty-calibration pycalib
 
-Times are the best of --repeats after one call to warm up; the ratio is a line's time over that of
-the first line of its group, so above 1 the first line is faster. Peers that resample are run with
-100 resamples, which is what they offer, and their time is multiplied by 10.
+A line is called once to warm up, then for --seconds, at least three times, and the best time
+counts; a call of more than ten seconds is made once, and counts. The ratio is a line's time over
+that of the first line of its table, so above 1 the first line is faster. Peers that resample are
+run with 100 resamples, which is what they offer, and their time is multiplied by 10. A whole run
+takes about ten minutes on two cores, and 8 GB of memory for the lines of 1e8 rows.
 """
 
 from __future__ import annotations
@@ -25,167 +27,14 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-import numpy as np
+from measure_cases import CASES, NUMPY, Group, Run, groups
+from measure_page import Found, Line, growth_tables, table_of, target_table, write
 
-Run = Callable[[], Any]
-
-
-def binary(n: int) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    p = rng.random(n)
-    return (rng.random(n) < p**1.2).astype(np.int64), p
-
-
-def table(n: int, k: int) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    probs = rng.random((n, k), dtype=np.float32)
-    probs /= probs.sum(axis=1, keepdims=True)
-    return rng.integers(k, size=n), probs
-
-
-def ours(y: Any, p: Any, bins: Any, **options: Any) -> Run:
-    import calibrant
-
-    return lambda: calibrant.calibration_error(y, p, bins=bins, **options).value
-
-
-def width(n: int) -> Any:
-    import calibrant
-
-    return calibrant.EqualWidth(n)
-
-
-def equal_width(n: int, k: int) -> Run:
-    return ours(*binary(n), width(15), norm="l1", debias=False)
-
-
-def read_twice(n: int, k: int) -> Run:
-    y, p = binary(n)
-    return lambda: float(y.sum() + p.sum()) * 0
-
-
-def relplot(n: int, k: int) -> Run:
-    from relplot.metrics import binnedECE
-
-    y, p = binary(n)
-    return lambda: binnedECE(p, y, nbins=15)
-
-
-def torchmetrics(n: int, k: int) -> Run:
-    import torch
-    from torchmetrics.functional.classification import binary_calibration_error
-
-    y, p = map(torch.from_numpy, binary(n))
-    return lambda: float(binary_calibration_error(p, y, n_bins=15, norm="l1"))
-
-
-def netcal(n: int, k: int) -> Run:
-    from netcal.metrics import ECE
-
-    y, p = binary(n)
-    return lambda: float(ECE(15).measure(p, y))
-
-
-def sklearn(n: int, k: int) -> Run:
-    from sklearn.calibration import calibration_curve
-
-    y, p = binary(n)
-    return lambda: float(np.abs(np.subtract(*calibration_curve(y, p, n_bins=15))).mean())
-
-
-def equal_mass(n: int, k: int) -> Run:
-    return ours(*binary(n), k, norm="l1", debias=False)
-
-
-def sort(n: int, k: int) -> Run:
-    p = binary(n)[1]
-    return lambda: float(np.sort(p)[0]) * 0
-
-
-def marginal(n: int, k: int) -> Run:
-    return ours(*table(n, k), width(15), kind="marginal", norm="l1", debias=False)
-
-
-def pycalib(n: int, k: int) -> Run:
-    from pycalib.metrics import classwise_ECE
-
-    y, p = table(n, k)
-    return lambda: float(classwise_ECE(y, p, bins=15))
-
-
-def marginal_mass(n: int, k: int) -> Run:
-    return ours(*table(n, k), 15, kind="marginal")
-
-
-def uncertainty_calibration(n: int, k: int) -> Run:
-    from calibration import lower_bound_scaling_ce
-
-    y, p = table(n, k)
-    return lambda: float(lower_bound_scaling_ce(p, y, p=2, debias=True, mode="marginal"))
-
-
-def binned(n: int) -> tuple[Any, Any]:
-    y, p = binary(n)
-    return y, np.round(p, 1)
-
-
-def bootstrap(n: int, k: int) -> Run:
-    import calibrant
-
-    y, p = binned(n)
-
-    def run() -> float:
-        result = calibrant.calibration_error(y, p, bins=calibrant.Distinct())
-        interval = result.confidence_interval(method="percentile", n_resamples=1000, rng=0)
-        return float(interval.high)
-
-    return run
-
-
-def bootstrap_peer(n: int, k: int) -> Run:
-    from calibration import get_calibration_error_uncertainties
-
-    y, p = binned(n)
-    return lambda: float(get_calibration_error_uncertainties(p, y, alpha=5.0)[2])
-
-
-CASES: dict[str, tuple[Callable[[int, int], Run], bool, float]] = {
-    "calibrant, numba": (equal_width, False, 1),
-    "calibrant, NumPy": (equal_width, False, 1),
-    "read both arrays (np.sum)": (read_twice, False, 1),
-    "relplot": (relplot, True, 1),
-    "torchmetrics": (torchmetrics, True, 1),
-    "netcal": (netcal, True, 1),
-    "scikit-learn calibration_curve": (sklearn, True, 1),
-    "calibrant, uniform mass": (equal_mass, False, 1),
-    "np.sort of the predictions": (sort, False, 1),
-    "calibrant, marginal": (marginal, False, 1),
-    "pycalib classwise_ECE": (pycalib, True, 1),
-    "calibrant, marginal uniform mass, debiased": (marginal_mass, False, 1),
-    "uncertainty-calibration": (uncertainty_calibration, True, 1),
-    "calibrant, 1,000 resamples": (bootstrap, False, 1),
-    "uncertainty-calibration, 1,000 resamples": (bootstrap_peer, True, 10),
-}
-NAMES = list(CASES)
-
-
-def groups(
-    rows: list[int], classes: list[int], n_bins: list[int]
-) -> list[tuple[str, Any, int, int]]:
-    """Return (title, names, n, k) of every group of lines."""
-    found: list[tuple[str, Any, int, int]] = []
-    found += [(f"15 equal-width bins, {n:,} rows", NAMES[:7], n, 15) for n in rows]
-    found += [
-        (f"{b:,} uniform-mass bins, {max(rows):,} rows", NAMES[7:9], max(rows), b) for b in n_bins
-    ]
-    for k in classes:
-        found.append((f"15 equal-width bins, 50,000 x {k:,} float32", NAMES[9:11], 50_000, k))
-        found.append((f"15 uniform-mass bins, 50,000 x {k:,} float32", NAMES[11:13], 50_000, k))
-    found.append(("bootstrap of a binned model, 100,000 rows", NAMES[13:], 100_000, 0))
-    return found
+SLOW = 10.0
+MOST_CALLS = 300
+BEGINS = "the first call begins at"
 
 
 def memory() -> float:
@@ -193,8 +42,15 @@ def memory() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def peak_of(run: Run) -> float:
-    """Return by how many MB the process grows at most while it runs."""
+def timed(run: Run) -> tuple[float, float]:
+    """Return (seconds, value) of a call."""
+    start = time.perf_counter()
+    value = run()
+    return time.perf_counter() - start, float(value)
+
+
+def watched(run: Run) -> tuple[float, float, float]:
+    """Return (seconds, value, MB by which the process grows at most) of a call."""
     base, most, done = memory(), 0.0, threading.Event()
 
     def watch() -> None:
@@ -204,43 +60,58 @@ def peak_of(run: Run) -> float:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    run()
-    done.set()
-    watcher.join()
-    return max(0.0, most - base)
+    try:
+        seconds, value = timed(run)
+    finally:
+        done.set()
+        watcher.join()
+    return seconds, value, max(0.0, most - base)
 
 
-def measure(name: str, n: int, k: int, repeats: int) -> dict[str, float]:
+def measure(name: str, n: int, k: int, budget: float) -> Line:
     """Time one line in this process."""
-    make, _, factor = CASES[name]
     warnings.simplefilter("ignore")
-    run, seconds = make(n, k), []
-    start = time.perf_counter()
-    run()
-    first = time.perf_counter() - start
-    for _ in range(repeats if first < 20 else 1):
-        start = time.perf_counter()
-        value = run()
-        seconds.append(time.perf_counter() - start)
-    peak = peak_of(run) if first < 20 else float("nan")
-    return {"seconds": min(seconds) * factor, "value": value, "peak": peak}
+    case = CASES[name]
+    run = case.make(n, k)
+    print(f"{BEGINS} {time.time()}", flush=True)
+    seconds, value, extra = watched(run)
+    if seconds < SLOW:
+        _, value, extra = watched(run)
+        calls = [timed(run)[0] for _ in range(3)]
+        end = time.perf_counter() + budget - sum(calls)
+        while time.perf_counter() < end and len(calls) < MOST_CALLS:
+            calls.append(timed(run)[0])
+        seconds = min(calls)
+    return Line(seconds * case.factor, value, extra)
 
 
-def in_own_process(name: str, n: int, k: int, args: argparse.Namespace) -> dict[str, float] | str:
-    python = args.peers if CASES[name][1] else sys.executable
-    engine = "numpy" if name.endswith("NumPy") else "numba"
-    command = [python, __file__, "--line", name, str(n), str(k), "--repeats", str(args.repeats)]
-    environment = os.environ | {"CALIBRANT_ENGINE": engine}
+def in_own_process(name: str, group: Group, args: argparse.Namespace) -> Line:
+    case = CASES[name]
+    python = args.peers if case.is_peer else sys.executable
+    line = ["--line", name, str(group.n), str(group.k), "--seconds", str(args.seconds)]
+    environment = os.environ | {"CALIBRANT_ENGINE": "numpy" if name == NUMPY else "numba"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=args.limit, env=environment
+            [python, __file__, *line],
+            capture_output=True,
+            text=True,
+            timeout=args.limit,
+            env=environment,
         )
-    except subprocess.TimeoutExpired:
-        return f"over {args.limit} s"
+    except subprocess.TimeoutExpired as expired:
+        return stopped(bytes(expired.stdout or b"").decode(), case.factor)
     if done.returncode:
-        return "failed: " + (done.stderr.strip().splitlines() or ["killed"])[-1][:60]
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        last = (done.stderr.strip().splitlines() or ["killed"])[-1]
+        return Line(float("nan"), problem=f"failed: {last[:60]}")
+    return Line(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def stopped(printed: str, factor: float) -> Line:
+    """Return what is known of a call that was stopped: that it takes longer than it had."""
+    if BEGINS not in printed:
+        return Line(float("nan"), problem="failed: no call within the limit")
+    seconds = time.time() - float(printed.split(BEGINS)[1].split()[0])
+    return Line(seconds * factor, problem=f"over {seconds * factor:.0f} s")
 
 
 def import_seconds(package: str) -> float:
@@ -258,42 +129,58 @@ def machine() -> str:
     with open("/proc/meminfo") as file:
         total = int(file.readline().split()[1]) / 2**20
     name = lines[0].split(":")[1].strip() if lines else platform.machine()
-    return f"{name}, {os.cpu_count()} cores, {total:.0f} GiB, load {os.getloadavg()[0]:.1f}"
+    return f"{os.cpu_count()} cores of {name}, {total:.0f} GiB"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
+    rows = [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
+    parser.add_argument("--rows", type=int, nargs="+", default=rows)
+    parser.add_argument("--classes", type=int, nargs="+", default=[2, 10, 100, 1000])
+    parser.add_argument("--bins", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--seconds", type=float, default=1.5, help="how long to repeat a line")
+    parser.add_argument("--limit", type=int, default=200, help="seconds for one line")
+    parser.add_argument("--only", default="", help="groups whose title has this text")
+    parser.add_argument("--write", type=Path, help="the page whose tables to replace")
+    parser.add_argument("--line", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run_groups(chosen: list[Group], args: argparse.Namespace) -> Found:
+    """Time every line of these groups, and print each table when it is ready."""
+    found: Found = {}
+    for group in chosen:
+        lines = {name: in_own_process(name, group, args) for name in group.names}
+        found[group.key] = lines
+        print("\n".join(table_of(group, lines)), "\n", flush=True)
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 1_000_000, 10_000_000])
-    parser.add_argument("--classes", type=int, nargs="+", default=[10, 1000])
-    parser.add_argument("--bins", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--limit", type=int, default=240, help="seconds for one line")
-    parser.add_argument("--only", default="", help="groups whose title has this text")
-    parser.add_argument("--line", nargs=3, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = arguments()
     if args.line:
         name, n, k = args.line
-        print(json.dumps(measure(name, int(n), int(k), args.repeats)))
+        print(json.dumps(vars(measure(name, int(n), int(k), args.seconds))))
         return
-    print(f"{datetime.date.today()}; {machine()}; best of {args.repeats}\n")
-    for title, names, n, k in groups(args.rows, args.classes, args.bins):
-        if args.only not in title:
-            continue
-        print(f"| {title} | seconds | ratio | value | extra MB |\n|---|--:|--:|--:|--:|")
-        first = None
-        for name in names:
-            found = in_own_process(name, n, k, args)
-            if isinstance(found, str):
-                print(f"| {name} | {found} | | | |", flush=True)
-                continue
-            first = first or found["seconds"]
-            value = f"{found['value']:.6f}" if found["value"] else ""
-            numbers = f"{found['seconds']:.4g} | {found['seconds'] / first:.3g} | {value}"
-            print(f"| {name} | {numbers} | {found['peak']:.1f} |", flush=True)
-        print()
-    seconds = {name: import_seconds(name) for name in ("calibrant", "numpy")}
-    print("\n".join(f"a process that imports {k}: {1000 * v:.0f} ms" for k, v in seconds.items()))
+    start, load = time.perf_counter(), os.getloadavg()[0]
+    chosen = [g for g in groups(args.rows, args.classes, args.bins) if args.only in g.title]
+    found = run_groups(chosen, args)
+    imports = {name: import_seconds(name) for name in ("calibrant", "numpy")}
+    minutes = (time.perf_counter() - start) / 60
+    about = (
+        f"Measured on {datetime.date.today()} on {machine()}, in {minutes:.0f} minutes; "
+        f"other work on the machine at the start: load {load:.1f}."
+    )
+    growing = "\n".join(growth_tables(args.rows, args.classes, args.bins, found))
+    tables = "\n\n".join("\n".join(table_of(g, found[g.key])) for g in chosen)
+    wanted = "\n".join(target_table(found, imports))
+    text = (
+        f"{about}\n\n## Targets\n\n{wanted}\n\n## Growth\n\n{growing}\n\n## Every line\n\n{tables}"
+    )
+    print(text)
+    if args.write:
+        write(args.write, text)
 
 
 if __name__ == "__main__":

@@ -66,13 +66,16 @@ def lazy_frame(engine, columns):
     return spark_session().createDataFrame(table)
 
 
-def on_every_engine(**axes):
-    """Parametrize by engine and axes: every combination, or on slow engines every value."""
+def on_every_engine(most=None, **axes):
+    """Parametrize by engine and axes: every combination, or on slow engines `most` of them.
+
+    There the values of the axes go in step, so that by default each is tried once.
+    """
     quick = itertools.product(QUICK, *axes.values())
     longest = max(map(len, axes.values()), default=1)
     cycles = [list(itertools.islice(itertools.cycle(axis), longest)) for axis in axes.values()]
     rows = list(zip(*cycles, strict=True)) or [()]
-    slow = [(engine, *row) for engine in SLOW for row in rows]
+    slow = [(engine, *row) for engine in SLOW for row in rows[:most]]
     cases = [*quick, *slow]
     if not axes:
         return pytest.mark.parametrize("engine", [case[0] for case in cases])

@@ -7,6 +7,9 @@ import pytest
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant import measure, verify
+from calibrant.bins import Distinct
+from calibrant.problem import read_rows
 
 RNG = np.random.default_rng(61)
 P = RNG.uniform(size=2000)
@@ -82,3 +85,20 @@ def test_scaling_binning_is_certified_end_to_end_on_the_papers_predictions(cifar
     assert cb.certify(labels[check], broken, max_error=0.03).verdict == "refuted"
     with pytest.raises(ValueError, match="the very rows it was fitted on"):
         repaired.certify(probs[fit], labels[fit], max_error=0.04)
+
+
+@pytest.mark.parametrize(("n_outputs", "rule"), [(10**9, "uniform-mass"), (20, "distinct-value")])
+def test_outputs_of_many_classes_are_judged_by_some_rows_first(monkeypatch, n_outputs, rule):
+    rng = np.random.default_rng(0)
+    p = rng.integers(n_outputs, size=(500, 30)) / n_outputs
+    rows = read_rows(rng.integers(30, size=500), p, kind="marginal")
+    counted = []
+    monkeypatch.setattr(verify, "MANY_OUTPUTS", 3000)
+    monkeypatch.setattr(
+        verify,
+        "tabulate_rows",
+        lambda rows, bins: counted.append((len(rows), bins)) or measure.tabulate_rows(rows, bins),
+    )
+    assert verify.tabulate_outputs(rows).bins[0].rule == rule
+    last = "auto" if rule == "uniform-mass" else Distinct()
+    assert counted == [(100, Distinct()), (500, last)]

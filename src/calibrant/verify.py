@@ -57,7 +57,7 @@ def certify(
     bins : optional
         By default `Distinct()`: each distinct output its own bin. If more than 5% of the rows have
         an output that no other row has, the outputs are taken as continuous and counted in
-        ``"auto"`` bins.
+        ``"auto"`` bins (for many classes also if most of the first million values differ).
     target : {"population", "sample"}
         The error in the population that the rows come from, or on inputs like these rows.
     min_bin_mass : float or "learned", optional

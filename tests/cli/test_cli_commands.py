@@ -154,21 +154,21 @@ def test_formats_can_be_mixed_and_files_repeated_count_once(tmp_path, csv, capsy
 
 
 @pytest.mark.parametrize(
-    ("column", "max_error", "code", "verdict"),
+    ("column", "norm", "max_error", "code", "verdict"),
     [
-        ("score", 0.1, 0, "certified"),
-        ("squared", 0.05, 1, "refuted"),
-        ("score", 0.001, 2, "undecided"),
-        ("prob_0", 0.05, 1, "refuted"),
+        ("score", "l2", 0.2, 0, "certified"),
+        ("squared", "l2", 0.05, 1, "refuted"),
+        ("score", "l1", 0.001, 2, "undecided"),
+        ("prob_0", "max", 0.05, 1, "refuted"),
     ],
 )
 def test_certify_has_an_exit_code_for_each_verdict(
-    tmp_path, file, capsys, column, max_error, code, verdict
+    tmp_path, file, capsys, column, norm, max_error, code, verdict
 ):
     saved = tmp_path / "certificate.json"
-    options = ("--y-true", "label", "--y-prob", column, "--max-error", max_error, "-o", saved)
-    got, out, _ = run(capsys, "certify", file, *options)
-    expected = cb.certify(LABEL, COLUMNS[column], max_error=max_error)
+    options = ("--y-true", "label", "--y-prob", column, "--max-error", max_error, "--norm", norm)
+    got, out, _ = run(capsys, "certify", file, *options, "-o", saved)
+    expected = cb.certify(LABEL, COLUMNS[column], max_error=max_error, norm=norm)
     assert (got, out.splitlines()[0]) == (code, str(expected))
     assert out.split(":")[0] == verdict
     assert run(capsys, "recheck", saved)[0] == 0
@@ -176,7 +176,7 @@ def test_certify_has_an_exit_code_for_each_verdict(
 
 def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
     saved = tmp_path / "certificate.json"
-    run(capsys, "certify", csv, *ONE, "--max-error", "0.001", "-o", saved)
+    run(capsys, "certify", csv, *ONE, "--norm", "l1", "--max-error", "0.001", "-o", saved)
     saved.write_text(saved.read_text().replace('"undecided"', '"certified"'))
     code, out, _ = run(capsys, "recheck", saved)
     assert code == 1
@@ -357,7 +357,18 @@ def test_standard_input_may_have_any_format(tmp_path, suffix, capsys, monkeypatc
 
 def test_the_module_is_the_command(csv):
     done = subprocess.run(
-        [sys.executable, "-m", "calibrant", "certify", csv, *ONE, "--max-error", "0.001"],
+        [
+            sys.executable,
+            "-m",
+            "calibrant",
+            "certify",
+            csv,
+            *ONE,
+            "--norm",
+            "l1",
+            "--max-error",
+            "0.001",
+        ],
         capture_output=True,
         text=True,
     )

@@ -112,7 +112,7 @@ SHAPES = {
 }
 
 
-@on_every_engine(shape=list(SHAPES), n_bins=[2, 15])
+@on_every_engine(most=2, shape=list(SHAPES), n_bins=[15, 2])
 def test_uniform_mass_edges_are_those_of_sorting(engine, shape, n_bins, monkeypatch):
     monkeypatch.setattr(frame_engine, "LISTED_ROWS", 20)
     p = SHAPES[shape](np.random.default_rng(1).uniform(size=3000))
@@ -130,7 +130,7 @@ LABELS = {
 }
 
 
-@on_every_engine(given=list(LABELS))
+@on_every_engine(most=3, given=list(LABELS))
 def test_labels_of_every_type_are_counted_alike(engine, given):
     make, arguments = LABELS[given]
     frame = example(300)

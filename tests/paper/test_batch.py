@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-from conftest import optional
 
 from calibrant.cli import main
 from calibrant.paper import STUDIES, run, stand_in
@@ -19,6 +18,7 @@ from calibrant.paper.batch import Task, run_all, tasks_for
 from calibrant.paper.page import page
 from calibrant.paper.result import Result
 from calibrant.paper.store import Store
+from conftest import optional
 
 optional("matplotlib")
 
@@ -92,7 +92,9 @@ def test_the_page_escapes_names_and_needs_no_network(example):
     html = page([result], {result.stem: b"\x89PNG"})
     assert "<script" not in html
     assert "&lt;script&gt;" in html
-    assert not re.search(r"""(src|href)=["']?(?!data:|#)""", html)
+    linked = re.findall(r"""(?:src|href)=["']?([^"' >]*)""", html)
+    assert linked
+    assert all(link.startswith(("data:image/png;base64,", "#")) for link in linked)
     assert "http" not in html
     assert "ran quickly" in html
 
@@ -139,8 +141,11 @@ def test_the_command_lists_runs_skips_and_forces(tmp_path, capsys):
 def test_the_command_says_what_is_missing_or_rough(tmp_path, capsys):
     assert main(["reproduce", "lower-bounds", "-o", str(tmp_path)]) == 3
     assert "--probs" in capsys.readouterr().err
-    assert main(["reproduce", "nonsense"]) == 4
-    assert main(["reproduce", "--seed", "-1"] if False else ["reproduce", "lower", "--quick"]) == 4
+    assert main(["reproduce", "nonsense", "-o", str(tmp_path)]) == 4
+    assert "synthetic-noisy" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as left:
+        main(["reproduce", "--seed", "x"])
+    assert left.value.code == 4
 
 
 def test_the_command_reads_predictions_and_says_that_quick_is_rough(tmp_path, capsys):

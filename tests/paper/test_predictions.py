@@ -6,10 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import optional
 
 from calibrant.exceptions import InvalidInputError, InvalidLabelsError, InvalidProbabilitiesError
 from calibrant.paper import Predictions, read_predictions, stand_in
+from conftest import optional
 
 PROBS = np.random.default_rng(0).dirichlet(np.ones(4), size=30)
 LABELS = np.arange(30) % 4

@@ -256,6 +256,28 @@ def test_hybrid_bins_lose_less_than_half_the_brier_score_of_uniform_mass(a, b):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("a", "b"), [(6, 0.8), (0.3, 4)])
+def test_hybrid_bins_lose_less_than_half_the_brier_score_at_an_equal_certificate(a, b):
+    """Ten bins, 5,000 rows to fit and 5,000 to certify; certificates are equal on average."""
+    bounds, costs = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(a, b, size=10_000)
+        y = rng.uniform(size=p.size) < p
+        pair = [
+            ScalingBinning(n_bins=10, bins=rule).fit(p[:5000], y[:5000])
+            for rule in ("mass", "hybrid")
+        ]
+        bounds.append([each.certify(p[5000:], y[5000:]).upper_bound for each in pair])
+        reports = [resolution_report(each, p[5000:], y[5000:]) for each in pair]
+        costs.append([report.coarseness_cost for report in reports])
+    mass, hybrid = np.mean(bounds, axis=0)
+    assert hybrid == pytest.approx(mass, rel=0.04)
+    mass, hybrid = np.mean(costs, axis=0)
+    assert mass >= 2 * hybrid
+
+
+@pytest.mark.slow
 def test_the_cost_of_coarseness_is_the_loss_of_brier_score():
     rng = np.random.default_rng(0)
     p = rng.beta(6, 0.8, size=2_000_000)

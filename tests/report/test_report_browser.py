@@ -166,6 +166,10 @@ def test_answers_come_before_the_classes_in_the_switch(opened):
         page.locator("#class-table tbody button").nth(2).click()
         assert page.locator("#switch").input_value() == "3"
         assert page.locator("#switch option").first.inner_text() == "All answers"
+        assert page.locator("#axis-said").text_content() == "said →"
+        page.select_option("#switch", "0")
+        assert page.locator("#axis-said").text_content() == "confidence →"
+        assert page.locator("#bin-table thead").text_content().count("was right") == 1
 
 
 @pytest.mark.parametrize("key", ["Enter", "Space"])

@@ -106,7 +106,7 @@ class Data:
         """Yield one of the files in chunks."""
         from calibrant.files.reading import read_chunks
 
-        return read_chunks(self.files[number], self.wanted)
+        yield from read_chunks(self.files[number], self.wanted)
 
     def bar(self, what: str) -> Bar:
         """Return a progress bar for a pass over the files."""

@@ -17,6 +17,8 @@ def bins_text(text: str) -> str:
     """Check what stands after --bins."""
     name, _, number = text.rpartition(":")
     if text in ("auto", "distinct") or (number.isdigit() and name in ("", *RULES)):
+        if number.isdigit() and int(number) < 1:
+            raise argparse.ArgumentTypeError(f"expected at least 1 bin; got {text!r}")
         return text
     raise argparse.ArgumentTypeError(
         f"expected auto, a number, mass:15, width:15, hybrid:15 or distinct; got {text!r}"

@@ -47,7 +47,10 @@ class Notebook:
     def recall_pass(self, number: int, sketch: Sketch) -> int:
         """Restore the sketch of a pass, and return how many files it holds."""
         try:
-            with np.load(self._pass(number), allow_pickle=False) as arrays:
+            with (
+                self._pass(number).open("rb") as stream,
+                np.load(stream, allow_pickle=False) as arrays,
+            ):
                 head = json.loads(arrays["head"].tobytes())
                 done = len(head["files"])
                 if not self._holds(head) or head["files"] != self.files[:done]:
@@ -155,6 +158,6 @@ def notebook_for(target: str | None, data: Data, settings: dict[str, Any]) -> No
     """Return a notebook where there is an output and more than one file to count."""
     if target is None or target == "-" or len(data.files) < 2:
         return None
-    if any(file.shown == "standard input" for file in data.files):
-        return None
+    if any(file.shown != file.path for file in data.files):
+        return None  # standard input and pipes are gone by the next run
     return Notebook(target, data, settings)

@@ -1,4 +1,4 @@
-"""Files as the arguments name them; standard input is kept in a temporary file.
+"""Files as the arguments name them; standard input and pipes are kept in a temporary file.
 
 Bins that depend on all rows need several passes, and Parquet is read from its end: what cannot be
 read twice is written down first. The temporary file is removed whatever happens.
@@ -12,8 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import IO
 
-from calibrant.files.names import STANDARD_INPUT, expand
+from calibrant.files.names import STANDARD_INPUT, expand, format_of
 from calibrant.files.reading import File
 
 
@@ -21,22 +22,28 @@ from calibrant.files.reading import File
 def found(patterns: Sequence[str], format_: str | None) -> Iterator[list[File]]:
     """Return the files that names and patterns stand for."""
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(_kept(format_ or "csv"))
-            if path == STANDARD_INPUT
-            else _file(path, format_)
-            for path in expand(patterns)
-        ]
+        files = []
+        for path in expand(patterns):
+            if path == STANDARD_INPUT:
+                kept = _kept(sys.stdin.buffer, format_ or "csv", "standard input")
+                files.append(stack.enter_context(kept))
+            elif not os.path.isfile(path):
+                pipe = stack.enter_context(open(path, "rb"))
+                files.append(stack.enter_context(_kept(pipe, format_ or _told(path), path)))
+            else:
+                files.append(File(path, format_ or format_of(path), path))
+        yield files
 
 
-def _file(path: str, format_: str | None) -> File:
-    return File.of(path) if format_ is None else File(path, format_, path)
+def _told(path: str) -> str:
+    """Return the format that a name tells; a nameless pipe such as /dev/fd/63 holds CSV."""
+    return format_of(path) if os.path.splitext(path)[1] else "csv"
 
 
 @contextmanager
-def _kept(format_: str) -> Iterator[File]:
+def _kept(stream: IO[bytes], format_: str, shown: str) -> Iterator[File]:
     with tempfile.TemporaryDirectory(prefix="calibrant-") as folder:
-        path = os.path.join(folder, f"standard-input.{format_}")
+        path = os.path.join(folder, f"kept.{format_}")
         with open(path, "wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
-        yield File(path, format_, "standard input")
+            shutil.copyfileobj(stream, copy, 1 << 20)
+        yield File(path, format_, shown)

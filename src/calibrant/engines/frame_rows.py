@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -89,7 +89,7 @@ def read_frame(
 ) -> Rows:
     """Read column names: arrays from a frame in memory, and a plan from a lazy one."""
     given: dict[str, Any] = {"kind": kind, "classes": classes, "pos_label": pos_label}
-    frame = None if isinstance(data, Mapping) else _as_frame(data)
+    frame = None if isinstance(data, Mapping) else as_frame(data)
     if frame is None or not _is_lazy(frame):
         source = data if frame is None else frame
         weights = None if sample_weight is None else _column(source, sample_weight)
@@ -98,13 +98,14 @@ def read_frame(
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     columns = frame.collect_schema().names()
     for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
-        _known(name, columns)
+        known_column(name, columns)
     places = read_rows(np.array([None]), np.arange(len(names))[None, :], **given)
     used = tuple(names[i] for i in np.ravel(places.probs))
     return FrameRows(places.problem, frame, y_true, used, sample_weight)
 
 
-def _as_frame(data: Any) -> Any:
+def as_frame(data: Any) -> Any:
+    """Wrap any data frame with narwhals; raise InvalidArgumentError if it is none."""
     import narwhals as nw
 
     module = type(data).__module__
@@ -143,15 +144,28 @@ def _column(data: Any, name: Any) -> AnyArray:
     if isinstance(name, list | tuple):
         return np.column_stack([_column(data, each) for each in name])
     if isinstance(data, Mapping):
-        return np.asarray(data[_known(name, list(data))])
-    array: AnyArray = data.get_column(_known(name, data.columns)).to_numpy()
+        return np.asarray(data[known_column(name, list(data))])
+    array: AnyArray = data.get_column(known_column(name, data.columns)).to_numpy()
     return array
 
 
-def _known(name: Any, columns: list[Any]) -> Any:
+def known_column(name: Any, columns: list[Any]) -> Any:
+    """Return the name of a column; raise InvalidArgumentError if there is no such column."""
     if name in columns:
         return name
     shown = ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
     raise InvalidArgumentError(
         f"With data=, columns are given by name; there is no column {name!r:.60} among {shown}."
     )
+
+
+def exact_number(frame: Any) -> Callable[[float], Any]:
+    """Return what makes an expression of a float, to the last bit, for this frame.
+
+    Ibis writes floats as decimals, which DuckDB reads with an error; it reads text without.
+    """
+    import narwhals as nw
+
+    if frame.implementation.is_ibis():
+        return lambda x: nw.lit(repr(float(x))).cast(nw.Float64)
+    return lambda x: nw.lit(float(x))

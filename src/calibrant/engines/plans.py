@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._types import FloatArray
+from calibrant.engines.frame_rows import exact_number
 from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
 from calibrant.problem import Problem
 
@@ -124,7 +125,8 @@ class Columns:
             rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
         place = p if each.grid is None else each.grid.number(p)
         if each.edges.size:
-            above = [nw.when(p > float(e)).then(1.0).otherwise(0.0) for e in each.edges]
+            number = exact_number(self.frame)
+            above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in each.edges]
             place = place * float(each.edges.size + 1) + _balanced(above)
         key = _unless(faults, place * 2.0 + y if folded else place)
         key = key.cast(_integer(each.largest_key)) if folded else key.cast(nw.Float64)

@@ -30,10 +30,11 @@ BOUNDS = (
 
 
 def calibrator_settings(data: Predictions | None) -> Calibrators:
-    """Return the protocol of study 2 with every method, at three numbers of bins."""
+    """Return the protocol of study 2 with every method, at few numbers of bins."""
     settings = calibrators.marginal_settings(data)
     repeats = calibrators.repeats_for(data, 20, 2)
-    return replace(settings, bins=(10, 30, 100), repeats=repeats, methods=tuple(METHODS))
+    bins = (10,) if data is not None and data.n_classes > 100 else (10, 30, 100)
+    return replace(settings, bins=bins, repeats=repeats, methods=tuple(METHODS))
 
 
 def compare_calibrators(settings: Calibrators, context: Context) -> Output:

@@ -55,9 +55,7 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
         _draw_series(ax, each, i)
     for axis, scale in ((ax.xaxis, panel.x_scale), (ax.yaxis, panel.y_scale)):
         _set_scale(axis, scale)
-    if panel.x_scale == "log2":
-        ax.set_xticks(panel.series[0].x, [f"{x:g}" for x in panel.series[0].x])
-        ax.tick_params(axis="x", which="minor", bottom=False)
+    _set_ticks(ax, panel)
     if panel.from_zero and panel.y_scale == "linear":
         low, high = ax.get_ylim()
         ax.set_ylim(min(0.0, low if low < -0.05 * high else 0.0), high)
@@ -66,9 +64,19 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
     ax.set_ylabel(panel.y_label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.25, linewidth=0.5)
+
+
+def _set_ticks(ax: Any, panel: Panel) -> None:
+    """Name the points themselves on a log scale, and few round numbers on a linear one."""
     if panel.x_names:
         ax.set_xticks(range(len(panel.x_names)), panel.x_names)
         ax.margins(x=0.15)
+    elif panel.x_scale == "linear":
+        ax.locator_params(axis="x", nbins=5)
+    else:
+        x = panel.series[0].x
+        ax.set_xticks(x, [f"{value:,.0f}" for value in x], rotation=30 if max(x) >= 1000 else 0)
+        ax.set_xticks([], minor=True)
 
 
 def _add_legends(figure: Any, axes: Any, panels: list[Panel]) -> None:

@@ -173,6 +173,8 @@ class ScalingBinning(BinnedRecalibrator):
             return None
         reach = 2 * float(np.abs(values).max()) + 64
         ends = (-reach, reach) if self.input == "logits" else (0.0, 1.0)
+        if not _rises(self.scaler_, *ends):
+            return None
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
     def _check_parameters(self) -> None:
@@ -219,6 +221,18 @@ def invert(scaler: BinaryRecalibrator, edges: FloatArray, low: float, high: floa
     lowest, highest = scaler._apply(np.array([low, high]))
     found = np.where(highest <= edges, high, _unrank(below))
     return np.asarray(np.maximum.accumulate(np.where(lowest > edges, low - 1, found)))
+
+
+def _rises(scaler: BinaryRecalibrator, low: float, high: float) -> bool:
+    """Tell whether a map never falls, beyond the scores that it was fitted on too.
+
+    A quadratic in the log-odds rises over the fitting scores and may fall near 0 or 1.
+    """
+    are_logits = (low, high) != (0.0, 1.0)
+    logits = np.linspace(low, high, 1025) if are_logits else np.linspace(-28.0, 28.0, 1025)
+    inner = logits if are_logits else 1 / (1 + np.exp(-logits))
+    mapped = scaler._apply(np.concatenate(([low], inner, [high])))
+    return bool(np.all(np.diff(mapped) >= -1e-12))
 
 
 def _rank(x: FloatArray) -> Ranks:

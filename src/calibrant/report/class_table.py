@@ -43,8 +43,9 @@ def class_table(findings: Findings) -> Element | None:
 
 def _class_words(found: ClassFindings) -> str:
     words = [
-        "Intervals hold for each class by itself. “Beyond chance” is stricter: it allows for "
-        f"having looked at all {found.n_classes:,} classes."
+        "Intervals hold for each class by itself. A class is beyond chance if some group of its "
+        "rows leaves its exact range, which allows for having looked at all groups of all "
+        f"{found.n_classes:,} classes."
     ]
     if found.joined:
         words.append("Diagrams of single classes join neighbouring groups.")

@@ -116,8 +116,10 @@ def _frame(limit: float, said: str, happened: str) -> list[Element]:
             element("text", tick(limit, i), x=LEFT + s, y=BOTTOM + 16, class_=f"mid tick tick-{i}")
             for i, s in zip(ends, spots, strict=True)
         ),
-        element("text", f"{happened} ↑", x=LEFT + 8, y=TOP + 18, class_="axis"),
-        element("text", f"{said} →", x=LEFT + SIDE, y=HEIGHT - 6, class_="axis end"),
+        element("text", f"{happened} ↑", x=LEFT + 8, y=TOP + 18, class_="axis", id="axis-happened"),
+        element(
+            "text", f"{said} →", x=LEFT + SIDE, y=HEIGHT - 6, class_="axis end", id="axis-said"
+        ),
     ]
 
 

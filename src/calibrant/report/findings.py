@@ -59,6 +59,12 @@ class Findings:
         return self.error.table
 
     @property
+    def pictures(self) -> list[Picture]:
+        """All reliability diagrams: of the whole where there is one, then of each class."""
+        first = [] if self.picture is None else [self.picture]
+        return [*first, *(self.classes.pictures if self.classes else ())]
+
+    @property
     def confidence_level(self) -> float:
         """The level of the interval, of the bands and of the certificate."""
         return self.interval.confidence_level

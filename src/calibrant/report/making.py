@@ -63,7 +63,7 @@ def report(
     >>> p = rng.integers(1, 10, size=20_000) / 10
     >>> made = report(rng.uniform(size=20_000) < p, p, max_error=0.03)
     >>> print(made.summary.splitlines()[0])
-    Certified: The predicted probabilities are off by at most 1.4 percentage points, ...
+    Certified: The predicted probabilities are off by at most 1.2 percentage points, ...
     """
     rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
     rows = Rows(rows.problem, rows.labels, rows.probs)

@@ -12,7 +12,7 @@ from calibrant.report.findings import Findings
 from calibrant.report.markup import Element, Embedded, element, json_data
 from calibrant.report.names import short, shown
 from calibrant.report.opening import error, verdict
-from calibrant.report.reliability import reliability
+from calibrant.report.reliability import picture_words, reliability
 
 TITLE_LENGTH = 120
 
@@ -103,6 +103,5 @@ def _contents(parts: list[Element]) -> Element:
 
 def _pictures(findings: Findings) -> list[dict[str, object]]:
     """Return what the script draws and reads out, in the order of the switch."""
-    first = [] if findings.picture is None else [findings.picture]
-    each = [] if findings.classes is None else findings.classes.pictures
-    return [picture.to_dict() for picture in (*first, *each)]
+    both = zip(findings.pictures, picture_words(findings), strict=True)
+    return [picture.to_dict() | {"words": words} for picture, words in both]

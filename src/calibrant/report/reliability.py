@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from calibrant.report.classes import ClassFindings
 from calibrant.report.diagram import diagram
 from calibrant.report.findings import Findings
@@ -12,21 +14,22 @@ from calibrant.report.pictures import Picture
 from calibrant.report.tables import scrolling, table
 from calibrant.report.wording import percent, points
 
-SAID = {"top-label": "stated confidence"}
-HAPPENED = {"top-label": "was right"}
+Words: TypeAlias = tuple[str, str]
+
+EVENTS: Words = ("said", "happened")
+ANSWERS: Words = ("confidence", "was right")
 
 
 def reliability(findings: Findings) -> Element:
     """Return the diagram, the switch between classes, and the numbers behind it."""
-    kind, classes = findings.table.problem.kind, findings.classes
-    picture = findings.picture or classes.pictures[0]  # type: ignore[union-attr]
+    picture, classes = findings.pictures[0], findings.classes
     name: Content = "All answers" if classes else "All rows"
     if findings.picture is None and classes:
         name = shown(classes.labels[0])
-    how = SAID.get(kind, "said"), HAPPENED.get(kind, "happened")
+    words = picture_words(findings)[0]
     figure = element(
         "figure",
-        diagram(picture, *how, "Reliability diagram: what happened beside what was said"),
+        diagram(picture, *words, "Reliability diagram: what happened beside what was said"),
         element("figcaption", _switch(findings), _legend(findings), _readout(), class_="beside"),
     )
     return section(
@@ -39,8 +42,14 @@ def reliability(findings: Findings) -> Element:
             "above it too little.",
         ),
         figure,
-        _bin_table(picture, name, findings.confidence_level),
+        _bin_table(picture, name, words, findings.confidence_level),
     )
+
+
+def picture_words(findings: Findings) -> list[Words]:
+    """Return what was said and what happened, in words, for each picture of the switch."""
+    first = ANSWERS if findings.table.problem.kind == "top-label" else EVENTS
+    return [first, *[EVENTS] * (len(findings.pictures) - 1)]
 
 
 def _switch(findings: Findings) -> Element | None:
@@ -108,12 +117,11 @@ def _readout() -> Element:
     )
 
 
-def _bin_table(picture: Picture, name: Content, level: float) -> Element:
+def _bin_table(picture: Picture, name: Content, words: Words, level: float) -> Element:
     heads = (
         "predictions",
         "rows",
-        "said",
-        "happened",
+        *words,
         f"{percent(level)} range, by itself",
         "all at once",
     )

@@ -50,8 +50,8 @@
     return [
       ["predictions", `${picture.left[i]} to ${picture.right[i]}`],
       ["rows", rows(picture.count[i])],
-      ["said", percent(picture.said[i])],
-      ["happened", percent(picture.happened[i])],
+      [picture.words[0], percent(picture.said[i])],
+      [picture.words[1], percent(picture.happened[i])],
       ["range, by itself", range(picture.low[i], picture.high[i])],
       ["all at once", range(picture.low_all[i], picture.high_all[i])],
     ];
@@ -63,6 +63,11 @@
       const text = digits((100 * picture.limit * i) / geometry.steps, 3) + "%";
       for (const tick of document.querySelectorAll(`.tick-${i}`)) tick.textContent = text;
     }
+    const [said, happened] = picture.words;
+    byId("axis-said").textContent = `${said} →`;
+    byId("axis-happened").textContent = `${happened} ↑`;
+    const heads = byId("bin-table").tHead.rows[0].cells;
+    [heads[2].textContent, heads[3].textContent] = picture.words;
     byId("largest-count").textContent = rows(Math.max(...picture.count));
     const off = [...picture.count.keys()].filter(beyond).length;
     byId("diagram-description").textContent =

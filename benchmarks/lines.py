@@ -1,0 +1,52 @@
+"""What the benchmarks share: the machine, and the time and memory of one call."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    """A result, seconds, seconds of all threads, and by how many MB the process grew at most."""
+
+    result: Any
+    seconds: float
+    cpu: float
+    peak: float
+
+
+def call(work: Callable[[], Any]) -> Call:
+    """Call it, and look at the clock and, every few milliseconds, at the size of the process."""
+    base, most, done = memory(), 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.005):
+            most = max(most, memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    done.set()
+    watcher.join()
+    return Call(result, seconds, cpu, max(0.0, most - base))
+
+
+def memory() -> float:
+    """Return the size of this process in MB."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def machine() -> str:
+    """Name the processor, its cores and how busy they are."""
+    with open("/proc/cpuinfo") as file:
+        lines = [line for line in file if line.startswith("model name")]
+    name = lines[0].split(":")[1].strip() if lines else platform.machine()
+    return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"

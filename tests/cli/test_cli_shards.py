@@ -1,0 +1,215 @@
+"""Many files: resumable, in bounded memory, and their sum is the whole."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from predictions_on_disk import COLUMNS, LABEL, MANY, run, write
+
+import calibrant as cb
+
+RAW = ("--y-true", "label", "--y-prob", "raw")
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Write five files, of which one has no rows."""
+    for i, rows in enumerate((slice(0, 400), slice(400, 410), slice(0, 0), slice(410, 1100),
+                              slice(1100, None))):  # fmt: skip
+        write(tmp_path / f"part-{i}.parquet", rows=rows)
+    return tmp_path
+
+
+def table_of(path):
+    return cb.BinTable.from_json(Path(path).read_bytes())
+
+
+def assert_same_sums(a, b):
+    assert a.bins == b.bins
+    assert a.count.tolist() == b.count.tolist()
+    for name in ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(a.level, b.level)
+
+
+@pytest.mark.parametrize("bins", ["auto", "9", "width:10", "hybrid:4", "distinct"])
+@pytest.mark.parametrize(("options", "kind"), [(RAW, "binary"), (MANY, "marginal")])
+def test_the_sum_of_the_parts_is_the_table_of_all_rows(parts, bins, options, kind, capsys):
+    whole = write(parts / "whole.csv")
+    for name, files in (("whole", whole), ("parts", parts / "part-*.parquet")):
+        target = parts / f"{name}.json"
+        code, _, err = run(
+            capsys, "measure", files, *options, "--kind", kind, "--bins", bins, "--table", target
+        )
+        assert (code, err) == (0, "")
+    assert_same_sums(table_of(parts / "parts.json"), table_of(parts / "whole.json"))
+    if kind == "binary" and bins in ("auto", "9"):
+        rows = cb.tabulate(LABEL, COLUMNS["raw"], bins="auto" if bins == "auto" else 9)
+        assert_same_sums(table_of(parts / "parts.json"), rows)
+    assert not (parts / "parts.json.progress").exists()
+
+
+KILLED_IN_THE_MIDDLE = """
+import os, signal, sys
+from calibrant.cli import main, shards
+
+def last_note(note, after):
+    def noted(self, *args):
+        note(self, *args)
+        after.append(args)
+        if len(after) == {notes}:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return noted
+
+shards.PATIENCE = 0
+shards.Notebook.{method} = last_note(shards.Notebook.{method}, [])
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("bins", "method", "notes", "said"),
+    [
+        ("width:10", "note_table", 2, "continuing with the files that"),
+        ("9", "note_pass", 3, "continuing: pass 1 has read 3 of 5 files"),
+        ("9", "note_table", 4, "continuing with the files that"),
+    ],
+)
+def test_a_run_that_was_killed_continues_where_it_stopped(
+    parts, bins, method, notes, said, capsys, monkeypatch
+):
+    argv = ["measure", str(parts / "part-*.parquet"), *RAW, "--bins", bins, "--table"]
+    code = KILLED_IN_THE_MIDDLE.format(method=method, notes=notes)
+    killed = subprocess.run([sys.executable, "-c", code, *argv, str(parts / "out.json")])
+    assert killed.returncode == -signal.SIGKILL
+    assert not (parts / "out.json").exists()
+    assert (parts / "out.json.progress").is_dir()
+
+    read = []
+    from calibrant.files import reading
+
+    original = reading.read_chunks
+    monkeypatch.setattr(
+        reading,
+        "read_chunks",
+        lambda file, wanted: read.append(file.path) or original(file, wanted),
+    )
+    got, _, err = run(capsys, *argv, parts / "out.json")
+    assert (got, said in err) == (0, True)
+    expected_reads = {"note_table": 5 - notes, "note_pass": None}[method]
+    if method == "note_table":
+        finished = {str(parts / f"part-{i}.parquet") for i in range(notes)}
+        assert not finished & set(read[1:])
+        assert len(set(read[1:]) - finished) == expected_reads
+    assert run(capsys, *argv, parts / "again.json")[0] == 0
+    assert table_of(parts / "out.json") == table_of(parts / "again.json")
+    assert sorted(path.suffix for path in parts.iterdir()) == [".json"] * 2 + [".parquet"] * 5
+
+
+def stop_after(monkeypatch, notes):
+    """Interrupt the next run after so many finished files."""
+    from calibrant.cli.shards import Notebook
+
+    note, seen = Notebook.note_table, []
+
+    def noted(self, i, table):
+        note(self, i, table)
+        seen.append(i)
+        if len(seen) == notes:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Notebook, "note_table", noted)
+
+
+@pytest.mark.parametrize("bins", ["width:10", "9"])
+def test_a_changed_file_is_counted_anew_and_said(parts, bins, capsys, monkeypatch):
+    argv = [
+        "measure",
+        parts / "part-*.parquet",
+        *RAW,
+        "--bins",
+        bins,
+        "--table",
+        parts / "out.json",
+    ]
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert run(capsys, *argv)[0] == 130
+    write(parts / "part-0.parquet", rows=slice(0, 300))
+    code, _, err = run(capsys, *argv)
+    assert code == 0
+    assert "part-0.parquet has changed since it was counted: counting it anew" in err
+    rows = np.r_[0:300, 400 : LABEL.size]
+    rule = cb.EqualWidth(10) if bins == "width:10" else 9
+    assert_same_sums(
+        table_of(parts / "out.json"), cb.tabulate(LABEL[rows], COLUMNS["raw"][rows], bins=rule)
+    )
+
+
+@pytest.mark.parametrize("changed", [("--y-prob", "squared"), ("--bins", "width:5")])
+def test_changed_settings_start_over_and_are_said(parts, changed, capsys, monkeypatch):
+    files, target = parts / "part-*.parquet", parts / "out.json"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert (
+            run(capsys, "measure", files, *RAW, "--bins", "width:10", "--table", target)[0] == 130
+        )
+    options = (*RAW, "--bins", "width:10", *changed)
+    code, _, err = run(capsys, "measure", files, *options, "--table", target)
+    assert (code, "the settings have changed" in err) == (0, True)
+    run(capsys, "measure", files, *options, "--table", parts / "again.json")
+    assert table_of(target) == table_of(parts / "again.json")
+
+
+def test_a_damaged_note_is_no_note(parts, capsys, monkeypatch):
+    argv = ["measure", parts / "part-*.parquet", *RAW, "--bins", "9", "--table", parts / "out.json"]
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert run(capsys, *argv)[0] == 130
+    for note in (parts / "out.json.progress").iterdir():
+        note.write_bytes(note.read_bytes()[:-20])
+    assert run(capsys, *argv)[0] == 0
+    assert_same_sums(table_of(parts / "out.json"), cb.tabulate(LABEL, COLUMNS["raw"], bins=9))
+
+
+def test_files_with_other_columns_are_refused(parts, capsys):
+    write(parts / "part-9.parquet", COLUMNS | {"prob_3": np.zeros(LABEL.size)})
+    code, _, err = run(
+        capsys, "measure", parts / "part-*", "--y-true", "label", "--y-prob", "prob_*"
+    )
+    assert code == 3
+    assert "part-9.parquet has 4 classes, the files before it 3" in err
+
+
+PEAK = """
+import resource, sys
+from calibrant.cli import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", ".arrow", ".npz"])
+def test_the_peak_of_memory_does_not_grow_with_the_rows(tmp_path, suffix):
+    """300,000 and 1,200,000 rows: held in memory, the difference would be 14 MB and more."""
+    rng = np.random.default_rng(0)
+    peaks = []
+    for n in (300_000, 1_200_000):
+        p = rng.beta(2, 2, size=n)
+        file = write(tmp_path / f"{n}{suffix}", {"label": (rng.uniform(size=n) < p) * 1, "raw": p})
+        for bins in ("auto", "width:15"):
+            done = subprocess.run(
+                [sys.executable, "-c", PEAK, "measure", file, *RAW, "--bins", bins],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            peaks.append(int(done.stderr) / 1024)
+    print(suffix, [round(peak) for peak in peaks])
+    assert peaks[2] < peaks[0] + 12
+    assert peaks[3] < peaks[1] + 12

@@ -1,0 +1,132 @@
+"""Applied on the engine, a recalibrator gives the answers of predict_proba."""
+
+from __future__ import annotations
+
+import narwhals as nw
+import numpy as np
+import pytest
+from shared import BINNED, ON_LOGITS, SCALING, binary_rows, class_rows
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.recalibrators import (
+    HistogramBinning,
+    Identity,
+    IsotonicCalibration,
+    MatrixScaling,
+    PlattScaling,
+    VennAbers,
+)
+from calibrant.recalibrators.export import step_function
+from calibrant.recalibrators.expressions import apply_to_frame, to_expression
+from conftest import optional
+from lazy_frames import QUICK, SLOW, arrow_table, lazy_frame
+
+STEPS = [clone(r).set_params(keep_order=False) for r in BINNED] + [IsotonicCalibration("step")]
+EAGER = ["pandas", "polars eager", "pyarrow"]
+
+
+def frame_of(engine, columns):
+    if engine == "pandas":
+        return optional("pandas").DataFrame(columns)
+    if engine == "polars eager":
+        return optional("polars").DataFrame(columns)
+    return arrow_table(columns) if engine == "pyarrow" else lazy_frame(engine, columns)
+
+
+def answers(frame, names):
+    """Collect columns in the order of the rows."""
+    frame = nw.from_native(frame)
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    eager = eager.sort("row")
+    return {name: eager.get_column(name).to_numpy().astype(float) for name in names}
+
+
+def with_all(recalibrators, engine, x):
+    """Apply every recalibrator to one frame, each to a column of its own."""
+    frame = frame_of(engine, {"row": np.arange(x.size), "x": x})
+    for i, each in enumerate(recalibrators):
+        frame = apply_to_frame(each, frame, "x", output=f"r{i}")
+    return answers(frame, [f"r{i}" for i in range(len(recalibrators))])
+
+
+@pytest.mark.parametrize("engine", [*EAGER, *QUICK, *SLOW])
+def test_steps_are_answered_bit_for_bit_at_every_edge_and_beside_it(engine):
+    fitted = [clone(r).fit(*binary_rows(900)) for r in STEPS]
+    cuts = np.concatenate([step_function(r)[0] for r in fitted])
+    near = [cuts, np.nextafter(cuts, 2), np.nextafter(cuts, -1), np.linspace(0, 1, 21), [5e-324]]
+    x = np.unique(np.clip(np.concatenate(near), 0, 1))
+    found = with_all(fitted, engine, x)
+    for i, each in enumerate(fitted):
+        np.testing.assert_array_equal(found[f"r{i}"], each.predict_proba(x), err_msg=str(each))
+
+
+@pytest.mark.parametrize("engine", [*EAGER, *QUICK, *SLOW])
+def test_scaling_is_answered_to_rounding(engine):
+    fitted = [clone(r).fit(*binary_rows(900)) for r in (*SCALING, Identity())]
+    x = np.concatenate((np.linspace(0, 1, 101), [5e-324, 1e-300, 1e-13, 1 - 1e-16]))
+    found = with_all(fitted, engine, x)
+    for i, each in enumerate(fitted):
+        np.testing.assert_allclose(
+            found[f"r{i}"], each.predict_proba(x), rtol=1e-12, atol=1e-15, err_msg=str(each)
+        )
+
+
+@pytest.mark.parametrize("engine", ["pandas", *QUICK])
+def test_logits_do_not_overflow(engine):
+    z = np.random.default_rng(0).normal(size=500)
+    y = np.random.default_rng(1).uniform(size=500) < 1 / (1 + np.exp(-z / 2))
+    fitted = [clone(r).fit(z, y) for r in ON_LOGITS]
+    x = np.concatenate((np.linspace(-40, 40, 201), [-1e6, 1e6]))
+    found = with_all(fitted, engine, x)
+    for i, each in enumerate(fitted):
+        np.testing.assert_allclose(
+            found[f"r{i}"], each.predict_proba(x), rtol=1e-12, atol=1e-300, err_msg=str(each)
+        )
+
+
+@pytest.mark.parametrize("engine", [*EAGER, *QUICK, *SLOW])
+@pytest.mark.parametrize("recalibrator", [HistogramBinning(3), PlattScaling()], ids=str)
+def test_what_predict_proba_would_refuse_becomes_null(engine, recalibrator):
+    fitted = clone(recalibrator).fit(*binary_rows(90))
+    x = np.array([0.5, np.nan, -0.1, 1.5, np.inf])
+    found = with_all([fitted], engine, x)["r0"]
+    np.testing.assert_array_equal(found, [*fitted.predict_proba([0.5]), *[np.nan] * 4])
+
+
+def test_float32_is_read_as_float64():
+    fitted = HistogramBinning(3).fit(*binary_rows(90))
+    x = np.concatenate([fitted.bins_.edges, [0.3]]).astype(np.float32)
+    found = with_all([fitted], "polars", x)["r0"]
+    np.testing.assert_array_equal(found, fitted.predict_proba(x))
+
+
+def test_a_lazy_frame_stays_lazy_and_keeps_its_columns():
+    polars = optional("polars")
+    fitted = HistogramBinning(3).fit(*binary_rows(90))
+    frame = apply_to_frame(fitted, polars.LazyFrame({"x": [0.2], "other": ["a"]}), "x")
+    assert isinstance(frame, polars.LazyFrame)
+    assert frame.collect_schema().names() == ["x", "other", "calibrated"]
+    replaced = apply_to_frame(fitted, frame, "x", output="x")
+    assert replaced.collect_schema().names() == ["x", "other", "calibrated"]
+
+
+def test_what_cannot_be_applied_is_refused():
+    p, y = binary_rows(300)
+    fitted = PlattScaling().fit(p, y)
+    frame = optional("pandas").DataFrame({"x": p, "calibrated": p})
+    with pytest.raises(InvalidArgumentError, match="already has a column 'calibrated'"):
+        apply_to_frame(fitted, frame, "x")
+    with pytest.raises(InvalidArgumentError, match="no column 'q'"):
+        apply_to_frame(fitted, frame, "q")
+    with pytest.raises(InvalidArgumentError, match="data frame"):
+        apply_to_frame(fitted, [1, 2], "x")
+    with pytest.raises(InvalidArgumentError, match="VennAbers has no form"):
+        to_expression(VennAbers().fit(p, y), "x")
+    with pytest.raises(InvalidArgumentError, match="MatrixScaling has no form"):
+        to_expression(MatrixScaling().fit(*class_rows(100)), "x")
+    with pytest.raises(InvalidArgumentError, match="keep_order"):
+        to_expression(HistogramBinning(3, keep_order=True).fit(p, y), "x")
+    with pytest.raises(NotFittedError):
+        to_expression(PlattScaling(), "x")

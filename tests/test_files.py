@@ -1,0 +1,230 @@
+"""Files: replaced whole or not at all, archives checked before they are read, names."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from calibrant.exceptions import InvalidDocumentError, InvalidInputError, LengthMismatchError
+from calibrant.files import expand, format_of, match_columns, replaced, write_whole
+from calibrant.files.npz import npz_chunks
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
+    target = tmp_path / "out.txt"
+    write_whole(target, "old")
+    write_whole(target, "new ü")
+    assert target.read_text(encoding="utf-8") == "new ü"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    target = tmp_path / "out.txt"
+    write_whole(target, "old")
+
+    def fail():
+        with replaced(target) as stream:
+            stream.write(b"half of the new")
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_kill_leaves_the_old_file(tmp_path):
+    target = tmp_path / "out.txt"
+    write_whole(target, "old")
+    code = (
+        "import os, signal, sys\n"
+        "from calibrant.files.writing import replaced\n"
+        "with replaced(sys.argv[1]) as stream:\n"
+        "    stream.write(b'x' * 100_000); stream.flush()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, target])
+    assert killed.returncode == -signal.SIGKILL
+    assert target.read_text() == "old"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a disk of 64 KB, where the system lets us."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("only root on Linux can mount a small disk")
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("this system does not let us mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_leaves_the_old_file_and_is_named(small_disk):
+    target = small_disk / "out.txt"
+    write_whole(target, "old")
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_whole(target, "x" * 200_000)
+    assert caught.value.filename == str(target)
+    assert target.read_text() == "old"
+    assert list(small_disk.iterdir()) == [target]
+
+
+def test_a_limit_on_the_size_of_files_leaves_the_old_file(tmp_path):
+    target = tmp_path / "out.txt"
+    write_whole(target, "old")
+    code = (
+        "import resource, signal, sys\n"
+        "from calibrant.files.writing import write_whole\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "write_whole(sys.argv[1], 'x' * 100_000)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, target], capture_output=True, text=True)
+    assert "File too large" in done.stderr
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_links_are_followed_and_permissions_kept(tmp_path):
+    target, link = tmp_path / "private.txt", tmp_path / "link.txt"
+    write_whole(target, "old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_devices_are_written_to_and_not_replaced():
+    write_whole("/dev/null", "gone")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def archive(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, content in members.items():
+            zipped.writestr(f"{name}.npy", content)
+    return str(path)
+
+
+def saved(array, shape=None):
+    """Return an array as .npy, with a header that announces another shape if one is given."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    content = buffer.getvalue()
+    if shape is not None:
+        size = content.index(b"\n") + 1
+        header = repr({"descr": array.dtype.str, "fortran_order": False, "shape": shape})
+        content = content[:10] + header.ljust(size - 11).encode() + b"\n" + content[size:]
+    return content
+
+
+BAD_ARCHIVES = {
+    "pickled objects": ({"a": saved(np.array([{"x": 1}], object))}, "pickled objects never"),
+    "records": ({"a": saved(np.zeros(3, "f8,i4"))}, "numbers and text are read"),
+    "a bomb by its header": ({"a": saved(np.zeros(3), (10**12,))}, "does not fit its"),
+    "a negative shape": ({"a": saved(np.zeros(3), (-3,))}, "does not fit its"),
+    "a single number": ({"a": saved(np.float64(3))}, "does not fit its"),
+    "no array": ({"a": b"GIF89a" + b"x" * 100}, "is not an array"),
+    "a cut header": ({"a": saved(np.zeros(3))[:20]}, "is not an array"),
+    "cut values": ({"a": saved(np.zeros(30))[:-8]}, "does not fit its"),
+    "a long header": ({"a": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535}, "is not an array"),
+    "an endless row": ({"a": saved(np.zeros((1, 1000)))}, "a row of 'a' has 8,000 bytes"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARCHIVES)
+def test_archives_that_are_not_what_they_say_are_refused(tmp_path, case, monkeypatch):
+    monkeypatch.setattr("calibrant.files.npz.LARGEST_ROW", 4000)
+    members, words = BAD_ARCHIVES[case]
+    path = archive(tmp_path / "bad.npz", members)
+    with pytest.raises(InvalidDocumentError, match=words):
+        list(npz_chunks(path, ["a"], "bad.npz"))
+
+
+def test_an_archive_that_is_damaged_is_refused(tmp_path):
+    path = archive(tmp_path / "bad.npz", {"a": saved(np.arange(9000.0))})
+    content = bytearray((tmp_path / "bad.npz").read_bytes())
+    content[200:260] = b"\xff" * 60
+    (tmp_path / "bad.npz").write_bytes(content)
+    with pytest.raises(InvalidDocumentError, match="cannot be read as .npz"):
+        list(npz_chunks(path, ["a"], "bad.npz"))
+    (tmp_path / "bad.npz").write_bytes(b"no archive")
+    with pytest.raises(InvalidDocumentError, match="not a zip file"):
+        list(npz_chunks(path, ["a"], "bad.npz"))
+
+
+def test_arrays_of_other_lengths_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.zeros(3), b=np.zeros(4))
+    with pytest.raises(LengthMismatchError, match="'a': 3, 'b': 4"):
+        list(npz_chunks(str(tmp_path / "a.npz"), ["a", "b"], "a.npz"))
+
+
+def test_a_bomb_is_read_in_bounded_memory(tmp_path):
+    """200 MB of zeros in 200 KB are read without being held."""
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": "<f8", "fortran_order": False, "shape": (25_000_000,)}
+        )
+        with zipped.open("a.npy", "w", force_zip64=True) as member:
+            member.write(header.getvalue())
+            for _ in range(200):
+                member.write(bytes(1_000_000))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    chunks = npz_chunks(str(path), ["a"], "bomb.npz")
+    assert sum(next(chunks)[0]["a"].size for _ in range(100)) > 10_000_000
+    chunks.close()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def test_patterns_stand_for_files_in_order(tmp_path):
+    for name in ("b.csv", "a.csv", "[x].csv"):
+        (tmp_path / name).touch()
+    star = str(tmp_path / "?.csv")
+    assert expand([star, str(tmp_path / "a.csv"), "-"]) == [
+        str(tmp_path / "a.csv"),
+        str(tmp_path / "b.csv"),
+        "-",
+    ]
+    assert expand([str(tmp_path / "[x].csv")]) == [str(tmp_path / "[x].csv")]
+    with pytest.raises(InvalidInputError, match="is a folder"):
+        expand([str(tmp_path)])
+    with pytest.raises(InvalidInputError, match="There is no file"):
+        expand([str(tmp_path / "c*")])
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [("a.csv", "csv"), ("a.CSV.gz", "csv"), ("a.b.pq", "parquet"), ("a.ndjson.zst", "jsonl")],
+)
+def test_the_suffix_names_the_format(name, format_):
+    assert format_of(name) == format_
+
+
+@pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "a", "a.gz", "a.npy"])
+def test_other_suffixes_are_refused(name):
+    with pytest.raises(InvalidInputError, match="known are .csv"):
+        format_of(name)
+
+
+def test_a_name_is_itself_before_it_is_a_pattern():
+    names = ["p[0]", "p0", "p1"]
+    assert match_columns(names, ["p[0]"], "f") == ["p[0]"]
+    assert match_columns(names, ["p?", "p1"], "f") == ["p0", "p1"]
+    with pytest.raises(InvalidInputError, match="f has no column 'q'; its columns are 'p\\[0\\]'"):
+        match_columns(names, ["q"], "f")
