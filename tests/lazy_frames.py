@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 import warnings
 from functools import cache
 
@@ -22,6 +23,7 @@ def spark_session():
     sql = optional("pyspark.sql")
     if not os.environ.get("CI") and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         pytest.skip("Spark needs Java")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

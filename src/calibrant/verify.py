@@ -17,11 +17,11 @@ from calibrant.stats.bounds import Target
 from calibrant.stats.estimators import ClassWeight, Norm, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
 from calibrant.stats.results import UNRESOLVED_LIMIT
+from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 
 MANY_OUTPUTS = 1 << 20
 MOSTLY = 0.5
-from calibrant.stats.verdicts import MinBinMass
 
 
 def certify(

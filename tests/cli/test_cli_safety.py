@@ -58,7 +58,7 @@ def test_the_name_of_a_missing_column_or_file_does_no_harm(tmp_path, name, capsy
 
 @pytest.mark.parametrize("name", [n for n in EVIL if n != "surrogate"])
 def test_columns_and_classes_of_any_name_are_measured_and_shown_harmlessly(tmp_path, name, capsys):
-    evil = EVIL[name]
+    evil = EVIL[name].replace("\x00", "")
     columns = {evil: np.array([evil, "b", "c"])[CLASS], "p0": PROBS[:, 0], "p1": PROBS[:, 1],
                f"{evil}2": PROBS[:, 2]}  # fmt: skip
     file = write(tmp_path / "preds.parquet", columns)
@@ -171,7 +171,7 @@ def test_measuring_passes_as_a_test(tmp_path, capsys):
     file = write(tmp_path / "preds.csv", {"labels": LABEL, "probs": SCORE})
     got, out, _ = run(capsys, "measure", file, "--junit", tmp_path / "gate.xml")
     case = ElementTree.parse(tmp_path / "gate.xml").getroot()[0][0]
-    assert (got, case[0].tag, case[0].text) == (0, "system-out", out.strip()) or case[0].text == out
+    assert (got, case[0].tag, case[0].text.strip()) == (0, "system-out", out)
 
 
 @given(st.text(), st.text(), st.sampled_from([None, "failure", "error"]))

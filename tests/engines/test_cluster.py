@@ -81,8 +81,7 @@ def failing_at_first(frame, folder):
 
         task = TaskContext.get()
         mark = Path(folder) / f"partition-{task.partitionId()}"
-        for batch in batches:
-            yield batch
+        yield from batches
         if not mark.exists():
             mark.touch()
             raise OSError("this worker is lost")
@@ -91,10 +90,9 @@ def failing_at_first(frame, folder):
     return session.createDataFrame(frame).repartition(3).mapInPandas(rows, "y boolean, p double")
 
 
-@pytest.mark.parametrize("bins", [EqualWidth(15), EqualMass(10)], ids=str)
-def test_lost_spark_partitions_are_computed_again(bins, tmp_path):
+def test_lost_spark_partitions_are_computed_again(tmp_path):
     frame = example(3000)
-    assert_counted(failing_at_first(frame, str(tmp_path)), frame, bins)
+    assert_counted(failing_at_first(frame, str(tmp_path)), frame, EqualWidth(15))
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -325,3 +325,23 @@ def test_sums_of_millions_of_equal_terms_keep_thirteen_digits(engine):
     n = 5_000_000
     table = engine.tabulate(read_rows(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(1).bins,))
     assert table.sum_p[0, 0] == pytest.approx(n / 3, rel=1e-13)
+
+
+def test_a_large_table_keeps_the_digits_of_a_crowded_bin(engine):
+    n = 1_000_000
+    table = engine.tabulate(read_rows(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(5000).bins,))
+    used = np.flatnonzero(table.count[0])
+    assert used.tolist() == [1666]
+    assert table.count[0, used] == n
+    assert table.sum_p[0, used] == pytest.approx(n / 3, rel=1e-12)
+    assert table.sum_pp[0, used] == pytest.approx(n / 9, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 1100])
+def test_classes_with_bins_of_their_own_are_counted_as_by_numpy(engine, n_classes):
+    rng = np.random.default_rng(13)
+    probs = rng.dirichlet(np.full(n_classes, 0.05), size=300)
+    rows = read_rows(rng.integers(n_classes, size=300), probs, kind="marginal")
+    bins = engine.choose_bins(rows, EqualMass(6))
+    assert bins == NumpyEngine().choose_bins(rows, EqualMass(6))
+    assert_same_table(engine.tabulate(rows, bins), NumpyEngine().tabulate(rows, bins))

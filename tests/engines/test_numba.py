@@ -8,7 +8,7 @@ import pytest
 from calibrant import EqualMass, EqualWidth
 from calibrant.engines import MANY_VALUES, engine_for
 from calibrant.engines.numpy import NumpyEngine, distinct
-from calibrant.engines.refine import Cells, values_near_quantiles, values_of_sorted
+from calibrant.engines.refine import Cells, values_near_quantiles
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import read_rows
 from conftest import optional
@@ -74,7 +74,6 @@ def test_refining_takes_four_passes_at_most_and_gives_the_same_edges(shape, n_bi
     rule = EqualMass(n_bins)
     near = values_near_quantiles(n_bins, count, listed, few)
     assert rule.choose(*near) == rule.choose(*distinct(values, None))
-    assert rule.choose(*values_of_sorted(np.sort(values), n_bins)) == rule.choose(*near)
     assert len(passes) <= 4
 
 

@@ -9,8 +9,9 @@ from sklearn.base import clone
 
 from calibrant.recalibrators import Fingerprint, HistogramBinning, PlattScaling, ScalingBinning
 from calibrant.recalibrators.document import to_json
-from calibrant.recalibrators.isotonic import block_starts, gap_slopes
+from calibrant.recalibrators.isotonic import gap_slopes
 from calibrant.recalibrators.logistic import Design
+from calibrant.recalibrators.pooling import Blocks
 from calibrant.recalibrators.scores import Scores
 from conftest import optional
 
@@ -88,11 +89,8 @@ def test_pooled_values_and_gaps_are_the_same_with_and_without_numba(monkeypatch,
     scores = Scores.of_rows(p, rng.uniform(size=4000) < p, w)
 
     def work():
-        some = scores.distinct()
-        first = block_starts(some)
-        blocks = some.pooled(first)
-        sizes = np.diff(np.append(first, some.values.size))
-        fitted = np.repeat(blocks.events / blocks.weight, sizes)
+        some, blocks = scores.distinct(), Blocks.of(scores)
+        fitted = blocks.levels[np.searchsorted(blocks.high, some.values)]
         return some.values, some.events, fitted, gap_slopes(some.weight, some.events)
 
     for plain, fast in zip(*both(monkeypatch, work), strict=True):

@@ -45,7 +45,9 @@ def add(commands: Any) -> None:
         required=True,
         help="the largest error that passes, such as 0.02",
     )
-    command.add_argument("--norm", choices=NORMS, default="l2", help="(default l2)")
+    command.add_argument(
+        "--norm", choices=NORMS, default="l2", help="l1 (ECE), l2 or max (MCE) (default l2)"
+    )
     command.add_argument(
         "--calibrator",
         metavar="FILE",

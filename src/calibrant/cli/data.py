@@ -49,7 +49,11 @@ def add_data_arguments(
     )
     add_format_argument(command)
     command.add_argument(
-        "--confidence-level", metavar="LEVEL", type=fraction, default=0.95, help="(default 0.95)"
+        "--confidence-level",
+        metavar="LEVEL",
+        type=fraction,
+        default=0.95,
+        help="of each interval and bound (default 0.95)",
     )
 
 

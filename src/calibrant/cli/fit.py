@@ -49,7 +49,10 @@ def add(commands: Any) -> None:
     add_data_arguments(command, bins=None, bins_help=bins_help)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
-        "--method", choices=[*METHODS], default="scaling-binning", help="(default scaling-binning)"
+        "--method",
+        choices=[*METHODS],
+        default="scaling-binning",
+        help="how (default scaling-binning)",
     )
     command.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the calibrator, a JSON file"

@@ -11,7 +11,7 @@ from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import norm_value, read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import aligned, printable, say, shortened
+from calibrant.cli.terminal import aligned, name_of, say
 
 if TYPE_CHECKING:
     from calibrant.stats import CalibrationErrorResult
@@ -118,7 +118,7 @@ def _classes(per_class: dict[Any, float]) -> str:
     """List the errors of the worst classes."""
     worst = sorted(per_class.items(), key=lambda item: -item[1])[:WORST]
     count = f"{WORST} worst of {len(per_class):,} classes" if len(per_class) > WORST else "classes"
-    names = [shortened(printable(str(name)), 40) for name, _ in worst]
+    names = [name_of(name) for name, _ in worst]
     return f"{count}\n" + aligned(
         [(name, f"{value:.4f}") for name, (_, value) in zip(names, worst, strict=True)]
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from calibrant._version import __version__
@@ -37,9 +36,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments and leave."""
-        from calibrant.cli.terminal import printable
+        from calibrant.cli.terminal import message_of
 
-        self.exit(USAGE, f"{self.prog}: {printable(message)}\nSee {self.prog} --help.\n")
+        self.exit(USAGE, f"{self.prog}: {message_of(message)}\nSee {self.prog} --help.\n")
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help with descriptions and examples as they were written, and room for names."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
 
 
 def new_parser() -> Parser:
@@ -49,14 +55,13 @@ def new_parser() -> Parser:
         description="Verified probability calibration: measure it, repair it, certify it.",
         epilog="exit codes: 0 certified or done, 1 refuted, 2 undecided, 3 bad input, 4 usage\n"
         "help on a command: calibrant COMMAND --help",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"calibrant {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name in COMMANDS:
-        if find_spec(f"calibrant.cli.{name}") is not None:
-            import_module(f"calibrant.cli.{name}").add(commands)
+        import_module(f"calibrant.cli.{name}").add(commands)
     return parser
 
 
@@ -87,7 +92,7 @@ def add_command(
         help=help,
         description=f"{sentence}\n\n{notes.strip()}" if notes else sentence,
         epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     command.set_defaults(run=run)

@@ -55,7 +55,11 @@ def add(commands: Any) -> None:
         "--power", type=fraction, default=0.9, help="how probable success shall be (default 0.9)"
     )
     command.add_argument(
-        "--confidence-level", metavar="LEVEL", type=fraction, default=0.95, help="(default 0.95)"
+        "--confidence-level",
+        metavar="LEVEL",
+        type=fraction,
+        default=0.95,
+        help="of the certificate (default 0.95)",
     )
     command.add_argument("--json", action="store_true", help="print JSON")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
-from calibrant.cli.terminal import printable, shortened
+from calibrant.cli.terminal import name_of
 
 if TYPE_CHECKING:
     from calibrant.files.reading import Chunk, File
@@ -58,6 +58,6 @@ class Bar:
     def _line(self, number: int, done: float) -> str:
         full = round(WIDTH * min(done, 1.0))
         which = f" ({number + 1} of {len(self.files)})" if len(self.files) > 1 else ""
-        name = shortened(printable(os.path.basename(self.files[number].shown)), 30)
+        name = name_of(os.path.basename(self.files[number].shown), 30)
         bar = "#" * full + "-" * (WIDTH - full)
         return f"{self.what} [{bar}] {done:4.0%}  {self.rows:,} rows  {name}{which}"

@@ -5,11 +5,13 @@ Given a page, its part between the two marks is replaced; without one, the refer
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 from calibrant.cli.introspection import Argument, Command, commands_of
 
+OPTION = re.compile(r" (\[?-)")
 BEGIN, END = "<!-- reference: begin -->", "<!-- reference: end -->"
 
 
@@ -28,7 +30,7 @@ def refreshed(page: str) -> str:
 
 
 def _section(command: Command) -> str:
-    usage = " ".join(["calibrant", command.name, *map(_usage, command.arguments)])
+    usage = " ".join(["calibrant", command.name, *_in_order(command.arguments)])
     examples = "\n".join(line.strip() for line in command.epilog.splitlines()[1:])
     return "\n".join(
         [
@@ -37,7 +39,7 @@ def _section(command: Command) -> str:
             command.description,
             "",
             "```text",
-            usage.replace(" [-", "\n    [-"),
+            OPTION.sub(r"\n    \1", usage),
             "```",
             "",
             "| argument | |",
@@ -52,6 +54,11 @@ def _section(command: Command) -> str:
     )
 
 
+def _in_order(arguments: tuple[Argument, ...]) -> list[str]:
+    """Return what stands without an option first."""
+    return [_usage(each) for each in sorted(arguments, key=lambda each: bool(each.flags))]
+
+
 def _usage(argument: Argument) -> str:
     value = "|".join(argument.choices) or argument.metavar
     value += " ..." if argument.is_repeated else ""
@@ -63,7 +70,7 @@ def _usage(argument: Argument) -> str:
 
 def _row(argument: Argument) -> str:
     names = ", ".join(f"`{flag}`" for flag in argument.flags) or f"`{argument.metavar}`"
-    choices = " or ".join(f"`{each}`" for each in argument.choices)
+    choices = ", ".join(f"`{each}`" for each in argument.choices)
     about = ": ".join(filter(None, [choices, argument.help]))
     return f"| {names} | {about.replace('|', chr(92) + '|').replace('*', chr(92) + '*')} |"
 

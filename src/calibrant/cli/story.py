@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from calibrant import measure, verify
 from calibrant._types import AnyArray, FloatArray
-from calibrant.bins import Distinct
+from calibrant.bins import BinsLike, Distinct
 from calibrant.recalibrators import (
     HistogramBinning,
     IsotonicCalibration,
@@ -101,6 +101,6 @@ def _outcome(
     certificate: Certificate | None = None,
 ) -> Outcome:
     certificate = certificate or verify.certify(right, confidence, max_error=TOLERANCE)
-    bins = Distinct() if certificate.table.is_binned_model else "auto"
+    bins: BinsLike = Distinct() if certificate.table.is_binned_model else "auto"
     error = measure.calibration_error(right, confidence, bins=bins)
     return Outcome(scene, repair, right, confidence, error, certificate)

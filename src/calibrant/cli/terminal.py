@@ -17,7 +17,12 @@ def say(text: str = "") -> None:
 
 def complain(text: str) -> None:
     """Print a message on standard error."""
-    print(f"calibrant: {shortened(printable(text), LONGEST_MESSAGE)}", file=sys.stderr, flush=True)
+    print(f"calibrant: {message_of(text)}", file=sys.stderr, flush=True)
+
+
+def message_of(text: str) -> str:
+    """Return a message that a terminal only shows, of bounded length."""
+    return shortened(printable(text), LONGEST_MESSAGE)
 
 
 def printable(text: str) -> str:
@@ -36,6 +41,11 @@ def printable(text: str) -> str:
         " ".join(shortened(word, LONGEST_WORD) for word in line.split(" "))
         for line in escaped.split("\n")
     )
+
+
+def name_of(thing: object, most: int = 40) -> str:
+    """Return the name of a class, column or file on one short line."""
+    return shortened(printable(str(thing).replace("\n", "\\n")), most)
 
 
 def shortened(text: str, most: int) -> str:

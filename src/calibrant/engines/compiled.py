@@ -54,33 +54,31 @@ def search(x: float, edges: FloatArray, low: Any, steps: int) -> Any:
 
 
 @compiled
-def find_bins_of_row(
+def find_bins_of_columns(
     values: FloatArray,
     edges: FloatArray,
     grids: IntArray,
     scales: FloatArray,
-    shift: IntArray,
+    starts: IntArray,
+    shifts: IntArray,
     steps: int,
     bins: IntArray,
 ) -> None:
-    """Write shift[k] and how many edges lie below the value of each column k of a row.
+    """Write the same for values of many columns, each with the scale of its column.
 
-    Columns have a grid each, or share the first. The edges of all grids stand one after the
-    other, and a grid counts from the first of all.
+    starts[i] is where the grid of its column begins, and shifts[i] is added to what is found.
     """
     last = grids.shape[1] - 1
-    for k in range(values.shape[0]):
-        bins[k] = min(np.int64(values[k] * scales[k]), last)
-    own = np.uint64(grids.shape[1] if grids.shape[0] > 1 else 0)
+    for i in range(values.shape[0]):
+        bins[i] = starts[i] + min(np.int64(values[i] * scales[i]), last)
     flat = grids.ravel()
     if steps == 1:
-        for k in range(values.shape[0]):
-            low = flat[np.uint64(k) * own + np.uint64(bins[k])]
-            bins[k] = shift[k] + low + np.int64(values[k] > edges[np.uint64(low)])
+        for i in range(values.shape[0]):
+            low = flat[np.uint64(bins[i])]
+            bins[i] = shifts[i] + low + np.int64(values[i] > edges[np.uint64(low)])
     else:
-        for k in range(values.shape[0]):
-            low = flat[np.uint64(k) * own + np.uint64(bins[k])]
-            bins[k] = shift[k] + search(values[k], edges, low, steps)
+        for i in range(values.shape[0]):
+            bins[i] = shifts[i] + search(values[i], edges, flat[np.uint64(bins[i])], steps)
 
 
 @compiled

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.engines.compiled import compiled, find_bins, find_bins_of_row, top_of
+from calibrant.engines.compiled import compiled, find_bins, find_bins_of_columns, top_of
 from calibrant.engines.kernels_sums import (
     add,
     add_weighted,
@@ -63,17 +63,27 @@ def read_top(probs: AnyArray, codes: IntArray, values: FloatArray) -> bool:
 
 
 @compiled
-def read_row(probs: AnyArray, event: int, values: FloatArray, events: IntArray) -> Any:
-    """Write the predictions of a row and which of them came true; return whether all are fine."""
+def read_table(probs: AnyArray, values: FloatArray) -> Any:
+    """Write the predictions of rows one after the other; return whether all lie in [0, 1]."""
     fine: Any = True
-    for k in range(values.shape[0]):
-        x = np.float64(probs[k])
-        fine &= (x >= 0) & (x <= 1)
-        values[k] = x
-        events[k] = 0
-    if 0 <= event < events.shape[0]:
-        events[event] = 1
+    width = probs.shape[1]
+    for i in range(probs.shape[0]):
+        start = np.uint64(i * width)
+        for k in range(width):
+            x = np.float64(probs[i, k])
+            fine &= (x >= 0) & (x <= 1)
+            values[start + np.uint64(k)] = x
     return fine
+
+
+@compiled
+def mark_events(codes: IntArray, first: int, width: int, events: IntArray) -> None:
+    """Write 1 for the class that came true and 0 for the others, of classes first, first + 1 ..."""
+    events[:] = 0
+    for i in range(codes.shape[0]):
+        event = codes[i] - first
+        if 0 <= event < width:
+            events[np.uint64(i * width + event)] = 1
 
 
 @compiled
@@ -167,18 +177,20 @@ def count_table(
     step = max(1, BLOCK_VALUES // width)
     values, bins, events = _buffers(step * width)
     codes = np.empty(step, np.int64)
+    column = np.arange(step * width) % width
+    starts = column * (grids.shape[1] if grids.shape[0] > 1 else 0)
+    scales, shift = scales[column], shift[column]
     since = 0
     for start in range(0, probs.shape[0], step):
         end = min(start + step, probs.shape[0])
-        if not read_labels(labels[start:end], n_classes, codes[: end - start]):
-            return BAD_LABEL
-        for i in range(end - start):
-            row = slice(i * width, (i + 1) * width)
-            if not read_row(probs[start + i], codes[i] - first, values[row], events[row]):
-                return BAD_PROBABILITY
-            find_bins_of_row(values[row], edges, grids, scales, shift, steps, bins[row])
         size = (end - start) * width
         x, b, y = values[:size], bins[:size], events[:size]
+        if not read_labels(labels[start:end], n_classes, codes[: end - start]):
+            return BAD_LABEL
+        if not read_table(probs[start:end], x):
+            return BAD_PROBABILITY
+        mark_events(codes[: end - start], first, width, y)
+        find_bins_of_columns(x, edges, grids, scales, starts, shift, steps, b)
         tally(
             x, b, y, None if weights is None else weights[start:end], width, parts, level, is_open
         )

@@ -75,3 +75,26 @@ def pick_cells(probs: AnyArray, wanted: AnyArray, out: FloatArray) -> Any:
             out[np.uint64(found)] = values[i]
             found += np.int64(wanted[np.uint64(cells[i])])
     return found
+
+
+@compiled
+def list_near_quantiles(
+    ordered: AnyArray, n_bins: int, values: FloatArray, mass: FloatArray
+) -> int:
+    """Write the values of a sorted column that hold a quantile, and their neighbours.
+
+    The mass of a value is the number of rows above the one before it and not above itself, so
+    `EqualMass(n_bins)` makes the same edges from these as from all. Returns how many there are.
+    """
+    n, found, below = ordered.shape[0], 0, 0
+    for cut in range(1, n_bins + 1):
+        place = min(max(np.int64(np.ceil(n * cut / n_bins)), 1), n) - 1
+        first = np.searchsorted(ordered, ordered[place], "left")
+        for near in (first - 1, place, np.searchsorted(ordered, ordered[place], "right")):
+            if near < 0 or near >= n or (found and ordered[near] <= values[found - 1]):
+                continue
+            above = np.searchsorted(ordered, ordered[near], "right")
+            values[found], mass[found] = ordered[near], above - below
+            below = above
+            found += 1
+    return found

@@ -14,15 +14,23 @@ import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
-from calibrant.engines.kernels_quantiles import count_cells, pick_cells, top_values, transpose
+from calibrant.engines.kernels_quantiles import (
+    count_cells,
+    list_near_quantiles,
+    pick_cells,
+    top_values,
+    transpose,
+)
 from calibrant.engines.numpy import distinct
-from calibrant.engines.refine import Values, values_of_sorted
+from calibrant.engines.refine import Values
 from calibrant.engines.threads import native, refuse, run, segments, threads
 from calibrant.problem import Rows
 
 SORTED_ROWS = 1 << 18
 SORTED_VALUES = 1 << 20
 LISTED_SHARE = 0.25
+MANY_ROWS = 1 << 25
+"""From here on a finer grid, so that few values are listed."""
 
 
 def choose_bins(rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
@@ -43,7 +51,7 @@ def _choose_columns(rows: Rows, rule: BinRule, some: slice) -> list[Bins]:
     if type(rule) is not EqualMass or rows.weights is not None:
         return [rule.choose(*distinct(c.astype(np.float64), rows.weights)) for c in columns]
     columns.sort(axis=1)
-    return [rule.choose(*values_of_sorted(column, rule.n_bins)) for column in columns]
+    return [rule.choose(*_of_sorted(column, rule.n_bins)) for column in columns]
 
 
 def _single(rows: Rows) -> AnyArray:
@@ -67,23 +75,30 @@ def _seen_by(rule: BinRule, values: AnyArray, rows: Rows) -> Values:
     """Return distinct values and masses: all, or those that decide where the rule cuts."""
     if type(rule) is EqualMass and rows.weights is None:
         if values.size >= SORTED_ROWS:
-            return _values_near_quantiles(values, rule.n_bins, rows)
+            return _of_many(values, rule.n_bins, rows)
         ordered = np.sort(values)
         if not (ordered[0] >= 0 and ordered[-1] <= 1):
             rows.explain_probabilities()
-        return values_of_sorted(ordered, rule.n_bins)
+        return _of_sorted(ordered, rule.n_bins)
     if not (values.min() >= 0 and values.max() <= 1):
         rows.explain_probabilities()
     return distinct(values.astype(np.float64), rows.weights)
 
 
-def _values_near_quantiles(values: AnyArray, n_bins: int, rows: Rows) -> Values:
-    """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values."""
-    bits = 16 if n_bins <= 256 else 18
+def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
+    """Return values and masses from which `EqualMass(n_bins)` makes the edges of sorted values."""
+    values, mass = np.empty((2, 3 * n_bins))
+    found = list_near_quantiles(ordered, n_bins, values, mass)
+    return values[:found], mass[:found]
+
+
+def _of_many(values: AnyArray, n_bins: int, rows: Rows) -> Values:
+    """Return the same for values in any order, without sorting them all."""
+    bits = 16 if n_bins <= 256 and values.size < MANY_ROWS else 18
     counts = _counts(values, (1 << bits) + 1, rows)
     wanted = _near_quantiles(counts, n_bins)
     if counts[wanted].sum() > LISTED_SHARE * values.size:
-        return values_of_sorted(np.sort(values), n_bins)
+        return _of_sorted(np.sort(values), n_bins)
     jobs = [partial(_picked, values[part], wanted) for part in segments(values.size)]
     listed = distinct(np.concatenate(list(run(jobs))), None)
     others = np.flatnonzero(counts * ~wanted)

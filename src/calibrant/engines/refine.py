@@ -112,7 +112,6 @@ def values_near_quantiles(
     count: Callable[[int, Within | None], Cells],
     listed: Callable[[Within], Values],
     few: float,
-    instead: Callable[[], Values] | None = None,
 ) -> Values:
     """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values.
 
@@ -124,33 +123,16 @@ def values_near_quantiles(
         Counts the cells of the grid of 2^bits cells, in all or within coarser cells: one pass.
     listed : callable
         Lists the distinct values within cells: one pass.
-    instead : callable, optional
-        What to do, rather than count finer cells, where more rows than these are left.
     """
     search = quantile_search(n_bins, few)
     ask = next(search)
     try:
         while True:
-            if ask.bits is not None and ask.within is not None and instead is not None:
-                return instead()
             answer = listed(ask.within) if ask.bits is None else count(ask.bits, ask.within)  # type: ignore[arg-type]
             ask = search.send(answer)
     except StopIteration as found:
         values: Values = found.value
         return values
-
-
-def values_of_sorted(ordered: AnyArray, n_bins: int) -> Values:
-    """Return the values of a sorted array from which `EqualMass(n_bins)` makes its edges."""
-    n = ordered.size
-    targets = n * np.arange(1, n_bins) / n_bins
-    holding = ordered[np.clip(np.ceil(targets).astype(np.intp), 1, n) - 1]
-    first = np.searchsorted(ordered, holding, side="left")
-    after = np.searchsorted(ordered, holding, side="right")
-    places = np.concatenate([first - 1, first, after, [n - 1]])
-    values = np.unique(ordered[places[(places >= 0) & (places < n)]])
-    below = np.searchsorted(ordered, values, side="right")
-    return values.astype(np.float64), np.diff(below, prepend=0).astype(np.float64)
 
 
 def _open(cells: Cells, n_bins: int) -> BoolArray:

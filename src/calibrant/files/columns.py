@@ -31,13 +31,13 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
 
     for kind in () if text else (pa.int64(), pa.float64(), pa.bool_()):
         try:
-            return _to_numpy(_without_blanks(column, BLANKS).cast(kind))
+            return _to_numpy(_trimmed(column).cast(kind))
         except pa.ArrowException:
             continue
     if text is False:
-        bad = _first_bad(_without_blanks(column, BLANKS), start)
+        bad = _first_bad(_trimmed(column), start)
         raise InvalidLabelsError(f"{shown}, column {name!r:.80}{bad}: expected a number.")
-    return _to_numpy(_without_blanks(column, ("",)))
+    return _to_numpy(_as_null(column, ("",)))
 
 
 def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
@@ -56,7 +56,7 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
         return _to_numpy(column)
     if pa.types.is_nested(column.type):
         return _table_of_lists(column, name, shown)
-    plain = _without_blanks(column, BLANKS) if _is_text(column.type) else column
+    plain = _trimmed(column) if _is_text(column.type) else column
     try:
         return _to_numpy(plain.cast(pa.float64()))
     except pa.ArrowException as error:
@@ -76,13 +76,18 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _without_blanks(column: Any, blanks: Sequence[str]) -> Any:
-    """Trim text, and put null for what stands for a missing value."""
+def _trimmed(column: Any) -> Any:
+    """Trim text that may be numbers, and put null for what stands for a missing one."""
+    import pyarrow.compute as pc
+
+    return _as_null(pc.utf8_trim_whitespace(column), BLANKS)
+
+
+def _as_null(column: Any, blanks: Sequence[str]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    trimmed = pc.utf8_trim_whitespace(column)
-    return pc.if_else(pc.is_in(trimmed, pa.array(blanks, trimmed.type)), None, trimmed)
+    return pc.if_else(pc.is_in(column, pa.array(blanks, column.type)), None, column)
 
 
 def _first_bad(column: Any, start: int) -> str:

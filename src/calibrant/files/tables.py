@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
@@ -95,25 +93,30 @@ class _Csv:
     """Text as it is, numbers so that they are read back exactly, missing values as nothing."""
 
     def __init__(self, stream: IO[bytes], schema: Any, delimiter: str, escape: bool) -> None:
-        self._text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
-        self._rows = csv.writer(self._text, delimiter=delimiter, lineterminator="\n")
-        self._escape = as_formula_safe if escape else None
-        self._rows.writerow([self._cell(name) for name in schema.names])
+        self._stream, self._delimiter, self._escape = stream, delimiter, escape
+        self._special = {delimiter, '"', "\n", "\r"}
+        self._write_rows([schema.names])
 
     def write(self, batch: Any) -> None:
-        columns = [[self._cell(value) for value in column.to_pylist()] for column in batch.columns]
-        self._rows.writerows(zip(*columns, strict=True))
+        columns = [column.to_pylist() for column in batch.columns]
+        self._write_rows(zip(*columns, strict=True))
 
     def close(self) -> None:
-        self._text.flush()
-        self._text.detach()
+        pass
 
-    def _cell(self, value: Any) -> Any:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, str) and self._escape is not None:
-            return self._escape(value)
-        return value
+    def _write_rows(self, rows: Iterable[Iterable[Any]]) -> None:
+        lines = (self._delimiter.join(map(self._cell, row)) or '""' for row in rows)
+        self._stream.write("".join(f"{line}\n" for line in lines).encode())
+
+    def _cell(self, value: Any) -> str:
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        text = as_formula_safe(value) if self._escape else value
+        if self._special.isdisjoint(text):
+            return text
+        return '"' + text.replace('"', '""') + '"'
 
 
 class _JsonLines:

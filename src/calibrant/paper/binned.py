@@ -107,14 +107,17 @@ METHODS = {
 }
 
 
-def squared_error(population: Ranked, model: BinnedModel) -> float:
+def squared_error(population: Ranked, model: BinnedModel, *, merge: bool = True) -> float:
     """Return the plug-in squared l2 error of a binned model on a population.
 
-    Bins with the same output are one: a model is judged by what it says.
+    Bins with the same output are one, for a model is judged by what it says; with
+    ``merge=False`` each is judged on its own.
     """
     bins, levels = model
     rows, events = population.counts(bins)
-    outputs, place = np.unique(levels, return_inverse=True)
+    outputs, place = levels, np.arange(levels.size)
+    if merge:
+        outputs, place = np.unique(levels, return_inverse=True)
     n, y = (np.bincount(place, each).astype(np.float64) for each in (rows, events))
     sums: list[FloatArray] = [y, n * outputs, n * outputs**2, n, n, np.zeros(n.size)]
     cells = cells_from_sums(*(each[None] for each in sums))

@@ -217,20 +217,13 @@ def _findings(estimates: Estimates, context: Context) -> list[Finding]:
 
 
 def _note(key: str, estimates: Estimates, gains: dict[tuple[int, int], Estimate]) -> str:
-    """List bias, spread and ratio at every n, for the claims about all n."""
+    """List the ratio at every n, for the claims about all n."""
     kind, _, bins = key.rpartition("-")
     s = estimates.settings
     if kind != "least":
         return ""
     each = ", ".join(f"{gains[int(bins), n].value:.1f} at n = {n:,}" for n in s.n)
-    i = s.bins.index(int(bins))
-    bias = np.abs(estimates.deviations[:, i, -1].mean(axis=1))
-    spread = estimates.values[:, i, -1].std(axis=1)
-    return (
-        f"Ratios: {each}. At n = {s.n[-1]:,} the plug-in has bias {bias[0]:.1e} and standard "
-        f"deviation {spread[0]:.1e}, the debiased {bias[1]:.1e} and {spread[1]:.1e}: debiasing "
-        "lowers the one and raises the other, so it pays while the bias rules."
-    )
+    return f"Ratios: {each}."
 
 
 def _quotient(a: Estimate, b: Estimate) -> Estimate:
@@ -263,12 +256,26 @@ def marginal(settings: Estimators, context: Context) -> Output:
 def ece(settings: Estimators, context: Context) -> Output:
     """Study 3c."""
     found = ece_estimates(settings, context)
-    findings = [_explained(each) for each in _findings(found, context)]
+    findings = [_explained(each, found) for each in _findings(found, context)]
     return Output(_rows(found), _panels(found, "ECE"), findings)
 
 
-def _explained(finding: Finding) -> Finding:
-    return replace(finding, note=FEW_ROWS) if finding.key.startswith("small-n-") else finding
+def _explained(finding: Finding, estimates: Estimates) -> Finding:
+    """Add why the gain is not largest at the smallest n, and why there can be none."""
+    if finding.key.startswith("small-n-"):
+        return replace(finding, note=FEW_ROWS)
+    if not finding.key.startswith("least-"):
+        return finding
+    s = estimates.settings
+    i = s.bins.index(int(finding.key.removeprefix("least-")))
+    bias = np.abs(estimates.deviations[:, i, -1].mean(axis=1))
+    spread = estimates.values[:, i, -1].std(axis=1)
+    why = (
+        f" At n = {s.n[-1]:,} the plug-in has bias {bias[0]:.1e} and standard deviation "
+        f"{spread[0]:.1e}, the debiased {bias[1]:.1e} and {spread[1]:.1e}: the correction of an "
+        "absolute value takes bias off and adds spread, so it pays while the bias rules."
+    )
+    return replace(finding, note=finding.note + why)
 
 
 STUDIES = (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
-from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.engines import compiles
 from calibrant.recalibrators.base import check_choice
@@ -15,6 +14,7 @@ from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.hull import tangent_slopes
 from calibrant.recalibrators.losses import identity_loss
 from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.pooling import Blocks
 from calibrant.recalibrators.scores import Scores
 
 
@@ -78,29 +78,26 @@ class IsotonicCalibration(BinaryRecalibrator):
             raise AttributeError(f'{name} exists only for interpolation="step"')
 
     def _learn(self, scores: Scores) -> None:
-        scores = scores.distinct()
-        first = block_starts(scores)
-        blocks = scores.pooled(first)
-        levels = np.maximum.accumulate(np.clip(blocks.events / blocks.weight, 0.0, 1.0))
-        self.x_, self.y_ = self._knots(scores.values, first, blocks.values, levels)
-        outputs = blocks.replace_values(levels)
+        blocks = Blocks.of(scores)
+        levels = blocks.levels
+        self.x_, self.y_ = self._knots(blocks)
+        outputs = blocks.pooled.replace_values(levels)
         if self.interpolation == "centred":
             outputs = scores.replace_values(self._apply(scores.values))
         loss = identity_loss(outputs, "squared")
         flags = ("one class",) if levels[0] in (0, 1) and levels.size == 1 else ()
         self.fit_result_ = FitReport(True, 1, loss, identity_loss(scores, "squared"), flags)
 
-    def _knots(
-        self, z: FloatArray, first: IntArray, centre: FloatArray, levels: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        last = np.append(first[1:], z.size) - 1
+    def _knots(self, blocks: Blocks) -> tuple[FloatArray, FloatArray]:
+        low, high, levels = blocks.low, blocks.high, blocks.levels
         if self.interpolation == "step":
-            cut = z[last[:-1]] + (z[first[1:]] - z[last[:-1]]) / 2
-            return np.where(cut < z[first[1:]], cut, z[last[:-1]]), levels
+            cut = high[:-1] + (low[1:] - high[:-1]) / 2
+            return np.where(cut < low[1:], cut, high[:-1]), levels
         if self.interpolation == "centred":
-            return np.clip(centre, z[first], z[last]), levels
-        ends = np.unique(np.concatenate((first, last)))
-        return z[ends], levels[np.searchsorted(first, ends, side="right") - 1]
+            return np.clip(blocks.pooled.values, low, high), levels
+        ends = np.stack((low, high), axis=1).ravel()
+        kept = np.concatenate(([True], ends[1:] > ends[:-1]))
+        return ends[kept], np.repeat(levels, 2)[kept]
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         scores = probs.astype(np.float64)
@@ -181,18 +178,6 @@ class VennAbers(BinaryRecalibrator):
         sizes = (self.cuts0_.size + 1, self.cuts1_.size + 1)
         if sizes != (self.p0_.size, self.p1_.size):
             raise ValueError("a step function has one value more than cuts")
-
-
-def block_starts(scores: Scores) -> IntArray:
-    """Return the first of the distinct scores of each block of one isotonic value."""
-    weight, events = scores.weight, scores.events
-    if compiles(weight.size):
-        from calibrant.recalibrators.kernels import pool
-
-        first = np.empty(weight.size, np.intp)
-        return first[: pool(weight, events, first, np.empty_like(weight), np.empty_like(weight))]
-    fitted = isotonic_regression(events / weight, sample_weight=weight)
-    return np.flatnonzero(np.concatenate(([True], fitted[1:] != fitted[:-1])))
 
 
 def merged(p0: FloatArray, p1: FloatArray) -> FloatArray:

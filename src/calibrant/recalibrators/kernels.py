@@ -118,10 +118,8 @@ def logistic_sums(
 
 
 @compiled
-def distinct_scores(
-    keys: AnyArray, values: FloatArray, events: FloatArray, counts: FloatArray
-) -> int:
-    """Write the distinct scores of sorted keys, twice a score's bits plus its label; count them."""
+def distinct_scores(keys: AnyArray, events: FloatArray, counts: FloatArray) -> int:
+    """Turn `Scores.sorted_keys` into the bits of the distinct scores, and count those."""
     found = -1
     last = np.uint64(0)
     for key in keys:
@@ -129,7 +127,7 @@ def distinct_scores(
         if found < 0 or bits != last:
             found += 1
             last = bits
-            values[found] = np.uint64(bits).view(np.float64)
+            keys[found] = bits
             events[found] = 0.0
             counts[found] = 0.0
         events[found] += np.float64(key & np.uint64(1))
@@ -139,20 +137,27 @@ def distinct_scores(
 
 @compiled
 def pool(
-    weight: FloatArray, events: FloatArray, first: AnyArray, w: FloatArray, y: FloatArray
+    keys: AnyArray, first: AnyArray, weight: FloatArray, events: FloatArray, total: FloatArray
 ) -> int:
-    """Pool adjacent violators: write where each block begins, and return how many there are.
+    """Pool adjacent violators of `Scores.sorted_keys`, and return how many blocks there are.
 
-    `w` and `y` hold the weight and the events of each block; ties of two means are pooled too.
+    Writes where each block begins, its rows, its events and the sum of its scores. Blocks of one
+    mean are pooled too.
     """
-    top = -1
-    for i in range(weight.size):
+    top, i = -1, 0
+    while i < keys.size:
+        start, bits, happened = i, keys[i] >> np.uint64(1), 0.0
+        while i < keys.size and keys[i] >> np.uint64(1) == bits:
+            happened += np.float64(keys[i] & np.uint64(1))
+            i += 1
         top += 1
-        first[top], w[top], y[top] = i, weight[i], events[i]
-        while top > 0 and y[top - 1] * w[top] >= y[top] * w[top - 1]:
-            w[top - 1] += w[top]
-            y[top - 1] += y[top]
+        first[top], weight[top], events[top] = start, np.float64(i - start), happened
+        total[top] = weight[top] * np.uint64(bits).view(np.float64)
+        while top > 0 and events[top - 1] * weight[top] >= events[top] * weight[top - 1]:
             top -= 1
+            weight[top] += weight[top + 1]
+            events[top] += events[top + 1]
+            total[top] += total[top + 1]
     return top + 1
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.engines import compiles
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.table import BinTable
@@ -83,15 +83,15 @@ class Scores:
 
     def distinct(self) -> Scores:
         """Return the distinct scores in rising order, each with its summed weights."""
-        if self.weights is None and (self.values.size == 0 or self.values.min() >= 0):
-            keys = _sorted_keys(self.values, self.events > 0)
-            if compiles(keys.size):
-                return self._distinct_of_keys(keys)
-            values = (keys >> np.uint64(1)).view(np.float64)
-            events, weights = (keys & np.uint64(1)).astype(np.float64), None
-        else:
+        keys = self.sorted_keys()
+        if keys is None:
             order = np.argsort(self.values)
             values, events, weights = self.values[order], self.events[order], self.weight[order]
+        elif compiles(keys.size):
+            return self._distinct_of_keys(keys)
+        else:
+            values, weights = scores_of_keys(keys), None
+            events = (keys & np.uint64(1)).astype(np.float64)
         first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
         if weights is None:
             summed = np.diff(np.append(first, values.size)).astype(np.float64)
@@ -99,18 +99,26 @@ class Scores:
             summed = np.add.reduceat(weights, first)
         return Scores(values[first], np.add.reduceat(events, first), summed, self.size)
 
-    def pooled(self, first: IntArray) -> Scores:
-        """Return the mean score and the sums of the blocks that begin at these places."""
-        weights = np.add.reduceat(self.weight, first)
-        means = np.add.reduceat(self.weight * self.values, first) / weights
-        return Scores(means, np.add.reduceat(self.events, first), weights, self.size)
+    def sorted_keys(self) -> AnyArray | None:
+        """Return single rows in rising order, each as twice the bits of its score plus its label.
+
+        Floats >= 0 rise as their bits do, and leave the sign bit free. None where rows have
+        weights or scores are negative.
+        """
+        if self.weights is not None or (self.values.size and self.values.min() < 0):
+            return None
+        keys = (self.values + 0.0).view(np.uint64)
+        keys <<= np.uint64(1)
+        keys |= self.events > 0
+        keys.sort()
+        return keys
 
     def _distinct_of_keys(self, keys: AnyArray) -> Scores:
         from calibrant.recalibrators.kernels import distinct_scores
 
-        values, events, counts = np.empty(keys.size), np.empty(keys.size), np.empty(keys.size)
-        found = slice(distinct_scores(keys, values, events, counts))
-        return Scores(values[found], events[found], counts[found], self.size)
+        events, counts = np.empty(keys.size), np.empty(keys.size)
+        found = slice(distinct_scores(keys, events, counts))
+        return Scores(keys[found].view(np.float64), events[found], counts[found], self.size)
 
     def compressed(self) -> Scores:
         """Return the distinct scores where that shortens the work, else these scores."""
@@ -140,10 +148,6 @@ class Scores:
         return Scores(values, self.events, self.weights, self.size)
 
 
-def _sorted_keys(values: FloatArray, bit: BoolArray) -> AnyArray:
-    """Sort floats >= 0, each with its bit, as one key: such floats leave their sign bit free."""
-    keys = (values + 0.0).view(np.uint64)
-    keys <<= np.uint64(1)
-    keys |= bit
-    keys.sort()
-    return keys
+def scores_of_keys(keys: AnyArray) -> FloatArray:
+    """Return the scores of `Scores.sorted_keys`."""
+    return (keys >> np.uint64(1)).view(np.float64)

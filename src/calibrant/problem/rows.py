@@ -1,4 +1,4 @@
-"""Problems and rows: what the user's arrays mean, and every check of them.
+"""Rows: the user's arrays, and every check of them.
 
 Shapes and named arguments decide what the input is; values are only checked. The checks of
 values happen where the values are read, block by block, and ask `Rows.explain_...` for the
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, NoReturn
 
 import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import (
     EmptyInputError,
-    InvalidArgumentError,
-    InvalidDocumentError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
@@ -27,112 +25,16 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-
-Kind: TypeAlias = Literal["binary", "top-label", "marginal"]
-Label: TypeAlias = str | int | float | bool
-
-_NUMERIC = "biuf"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is predicted and which error is meant.
-
-    Parameters
-    ----------
-    kind : {"binary", "top-label", "marginal"}
-        One probability of an event; the confidence in the predicted class; every class's own.
-    n_classes : int
-        2 for a binary problem, else the number of columns.
-    classes : tuple, optional
-        The labels in the order of the columns; None means 0, 1, ..., n_classes - 1.
-    pos_label : label, optional
-        The event of a binary problem, where any other label means that it did not happen.
-    """
-
-    kind: Kind
-    n_classes: int = 2
-    classes: tuple[Label, ...] | None = None
-    pos_label: Label | None = None
-
-    @property
-    def n_groups(self) -> int:
-        """How many one-dimensional problems this is: one a class if marginal, else one."""
-        return self.n_classes if self.kind == "marginal" else 1
-
-    @property
-    def class_names(self) -> tuple[Label, ...]:
-        """The labels in the order of the columns."""
-        return self.classes if self.classes is not None else tuple(range(self.n_classes))
-
-    def codes(self, labels: AnyArray) -> IntArray:
-        """Return the class index of each label, -1 where a label is not among the classes.
-
-        A binary problem has the codes 0 and 1, and 1 is the event. They may be the very array of
-        labels: not to be written to.
-        """
-        if labels.dtype.kind not in _NUMERIC:
-            return self._codes_by_name(labels.tolist())
-        if self.pos_label is not None:
-            return np.where(np.isnan(labels), -1, labels == self.pos_label).astype(np.intp)
-        if self.classes is None:
-            return _whole_codes(labels, self.n_classes)
-        order = np.argsort(self.classes)
-        ranked = np.asarray(self.classes)[order]
-        place = np.minimum(np.searchsorted(ranked, labels), ranked.size - 1)
-        return np.where(ranked[place] == labels, order[place], -1)
-
-    def _codes_by_name(self, labels: list[Any]) -> IntArray:
-        if self.pos_label is not None:
-            codes = [-1 if _is_missing(label) else label == self.pos_label for label in labels]
-        else:
-            table = {name: code for code, name in enumerate(self.class_names)}
-            codes = [-1 if _is_missing(label) else table.get(label, -1) for label in labels]
-        return np.array(codes, np.intp)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return {
-            "kind": self.kind,
-            "n_classes": self.n_classes,
-            "classes": None if self.classes is None else list(self.classes),
-            "pos_label": self.pos_label,
-        }
-
-    @classmethod
-    def from_dict(cls, document: Any) -> Problem:
-        """Rebuild a problem from `to_dict`; raise InvalidDocumentError if that cannot be done."""
-        try:
-            kind, n_classes = document["kind"], document["n_classes"]
-            classes, pos_label = document["classes"], document["pos_label"]
-        except (KeyError, TypeError) as error:
-            raise InvalidDocumentError(f"This document holds no problem: {error!r}.") from error
-        well_formed = (
-            kind in get_args(Kind)
-            and type(n_classes) is int
-            and n_classes >= 2
-            and (classes is None or (isinstance(classes, list) and len(classes) == n_classes))
-            and all(isinstance(x, str | int | float) for x in (classes or []))
-            and (pos_label is None or isinstance(pos_label, str | int | float))
-        )
-        if not well_formed:
-            raise InvalidDocumentError(f"This document holds no valid problem: {document!r:.200}.")
-        return cls(kind, n_classes, None if classes is None else tuple(classes), pos_label)
-
-
-def _is_missing(label: Any) -> bool:
-    """Tell None, NaN and what data frames put for a missing value from a label."""
-    return not isinstance(label, str | int | float) or label != label
-
-
-def _whole_codes(labels: AnyArray, n_classes: int) -> IntArray:
-    if labels.dtype.kind in "iu" and labels.size and 0 <= labels.min() <= labels.max() < n_classes:
-        return labels.astype(np.intp, copy=False)
-    with np.errstate(invalid="ignore"):
-        codes = labels.astype(np.intp)
-    if labels.dtype.kind == "f":
-        codes = np.where(codes == labels, codes, -1)
-    return np.where((codes >= 0) & (codes < n_classes), codes, -1)
+from calibrant.problem.kinds import (
+    NUMERIC,
+    Kind,
+    Label,
+    Problem,
+    check_kind,
+    read_classes,
+    read_problem,
+    short,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +66,7 @@ class Rows:
         wrong = np.flatnonzero(self.problem.codes(self.labels) < 0)
         first = int(wrong[0])
         value = self.labels[first : first + 1].tolist()[0]
-        found = (
-            f"{wrong.size:,} of {len(self):,} are not (first: y_true[{first}] = {_short(value)})"
-        )
+        found = f"{wrong.size:,} of {len(self):,} are not (first: y_true[{first}] = {short(value)})"
         if self.problem.kind == "binary" and self.problem.classes is None:
             if _is_fraction(self.labels) and _is_zero_one(self.probs):
                 raise SwappedArgumentsError(
@@ -178,7 +78,7 @@ class Rows:
                 "Name the event with pos_label=, or both labels with classes=(no, yes)."
             )
         names = self.problem.class_names
-        shown = ", ".join(_short(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
+        shown = ", ".join(short(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
         raise InvalidLabelsError(
             f"Labels must be among the {len(names):,} classes ({shown}); {found}. "
             "Name the labels in the order of the columns with classes=."
@@ -231,31 +131,6 @@ def read_rows(
     return Rows(problem, labels, probs, _read_weights(sample_weight, len(labels)))
 
 
-def read_problem(
-    kind: Kind,
-    n_classes: int | None = None,
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
-) -> Problem:
-    """Return the problem that these named arguments describe, without any data."""
-    _check_kind(kind)
-    names = _read_classes(classes)
-    if n_classes is None:
-        n_classes = len(names) if names is not None else 2 if kind == "binary" else None
-    if n_classes is None:
-        raise InvalidArgumentError(f'kind="{kind}" needs n_classes= or classes=.')
-    if n_classes < 2 or (kind == "binary" and n_classes != 2):
-        raise InvalidArgumentError(
-            f'n_classes must be {"2" if kind == "binary" else "at least 2"} for kind="{kind}"; '
-            f"got {n_classes!r}."
-        )
-    if names is not None and len(names) != n_classes:
-        raise InvalidArgumentError(
-            f"classes must name every one of the {n_classes:,} classes; got {len(names):,} names."
-        )
-    return Problem(kind, n_classes, *_read_event(kind, names, pos_label))
-
-
 def _as_array(values: Any, name: str) -> AnyArray:
     try:
         array = np.asarray(values)
@@ -266,28 +141,28 @@ def _as_array(values: Any, name: str) -> AnyArray:
         ) from error
     if array.ndim == 0:
         raise InvalidShapeError(
-            f"{name} must be a column of values; got the single value {_short(array.item())}. "
+            f"{name} must be a column of values; got the single value {short(array.item())}. "
             "With column names, pass the frame as data=."
         )
     return array
 
 
 def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
-    if probs.dtype.kind in _NUMERIC:
+    if probs.dtype.kind in NUMERIC:
         return probs
     if probs.dtype.kind == "O":
         try:
             return np.asarray(probs, np.float64)
         except (TypeError, ValueError):
             pass
-    if labels.dtype.kind in _NUMERIC:
+    if labels.dtype.kind in NUMERIC:
         raise SwappedArgumentsError(
             f"The order is (y_true, y_prob), but y_prob holds {_type_name(probs)} and y_true "
             "numbers. Swap the two arguments, or pass probabilities as numbers."
         )
     raise InvalidProbabilitiesError(
         f"y_prob must hold numbers in [0, 1]; got {_type_name(probs)} "
-        f"(first: {_short(probs.ravel()[:1].tolist())}). Convert the column to float first."
+        f"(first: {short(probs.ravel()[:1].tolist())}). Convert the column to float first."
     )
 
 
@@ -316,13 +191,6 @@ def _check_shapes(labels: AnyArray, probs: AnyArray) -> None:
         raise EmptyInputError("y_true and y_prob have no rows; at least one is needed.")
 
 
-def _check_kind(kind: Any) -> None:
-    if kind not in get_args(Kind):
-        raise InvalidArgumentError(
-            f'kind must be "binary", "top-label" or "marginal"; got {kind!r}.'
-        )
-
-
 def _read_problem(
     probs: AnyArray, kind: Kind | None, classes: Sequence[Label] | None, pos_label: Label | None
 ) -> tuple[Problem, int | None]:
@@ -330,7 +198,7 @@ def _read_problem(
     width = 1 if probs.ndim == 1 else probs.shape[1]
     if kind is None:
         kind = "binary" if width == 1 else "top-label"
-    _check_kind(kind)
+    check_kind(kind)
     if kind != "binary" and width == 1:
         raise InvalidShapeError(
             f'kind="{kind}" needs one column per class; y_prob has shape {probs.shape}. '
@@ -344,54 +212,22 @@ def _read_problem(
     problem = read_problem(kind, 2 if kind == "binary" else width, classes, pos_label)
     if probs.ndim == 1 or kind != "binary":
         return problem, None
-    names = _read_classes(classes)
+    names = read_classes(classes)
     first = names is not None and pos_label is not None and names[0] == problem.class_names[1]
     return problem, 0 if first and width == 2 else width - 1
-
-
-def _read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
-    if classes is None:
-        return None
-    if isinstance(classes, str):
-        raise InvalidArgumentError(f"classes must be a sequence of labels; got {classes!r}.")
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
-    if len(set(names)) != len(names):
-        raise InvalidArgumentError(f"classes must be distinct; got {_short(names)}.")
-    if len({isinstance(name, str) for name in names}) > 1:
-        raise InvalidArgumentError(f"classes must be all text or all numbers; got {_short(names)}.")
-    return names
-
-
-def _read_event(
-    kind: Kind, names: tuple[Label, ...] | None, pos_label: Label | None
-) -> tuple[tuple[Label, ...] | None, Label | None]:
-    """Return (classes, pos_label) in their one canonical form."""
-    if pos_label is None:
-        return names, None
-    if kind != "binary":
-        raise InvalidArgumentError(
-            f'pos_label names the event of a binary problem; kind is "{kind}". '
-            "Name the classes with classes= instead."
-        )
-    event: Label = np.asarray(pos_label).item()
-    if names is None:
-        return None, event
-    if event not in names:
-        raise InvalidArgumentError(f"pos_label {event!r} is not among classes {names!r}.")
-    return tuple(sorted(names, key=lambda name: name == event)), None
 
 
 def _check_label_type(labels: AnyArray, problem: Problem) -> None:
     known = problem.classes or (() if problem.pos_label is None else (problem.pos_label,))
     if not known or labels.dtype.kind == "O":
         return
-    text = labels.dtype.kind not in _NUMERIC
+    text = labels.dtype.kind not in NUMERIC
     if text != isinstance(known[0], str):
         what = "classes" if problem.classes else "pos_label"
         raise InvalidLabelsError(
-            f"y_true holds {_type_name(labels)} (first: {_short(labels[:1].tolist()[0])}), but "
+            f"y_true holds {_type_name(labels)} (first: {short(labels[:1].tolist()[0])}), but "
             f"{what} {'are' if problem.classes else 'is'} {'numbers' if text else 'text'} "
-            f"({_short(known[0])}). Give both as the same type; column positions can be named by "
+            f"({short(known[0])}). Give both as the same type; column positions can be named by "
             "np.take(classes, y_true)."
         )
 
@@ -445,8 +281,3 @@ def _is_fraction(labels: AnyArray) -> bool:
 
 def _is_zero_one(probs: AnyArray) -> bool:
     return bool(((probs == 0) | (probs == 1)).all())
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,191 @@
+"""Problems: what is predicted, which error is meant, and what the labels are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from calibrant._types import AnyArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
+
+Kind: TypeAlias = Literal["binary", "top-label", "marginal"]
+Label: TypeAlias = str | int | float | bool
+
+NUMERIC = "biuf"
+"""The kinds of array whose values are numbers."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is predicted and which error is meant.
+
+    Parameters
+    ----------
+    kind : {"binary", "top-label", "marginal"}
+        One probability of an event; the confidence in the predicted class; every class's own.
+    n_classes : int
+        2 for a binary problem, else the number of columns.
+    classes : tuple, optional
+        The labels in the order of the columns; None means 0, 1, ..., n_classes - 1.
+    pos_label : label, optional
+        The event of a binary problem, where any other label means that it did not happen.
+    """
+
+    kind: Kind
+    n_classes: int = 2
+    classes: tuple[Label, ...] | None = None
+    pos_label: Label | None = None
+
+    @property
+    def n_groups(self) -> int:
+        """How many one-dimensional problems this is: one a class if marginal, else one."""
+        return self.n_classes if self.kind == "marginal" else 1
+
+    @property
+    def class_names(self) -> tuple[Label, ...]:
+        """The labels in the order of the columns."""
+        return self.classes if self.classes is not None else tuple(range(self.n_classes))
+
+    def codes(self, labels: AnyArray) -> IntArray:
+        """Return the class index of each label, -1 where a label is not among the classes.
+
+        A binary problem has the codes 0 and 1, and 1 is the event. They may be the very array of
+        labels: not to be written to.
+        """
+        if labels.dtype.kind not in NUMERIC:
+            return self._codes_by_name(labels.tolist())
+        if self.pos_label is not None:
+            return np.where(np.isnan(labels), -1, labels == self.pos_label).astype(np.intp)
+        if self.classes is None:
+            return _whole_codes(labels, self.n_classes)
+        order = np.argsort(self.classes)
+        ranked = np.asarray(self.classes)[order]
+        place = np.minimum(np.searchsorted(ranked, labels), ranked.size - 1)
+        return np.where(ranked[place] == labels, order[place], -1)
+
+    def _codes_by_name(self, labels: list[Any]) -> IntArray:
+        if self.pos_label is not None:
+            codes = [-1 if _is_missing(label) else label == self.pos_label for label in labels]
+        else:
+            table = {name: code for code, name in enumerate(self.class_names)}
+            codes = [-1 if _is_missing(label) else table.get(label, -1) for label in labels]
+        return np.array(codes, np.intp)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "kind": self.kind,
+            "n_classes": self.n_classes,
+            "classes": None if self.classes is None else list(self.classes),
+            "pos_label": self.pos_label,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Problem:
+        """Rebuild a problem from `to_dict`; raise InvalidDocumentError if that cannot be done."""
+        try:
+            kind, n_classes = document["kind"], document["n_classes"]
+            classes, pos_label = document["classes"], document["pos_label"]
+        except (KeyError, TypeError) as error:
+            raise InvalidDocumentError(f"This document holds no problem: {error!r}.") from error
+        well_formed = (
+            kind in get_args(Kind)
+            and type(n_classes) is int
+            and n_classes >= 2
+            and (classes is None or (isinstance(classes, list) and len(classes) == n_classes))
+            and all(isinstance(x, str | int | float) for x in (classes or []))
+            and (pos_label is None or isinstance(pos_label, str | int | float))
+        )
+        if not well_formed:
+            raise InvalidDocumentError(f"This document holds no valid problem: {document!r:.200}.")
+        return cls(kind, n_classes, None if classes is None else tuple(classes), pos_label)
+
+
+def _is_missing(label: Any) -> bool:
+    """Tell None, NaN and what data frames put for a missing value from a label."""
+    return not isinstance(label, str | int | float) or label != label
+
+
+def _whole_codes(labels: AnyArray, n_classes: int) -> IntArray:
+    if labels.dtype.kind in "iu" and labels.size and 0 <= labels.min() <= labels.max() < n_classes:
+        return labels.astype(np.intp, copy=False)
+    with np.errstate(invalid="ignore"):
+        codes = labels.astype(np.intp)
+    if labels.dtype.kind == "f":
+        codes = np.where(codes == labels, codes, -1)
+    return np.where((codes >= 0) & (codes < n_classes), codes, -1)
+
+
+def read_problem(
+    kind: Kind,
+    n_classes: int | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+) -> Problem:
+    """Return the problem that these named arguments describe, without any data."""
+    check_kind(kind)
+    names = read_classes(classes)
+    if n_classes is None:
+        n_classes = len(names) if names is not None else 2 if kind == "binary" else None
+    if n_classes is None:
+        raise InvalidArgumentError(f'kind="{kind}" needs n_classes= or classes=.')
+    if n_classes < 2 or (kind == "binary" and n_classes != 2):
+        raise InvalidArgumentError(
+            f'n_classes must be {"2" if kind == "binary" else "at least 2"} for kind="{kind}"; '
+            f"got {n_classes!r}."
+        )
+    if names is not None and len(names) != n_classes:
+        raise InvalidArgumentError(
+            f"classes must name every one of the {n_classes:,} classes; got {len(names):,} names."
+        )
+    return Problem(kind, n_classes, *_read_event(kind, names, pos_label))
+
+
+def check_kind(kind: Any) -> None:
+    """Refuse what is not the name of a kind of problem."""
+    if kind not in get_args(Kind):
+        raise InvalidArgumentError(
+            f'kind must be "binary", "top-label" or "marginal"; got {kind!r}.'
+        )
+
+
+def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
+    """Return the names of the classes, checked."""
+    if classes is None:
+        return None
+    if isinstance(classes, str):
+        raise InvalidArgumentError(f"classes must be a sequence of labels; got {classes!r}.")
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
+    if len(set(names)) != len(names):
+        raise InvalidArgumentError(f"classes must be distinct; got {short(names)}.")
+    if len({isinstance(name, str) for name in names}) > 1:
+        raise InvalidArgumentError(f"classes must be all text or all numbers; got {short(names)}.")
+    return names
+
+
+def _read_event(
+    kind: Kind, names: tuple[Label, ...] | None, pos_label: Label | None
+) -> tuple[tuple[Label, ...] | None, Label | None]:
+    """Return (classes, pos_label) in their one canonical form."""
+    if pos_label is None:
+        return names, None
+    if kind != "binary":
+        raise InvalidArgumentError(
+            f'pos_label names the event of a binary problem; kind is "{kind}". '
+            "Name the classes with classes= instead."
+        )
+    event: Label = np.asarray(pos_label).item()
+    if names is None:
+        return None, event
+    if event not in names:
+        raise InvalidArgumentError(f"pos_label {event!r} is not among classes {names!r}.")
+    return tuple(sorted(names, key=lambda name: name == event)), None
+
+
+def short(value: Any) -> str:
+    """Show a value in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,59 @@
+"""Grids that find bins give the one edge rule's answer for every value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant import Bins, EqualWidth
+from calibrant.engines.lookup import lookup
+
+EDGES = {
+    "one bin": [0, 1],
+    "equal width": EqualWidth(15).bins.edges,
+    "many": EqualWidth(3000).bins.edges,
+    "all below a half": [0, 0.01, 0.02, 0.2, 1],
+    "tiny": [0, 5e-324, 1e-308, 1e-100, 1e-13, 1],
+    "at one": [0, 0.5, 1 - 2e-16, 1 - 1.2e-16, 1],
+    "powers of two": [0, 2**-9, 2**-8, 0.25, 0.5, 1],
+}
+
+
+def values_of(edges):
+    """Every edge, its neighbours, the cells of any grid, and values everywhere."""
+    edges = np.asarray(edges, float)
+    rng = np.random.default_rng(0)
+    beside = [np.nextafter(edges, 0), np.nextafter(edges, 1)]
+    some = [
+        edges,
+        *beside,
+        np.arange(513) / 512,
+        rng.uniform(size=2000),
+        10 ** -rng.uniform(0, 300, 500),
+    ]
+    values = np.unique(np.concatenate(some))
+    return values[(values >= 0) & (values <= 1)]
+
+
+@pytest.mark.parametrize("where", EDGES)
+def test_a_grid_finds_the_bins_of_the_edge_rule(where):
+    bins = Bins(EDGES[where])
+    values = values_of(EDGES[where])
+    found = lookup((bins,)).twice_index(bins, values)
+    np.testing.assert_array_equal(found, 2 * bins.index(values))
+
+
+def test_a_grid_keeps_the_shape_of_the_values():
+    bins = EqualWidth(4).bins
+    values = np.array([[0.0, 0.25, 0.3], [1.0, 0.5, 0.75]])
+    assert lookup((bins, bins)).twice_index(bins, values).tolist() == [[0, 0, 2], [6, 2, 4]]
+
+
+def test_columns_of_a_lookup_count_from_their_own_first_bin():
+    bins = tuple(EqualWidth(n).bins for n in (2, 5, 3))
+    alone = lookup(bins[1:]).columns(slice(0, 2))
+    some = lookup(bins).columns(slice(1, 3))
+    assert some.n_bins == 5
+    assert (some.grids + some.shift[:, None]).tolist() == (
+        alone.grids + alone.shift[:, None]
+    ).tolist()
