@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from calibrant import exceptions, recalibrators, stats
+    from calibrant import exceptions, paper, recalibrators, report, stats
     from calibrant.bins import (
         Bins,
         Distinct,
@@ -98,11 +98,13 @@ _HOME = {
     "compare": "verify",
     "exceptions": "",
     "load": "recalibrators",
+    "paper": "",
     "prequential_lower_bound": "verify",
     "recalibrator_scores": "recalibrators",
     "recalibrators": "",
     "recommended_bins": "stats",
     "reliability_curve": "measure",
+    "report": "",
     "resolution_report": "recalibrators",
     "samples_to_balance": "stats",
     "samples_to_calibrate": "stats",
@@ -145,11 +147,13 @@ __all__ = [
     "compare",
     "exceptions",
     "load",
+    "paper",
     "prequential_lower_bound",
     "recalibrator_scores",
     "recalibrators",
     "recommended_bins",
     "reliability_curve",
+    "report",
     "resolution_report",
     "samples_to_balance",
     "samples_to_calibrate",
