@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import resource
 import signal
@@ -17,6 +18,7 @@ import pytest
 from calibrant.exceptions import InvalidDocumentError, InvalidInputError, LengthMismatchError
 from calibrant.files import expand, format_of, match_columns, replaced, write_whole
 from calibrant.files.npz import npz_chunks
+from conftest import optional
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
@@ -79,6 +81,21 @@ def test_a_full_disk_leaves_the_old_file_and_is_named(small_disk):
     assert caught.value.filename == str(target)
     assert target.read_text() == "old"
     assert list(small_disk.iterdir()) == [target]
+
+
+def test_a_command_on_a_full_disk_is_bad_input_and_leaves_the_old_file(small_disk, capsys):
+    optional("pyarrow")
+    import calibrant
+    from calibrant.cli import main
+
+    table, out, calibrator = (small_disk.parent / n for n in ("in.csv", "disk/out.csv", "cal.json"))
+    table.write_text("score\n" + "0.5\n" * 10_000)
+    out.write_text("old")
+    calibrant.Identity().fit([0.1, 0.9], [0, 1]).save(calibrator)
+    assert main(["apply", str(calibrator), str(table), "--y-prob", "score", "-o", str(out)]) == 3
+    assert capsys.readouterr().err == f"calibrant: {out}: No space left on device\n"
+    assert out.read_text() == "old"
+    assert list(small_disk.iterdir()) == [out]
 
 
 def test_a_limit_on_the_size_of_files_leaves_the_old_file(tmp_path):
@@ -228,3 +245,21 @@ def test_a_name_is_itself_before_it_is_a_pattern():
     assert match_columns(names, ["p?", "p1"], "f") == ["p0", "p1"]
     with pytest.raises(InvalidInputError, match="f has no column 'q'; its columns are 'p\\[0\\]'"):
         match_columns(names, ["q"], "f")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_a_row_that_is_longer_than_a_block_is_read(tmp_path, suffix, monkeypatch):
+    optional("pyarrow")
+    from calibrant.files import arrow
+
+    monkeypatch.setattr(arrow, "BLOCK_BYTES", 1 << 12)
+    texts = ["a", "b" * 3000, "c" * 100_000, "d" * 2_000_000, "e"] * 3
+    path, separator = tmp_path / f"long.{suffix}", "\t" if suffix == "tsv" else ","
+    if suffix == "jsonl":
+        lines = [json.dumps({"n": i, "text": text}) for i, text in enumerate(texts)]
+    else:
+        lines = [f"n{separator}text", *(f"{i}{separator}{t}" for i, t in enumerate(texts))]
+    path.write_text("\n".join(lines))
+    batches = [batch for batch, _ in arrow.record_batches(str(path), suffix, list, "long")]
+    assert [int(n) for batch in batches for n in batch.column("n").to_pylist()] == [*range(15)]
+    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts

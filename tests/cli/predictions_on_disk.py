@@ -50,7 +50,7 @@ def write(path, columns=None, rows=slice(None)):
         with pa.output_stream(str(path), compression="detect") as stream:
             pa_csv.write_csv(table, stream, options)
     elif path.suffix == ".parquet":
-        pa_parquet.write_table(table, path, row_group_size=400)
+        pa_parquet.write_table(table, path, row_group_size=max(400, table.num_rows // 100))
     elif path.suffix == ".arrow":
         pa_feather.write_feather(table, path, chunksize=400)
     else:

@@ -116,7 +116,7 @@ def test_a_bad_file_is_exit_code_three_and_named(tmp_path, name, capsys):
     ("argv", "words"),
     [
         (("measure", "missing.csv"), "There is no file 'missing.csv'."),
-        (("measure", "{csv}"), "has no column 'labels'; its columns are 'id', 'label'"),
+        (("measure", "{csv}"), "has no column 'labels'; perhaps 'label' is meant."),
         (("measure", "{csv}", "--y-true", "score", "--y-prob", "score"), "both read from column 'score'"),
         (("measure", "{csv}", "--y-true", "score", "--y-prob", "label", "--bins", "width:3"), "Swap the two arguments"),
         (("measure", "{csv}", "--y-true", "animal", "--y-prob", "score"), "Name the event with --pos-label, or both labels with --classes no,yes."),

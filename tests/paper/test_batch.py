@@ -166,12 +166,18 @@ def test_the_command_reads_predictions_and_says_that_quick_is_rough(tmp_path, ca
 
 
 @pytest.mark.slow
-def test_an_interrupt_keeps_what_is_finished(tmp_path):
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_keeps_what_is_finished(tmp_path, jobs):
     command = [
         *(sys.executable, "-m", "calibrant", "reproduce", "example-3-1", "synthetic-n"),
-        *("--jobs", "1", "-o", str(tmp_path)),
+        *("--jobs", jobs, "-o", str(tmp_path)),
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     finished = tmp_path / "example-3-1.json"
     for _ in range(600):
         if finished.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,5 +32,6 @@ def test_a_page_without_markers_is_refused():
 def test_the_page_says_seed_and_duration_of_a_full_run():
     text = PAGE.read_text(encoding="utf-8")
     inside = text.split(START)[1].split(END)[0]
-    assert "Seed 0; 15 studies, whose durations add up to" in inside
+    assert "Seed 0; 15 studies; calibrant" in inside
+    assert re.search(r"\d+ s of processor time", text)
     assert "(quick)" not in inside

@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
             n = _apply_to_json(files[0], repair, stream)
         else:
             n = _apply_to_table(files[0], repair, stream, format_, args.escape_formulas)
-    complain(f"{n:,} rows written to {args.output}")
+    if args.output != "-":
+        complain(f"{n:,} rows written to {args.output}")
     return OK
 
 

@@ -19,7 +19,8 @@ calibrant merge 'day*.json' -o week.json
 """
 NOTES = """
 Tables come from `calibrant measure --table`. They must have the same bins: --bins width:N, or
-the bins of one table. The sum is the table of all rows, and is printed as an error.
+the bins of one table. The sum is the table of all rows; its error is printed. A file that is
+named twice counts once.
 """
 
 
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     assert merged is not None  # noqa: S101 - expand raises where there is no file
     write_whole(args.output, merged.to_json())
     say(str(stats.calibration_error(merged)))
-    say(f"{len(paths):,} tables, {merged.n:,} rows written to {args.output}")
+    tables = "1 table" if len(paths) == 1 else f"{len(paths):,} tables"
+    say(f"{tables}, {merged.n:,} rows written to {args.output}")
     return OK
 
 

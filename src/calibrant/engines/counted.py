@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,14 +76,15 @@ class Counted:
             self.group[index], self.number[index], self.low[index], self.high[index], sums
         )
 
-    def joined(self, other: Counted) -> Counted:
-        """Return the cells of both."""
-        return Counted(
-            np.append(self.group, other.group),
-            np.append(self.number, other.number),
-            np.append(self.low, other.low),
-            np.append(self.high, other.high),
-            {name: np.append(self.sums[name], other.sums[name]) for name in self.sums},
+    @classmethod
+    def joined(cls, parts: Sequence[Counted]) -> Counted:
+        """Return the cells of all parts."""
+        return cls(
+            np.concatenate([part.group for part in parts]),
+            np.concatenate([part.number for part in parts]),
+            np.concatenate([part.low for part in parts]),
+            np.concatenate([part.high for part in parts]),
+            {name: np.concatenate([part.sums[name] for part in parts]) for name in parts[0].sums},
         )
 
     def cut_by(self, bins: tuple[Bins, ...]) -> BoolArray:

@@ -39,6 +39,8 @@ from calibrant.table import BinTable
 __all__ = ["FrameEngine", "FrameRows", "read_frame"]
 
 LISTED_ROWS = 1 << 20
+GROUPS_A_PLAN = 64
+"""More classes are counted by several plans, because planning slows down faster than counting."""
 COMPARED_BINS = 16
 """So few irregular bins are found by comparing with every edge, in one pass."""
 
@@ -81,7 +83,7 @@ def _count_in(rows: FrameRows, bins: tuple[Bins, ...]) -> Counted:
     parted = counted.take(cut)
     again = {g: _second_pass(passes[g], parted.take(parted.group == g), bins[g]) for g in passes}
     wanted = {g: each for g, each in again.items() if each is not None}
-    return counted.take(~cut).joined(_count(rows, wanted))
+    return Counted.joined([counted.take(~cut), _count(rows, wanted)])
 
 
 def _first_pass(bins: Bins) -> Pass:
@@ -104,7 +106,14 @@ def _second_pass(first: Pass, cut: Counted, bins: Bins) -> Pass | None:
 
 
 def _count(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
-    """Make one pass; refuse the rows if a key tells of bad ones."""
+    """Make one pass over each of these groups."""
+    groups = list(passes)
+    parts = [groups[i : i + GROUPS_A_PLAN] for i in range(0, len(groups), GROUPS_A_PLAN)]
+    return Counted.joined([_count_part(rows, {g: passes[g] for g in part}) for part in parts])
+
+
+def _count_part(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
+    """Run one plan; refuse the rows if a key tells of bad ones."""
     found = _collected(Columns(rows.frame, rows.problem, **rows.names).sums(passes))
     if found["count"].size == 0:
         raise EmptyInputError("The data frame has no rows to count; at least one is needed.")

@@ -24,7 +24,8 @@ from calibrant.engines.kernels_sums import (
 FINE, BAD_PROBABILITY, BAD_LABEL = 0, 1, 2
 BLOCK_VALUES = 2048
 ROWS_OF_A_PART = 4096
-SMALL_TABLE = 2048
+SMALL_TABLE = 512
+"""Cells that have several copies, and of which all parts are moved at once."""
 
 
 @compiled
@@ -123,7 +124,7 @@ def count_column(
 ) -> int:
     """Check and add up the one column, or the largest value, of each row."""
     values, bins, codes = _buffers(BLOCK_VALUES)
-    since, small = 0, parts.shape[0] * parts.shape[1] <= SMALL_TABLE
+    since, small = 0, parts.shape[1] <= SMALL_TABLE
     for start in range(0, probs.shape[0], BLOCK_VALUES):
         end = min(start + BLOCK_VALUES, probs.shape[0])
         x, b, y = values[: end - start], bins[: end - start], codes[: end - start]

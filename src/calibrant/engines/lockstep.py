@@ -75,12 +75,11 @@ class _Group:
     def add(self, found: Counted) -> None:
         self.answers.append(found)
 
-    def cells(self) -> Counted:
-        """Return the cells of all passes, each in place of the coarser ones it looked into."""
-        whole = self.answers[0]
-        for each, found in zip(self.passes[1:], self.answers[1:], strict=True):
-            whole = whole.take(~np.isin(whole.number, each.within[-1][1])).joined(found)
-        return whole
+    def cells(self) -> list[Counted]:
+        """Return the cells of all passes, less those that the next pass looked into."""
+        pairs = zip(self.answers, self.passes[1:], strict=False)
+        kept = [found.take(~np.isin(found.number, after.within[-1][1])) for found, after in pairs]
+        return [*kept, self.answers[-1]]
 
 
 def quantile_values(
@@ -97,7 +96,5 @@ def quantile_values(
         found = count(wanted)
         for g in wanted:
             groups[g].add(found.take(found.group == g))
-    cells = groups[0].cells()
-    for group in groups[1:]:
-        cells = cells.joined(group.cells())
+    cells = Counted.joined([part for group in groups for part in group.cells()])
     return [step for step in steps if not isinstance(step, Pass)], cells

@@ -27,7 +27,6 @@ from calibrant.table import BinTable
 SEGMENTS = 32
 SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
 SEGMENT_COLUMNS = 1024
-MANY_CELLS = 512
 
 State = tuple[int, FloatArray, FloatArray]
 """(status, sums per cell, level per bin) of a piece of the rows."""
@@ -129,7 +128,7 @@ class _Plan:
 def _zeros(n_cells: int, single: bool, weighted: bool) -> tuple[FloatArray, FloatArray]:
     """Return empty parts, whose lanes never cross a line of memory, and totals."""
     lanes = WEIGHTED_LANES if weighted else LANES
-    copies = 1 if single or weighted or n_cells > MANY_CELLS else 4
+    copies = 1 if single or weighted or n_cells > kernels.SMALL_TABLE else 4
     size = copies * n_cells * lanes
     room = np.zeros(size + 8)
     start = -(room.ctypes.data // 8) % 8

@@ -2,8 +2,8 @@
 
 A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
 and nothing else. One pass counts the cells of a fine grid; a second lists the values of the cells
-that hold a wanted quantile and of their neighbours. Any other cell is as good as one value, so
-the rule makes the same edges as from all values, to the last bit.
+that hold a wanted quantile and of their neighbours. All cells between those are as good as one
+value, so the rule makes the same edges as from all values, to the last bit.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from calibrant.problem import Rows
 SORTED_ROWS = 1 << 18
 SORTED_VALUES = 1 << 20
 LISTED_SHARE = 0.25
+LISTED_ROWS = 1 << 17
 MANY_ROWS = 1 << 25
 """From here on a finer grid, so that few values are listed."""
 
@@ -94,18 +95,25 @@ def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
 
 def _of_many(values: AnyArray, n_bins: int, rows: Rows) -> Values:
     """Return the same for values in any order, without sorting them all."""
-    bits = 16 if n_bins <= 256 and values.size < MANY_ROWS else 18
+    bits = 18 if n_bins > 256 else 17 if values.size >= MANY_ROWS else 16
     counts = _counts(values, (1 << bits) + 1, rows)
     wanted = _near_quantiles(counts, n_bins)
     if counts[wanted].sum() > LISTED_SHARE * values.size:
         return _of_sorted(np.sort(values), n_bins)
-    jobs = [partial(_picked, values[part], wanted) for part in segments(values.size)]
+    jobs = [partial(_picked, values[part], wanted) for part in segments(values.size, LISTED_ROWS)]
     listed = distinct(np.concatenate(list(run(jobs))), None)
-    others = np.flatnonzero(counts * ~wanted)
-    stand_ins = (others + 0.5) / (1 << bits)
-    both = np.concatenate([listed[0], stand_ins]), np.concatenate([listed[1], counts[others]])
-    order = np.argsort(both[0])
-    return both[0][order], both[1][order]
+    others = _between(counts, wanted)
+    found, mass = (np.concatenate(pair) for pair in zip(listed, others, strict=True))
+    order = np.argsort(found)
+    return found[order], mass[order]
+
+
+def _between(counts: IntArray, wanted: BoolArray) -> Values:
+    """Return a value and the mass of the cells before, between and after the wanted ones."""
+    mass = np.bincount(np.cumsum(wanted), np.where(wanted, 0, counts))
+    first = np.concatenate([[0], np.flatnonzero(wanted) + 1])
+    some = np.flatnonzero(mass)
+    return (first[some] + 0.5) / (counts.size - 1), mass[some]
 
 
 def _counts(values: AnyArray, n_cells: int, rows: Rows) -> IntArray:

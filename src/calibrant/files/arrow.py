@@ -13,7 +13,7 @@ from typing import Any
 from calibrant.exceptions import InvalidDocumentError, MissingDependencyError
 from calibrant.files.names import COMPRESSIONS
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES, LARGEST_BLOCK = 1 << 20, 1 << 30
 Choose = Callable[[list[str]], list[str]]
 """Takes the names of all columns and returns those to read."""
 
@@ -83,10 +83,31 @@ def _opened(path: str) -> Iterator[tuple[Any, Callable[[], float]]]:
 
 
 def _csv(delimiter: str, typed: bool, path: str, choose: Choose) -> Batches:
+    """Read blocks, and larger ones where a single row is longer than a block."""
+    import pyarrow as pa
+
+    done, block = 0, BLOCK_BYTES
+    while True:
+        seen = 0
+        try:
+            for batch, share in _csv_blocks(delimiter, typed, path, choose, block):
+                fresh = batch.slice(max(done - seen, 0))
+                seen += batch.num_rows
+                done = max(done, seen)
+                yield fresh, share
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error) or block >= LARGEST_BLOCK:
+                raise
+            block *= 16
+        else:
+            return
+
+
+def _csv_blocks(delimiter: str, typed: bool, path: str, choose: Choose, block: int) -> Batches:
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
-    read = pa_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
+    read = pa_csv.ReadOptions(block_size=block, use_threads=False)
     parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     with _opened(path) as (stream, _):
         names = pa_csv.open_csv(stream, read, parse).schema.names

@@ -30,10 +30,9 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
     import pyarrow as pa
 
     for kind in () if text else (pa.int64(), pa.float64(), pa.bool_()):
-        try:
-            return _to_numpy(_trimmed(column).cast(kind))
-        except pa.ArrowException:
-            continue
+        numbers = _cast(column, kind)
+        if numbers is not None:
+            return _to_numpy(numbers)
     if text is False:
         bad = _first_bad(_trimmed(column), start)
         raise InvalidLabelsError(f"{shown}, column {name!r:.80}{bad}: expected a number.")
@@ -56,13 +55,13 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
         return _to_numpy(column)
     if pa.types.is_nested(column.type):
         return _table_of_lists(column, name, shown)
-    plain = _trimmed(column) if _is_text(column.type) else column
-    try:
-        return _to_numpy(plain.cast(pa.float64()))
-    except pa.ArrowException as error:
+    numbers = _cast(column, pa.float64())
+    if numbers is None:
+        plain = _trimmed(column) if _is_text(column.type) else column
         raise InvalidProbabilitiesError(
             f"{shown}, column {name!r:.80}{_first_bad(plain, start)}: expected numbers."
-        ) from error
+        )
+    return _to_numpy(numbers)
 
 
 def side_by_side(parts: Sequence[AnyArray]) -> AnyArray:
@@ -74,6 +73,21 @@ def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    """Return the column as another type, None if that cannot be done."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        if not _is_text(column.type):
+            return None
+    try:
+        return _trimmed(column).cast(kind)  # slower, so not the first thing to try
+    except pa.ArrowException:
+        return None
 
 
 def _trimmed(column: Any) -> Any:

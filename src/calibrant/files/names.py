@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import glob
 from collections.abc import Sequence
@@ -69,11 +70,19 @@ def match_columns(names: Sequence[str], wanted: Sequence[str], path: str) -> lis
     for name in wanted:
         hits = [name] if name in names else fnmatch.filter(names, name)
         if not hits:
-            shown = ", ".join(repr(each)[:60] for each in names[:10])
-            more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-            raise InvalidInputError(
-                f"{path} has no column {name!r:.200}; its columns are {shown}{more}. "
-                "Name them with --y-true and --y-prob."
-            )
+            raise InvalidInputError(_no_column(name, names, path))
         found += [each for each in hits if each not in found]
     return found
+
+
+def _no_column(name: str, names: Sequence[str], path: str) -> str:
+    """Say which columns there are, and which one is perhaps meant."""
+    near = difflib.get_close_matches(name[:100], [each for each in names if len(each) <= 100], 1)
+    if near:
+        return f"{path} has no column {name!r:.200}; perhaps {near[0]!r} is meant."
+    shown = ", ".join(repr(each)[:60] for each in names[:10])
+    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return (
+        f"{path} has no column {name!r:.200}; its columns are {shown}{more}. "
+        "Name them with --y-true and --y-prob."
+    )

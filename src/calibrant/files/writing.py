@@ -41,7 +41,8 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.replace(aside, target)
         _settle(target.parent)
     except OSError as error:
-        error.filename = str(path)
+        if error.filename in (None, str(aside)):  # not one of another file, read meanwhile
+            error.filename = str(path)
         raise
     finally:
         aside.unlink(missing_ok=True)

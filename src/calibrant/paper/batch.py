@@ -94,10 +94,13 @@ def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterato
             _pass_on(news, watcher)
             for future in done:
                 yield future.result()
-    finally:
+        pool.shutdown()
+    except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in workers:  # one that is in the middle of a study would keep us waiting
             worker.terminate()
+        raise
+    finally:
         news.close()
         news.cancel_join_thread()
 

@@ -22,7 +22,7 @@ from calibrant.paper.resampling import binned_cells
 from calibrant.paper.result import Output, Panel, Row, Series, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.synthetic import Synthetic, Truth
-from calibrant.paper.uncertainty import Estimate, mean
+from calibrant.paper.uncertainty import Estimate, exactly, mean
 from calibrant.stats import certify
 from calibrant.stats.estimators import raw_error
 from calibrant.stats.intervals import clopper_pearson, score_interval
@@ -52,7 +52,7 @@ class Coverage:
     n: int = 2000
     bins: tuple[int, ...] = (10, 50)
     repeats: int = 1000
-    certificates: int = 30
+    certificates: int = 20
     resamples: int = 100
 
 
@@ -123,34 +123,43 @@ def compute(settings: Coverage, context: Context) -> Output:
     rows: list[Row] = []
     panels, findings = [], []
     share = np.empty((len(BOUNDS), len(MODELS), len(settings.bins)))
+    size = np.empty_like(share)
     for j, n_bins in enumerate(settings.bins):
         for i, (name, model) in enumerate(known_models(n_bins, context.rng).items()):
             quick, exact = bounds(settings, model, context.rng)
             for b, values in enumerate((*quick, exact)):
-                share[b, i, j] = float(np.mean(values >= model.error))
+                share[b, i, j], size[b, i, j] = np.mean(values >= model.error), values.mean()
                 rows.append(_row(BOUNDS[b], name, n_bins, model.error, values))
             context.progress(j * len(MODELS) + i + 1, len(MODELS) * len(settings.bins))
     for j, n_bins in enumerate(settings.bins):
-        lines = _lines(share[:, :, j])
         title = f"n = {settings.n:,}, B = {n_bins}"
-        panels.append(Panel(title, "model", "share of bounds that hold", lines, from_zero=False,
-                            x_names=SHORT))  # fmt: skip
+        panels += [
+            Panel(title, "model", "share of bounds that hold", _lines(share[:, :, j]),
+                  from_zero=False, x_names=SHORT),
+            Panel(title, "model", "mean bound", _points(size[:, :, j]), x_names=SHORT),
+        ]  # fmt: skip
     for b, name in enumerate(BOUNDS):
         repeats = settings.certificates if b == 3 else settings.repeats
         words = f"how often a 90% bound holds, worst case, {name}"
         found = _share(float(share[b].min()), repeats)
         findings.append(Finding(f"coverage-{b}", found, repeats, words, unit="%"))
+        words = f"mean 90% bound of a calibrated model with {settings.bins[-1]} outputs, {name}"
+        findings.append(Finding(f"size-{b}", exactly(size[b, 0, -1]), repeats, words))
     return Output(rows, panels, findings)
 
 
 def _lines(share: FloatArray) -> tuple[Series, ...]:
-    """Return the share of each bound, side by side, and the level that is promised."""
-    places = np.arange(len(MODELS))
-    points = [
-        series(name, places + 0.08 * (b - 1.5), share[b], "points") for b, name in enumerate(BOUNDS)
-    ]
+    """Return the share of each bound, and the level that is promised."""
     ends = [-0.3, len(MODELS) - 0.7]
-    return (*points, series(f"promised: {LEVEL:.0%}", ends, [LEVEL, LEVEL], "curve"))
+    return (*_points(share), series(f"promised: {LEVEL:.0%}", ends, [LEVEL, LEVEL], "curve"))
+
+
+def _points(found: FloatArray) -> tuple[Series, ...]:
+    """Return a number of each bound, side by side for each model."""
+    places = np.arange(len(MODELS))
+    return tuple(
+        series(name, places + 0.08 * (b - 1.5), found[b], "points") for b, name in enumerate(BOUNDS)
+    )
 
 
 def _row(bound: str, model: str, n_bins: int, error: float, values: FloatArray) -> Row:
@@ -171,7 +180,7 @@ def _share(share: float, repeats: int) -> Estimate:
 
 STUDIES = (
     Study("beyond-coverage", "the bounds of 4, where the truth is known",
-          "The bootstrap bounds fail where the score bound and the certificate hold",
+          "How often bootstrap, score and exact bounds hold, and how large they are",
           lambda data: Coverage(), compute,
           {"repeats": 60, "certificates": 3, "bins": (10,)}, needs_data=False, is_beyond=True),
 )  # fmt: skip

@@ -39,13 +39,9 @@ def _run(results: Sequence[Result]) -> str:
     if not results:
         return ""
     seeds = sorted({result.seed for result in results})
-    seconds = sum(result.seconds for result in results)
     versions = ", ".join(f"{name} {value}" for name, value in results[0].versions.items())
     quick = " (quick)" if any(result.quick for result in results) else ""
-    return (
-        f"Seed {', '.join(map(str, seeds))}; {len(results)} studies{quick}, whose durations add up "
-        f"to {seconds:,.0f} s; {versions}."
-    )
+    return f"Seed {', '.join(map(str, seeds))}; {len(results)} studies{quick}; {versions}."
 
 
 def _reasons(results: Sequence[Result]) -> str:

@@ -82,10 +82,11 @@ def _set_ticks(ax: Any, panel: Panel) -> None:
 def _add_legends(figure: Any, axes: Any, panels: list[Panel]) -> None:
     """Explain the lines once below the figure where all panels share them, else in each."""
     shown = [i for i, panel in enumerate(panels) if len(panel.series) > 1]
-    labels = {tuple(each.label for each in panels[i].series) for i in shown}
-    if len(labels) == 1:
-        handles, names = axes[shown[0]].get_legend_handles_labels()
-        columns = min(len(names), 2 if len(panels) == 1 else 4 if len(names) != 6 else 3)
+    labels = {i: tuple(each.label for each in panels[i].series) for i in shown}
+    most = max(shown, key=lambda i: len(labels[i]), default=0)
+    if shown and all(labels[most][: len(each)] == each for each in labels.values()):
+        handles, names = axes[most].get_legend_handles_labels()
+        columns = min(len(names), 2 if len(panels) == 1 else 3)
         figure.legend(
             handles, names, loc="outside lower center", ncols=columns, frameon=False,
             handlelength=3.5,

@@ -96,7 +96,8 @@ class Result:
         Name, dataset, shape, accuracy and digest of the predictions.
     versions : dict
         Of calibrant, NumPy, SciPy and Python.
-    seconds : float
+    seconds, processor_seconds : float
+        How long it took on the clock, and how much of a processor it used.
     output : Output
     """
 
@@ -108,6 +109,7 @@ class Result:
     versions: dict[str, str]
     seconds: float
     output: Output = field(repr=False)
+    processor_seconds: float = 0.0
 
     @property
     def stem(self) -> str:

@@ -115,7 +115,7 @@ class Study:
         if settings is None:
             settings = self.settings_for(data, quick, **changes)
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         output = self.compute(settings, Context(rng, data, progress))
         return Result(
             study=self.name,
@@ -126,6 +126,7 @@ class Study:
             versions=versions(),
             seconds=round(time.perf_counter() - start, 2),
             output=output,
+            processor_seconds=round(time.process_time() - used, 2),
         )
 
     def identity(

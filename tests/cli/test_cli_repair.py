@@ -1,0 +1,150 @@
+"""fit and apply, end to end: what the library does, in any pair of formats."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from predictions_on_disk import (
+    CLASS,
+    COLUMNS,
+    LABEL,
+    MANY,
+    NAMES,
+    PROBS,
+    SCORE,
+    SUFFIXES,
+    N,
+    pa,
+    run,
+    write,
+)
+
+import calibrant as cb
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make every file several chunks."""
+    monkeypatch.setattr("calibrant.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.files.arrow.BLOCK_BYTES", 1 << 16)
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path / "preds.csv")
+
+
+METHODS = {
+    "scaling-binning": cb.ScalingBinning(),
+    "histogram-binning": cb.HistogramBinning(),
+    "platt": cb.PlattScaling(),
+    "beta": cb.BetaScaling(),
+    "quadratic": cb.QuadraticScaling(),
+    "temperature": cb.TemperatureScaling(),
+    "isotonic": cb.IsotonicCalibration(),
+    "venn-abers": cb.VennAbers(),
+    "identity": cb.Identity(),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fit_and_apply_are_what_the_library_does(tmp_path, csv, method, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    options = ("--y-true", "label", "--y-prob", "raw", "--method", method)
+    assert run(capsys, "fit", csv, *options, "-o", saved)[0] == 0
+    assert run(capsys, "apply", saved, csv, "--y-prob", "raw", "-o", out)[0] == 0
+    raw = COLUMNS["raw"]
+    expected = METHODS[method].fit(raw, LABEL).predict_proba(raw)
+    got = pa.parquet.read_table(out).column("raw_calibrated").to_numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--kind", "marginal"), cb.OneVsRest(cb.ScalingBinning())),
+        (("--kind", "top-label"), cb.TopLabel(cb.ScalingBinning())),
+        (("--bins", "hybrid:6"), cb.TopLabel(cb.ScalingBinning(n_bins=6, bins="hybrid"))),
+        (("--method", "temperature"), cb.TemperatureScaling()),
+        (("--method", "vector"), cb.VectorScaling()),
+        (("--method", "matrix"), cb.MatrixScaling()),
+    ],
+)
+def test_fit_repairs_several_classes_as_the_kind_says(tmp_path, csv, options, expected, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.arrow"
+    assert run(capsys, "fit", csv, *MANY, *options, "-o", saved)[0] == 0
+    fitted = expected.fit(PROBS, NAMES[CLASS], classes=NAMES)
+    assert repr(cb.load(saved)) == repr(fitted)
+    code, _, _ = run(capsys, "apply", saved, csv, "--y-prob", "prob_*", "--replace", "-o", out)
+    assert code == 0
+    table = pa.feather.read_table(out)
+    got = np.column_stack([table.column(f"prob_{k}").to_numpy() for k in range(3)])
+    np.testing.assert_allclose(got, fitted.predict_proba(PROBS), rtol=1e-9)
+
+
+@pytest.mark.parametrize("before", SUFFIXES)
+@pytest.mark.parametrize("after", [".csv", ".tsv", ".parquet", ".jsonl", ".arrow"])
+def test_apply_keeps_every_other_column_in_any_pair_of_formats(tmp_path, before, after, capsys):
+    file = write(tmp_path / f"preds{before}")
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{after}"
+    cb.ScalingBinning(n_bins=5).fit(COLUMNS["raw"], LABEL).save(saved)
+    code, said, err = run(capsys, "apply", saved, file, "--y-prob", "raw", "-o", out)
+    assert (code, said, err) == (0, "", f"calibrant: 1,500 rows written to {out}")
+    kept = read(out)
+    assert list(kept) == [*COLUMNS, "raw_calibrated"]
+    assert kept["animal"] == COLUMNS["animal"].tolist()
+    assert kept["score"] == pytest.approx(SCORE.tolist(), rel=1e-15)
+    assert len(set(kept["raw_calibrated"])) == 5
+    is_text = ".csv" in file or ".tsv" in file
+    assert kept["id"][7] == (7 if is_text and after not in (".csv", ".tsv") else "00007")
+
+
+def read(path):
+    """Read a table back by other means."""
+    import pyarrow.csv as pa_csv
+
+    if path.suffix in (".csv", ".tsv"):
+        parse = pa_csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+        convert = pa_csv.ConvertOptions(column_types={"id": pa.string()})
+        return pa_csv.read_csv(path, parse_options=parse, convert_options=convert).to_pydict()
+    if path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    read_table = pa.parquet.read_table if path.suffix == ".parquet" else pa.feather.read_table
+    return read_table(path).to_pydict()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_text_formats_are_copied_as_they_stand(tmp_path, suffix, capsys):
+    """Leading zeros, dates, big numbers, blanks and odd fields survive."""
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{suffix}"
+    cb.Identity().fit(SCORE, LABEL).save(saved)
+    odd = ["007", "2020-01-01", "12345678901234567890", "", "NA", "=1+1", 'a "b", c', "1e5"]
+    columns = {"p": np.full(8, 0.5), "odd": np.array(odd)}
+    before = write(tmp_path / f"in{suffix}", columns)
+    assert run(capsys, "apply", saved, before, "--y-prob", "p", "--replace", "-o", out)[0] == 0
+    if suffix == ".jsonl":
+        assert [json.loads(line)["odd"] for line in out.read_text().splitlines()] == odd
+    else:
+        import csv as csv_module
+
+        rows = csv_module.reader(
+            out.read_text().splitlines(), delimiter="\t" if suffix == ".tsv" else ","
+        )
+        assert [row[1] for row in rows] == ["odd", *odd]
+
+
+def test_a_calibrator_can_be_certified_on_fresh_rows_only(tmp_path, capsys):
+    half = write(tmp_path / "half.csv", rows=slice(0, N // 2))
+    rest = write(tmp_path / "rest.csv", rows=slice(N // 2, N))
+    saved = tmp_path / "cal.json"
+    options = ("--y-true", "label", "--y-prob", "raw")
+    assert run(capsys, "fit", half, *options, "--bins", "5", "-o", saved)[0] == 0
+    gate = (*options, "--calibrator", saved, "--max-error", "0.1")
+    code, out, _ = run(capsys, "certify", rest, *gate)
+    assert (code, out.split(":")[0]) == (0, "certified")
+    code, _, err = run(capsys, "certify", half, *gate)
+    assert code == 3
+    assert "the very rows it was fitted on" in err
