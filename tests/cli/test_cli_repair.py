@@ -84,6 +84,19 @@ def test_fit_repairs_several_classes_as_the_kind_says(tmp_path, csv, options, ex
     np.testing.assert_allclose(got, fitted.predict_proba(PROBS), rtol=1e-9)
 
 
+def test_fit_takes_weights_and_names_of_the_event(tmp_path, capsys):
+    weight = np.random.default_rng(3).integers(0, 3, size=N)
+    words = np.where(LABEL, "yes", "no")
+    columns = {"label": words, "raw": COLUMNS["raw"], "weight": weight}
+    file, saved = write(tmp_path / "weighted.csv", columns), tmp_path / "cal.json"
+    options = ("--y-true", "label", "--y-prob", "raw", "--sample-weight", "weight")
+    for named in (("--pos-label", "yes"), ("--classes", "no,yes")):
+        assert run(capsys, "fit", file, *options, *named, "--method", "platt", "-o", saved)[0] == 0
+        expected = cb.PlattScaling().fit(COLUMNS["raw"], LABEL, sample_weight=weight)
+        got = cb.load(saved).predict_proba(COLUMNS["raw"])
+        np.testing.assert_allclose(got, expected.predict_proba(COLUMNS["raw"]), rtol=1e-9)
+
+
 @pytest.mark.parametrize("before", SUFFIXES)
 @pytest.mark.parametrize("after", [".csv", ".tsv", ".parquet", ".jsonl", ".arrow"])
 def test_apply_keeps_every_other_column_in_any_pair_of_formats(tmp_path, before, after, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_module
+import io
 import json
 import unicodedata
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ from predictions_on_disk import CLASS, LABEL, PROBS, SCORE, pa, run, write
 import calibrant as cb
 from calibrant.cli.junit import document
 from calibrant.cli.terminal import LONGEST_MESSAGE, printable, shortened
+from calibrant.files.tables import table_writer
 
 EVIL = {
     "markup": "<script>alert('x')</script>&amp;]]>",
@@ -115,6 +117,21 @@ def test_own_cells_are_copied_unless_escaping_is_asked_for(tmp_path, escaped, ca
     quoted = ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "plain", "a=b"]
     assert [row[1] for row in rows] == (quoted if escaped else FORMULAS)
     assert head == ["'=p" if escaped else "=p", "text", "'=p_calibrated"]
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1), st.sampled_from(["csv", "tsv"]))
+@settings(max_examples=200, deadline=None)
+def test_any_text_in_a_csv_is_read_back_as_it_was(rows, format_):
+    stream = io.BytesIO()
+    batch = pa.RecordBatch.from_pydict({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
+    with table_writer(stream, format_, batch.schema) as writer:
+        writer.write(batch)
+    text = io.StringIO(stream.getvalue().decode(), newline="")
+    delimiter = "," if format_ == "csv" else "\t"
+    assert [*csv_module.reader(text, delimiter=delimiter)] == [["a", "b"], *map(list, rows)]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +26,9 @@ zcat preds.csv.gz | calibrant apply cal.json - --y-prob score -o - | head
 """
 NOTES = """
 All columns are kept; the repaired predictions are added as COLUMN_calibrated, or take the place of
-the old ones. The suffix of the output names its format: .csv, .tsv, .parquet, .jsonl, .arrow;
-- is standard output, as CSV. Rows are read and written in chunks. The output is replaced whole or
-not at all.
+the old ones. The suffix of the output names its format: .csv, .tsv, .parquet, .jsonl, .arrow; as
+"-" it goes to standard output, as CSV. Rows are read and written in chunks, and the output is
+replaced whole or not at all. From CSV to Parquet, JSON lines or Arrow, columns get types.
 
 Cells that begin with = + - @ are formulas to a spreadsheet. Your own are copied as they are, unless
 you ask for --escape-formulas; names that calibrant makes are always escaped.
@@ -93,13 +94,20 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
+    from calibrant.exceptions import InvalidArgumentError
     from calibrant.files import format_of, replaced
+    from calibrant.files.names import COMPRESSIONS
 
     if output == "-":
         yield sys.stdout.buffer, "csv"
         sys.stdout.buffer.flush()
         return
     format_ = format_of(output)
+    if os.path.splitext(output)[1].lower() in COMPRESSIONS:
+        raise InvalidArgumentError(
+            f"Compressed files are read, not written; got -o {output}. Use -o - and a pipe, or "
+            ".parquet."
+        )
     with replaced(output) as stream:
         yield stream, format_
 

@@ -11,7 +11,7 @@ from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import norm_value, read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import aligned, name_of, say
+from calibrant.cli.terminal import aligned, complain, name_of, say
 
 if TYPE_CHECKING:
     from calibrant.stats import CalibrationErrorResult
@@ -64,7 +64,12 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
 
     with opened(args) as data:
         notebook = notebook_for(args.table, data, _settings(args))
-        table = tabulate(data, read_bins(args.bins), notebook)
+        try:
+            table = tabulate(data, read_bins(args.bins), notebook)
+        except KeyboardInterrupt:
+            if notebook is not None and notebook.folder.is_dir():
+                complain(f"what is finished is in {notebook.folder}; run again to continue")
+            raise
     result = stats.calibration_error(table, norm=args.norm, debias=False if args.plug_in else None)
     if args.table:
         write_whole(args.table, table.to_json())

@@ -38,6 +38,8 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong with the arguments and leave."""
         from calibrant.cli.terminal import message_of
 
+        if "required: FILE" in message or "required: CALIBRATOR" in message:
+            message += ". Files come before --y-prob, which takes all names that follow it"
         self.exit(USAGE, f"{self.prog}: {message_of(message)}\nSee {self.prog} --help.\n")
 
 

@@ -100,6 +100,11 @@ def _run(args: argparse.Namespace, studies: list[Study], are_named: bool) -> int
     files = [(path, read_predictions(path)) for path in args.probs]
     for _, data in files:
         say(str(data))
+    if len({data.dataset for _, data in files}) < len(files):
+        raise InvalidInputError(
+            "Each --probs needs results of its own, but two of these files go by one name; "
+            "rename one, or run them into different folders."
+        )
     tasks = tasks_for(studies, files, args.seed, args.quick)
     store = Store(args.output)
     try:
