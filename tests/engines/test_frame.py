@@ -91,6 +91,17 @@ def test_several_columns_are_counted_as_by_numpy_and_ties_go_to_the_lowest(
     assert_same(given, rows, rule)
 
 
+@on_every_engine()
+def test_every_class_may_have_bins_of_its_own(engine):
+    frame = example(300)
+    rows = read_rows(frame.y, frame[NAMES].to_numpy(), kind="marginal")
+    given = read_frame(lazy_frame(engine, frame), "y", NAMES, kind="marginal")
+    bins = (EqualWidth(3).bins, EqualWidth(200).bins, MANY)
+    table, expected = FrameEngine().tabulate(given, bins), NumpyEngine().tabulate(rows, bins)
+    np.testing.assert_array_equal(table.count, expected.count)
+    np.testing.assert_array_equal(table.sum_y, expected.sum_y)
+
+
 @on_every_engine(n_bins=[3, 15, 85], dtype=[np.float32, np.float64, np.float64])
 def test_values_on_and_beside_every_edge_are_counted_where_they_belong(engine, n_bins, dtype):
     edges = EqualWidth(n_bins).bins.edges

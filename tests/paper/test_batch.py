@@ -161,8 +161,10 @@ def test_the_command_reads_predictions_and_says_that_quick_is_rough(tmp_path, ca
     ]
     assert main([*command, "-o", str(out)]) == 0
     assert "rough" in capsys.readouterr().out
-    assert (out / "calibrators-top-label-mine.json").exists()
     assert "ran quickly" in (out / "index.html").read_text(encoding="utf-8")
+    assert (out / "calibrators-top-label-mine.json").exists()
+    assert main([*command, *command[-2:], "-o", str(out)]) == 3
+    assert "two of these files" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -15,10 +15,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reproducing.md"
 
 
 def test_the_claims_are_written_between_the_markers():
-    text = refreshed(f"before\n{START}old{END}\nafter", [run("example-3-1")])
+    text = refreshed(f"before\n{START}stale{END}\nafter", [run("example-3-1")])
     assert text.startswith("before\n")
     assert text.endswith("\nafter")
-    assert "old" not in text
+    assert "stale" not in text
     assert text.count("\n| ") == len(CLAIMS) + 1
     assert "| 0.502 | exact | **agree** |" in text
     assert "Seed 0; 1 studies" in text

@@ -33,9 +33,9 @@ def engine_for(rows: Rows) -> Engine:
     where numba is installed, and all others by NumPy. The environment variable CALIBRANT_ENGINE,
     "numpy" or "numba", forces one of the two.
     """
-    from calibrant.engines.frame import FrameEngine, FrameRows
+    if type(rows) is not Rows:
+        from calibrant.engines.frame import FrameEngine
 
-    if isinstance(rows, FrameRows):
         return FrameEngine()
     if compiles(rows.probs.size):
         from calibrant.engines.numba import NumbaEngine

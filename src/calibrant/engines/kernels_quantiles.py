@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
@@ -62,19 +60,19 @@ def count_cells(probs: AnyArray, counts: AnyArray) -> int:
 
 
 @compiled
-def pick_cells(probs: AnyArray, wanted: AnyArray, out: FloatArray) -> Any:
-    """Write the values that lie in wanted cells, and return how many there are."""
+def pick_cells(probs: AnyArray, wanted: AnyArray, out: FloatArray) -> None:
+    """Write the values that lie in wanted cells."""
     values, cells = np.empty(BLOCK_VALUES), np.empty(BLOCK_VALUES, np.int64)
     scale = np.float64(wanted.shape[0] - 1)
-    found: Any = 0
+    found = 0
     for start in range(0, probs.shape[0], BLOCK_VALUES):
         some = probs[start : start + BLOCK_VALUES]
         read_column(some, values[: some.shape[0]])
         find_cells(values[: some.shape[0]], scale, cells)
         for i in range(some.shape[0]):
-            out[np.uint64(found)] = values[i]
-            found += np.int64(wanted[np.uint64(cells[i])])
-    return found
+            if wanted[np.uint64(cells[i])]:
+                out[found] = values[i]
+                found += 1
 
 
 @compiled

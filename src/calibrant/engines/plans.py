@@ -19,11 +19,13 @@ from calibrant._types import FloatArray
 from calibrant.engines.frame_rows import exact_number
 from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
 from calibrant.problem import Problem
+from calibrant.table import WEIGHT_SUMS
 
 LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZERO = range(
     -1, -7, -1
 )
 LARGEST_WEIGHT = 1e100
+TEMPORARY = "_calibrant_"
 LINEAR_BITS = 18
 """Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
 STEEP_AT_ZERO = range(16, 144, 16)
@@ -79,8 +81,8 @@ class Pass:
     @property
     def largest_key(self) -> float:
         """The largest number of a cell, parts of cells and what happened included."""
-        assert self.grid is not None  # noqa: S101
-        return 2 * (self.grid.largest + 1) * (self.edges.size + 1)
+        cells = 1.0 if self.grid is None else self.grid.largest + 1
+        return 2 * cells * (self.edges.size + 1)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ class Columns:
         nw = _nw()
         folded = all(each.grid is not None for each in passes.values())
         keys = ["key"] if folded else ["key", "side"]
-        parts = [self._keyed(group, each, folded) for group, each in passes.items()]
+        largest = max(each.largest_key for each in passes.values())
+        dtype = _integer(largest) if folded else nw.Float64
+        parts = [self._keyed(group, each, folded, dtype) for group, each in passes.items()]
         if len(parts) > 1:
             keys.append("group")
             parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
@@ -107,20 +111,19 @@ class Columns:
 
     def _summed(self, keyed: Any, keys: list[str]) -> Any:
         nw = _nw()
-        w, p, y = nw.col("w"), nw.col("p"), nw.col("y")
-        terms = {"sum_p": p, "sum_pp": p * p}
-        if self.weights is not None:
-            terms = {"sum_w": w, "sum_p": w * p, "sum_pp": w * p * p, "sum_ww": w * w}
-            terms["sum_wwuu"] = w * w * (y - p) * (y - p)
+        p = nw.col("p")
         extent = [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
-        grouped = keyed.with_columns(**terms).group_by(*keys)
-        return grouped.agg(*extent, *(nw.col(name).sum() for name in terms))
+        sums = ["sum_pp"] if self.weights is None else ["sum_p", "sum_pp", *WEIGHT_SUMS]
+        plain = [p.sum().alias("sum_p")] if self.weights is None else []
+        return keyed.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
 
-    def _keyed(self, group: int, each: Pass, folded: bool) -> Any:
-        """Return p, the key and, where they are needed, side, y and w."""
+    def _keyed(self, group: int, each: Pass, folded: bool, dtype: Any) -> Any:
+        """Return p, the key and what is summed: one projection, which engines run fastest.
+
+        A folded key tells what happened too; only cells, which are whole numbers, have room.
+        """
         nw = _nw()
-        p, y = nw.col("p"), nw.col("y")
-        rows, faults = self._read(group)
+        rows, p, y, faults = self._read(group)
         for grid, numbers in each.within:
             rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
         place = p if each.grid is None else each.grid.number(p)
@@ -128,50 +131,55 @@ class Columns:
             number = exact_number(self.frame)
             above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in each.edges]
             place = place * float(each.edges.size + 1) + _balanced(above)
-        key = _unless(faults, place * 2.0 + y if folded else place)
-        key = key.cast(_integer(each.largest_key)) if folded else key.cast(nw.Float64)
-        side = {} if folded else {"side": y.cast(nw.Float64)}
-        kept = ["p"] if self.weights is None else ["p", "y", "w"]
-        return rows.select(*kept, key=key, **side)
+        terms = {"p": p, "key": _unless(faults, place * 2.0 + y if folded else place).cast(dtype)}
+        if not folded:
+            terms["side"] = y.cast(nw.Float64)
+        return rows.select(**terms, **self._terms(p, y))
 
-    def _read(self, group: int) -> tuple[Any, list[tuple[Any, int]]]:
-        """Return p, y, w and whatever the checks need, and the checks with their codes."""
-        nw = _nw()
-        single = self.problem.kind != "top-label"
-        names = self.probs[group : group + 1] if single else self.probs
-        columns = ["p"] if single else [f"p{k}" for k in range(len(names))]
-        given = [self._prediction(n).alias(c) for n, c in zip(names, columns, strict=True)]
-        if self.weights is not None:
-            given.append(nw.col(self.weights).cast(nw.Float64).alias("w"))
-        label = nw.col(self.labels)
-        code, known = self._codes(label)
-        rows = self.frame.select(*given, code=code, known=known, unlabelled=label.is_null())
-        if not single:
-            rows = rows.with_columns(p=nw.max_horizontal(*columns)).with_columns(top=_top(columns))
-        rows = rows.with_columns(y=self._happened(group))
-        return rows, self._faults(columns)
+    def _terms(self, p: Any, y: Any) -> dict[str, Any]:
+        """Return what is summed, apart from p itself where there are no weights."""
+        if self.weights is None:
+            return {"sum_pp": p * p}
+        w = self._weight()
+        square = w * w
+        return {
+            "sum_p": w * p,
+            "sum_pp": w * p * p,
+            "sum_w": w,
+            "sum_ww": square,
+            "sum_wwuu": square * (y - p) * (y - p),
+        }
 
-    def _faults(self, columns: list[str]) -> list[tuple[Any, int]]:
+    def _weight(self) -> Any:
         nw = _nw()
-        probs, w = [nw.col(c) for c in columns], nw.col("w")
+        return nw.col(self.weights).cast(nw.Float64)
+
+    def _read(self, group: int) -> tuple[Any, Any, Any, list[tuple[Any, int]]]:
+        """Return the rows; p and y as expressions of them; and the checks with their codes."""
+        nw = _nw()
+        code, known = self._codes(nw.col(self.labels))
+        if self.problem.kind != "top-label":
+            p = self._prediction(self.probs[group])
+            happened = code if self.problem.kind == "binary" else _equal(code, nw.lit(float(group)))
+            return self.frame, p, happened, self._faults([p], known)
+        names = {f"{TEMPORARY}{k}": self._prediction(n) for k, n in enumerate(self.probs)}
+        top, best = f"{TEMPORARY}top", f"{TEMPORARY}best"
+        rows = self.frame.with_columns(**names).with_columns(nw.max_horizontal(*names).alias(best))
+        rows = rows.with_columns(_first_equal(list(names), best).alias(top))
+        probs = [nw.col(name) for name in names]
+        return rows, nw.col(best), _equal(code, nw.col(top)), self._faults(probs, known)
+
+    def _faults(self, probs: list[Any], known: Any) -> list[tuple[Any, int]]:
         faults = [
             (_all(p.is_between(0, 1) for p in probs), PROB_OUTSIDE),
             (_all(~p.is_null() for p in probs), PROB_MISSING),
-            (nw.col("known"), LABEL_UNKNOWN),
-            (~nw.col("unlabelled"), LABEL_MISSING),
+            (known, LABEL_UNKNOWN),
+            (~_nw().col(self.labels).is_null(), LABEL_MISSING),
         ]
         if self.weights is None:
             return faults
+        w = self._weight()
         return [(w > 0, WEIGHT_ZERO), (w.is_between(0, LARGEST_WEIGHT), WEIGHT_BAD), *faults]
-
-    def _happened(self, group: int) -> Any:
-        """Return 1 where the class that p speaks of happened, else 0."""
-        nw = _nw()
-        code = nw.col("code")
-        if self.problem.kind == "binary":
-            return code
-        spoken_of = nw.col("top") if self.problem.kind == "top-label" else nw.lit(float(group))
-        return nw.when(code == spoken_of).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
     def _prediction(self, name: str) -> Any:
         nw = _nw()
@@ -231,16 +239,21 @@ def _balanced(terms: Sequence[Any]) -> Any:
     return terms[0]
 
 
-def _top(columns: list[str]) -> Any:
-    """Return the class whose prediction is p; of equal ones, the lowest."""
+def _equal(a: Any, b: Any) -> Any:
+    """Return 1.0 where a equals b, else 0.0."""
+    nw = _nw()
+    return nw.when(a == b).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+
+
+def _first_equal(columns: list[str], best: str) -> Any:
+    """Return the number of the first column that equals the best."""
     nw = _nw()
     last = nw.lit(float(len(columns)))
-    return nw.min_horizontal(
-        *(
-            nw.when(nw.col(c) == nw.col("p")).then(nw.lit(float(k))).otherwise(last)
-            for k, c in enumerate(columns)
-        )
+    places = (
+        nw.when(nw.col(c) == nw.col(best)).then(nw.lit(float(k))).otherwise(last)
+        for k, c in enumerate(columns)
     )
+    return nw.min_horizontal(*places)
 
 
 def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:

@@ -29,7 +29,6 @@ from calibrant.problem import Rows
 SORTED_ROWS = 1 << 18
 SORTED_VALUES = 1 << 20
 LISTED_SHARE = 0.25
-LISTED_ROWS = 1 << 17
 MANY_ROWS = 1 << 25
 """From here on a finer grid, so that few values are listed."""
 
@@ -96,35 +95,28 @@ def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
 def _of_many(values: AnyArray, n_bins: int, rows: Rows) -> Values:
     """Return the same for values in any order, without sorting them all."""
     bits = 18 if n_bins > 256 else 17 if values.size >= MANY_ROWS else 16
-    counts = _counts(values, (1 << bits) + 1, rows)
-    wanted = _near_quantiles(counts, n_bins)
-    if counts[wanted].sum() > LISTED_SHARE * values.size:
+    share = min(-(-values.size // threads()), 1 << 31)
+    parts = [values[part] for part in segments(values.size, share)]
+    counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
+    for status in run([partial(count_cells, *each) for each in zip(parts, counts, strict=True)]):
+        refuse(rows, status)
+    total = counts.sum(axis=0, dtype=np.intp)
+    wanted = _near_quantiles(total, n_bins)
+    if total[wanted].sum() > LISTED_SHARE * values.size:
         return _of_sorted(np.sort(values), n_bins)
-    jobs = [partial(_picked, values[part], wanted) for part in segments(values.size, LISTED_ROWS)]
-    listed = distinct(np.concatenate(list(run(jobs))), None)
-    others = _between(counts, wanted)
-    found, mass = (np.concatenate(pair) for pair in zip(listed, others, strict=True))
+    listed = distinct(_picked(parts, wanted, counts[:, wanted].sum(axis=1)), None)
+    pairs = zip(listed, _between(total, wanted), strict=True)
+    found, mass = (np.concatenate(pair) for pair in pairs)
     order = np.argsort(found)
     return found[order], mass[order]
 
 
 def _between(counts: IntArray, wanted: BoolArray) -> Values:
     """Return a value and the mass of the cells before, between and after the wanted ones."""
-    mass = np.bincount(np.cumsum(wanted), np.where(wanted, 0, counts))
+    mass: AnyArray = np.bincount(np.cumsum(wanted), np.where(wanted, 0.0, counts))
     first = np.concatenate([[0], np.flatnonzero(wanted) + 1])
     some = np.flatnonzero(mass)
     return (first[some] + 0.5) / (counts.size - 1), mass[some]
-
-
-def _counts(values: AnyArray, n_cells: int, rows: Rows) -> IntArray:
-    """Check the values and count them in the cells of a grid."""
-    share = min(-(-values.size // threads()), 1 << 31)
-    parts = [values[part] for part in segments(values.size, share)]
-    counts = np.zeros((len(parts), n_cells), np.uint32)
-    for status in run([partial(count_cells, *each) for each in zip(parts, counts, strict=True)]):
-        refuse(rows, status)
-    total: IntArray = counts.sum(axis=0, dtype=np.intp)
-    return total
 
 
 def _near_quantiles(counts: IntArray, n_bins: int) -> BoolArray:
@@ -139,6 +131,12 @@ def _near_quantiles(counts: IntArray, n_bins: int) -> BoolArray:
     return wanted
 
 
-def _picked(values: AnyArray, wanted: BoolArray) -> FloatArray:
-    out = np.empty(values.size + 1)
-    return out[: pick_cells(values, wanted, out)].copy()
+def _picked(parts: list[AnyArray], wanted: BoolArray, sizes: IntArray) -> FloatArray:
+    """Return the values in the wanted cells, of which each part has so many."""
+    ends = np.cumsum(sizes)
+    out = np.empty(ends[-1])
+    places = [out[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    jobs = [partial(pick_cells, part, wanted, to) for part, to in zip(parts, places, strict=True)]
+    for _ in run(jobs):
+        pass
+    return out
