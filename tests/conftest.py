@@ -8,6 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+settings.register_profile("calibrant", deadline=None)  # a busy machine is not a bug
+settings.load_profile("calibrant")
 
 
 def optional(name: str):

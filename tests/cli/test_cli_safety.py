@@ -88,7 +88,7 @@ def test_a_bad_value_in_a_column_of_an_evil_name_is_told_harmlessly(tmp_path, ca
 
 
 @given(st.text())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_printed_never_moves_the_cursor(text):
     shown = printable(text)
     assert all(is_harmless(line) for line in shown.split("\n"))
@@ -123,7 +123,7 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1), st.sampled_from(["csv", "tsv"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_in_a_csv_is_read_back_as_it_was(rows, format_):
     stream = io.BytesIO()
     batch = pa.RecordBatch.from_pydict({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
@@ -192,7 +192,7 @@ def test_measuring_passes_as_a_test(tmp_path, capsys):
 
 
 @given(st.text(), st.text(), st.sampled_from([None, "failure", "error"]))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_any_text_gives_valid_xml(name, message, outcome):
     case = ElementTree.fromstring(document(name, outcome, "type", message, 0.1).encode())[0][0]
     assert case.get("classname") == "calibrant"

@@ -76,7 +76,7 @@ def test_every_class_has_its_own_bins_in_the_same_passes():
     st.integers(1, 20),
     st.integers(1, 60),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_values_cut_anywhere_give_the_same_bins(values, n_bins, size):
     p, y = np.array(values), np.zeros(len(values), int)
     parts = [read_rows(y[a : a + size], p[a : a + size]) for a in range(0, len(p), size)]

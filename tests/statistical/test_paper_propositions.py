@@ -99,7 +99,7 @@ inner_edges = st.lists(st.floats(0.001, 0.999), max_size=8, unique=True)
 
 
 @given(edges=inner_edges)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_bins_can_be_fooled(edges):
     # Rounding to whole counts leaves at most half a row a piece.
     bins = Bins([0.0, *sorted(edges), 1.0])
@@ -124,7 +124,7 @@ nested_edges = st.lists(
 
 @pytest.mark.parametrize("power", NORMS)
 @given(rows=rows, edges=nested_edges)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_coarser_bins_never_show_more_error(power, rows, edges):
     # The maximum obeys too: the gap of a union is a weighted mean of the gaps of its parts.
     y, p = (np.array(column) for column in zip(*rows, strict=True))
@@ -136,7 +136,7 @@ def test_coarser_bins_never_show_more_error(power, rows, edges):
 
 
 @given(rows=rows, edges=nested_edges)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_bins_that_mix_predictions_say_that_they_give_a_lower_bound(rows, edges):
     y, p = (np.array(column) for column in zip(*rows, strict=True))
     bins = Bins([0.0, *sorted(edge for edge, _ in edges), 1.0])
