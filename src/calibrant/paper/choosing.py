@@ -53,14 +53,14 @@ class Choosing:
     n_recalibrate: int = 6000
     bins: tuple[int, ...] = tuple(range(10, 101, 5))
     resamples: int = 100
-    splits: int = 40
+    splits: int = 100
     tolerated: float = TOLERATED
 
 
 def settings_for(data: Predictions | None) -> Choosing:
     """Return the paper's split, or six rows in ten of other files."""
     n = 10_000 if data is None else len(data)
-    return Choosing(6 * n // 10, splits=repeats_for(data, 40, 2))
+    return Choosing(6 * n // 10, splits=repeats_for(data, 100, 2))
 
 
 @dataclass(frozen=True, eq=False)

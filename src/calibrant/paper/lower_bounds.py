@@ -171,15 +171,16 @@ def _findings(
     words = f"{settings.norm} error at {many} bins minus that at {few}, {rule}"
     note = _other_splits(settings, rule, context)
     if settings.norm == "l1":
-        found, key = _difference(ours[-1], ours[0]), f"growth-{rule}"
+        own = _difference(ours[-1], ours[0])
         note = (
-            f"The paper's bootstrap would say {boot.value:.4f} [{boot.low:.4f}, {boot.high:.4f}], "
-            "but it removes the bias of an l1 error only in part, and that bias grows with the "
-            f"bins too; our interval allows for all of it. {note}"
+            "The paper's bootstrap removes the bias of an l1 error only in part, and that bias "
+            f"grows with the bins too. Our interval, {own.low:.4f} to {own.high:.4f}, allows for "
+            f"all of it and is inconclusive. {note}"
+            if own.low <= 0 <= own.high
+            else note
         )
-    else:
-        found, key = boot, "growth"
-    growth = Finding(key, found, settings.resamples, words, note)
+    key = f"growth-{rule}" if settings.norm == "l1" else "growth"
+    growth = Finding(key, boot, settings.resamples, words, note)
     if 15 not in settings.bins or settings.norm == "l1":
         return [growth]
     at = reflected[settings.bins.index(15)]

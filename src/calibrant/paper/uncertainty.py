@@ -91,6 +91,6 @@ def across(samples: npt.ArrayLike) -> Estimate:
     own may be expected anywhere in this range.
     """
     x = np.asarray(samples, np.float64)
-    low, high = np.quantile(x, 0.05, method="lower"), np.quantile(x, 0.95, method="higher")
+    low, high = np.quantile(x, [0.05, 0.95])
     spread = float(x.std(ddof=1)) if x.size > 1 else 0.0
     return Estimate(float(np.median(x)), spread, float(low), float(high))
