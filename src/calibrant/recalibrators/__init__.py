@@ -11,6 +11,7 @@ from calibrant.recalibrators.choosing import (
 )
 from calibrant.recalibrators.classifier import RecalibratedClassifier
 from calibrant.recalibrators.document import load
+from calibrant.recalibrators.expressions import apply_to_frame, to_expression
 from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
@@ -47,8 +48,10 @@ __all__ = [
     "TopLabel",
     "VectorScaling",
     "VennAbers",
+    "apply_to_frame",
     "best_recalibrator",
     "load",
     "recalibrator_scores",
     "resolution_report",
+    "to_expression",
 ]
