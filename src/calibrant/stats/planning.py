@@ -55,7 +55,7 @@ def samples_to_certify(
     Examples
     --------
     >>> samples_to_certify(0.05, n_bins=10)
-    3551
+    2946
     """
     _check_plan(n_bins, confidence_level, power, norm)
     if not 0 <= true_error < max_error < 1:
@@ -89,7 +89,7 @@ def smallest_certifiable_error(
     Examples
     --------
     >>> round(smallest_certifiable_error(10_000, n_bins=10), 3)
-    0.03
+    0.027
     """
     _check_plan(n_bins, confidence_level, power, norm)
     if n < 1 or not 0 <= true_error < 1:
