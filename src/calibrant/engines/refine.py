@@ -107,34 +107,6 @@ def quantile_search(
     return _joined(_as_values(cells.take(~is_open)), listed)
 
 
-def values_near_quantiles(
-    n_bins: int,
-    count: Callable[[int, Within | None], Cells],
-    listed: Callable[[Within], Values],
-    few: float,
-) -> Values:
-    """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values.
-
-    Parameters
-    ----------
-    n_bins, few
-        As in `quantile_search`.
-    count : callable
-        Counts the cells of the grid of 2^bits cells, in all or within coarser cells: one pass.
-    listed : callable
-        Lists the distinct values within cells: one pass.
-    """
-    search = quantile_search(n_bins, few)
-    ask = next(search)
-    try:
-        while True:
-            answer = listed(ask.within) if ask.bits is None else count(ask.bits, ask.within)  # type: ignore[arg-type]
-            ask = search.send(answer)
-    except StopIteration as found:
-        values: Values = found.value
-        return values
-
-
 def _open(cells: Cells, n_bins: int) -> BoolArray:
     """Mark the cells that hold a quantile and more than one distinct value."""
     above = np.cumsum(cells.mass)
