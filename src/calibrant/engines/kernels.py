@@ -191,7 +191,12 @@ def count_table(
         if not read_table(probs[start:end], x):
             return BAD_PROBABILITY
         mark_events(codes[: end - start], first, width, y)
-        find_bins_of_columns(x, edges, grids, scales, starts, shift, steps, b)
+        if grids.shape[0] == 1:
+            find_bins(x, edges, grids[0], scales[0], steps, b)
+            for i in range(size):
+                b[i] += shift[i]
+        else:
+            find_bins_of_columns(x, edges, grids, scales, starts, shift, steps, b)
         tally(
             x, b, y, None if weights is None else weights[start:end], width, parts, level, is_open
         )

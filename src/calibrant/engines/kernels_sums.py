@@ -54,6 +54,11 @@ def add(
     turn, n_cells = parts.shape[0] - 1, parts.shape[1]
     flat = parts.ravel()
     seen = np.uint8(0)
+    if turn == 0:
+        for i in range(values.shape[0]):
+            add_to_lanes(flat, (2 * bins[i] + events[i]) * LANES, values[i])  # type: ignore[call-arg]
+            seen |= is_open[np.uint64(bins[i])]
+        return seen != 0
     for i in range(values.shape[0]):
         cell = (i & turn) * n_cells + 2 * bins[i] + events[i]
         add_to_lanes(flat, cell * LANES, values[i])  # type: ignore[call-arg]
