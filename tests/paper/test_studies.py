@@ -94,7 +94,8 @@ def test_progress_ends_at_the_whole(data):
 
 def test_every_quick_setting_exists(data):
     for each in STUDIES.values():
-        each.settings_for(data, quick=True)
+        settings = each.settings_for(data, quick=True)
+        assert all(getattr(settings, name) == value for name, value in each.quick.items())
 
 
 def test_the_hidden_error_of_example_3_1_grows_to_a_half_and_bins_see_nothing():

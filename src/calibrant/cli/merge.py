@@ -37,13 +37,12 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.cli.messages import about
     from calibrant.files import expand, write_whole
 
-    merged: BinTable | None = None
     paths = expand(args.files)
-    for path in paths:
+    with about(paths[0]):
+        merged = _read(paths[0])
+    for path in paths[1:]:
         with about(path):
-            table = _read(path)
-            merged = table if merged is None else merged + table
-    assert merged is not None  # noqa: S101 - expand raises where there is no file
+            merged += _read(path)
     write_whole(args.output, merged.to_json())
     say(str(stats.calibration_error(merged)))
     tables = "1 table" if len(paths) == 1 else f"{len(paths):,} tables"
