@@ -92,6 +92,17 @@ def test_progress_ends_at_the_whole(data):
     assert seen[-1] == (3, 3)
 
 
+def test_a_quick_look_never_asks_for_more_than_the_study():
+    from calibrant.paper import stand_in
+
+    many = stand_in(n=2000, n_classes=200)
+    for each in STUDIES.values():
+        quick, whole = each.settings_for(many, quick=True), each.settings_for(many)
+        for name in each.quick:
+            small, full = getattr(quick, name), getattr(whole, name)
+            assert (len(small) <= len(full)) if isinstance(small, tuple) else (small <= full)
+
+
 def test_every_quick_setting_exists(data):
     for each in STUDIES.values():
         settings = each.settings_for(data, quick=True)

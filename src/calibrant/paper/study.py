@@ -67,7 +67,7 @@ class Study:
     compute : callable
         Takes settings and context and returns an `Output`.
     quick : dict
-        Settings that replace the paper's for a quick look.
+        Settings that replace the paper's for a quick look, where they ask for less.
     needs_data : bool
     is_beyond : bool
         Whether it shows our own methods, and not the paper's.
@@ -88,7 +88,10 @@ class Study:
         """Return the settings for these predictions, with changes."""
         found = self.settings(data)
         if quick:
-            found = replace(found, **self.quick)
+            fewer = {
+                k: v for k, v in self.quick.items() if _amount(v) <= _amount(getattr(found, k))
+            }
+            found = replace(found, **fewer)
         unknown = [name for name in changes if name not in asdict(found)]
         if unknown:
             raise InvalidArgumentError(
@@ -140,6 +143,11 @@ class Study:
             "digest": data.digest if data is not None and self.needs_data else None,
             "calibrant": __version__,
         }
+
+
+def _amount(setting: Any) -> float:
+    """Return how much work a setting asks for: a number, or the length of a list of cases."""
+    return len(setting) if isinstance(setting, tuple) else float(setting)
 
 
 def plain(settings: Any) -> dict[str, Any]:
