@@ -123,9 +123,10 @@ def _csv_blocks(delimiter: str, typed: bool, path: str, choose: Choose, block: i
 
 
 def _parquet(path: str, choose: Choose) -> Batches:
+    """Read ahead one block a column: PyArrow would by default keep all that it has read."""
     import pyarrow.parquet as pa_parquet
 
-    with pa_parquet.ParquetFile(path) as file:
+    with pa_parquet.ParquetFile(path, pre_buffer=False, buffer_size=BLOCK_BYTES) as file:
         total, done = max(file.metadata.num_rows, 1), 0
         names = choose(file.schema_arrow.names)
         for batch in file.iter_batches(rows_at_once(len(names)), columns=names):
