@@ -250,6 +250,35 @@ def test_one_distinct_prediction_in_a_bin_is_its_level(engine):
     np.testing.assert_array_equal(table.level, [[0.1, 0.3, np.nan, np.nan]])
 
 
+@pytest.mark.parametrize("weight", [None, 1.0, 1e-160, 1e160])
+def test_a_level_is_exact_where_sums_alone_could_not_tell(engine, weight):
+    """Zeros, values whose squares vanish, values that differ in the last bit, and single rows."""
+    next_to = np.nextafter(0.65, 1)
+    p = np.concatenate(
+        [
+            np.zeros(900),
+            np.tile([1e-200, 2e-200], 500),
+            np.full(3000, 0.3),
+            np.tile([0.65, 0.65, next_to], 1000),
+            [0.81],
+            np.full(5000, 1 / 1.1),
+        ]
+    )
+    bins = Bins([0, 1e-250, 1e-100, 0.5, 0.7, 0.82, 0.85, 1])
+    p = np.random.default_rng(0).permutation(p)
+    weights = None if weight is None else np.full(p.size, weight)
+    table = engine.tabulate(read_rows(np.arange(p.size) % 2, p, sample_weight=weights), (bins,))
+    expected = [[0, np.nan, 0.3, np.nan, 0.81, np.nan, 1 / 1.1]]
+    np.testing.assert_array_equal(table.level, expected)
+
+
+def test_a_row_of_no_weight_has_no_level(engine):
+    p = np.array([0.1, 0.1, 0.2, 0.8])
+    rows = read_rows([0, 1, 0, 1], p, sample_weight=[1, 2, 0, 0])
+    table = engine.tabulate(rows, (EqualWidth(2).bins,))
+    np.testing.assert_array_equal(table.level, [[0.1, np.nan]])
+
+
 BAD = {
     "a NaN": (
         [0, 1, 0],

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from calibrant import Bins, EqualWidth
-from calibrant.engines.lookup import lookup
+from calibrant.engines.lookup import is_even, lookup
+from conftest import optional
 
 EDGES = {
     "one bin": [0, 1],
@@ -57,3 +58,30 @@ def test_columns_of_a_lookup_count_from_their_own_first_bin():
     assert (some.grids + some.shift[:, None]).tolist() == (
         alone.grids + alone.shift[:, None]
     ).tolist()
+
+
+NUMBERS = [*range(2, 130), 1000, 1023, 4096, 10_000, 65_537]
+
+
+def test_arithmetic_finds_even_bins_at_every_edge_and_beside_it():
+    optional("numba")
+    from calibrant.engines.compiled import add_even_bins
+
+    for n in NUMBERS:
+        bins = EqualWidth(n).bins
+        values = values_of(bins.edges)
+        cells = np.ones(values.size, np.int64)
+        add_even_bins(values, n, cells)
+        assert is_even(bins)
+        np.testing.assert_array_equal(cells, 2 * bins.index(values) + 1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 15, 1000])
+def test_bins_that_are_even_but_for_one_bit_are_not_even(n):
+    edges = EqualWidth(n).bins.edges
+    for where in range(1, n, max(1, n // 5)):
+        for towards in (0, 1):
+            moved = edges.copy()
+            moved[where] = np.nextafter(moved[where], towards)
+            assert not is_even(Bins(moved))
+    assert not is_even(EqualWidth(1).bins)

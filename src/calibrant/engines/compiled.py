@@ -24,24 +24,48 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def find_bins(
-    values: FloatArray, edges: FloatArray, grid: IntArray, scale: float, steps: int, bins: IntArray
-) -> None:
-    """Write how many edges lie strictly below each value in [0, 1].
+def add_even_bins(values: FloatArray, n_bins: int, cells: IntArray) -> None:
+    """Add 2 bin to the cell of each value, for bins with edges at 1 / n_bins, 2 / n_bins ...
 
-    The grid knows the edges below a value's cell; fewer than 2^steps edges are inside it, and
+    A product that is never too large tells it within one, and the edge itself, made of two
+    parts of 1 / n_bins whose first product is exact, decides: `lookup.is_even` says for which.
+    """
+    scale, last = n_bins * (1 - 2.0**-50), n_bins - 1.0
+    high = np.rint(2.0**32 / n_bins) / 2.0**32
+    low = (1 - n_bins * high) / n_bins
+    for i in range(values.shape[0]):
+        below = np.floor(values[i] * scale)
+        above = below + 1.0
+        edge = above * high + above * low
+        found = above if values[i] > edge else below
+        cells[i] += 2 * np.int64(found if found < last else last)
+
+
+@compiled
+def add_bins(
+    values: FloatArray,
+    edges: FloatArray,
+    grid: IntArray,
+    scale: float,
+    steps: int,
+    places: IntArray,
+    cells: IntArray,
+) -> None:
+    """Add twice the number of edges strictly below each value in [0, 1] to its cell.
+
+    The grid knows the edges below a value's place; fewer than 2^steps edges are inside it, and
     a search of that many steps without a branch compares them with the value itself.
     """
     last = grid.shape[0] - 1
     for i in range(values.shape[0]):
-        bins[i] = min(np.int64(values[i] * scale), last)
+        places[i] = min(np.int64(values[i] * scale), last)
     if steps == 1:
         for i in range(values.shape[0]):
-            low = grid[np.uint64(bins[i])]
-            bins[i] = low + np.int64(values[i] > edges[np.uint64(low)])
+            low = grid[np.uint64(places[i])]
+            cells[i] += 2 * (low + np.int64(values[i] > edges[np.uint64(low)]))
     else:
         for i in range(values.shape[0]):
-            bins[i] = search(values[i], edges, grid[np.uint64(bins[i])], steps)
+            cells[i] += 2 * search(values[i], edges, grid[np.uint64(places[i])], steps)
 
 
 @compiled
@@ -54,31 +78,26 @@ def search(x: float, edges: FloatArray, low: Any, steps: int) -> Any:
 
 
 @compiled
-def find_bins_of_columns(
+def add_bins_of_columns(
     values: FloatArray,
     edges: FloatArray,
     grids: IntArray,
     scales: FloatArray,
-    starts: IntArray,
-    shifts: IntArray,
     steps: int,
-    bins: IntArray,
+    places: IntArray,
+    cells: IntArray,
 ) -> None:
-    """Write the same for values of many columns, each with the scale of its column.
-
-    starts[i] is where the grid of its column begins, and shifts[i] is added to what is found.
-    """
-    last = grids.shape[1] - 1
-    for i in range(values.shape[0]):
-        bins[i] = starts[i] + min(np.int64(values[i] * scales[i]), last)
-    flat = grids.ravel()
+    """Add the same for a row of values, each with the grid and scale of its column."""
+    last, flat = grids.shape[1] - 1, grids.ravel()
+    for k in range(values.shape[0]):
+        places[k] = k * grids.shape[1] + min(np.int64(values[k] * scales[k]), last)
     if steps == 1:
-        for i in range(values.shape[0]):
-            low = flat[np.uint64(bins[i])]
-            bins[i] = shifts[i] + low + np.int64(values[i] > edges[np.uint64(low)])
+        for k in range(values.shape[0]):
+            low = flat[np.uint64(places[k])]
+            cells[k] += 2 * (low + np.int64(values[k] > edges[np.uint64(low)]))
     else:
-        for i in range(values.shape[0]):
-            bins[i] = shifts[i] + search(values[i], edges, flat[np.uint64(bins[i])], steps)
+        for k in range(values.shape[0]):
+            cells[k] += 2 * search(values[k], edges, flat[np.uint64(places[k])], steps)
 
 
 @compiled

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.engines.compiled import compiled, find_bins, find_bins_of_columns, top_of
+from calibrant.engines.compiled import (
+    add_bins,
+    add_bins_of_columns,
+    add_even_bins,
+    compiled,
+    top_of,
+)
 from calibrant.engines.kernels_sums import (
     add,
     add_weighted,
@@ -23,6 +29,7 @@ from calibrant.engines.kernels_sums import (
 
 FINE, BAD_PROBABILITY, BAD_LABEL = 0, 1, 2
 BLOCK_VALUES = 2048
+TILE_COLUMNS = 256
 ROWS_OF_A_PART = 4096
 SMALL_TABLE = 512
 """Cells that have several copies, and of which all parts are moved at once."""
@@ -64,47 +71,16 @@ def read_top(probs: AnyArray, codes: IntArray, values: FloatArray) -> bool:
 
 
 @compiled
-def read_table(probs: AnyArray, values: FloatArray) -> Any:
-    """Write the predictions of rows one after the other; return whether all lie in [0, 1]."""
-    fine: Any = True
-    width = probs.shape[1]
-    for i in range(probs.shape[0]):
-        start = np.uint64(i * width)
-        for k in range(width):
-            x = np.float64(probs[i, k])
-            fine &= (x >= 0) & (x <= 1)
-            values[start + np.uint64(k)] = x
-    return fine
-
-
-@compiled
-def mark_events(codes: IntArray, first: int, width: int, events: IntArray) -> None:
-    """Write 1 for the class that came true and 0 for the others, of classes first, first + 1 ..."""
-    events[:] = 0
+def mark_events(codes: IntArray, first: int, shift: IntArray, cells: IntArray) -> None:
+    """Write 2 shift for every class of every row, and one more for the class that came true."""
+    width = shift.shape[0]
     for i in range(codes.shape[0]):
+        line = cells[i * width : (i + 1) * width]
+        for k in range(width):
+            line[k] = 2 * shift[k]
         event = codes[i] - first
         if 0 <= event < width:
-            events[np.uint64(i * width + event)] = 1
-
-
-@compiled
-def tally(
-    values: FloatArray,
-    bins: IntArray,
-    events: IntArray,
-    weights: FloatArray | None,
-    width: int,
-    parts: FloatArray,
-    level: FloatArray,
-    is_open: AnyArray,
-) -> None:
-    """Add up a block of values, whose rows have `width` each."""
-    if weights is None:
-        if add(values, bins, events, parts, is_open):
-            note_levels(values, bins, None, width, level, is_open)
-    else:
-        add_weighted(values, bins, events, weights, width, parts)
-        note_levels(values, bins, weights, width, level, is_open)
+            line[np.uint64(event)] += 1
 
 
 @compiled
@@ -113,34 +89,44 @@ def count_column(
     labels: AnyArray,
     weights: FloatArray | None,
     n_classes: int,
+    even: int,
     edges: FloatArray,
     grids: IntArray,
     scales: FloatArray,
     steps: int,
     parts: FloatArray,
     totals: FloatArray,
-    level: FloatArray,
-    is_open: AnyArray,
+    level: FloatArray | None,
 ) -> int:
-    """Check and add up the one column, or the largest value, of each row."""
-    values, bins, codes = _buffers(BLOCK_VALUES)
+    """Check and add up the one column, or the largest value, of each row; or note their levels."""
+    values, places, codes = _buffers(BLOCK_VALUES)
     since, small = 0, parts.shape[1] <= SMALL_TABLE
     for start in range(0, probs.shape[0], BLOCK_VALUES):
         end = min(start + BLOCK_VALUES, probs.shape[0])
-        x, b, y = values[: end - start], bins[: end - start], codes[: end - start]
-        if not read_labels(labels[start:end], n_classes, y):
+        x, cells = values[: end - start], codes[: end - start]
+        if not read_labels(labels[start:end], n_classes, cells):
             return BAD_LABEL
         if probs.ndim == 1:
             fine = read_column(probs[start:end], x)
         else:
-            fine = read_top(probs[start:end], y, x)
+            fine = read_top(probs[start:end], cells, x)
         if not fine:
             return BAD_PROBABILITY
-        find_bins(x, edges, grids[0], scales[0], steps, b)
-        tally(x, b, y, None if weights is None else weights[start:end], 1, parts, level, is_open)
+        if even:
+            add_even_bins(x, even, cells)
+        else:
+            add_bins(x, edges, grids[0], scales[0], steps, places, cells)
+        w = None if weights is None else weights[start:end]
+        if level is not None:
+            note_levels(x, cells, w, 1, level)
+            continue
+        if w is not None:
+            add_weighted(x, cells, w, 1, parts)
+        else:
+            add(x, cells, places, parts, probs[end:], labels[end:])
         since += end - start
         if not small:
-            settle_full(b, y, parts, totals)
+            settle_full(cells, parts, totals)
         elif since >= ROWS_OF_A_PART:
             settle_all(parts, totals)
             since = 0
@@ -160,6 +146,7 @@ def count_table(
     weights: FloatArray | None,
     n_classes: int,
     first: int,
+    even: int,
     edges: FloatArray,
     grids: IntArray,
     scales: FloatArray,
@@ -167,39 +154,47 @@ def count_table(
     steps: int,
     parts: FloatArray,
     totals: FloatArray,
-    level: FloatArray,
-    is_open: AnyArray,
+    level: FloatArray | None,
 ) -> int:
-    """Check and add up the columns of each row; column k is class first + k.
+    """Check and add up the columns of each row, or note levels; column k is class first + k.
 
-    shift[k] takes the number of an edge to that of a bin among those of all columns.
+    shift[k] takes the number of an edge to that of a bin among those of all columns. Some rows
+    of some columns are a block, so that the cells of a block stay in the nearest cache as well.
     """
-    width = probs.shape[1]
-    step = max(1, BLOCK_VALUES // width)
-    values, bins, events = _buffers(step * width)
+    n_rows, n_columns = probs.shape
+    tile = min(n_columns, TILE_COLUMNS)
+    step = max(1, BLOCK_VALUES // tile)
+    values, places, cells = _buffers(step * tile)
     codes = np.empty(step, np.int64)
-    column = np.arange(step * width) % width
-    starts = column * (grids.shape[1] if grids.shape[0] > 1 else 0)
-    scales, shift = scales[column], shift[column]
     since = 0
-    for start in range(0, probs.shape[0], step):
-        end = min(start + step, probs.shape[0])
-        size = (end - start) * width
-        x, b, y = values[:size], bins[:size], events[:size]
+    for start in range(0, n_rows, step):
+        end = min(start + step, n_rows)
         if not read_labels(labels[start:end], n_classes, codes[: end - start]):
             return BAD_LABEL
-        if not read_table(probs[start:end], x):
-            return BAD_PROBABILITY
-        mark_events(codes[: end - start], first, width, y)
-        if grids.shape[0] == 1:
-            find_bins(x, edges, grids[0], scales[0], steps, b)
-            for i in range(size):
-                b[i] += shift[i]
-        else:
-            find_bins_of_columns(x, edges, grids, scales, starts, shift, steps, b)
-        tally(
-            x, b, y, None if weights is None else weights[start:end], width, parts, level, is_open
-        )
+        w = None if weights is None else weights[start:end]
+        for left in range(0, n_columns, tile):
+            right = min(left + tile, n_columns)
+            width = right - left
+            x, c = values[: (end - start) * width], cells[: (end - start) * width]
+            mark_events(codes[: end - start], first + left, shift[left:right], c)
+            for i in range(end - start):
+                p, q = i * width, (i + 1) * width
+                if not read_column(probs[start + i][left:right], x[p:q]):
+                    return BAD_PROBABILITY
+                if grids.shape[0] > 1:
+                    add_bins_of_columns(
+                        x[p:q], edges, grids[left:right], scales[left:right], steps, places, c[p:q]
+                    )
+            if even:
+                add_even_bins(x, even, c)
+            elif grids.shape[0] == 1:
+                add_bins(x, edges, grids[0], scales[0], steps, places, c)
+            if level is not None:
+                note_levels(x, c, w, width, level)
+            elif w is not None:
+                add_weighted(x, c, w, width, parts)
+            else:
+                add(x, c, places, parts, probs[end + left * step // n_columns :], labels[end:])
         since += end - start
         if since >= ROWS_OF_A_PART:
             settle_all(parts, totals)

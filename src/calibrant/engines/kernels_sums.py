@@ -9,6 +9,7 @@ rows nor their order costs accuracy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ WEIGHTED_LANES = 8
 FULL = 1024
 
 
-@intrinsic
+def inlined(function: Callable[..., Any]) -> Any:
+    """Make a function that writes its instructions into the loop that calls it."""
+    return intrinsic(function)
+
+
+@inlined
 def add_to_lanes(context: Any, sums: Any, start: Any, x: Any) -> Any:
     """Add 1, x, x^2 and 0 to sums[start : start + 4] as one vector."""
 
@@ -46,42 +52,57 @@ def add_to_lanes(context: Any, sums: Any, start: Any, x: Any) -> Any:
     return types.void(sums, types.int64, types.float64), build
 
 
+@inlined
+def fetch_early(context: Any, array: Any, index: Any) -> Any:
+    """Ask for the memory at this index of an array; an address that is not there does no harm."""
+
+    def build(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = target.make_array(signature.args[0])(target, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        name, module = "llvm.prefetch.p0i8", builder.module
+        fetch = module.globals.get(name) or ir.Function(module, kind, name)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        builder.call(fetch, [place, number(0), number(3), number(1)])
+        return target.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
 @compiled
 def add(
-    values: FloatArray, bins: IntArray, events: IntArray, parts: FloatArray, is_open: AnyArray
-) -> Any:
-    """Add 1, p and p^2 to the cell of each value; return whether one fell in an open bin."""
+    values: FloatArray,
+    cells: IntArray,
+    places: IntArray,
+    parts: FloatArray,
+    next_probs: AnyArray,
+    next_labels: AnyArray,
+) -> None:
+    """Add 1, p and p^2 to the cell of each value, while the next block is on its way."""
     turn, n_cells = parts.shape[0] - 1, parts.shape[1]
-    flat = parts.ravel()
-    seen = np.uint8(0)
-    if turn == 0:
-        for i in range(values.shape[0]):
-            add_to_lanes(flat, (2 * bins[i] + events[i]) * LANES, values[i])  # type: ignore[call-arg]
-            seen |= is_open[np.uint64(bins[i])]
-        return seen != 0
-    for i in range(values.shape[0]):
-        cell = (i & turn) * n_cells + 2 * bins[i] + events[i]
-        add_to_lanes(flat, cell * LANES, values[i])  # type: ignore[call-arg]
-        seen |= is_open[np.uint64(bins[i])]
-    return seen != 0
+    flat, size = parts.ravel(), values.shape[0]
+    for i in range(size):
+        places[i] = ((i & turn) * n_cells + cells[i]) * LANES
+    for start in range(0, size - 7, 8):
+        fetch_early(next_probs, start)
+        fetch_early(next_labels, start)
+        for i in range(start, start + 8):
+            add_to_lanes(flat, places[i], values[i])
+    for i in range(size - size % 8, size):
+        add_to_lanes(flat, places[i], values[i])
 
 
 @compiled
 def add_weighted(
-    values: FloatArray,
-    bins: IntArray,
-    events: IntArray,
-    weights: FloatArray,
-    width: int,
-    parts: FloatArray,
+    values: FloatArray, cells: IntArray, weights: FloatArray, width: int, parts: FloatArray
 ) -> None:
     """Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; a row has `width` values."""
     for i in range(values.shape[0]):
         w = weights[i // width]
         if w == 0:
             continue
-        x, cell = values[i], np.uint64(2 * bins[i] + events[i])
-        residual = w * (events[i] - x)
+        x, cell = values[i], np.uint64(cells[i])
+        residual = w * ((cells[i] & 1) - x)
         parts[0, cell, 0] += 1.0
         parts[0, cell, 1] += w * x
         parts[0, cell, 2] += w * x * x
@@ -114,31 +135,23 @@ def settle_all(parts: FloatArray, totals: FloatArray) -> None:
 
 
 @compiled
-def settle_full(bins: IntArray, events: IntArray, parts: FloatArray, totals: FloatArray) -> None:
+def settle_full(cells: IntArray, parts: FloatArray, totals: FloatArray) -> None:
     """Move the parts of these cells that hold many rows; for tables too large to go through."""
-    for i in range(bins.shape[0]):
-        cell = np.uint64(2 * bins[i] + events[i])
+    for i in range(cells.shape[0]):
+        cell = np.uint64(cells[i])
         if parts[0, cell, 0] >= FULL:
             settle(parts[:1, cell], totals[0, cell], totals[1, cell])
 
 
 @compiled
 def note_levels(
-    values: FloatArray,
-    bins: IntArray,
-    weights: FloatArray | None,
-    width: int,
-    level: FloatArray,
-    is_open: AnyArray,
+    values: FloatArray, cells: IntArray, weights: FloatArray | None, width: int, level: FloatArray
 ) -> None:
-    """Keep the one prediction of an open bin: -1 before the first; a second closes it with NaN."""
+    """Keep the one prediction of a bin: -1 before the first; a second makes it NaN for good."""
     for i in range(values.shape[0]):
         if weights is not None and weights[i // width] == 0:
             continue
-        x, place = values[i], np.uint64(bins[i])
-        if is_open[place] and level[place] != x:
-            if level[place] < 0:
-                level[place] = x
-            else:
-                level[place] = np.nan
-                is_open[place] = 0
+        place = np.uint64(cells[i] >> 1)
+        known = level[place]
+        if (known < values[i]) | (known > values[i]):
+            level[place] = values[i] if known < 0 else np.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -35,6 +35,8 @@ class Lookup:
         No cell holds 2^steps edges.
     n_bins : int
         Bins of each group, padded to the most of any.
+    even : int
+        The number of bins where all share bins of one width, which arithmetic finds; or 0.
     """
 
     edges: FloatArray
@@ -43,6 +45,7 @@ class Lookup:
     shift: IntArray
     steps: int
     n_bins: int
+    even: int = 0
 
     def twice_index(self, bins: Bins, values: FloatArray) -> IntArray:
         """Return 2 * bins.index(values) for the bins that this was built from alone."""
@@ -64,7 +67,7 @@ class Lookup:
         """Return what some of the groups need; their bins are counted from the first of them."""
         if len(self.grids) == 1:
             shift = self.shift[some] - self.shift[some][:1]
-            return Lookup(self.edges, self.grids, self.scales[some], shift, self.steps, self.n_bins)
+            return replace(self, scales=self.scales[some], shift=shift)
         size = self.edges.size // len(self.grids)
         edges = self.edges.reshape(-1, size)[some].ravel()
         grids = self.grids[some] - some.start * size
@@ -100,7 +103,28 @@ def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
     grids = np.stack(found) + starts[:, None]
     shift = n_bins * np.arange(n_groups) - (0 if len(rows) == 1 else starts)
     scales = np.broadcast_to(scale, n_groups).copy()
-    return Lookup(edges.ravel(), grids, scales, shift, _steps(grids), n_bins)
+    even = n_bins if len(rows) == 1 and is_even(rows[0]) else 0
+    return Lookup(edges.ravel(), grids, scales, shift, _steps(grids), n_bins, even)
+
+
+def is_even(bins: Bins) -> bool:
+    """Return whether `compiled.add_even_bins` finds these bins, to the last bit.
+
+    What it compares with must be the edges. Then the first guess must be the bin or the one
+    below, for every value; as it never falls when the value grows, the ends of bins tell.
+    """
+    n, edges = len(bins), bins.edges[1:-1]
+    if not 1 < n < 1 << 20:
+        return False
+    number = np.arange(1.0, n)
+    high = np.rint(2.0**32 / n) / 2.0**32
+    low = (1 - n * high) / n
+    scale = n * (1 - 2.0**-50)
+    return (
+        np.array_equal(number * high + number * low, edges)
+        and bool(np.all(np.floor(edges * scale) < number))
+        and bool(np.all(np.floor(np.nextafter(edges, 2.0) * scale) >= number - 1))
+    )
 
 
 def _steps(grids: IntArray) -> int:

@@ -27,6 +27,8 @@ from calibrant.table import BinTable
 SEGMENTS = 32
 SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
 SEGMENT_COLUMNS = 1024
+SUMS_ROUND_BY = 1e-11
+"""Far beyond what sums of a segment are wrong by, of which few thousands are added at a time."""
 
 State = tuple[int, FloatArray, FloatArray]
 """(status, sums per cell, level per bin) of a piece of the rows."""
@@ -91,44 +93,70 @@ class _Plan:
         rows = self.rows
         weights = None if rows.weights is None else rows.weights[segment]
         kind, n_classes = rows.problem.kind, rows.problem.n_classes
-        n_bins = tables.scales.size * tables.n_bins
-        parts, totals = _zeros(2 * n_bins, kind == "marginal", weights is not None)
-        level, is_open = np.full(n_bins, -1.0), np.ones(n_bins, np.uint8)
-        state = (parts, totals, level, is_open)
+        parts, totals = _zeros(2 * tables.scales.size * tables.n_bins, kind, weights is not None)
         labels = _labels(rows, segment)
         if kind == "marginal":
-            status = kernels.count_table(
+            count = partial(
+                kernels.count_table,
                 native(rows.probs[segment, columns]),
                 labels,
                 weights,
                 n_classes,
                 columns.start,
+                tables.even,
                 tables.edges,
                 tables.grids,
                 tables.scales,
                 tables.shift,
                 tables.steps,
-                *state,
+                parts,
+                totals,
             )
         else:
-            status = kernels.count_column(
+            count = partial(
+                kernels.count_column,
                 native(rows.probs[segment]),
                 labels,
                 weights,
                 n_classes,
+                tables.even,
                 tables.edges,
                 tables.grids,
                 tables.scales,
                 tables.steps,
-                *state,
+                parts,
+                totals,
             )
-        return status, totals[0] - totals[1], level
+        status = count(None)
+        sums = totals[0] - totals[1]
+        level, unclear = _levels(sums, weights is not None)
+        if unclear and status == kernels.FINE:
+            count(level)
+        return status, sums, level
 
 
-def _zeros(n_cells: int, single: bool, weighted: bool) -> tuple[FloatArray, FloatArray]:
+def _levels(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
+    """Return the one prediction of each bin as far as its sums tell, and whether some do not.
+
+    It is -1 without rows, and NaN where the predictions certainly differ: their spread is beyond
+    the rounding of sums. Where it is not, the rows must be read again.
+    """
+    count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
+    weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
+    with np.errstate(over="ignore", invalid="ignore"):
+        differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
+    level = np.where(differ, np.nan, -1.0)
+    if not weighted:
+        alone = (count == 1) | ((count > 0) & (first == 0))
+        level[alone] = first[alone]
+    return level, bool(np.any((count > 0) & (level == -1)))
+
+
+def _zeros(n_cells: int, kind: str, weighted: bool) -> tuple[FloatArray, FloatArray]:
     """Return empty parts, whose lanes never cross a line of memory, and totals."""
     lanes = WEIGHTED_LANES if weighted else LANES
-    copies = 1 if single or weighted or n_cells > kernels.SMALL_TABLE else 4
+    single = kind == "marginal" or weighted
+    copies = 1 if single or n_cells > kernels.SMALL_TABLE else 4
     size = copies * n_cells * lanes
     room = np.zeros(size + 8)
     start = -(room.ctypes.data // 8) % 8
