@@ -193,13 +193,17 @@ def read_data(
     sample_weight: Any,
     data: Any,
 ) -> Rows:
-    """Read what the user passed, from arrays or from columns of a frame."""
+    """Read what the user passed: arrays, columns of a frame, or tensors that stay on the GPU."""
     given: dict[str, Any] = {
         "kind": kind,
         "classes": classes,
         "pos_label": pos_label,
         "sample_weight": sample_weight,
     }
+    if data is None and getattr(y_prob, "is_cuda", False) is True:
+        from calibrant.engines.torch import read_tensors
+
+        return read_tensors(y_true, y_prob, **given)
     if data is None:
         return read_rows(y_true, y_prob, **given)
     from calibrant.engines.frame import read_frame

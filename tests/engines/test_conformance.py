@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
+from calibrant.engines import engine_for
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
     InvalidLabelsError,
@@ -19,13 +20,49 @@ from calibrant.exceptions import (
 from calibrant.problem import read_rows
 from conftest import optional
 
-ENGINES = ["numpy", "numba"]
+ENGINES = ["numpy", "numba", "torch"]
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
+
+
+class Tensors:
+    """The torch engine, which gets the same rows as tensors: on a GPU where there is one."""
+
+    def __init__(self):
+        self.torch = optional("torch")
+        self.device = "cuda" if self.torch.cuda.is_available() else "cpu"
+
+    def choose_bins(self, rows, rule):
+        return engine_for(self.moved(rows)).choose_bins(self.moved(rows), rule)
+
+    def tabulate(self, rows, bins):
+        return engine_for(self.moved(rows)).tabulate(self.moved(rows), bins)
+
+    def moved(self, rows):
+        from calibrant.engines.torch import read_tensors
+
+        if rows.labels.dtype.kind not in "biuf":
+            pytest.skip("a tensor holds numbers")
+        problem = rows.problem
+        return read_tensors(
+            self.tensor(rows.labels),
+            self.tensor(rows.probs),
+            kind=problem.kind,
+            classes=problem.classes,
+            pos_label=problem.pos_label,
+            sample_weight=None if rows.weights is None else self.tensor(rows.weights),
+        )
+
+    def tensor(self, array):
+        array = array.astype(np.float64 if array.dtype == np.longdouble else array.dtype)
+        native = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="))
+        return self.torch.from_numpy(native).to(self.device)
 
 
 def engine_named(name):
     if name == "numpy":
         return NumpyEngine()
+    if name == "torch":
+        return Tensors()
     optional("numba")
     from calibrant.engines.numba import NumbaEngine
 
@@ -34,6 +71,12 @@ def engine_named(name):
 
 @pytest.fixture(params=ENGINES)
 def engine(request):
+    return engine_named(request.param)
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def array_engine(request):
+    """Return an engine whose memory Python can trace."""
     return engine_named(request.param)
 
 
@@ -319,7 +362,9 @@ def test_bad_values_of_tables_are_refused_with_their_place(engine, kind):
 
 
 @pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
-def test_temporaries_do_not_grow_with_the_rows(engine, kind):
+def test_temporaries_do_not_grow_with_the_rows(array_engine, kind):
+    engine = array_engine
+
     def peak(n):
         rng = np.random.default_rng(0)
         probs = rng.random((n, 20), dtype=np.float32)
@@ -337,7 +382,8 @@ def test_temporaries_do_not_grow_with_the_rows(engine, kind):
     assert peak(400_000) < 1.05 * peak(100_000) + 100_000
 
 
-def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input(engine):
+def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input(array_engine):
+    engine = array_engine
     rng = np.random.default_rng(0)
     probs = rng.random((20_000, 1000), dtype=np.float32)
     rows = read_rows(rng.integers(1000, size=20_000), probs, kind="marginal")

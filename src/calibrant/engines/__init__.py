@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from calibrant.bins import BinRule, Bins
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
@@ -26,17 +26,23 @@ class Engine(Protocol):
         """Check the predictions and let the rule choose bins for each group."""
 
 
+@runtime_checkable
+class HasEngine(Protocol):
+    """Rows that are not arrays, and know who counts them."""
+
+    def engine(self) -> Engine:
+        """Return who counts these rows."""
+
+
 def engine_for(rows: Rows) -> Engine:
     """Return the engine that counts these rows.
 
-    Lazy frames are counted where they are. Arrays of many values are counted by the numba engine
-    where numba is installed, and all others by NumPy. The environment variable CALIBRANT_ENGINE,
-    "numpy" or "numba", forces one of the two.
+    Lazy frames and tensors on a GPU are counted where they are. Arrays of many values are counted
+    by the numba engine where numba is installed, and all others by NumPy. The environment
+    variable CALIBRANT_ENGINE, "numpy" or "numba", forces one of the two.
     """
-    if type(rows) is not Rows:
-        from calibrant.engines.frame import FrameEngine
-
-        return FrameEngine()
+    if isinstance(rows, HasEngine):
+        return rows.engine()
     if compiles(rows.probs.size):
         from calibrant.engines.numba import NumbaEngine
 

@@ -46,6 +46,12 @@ class FrameRows(Rows):
     def __len__(self) -> int:
         return self._n
 
+    def engine(self) -> Any:
+        """Return who counts these rows."""
+        from calibrant.engines.frame import FrameEngine
+
+        return FrameEngine()
+
     def remember(self, counted: Counted) -> None:
         """Keep what has been counted."""
         object.__setattr__(self, "counted", counted)

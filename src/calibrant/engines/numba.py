@@ -28,10 +28,10 @@ SEGMENTS = 32
 SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
 SEGMENT_COLUMNS = 1024
 SUMS_ROUND_BY = 1e-11
-"""Far beyond what sums of a segment are wrong by, of which few thousands are added at a time."""
+"""Far beyond what the sums are wrong by, since few thousands of terms are added at a time."""
 
-State = tuple[int, FloatArray, FloatArray]
-"""(status, sums per cell, level per bin) of a piece of the rows."""
+Piece = tuple[slice, slice, Lookup]
+"""Some rows of some columns, and the tables of those columns."""
 
 
 class NumbaEngine:
@@ -44,14 +44,18 @@ class NumbaEngine:
     def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         plan = _Plan(rows, lookup(bins))
-        states = run([partial(plan.count, *piece) for piece in plan.pieces()])
-        runs = [
-            _add_up(rows, islice(states, plan.n_segments))
-            for _ in range(0, len(bins), SEGMENT_COLUMNS)
-        ]
-        sums, level = (np.concatenate(some) for some in zip(*runs, strict=True))
+        found = run([partial(plan.count, piece) for piece in plan.pieces()])
+        runs = range(0, len(bins), SEGMENT_COLUMNS)
+        sums = np.concatenate([_total(islice(found, plan.n_segments)) for _ in runs])
+        level = plan.levels(sums)
         shape = (len(bins), plan.tables.n_bins)
-        return table_of(rows, bins, sums.reshape(*shape, 2, -1), level.reshape(shape))
+        return table_of(
+            rows.problem,
+            bins,
+            sums.reshape(*shape, 2, -1),
+            level.reshape(shape),
+            rows.weights is not None,
+        )
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class _Plan:
     def n_segments(self) -> int:
         return -(-len(self.rows) // self.segment_rows)
 
-    def pieces(self) -> list[tuple[slice, slice, Lookup]]:
+    def pieces(self) -> list[Piece]:
         """Return (rows, columns, tables) of every piece; all the rows of some columns first."""
         step = self.segment_rows
         segments = [slice(i, i + step) for i in range(0, len(self.rows), step)]
@@ -88,16 +92,53 @@ class _Plan:
             for segment in segments
         ]
 
-    def count(self, segment: slice, columns: slice, tables: Lookup) -> State:
-        """Count one piece."""
-        rows = self.rows
+    def count(self, piece: Piece) -> FloatArray:
+        """Return the sums of one piece."""
+        totals = self._read(piece, None)
+        sums: FloatArray = totals[0] - totals[1]
+        return sums
+
+    def levels(self, sums: FloatArray) -> FloatArray:
+        """Return the one prediction of each bin: -1 without rows, NaN where there are several.
+
+        Sums tell that predictions differ where the spread is beyond rounding. Where it is not,
+        the rows are read again.
+        """
+        weighted = self.rows.weights is not None
+        count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
+        weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
+        with np.errstate(over="ignore", invalid="ignore"):
+            differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
+        level = np.where(differ, np.nan, -1.0)
+        if not weighted:
+            alone = (count == 1) | ((count > 0) & (first == 0))
+            level[alone] = first[alone]
+        if np.any((count > 0) & (level == -1)):
+            pieces, before = self.pieces(), level.copy()
+            found = run([partial(self._noted, piece, before) for piece in pieces])
+            for (_, columns, _), noted in zip(pieces, found, strict=True):
+                own = self._own(level, columns)
+                own[:] = _common(own, noted)
+        return level
+
+    def _own(self, level: FloatArray, columns: slice) -> FloatArray:
+        return level[columns.start * self.tables.n_bins : columns.stop * self.tables.n_bins]
+
+    def _noted(self, piece: Piece, level: FloatArray) -> FloatArray:
+        """Return the levels of one piece, where they are not yet clear."""
+        noted = self._own(level, piece[1]).copy()
+        self._read(piece, noted)
+        return noted
+
+    def _read(self, piece: Piece, level: FloatArray | None) -> FloatArray:
+        """Check the values of a piece, and return totals and what they lack; or note levels."""
+        (segment, columns, tables), rows = piece, self.rows
         weights = None if rows.weights is None else rows.weights[segment]
         kind, n_classes = rows.problem.kind, rows.problem.n_classes
         parts, totals = _zeros(2 * tables.scales.size * tables.n_bins, kind, weights is not None)
         labels = _labels(rows, segment)
         if kind == "marginal":
-            count = partial(
-                kernels.count_table,
+            status = kernels.count_table(
                 native(rows.probs[segment, columns]),
                 labels,
                 weights,
@@ -111,10 +152,10 @@ class _Plan:
                 tables.steps,
                 parts,
                 totals,
+                level,
             )
         else:
-            count = partial(
-                kernels.count_column,
+            status = kernels.count_column(
                 native(rows.probs[segment]),
                 labels,
                 weights,
@@ -126,30 +167,10 @@ class _Plan:
                 tables.steps,
                 parts,
                 totals,
+                level,
             )
-        status = count(None)
-        sums = totals[0] - totals[1]
-        level, unclear = _levels(sums, weights is not None)
-        if unclear and status == kernels.FINE:
-            count(level)
-        return status, sums, level
-
-
-def _levels(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
-    """Return the one prediction of each bin as far as its sums tell, and whether some do not.
-
-    It is -1 without rows, and NaN where the predictions certainly differ: their spread is beyond
-    the rounding of sums. Where it is not, the rows must be read again.
-    """
-    count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
-    weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
-    with np.errstate(over="ignore", invalid="ignore"):
-        differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
-    level = np.where(differ, np.nan, -1.0)
-    if not weighted:
-        alone = (count == 1) | ((count > 0) & (first == 0))
-        level[alone] = first[alone]
-    return level, bool(np.any((count > 0) & (level == -1)))
+        refuse(rows, status)
+        return totals
 
 
 def _zeros(n_cells: int, kind: str, weighted: bool) -> tuple[FloatArray, FloatArray]:
@@ -175,18 +196,15 @@ def _labels(rows: Rows, segment: slice) -> AnyArray:
     return labels.astype(np.float64) if exotic or not labels.dtype.isnative else labels
 
 
-def _add_up(rows: Rows, states: Iterator[State]) -> tuple[FloatArray, FloatArray]:
-    """Add the sums of segments in order, with compensation, and keep the level all agree on."""
-    status, total, level = next(states)
-    refuse(rows, status)
+def _total(terms: Iterator[FloatArray]) -> FloatArray:
+    """Add the sums of segments in order, with compensation."""
+    total = next(terms)
     lost = np.zeros_like(total)
-    for status, term, other in states:
-        refuse(rows, status)
+    for term in terms:
         part = term - lost
         new = total + part
         total, lost = new, (new - total) - part
-        level = _common(level, other)
-    return total, level
+    return total
 
 
 def _common(known: FloatArray, level: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.engines.lookup import lookup
-from calibrant.problem import Rows
+from calibrant.problem import Problem, Rows
 from calibrant.table import BinTable, unit_weight_sums
 
 BLOCK_ROWS = 1 << 15
@@ -45,15 +45,17 @@ class NumpyEngine:
         sums = np.concatenate([tally.sums for tally in tallies], axis=1)
         level = np.concatenate([tally.level for tally in tallies])
         shape = (len(bins), n_bins)
-        return table_of(rows, bins, sums.T.reshape(*shape, 2, -1), level.reshape(shape))
+        sums, level = sums.T.reshape(*shape, 2, -1), level.reshape(shape)
+        return table_of(rows.problem, bins, sums, level, rows.weights is not None)
 
 
-def table_of(rows: Rows, bins: tuple[Bins, ...], sums: FloatArray, level: FloatArray) -> BinTable:
+def table_of(
+    problem: Problem, bins: tuple[Bins, ...], sums: FloatArray, level: FloatArray, weighted: bool
+) -> BinTable:
     """Make a table of sums, of shape (groups, bins, event, term), and levels, -1 where unknown.
 
     Terms are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
     """
-    weighted = rows.weights is not None
     both, event = sums.sum(axis=2), sums[:, :, 1]
     named = {
         "count": both[..., 0].copy(),
@@ -67,7 +69,7 @@ def table_of(rows: Rows, bins: tuple[Bins, ...], sums: FloatArray, level: FloatA
         named |= {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}
     else:
         named |= unit_weight_sums(**named)
-    return BinTable(rows.problem, bins, **named, level=np.where(level < 0, np.nan, level))
+    return BinTable(problem, bins, **named, level=np.where(level < 0, np.nan, level))
 
 
 def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:

@@ -44,7 +44,7 @@ class Rows:
     problem: Problem
     labels: AnyArray
     probs: AnyArray
-    weights: FloatArray | None = None
+    weights: FloatArray | None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -133,11 +133,11 @@ def read_rows(
 
 def _as_array(values: Any, name: str) -> AnyArray:
     try:
-        array = np.asarray(values)
+        array = np.asarray(off_device(values))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidShapeError(
             f"{name} must be a column or a table of equally long rows; it could not be read as "
-            f"an array ({error}). For a tensor, pass .detach().cpu()."
+            f"an array ({error})."
         ) from error
     if array.ndim == 0:
         raise InvalidShapeError(
@@ -145,6 +145,14 @@ def _as_array(values: Any, name: str) -> AnyArray:
             "With column names, pass the frame as data=."
         )
     return array
+
+
+def off_device(values: Any) -> Any:
+    """Return a tensor such that NumPy can read it, and anything else as it is."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
 def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
@@ -236,7 +244,7 @@ def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
     if sample_weight is None:
         return None
     try:
-        weights = np.asarray(sample_weight, np.float64)
+        weights = np.asarray(off_device(sample_weight), np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidWeightsError(f"sample_weight must hold numbers ({error}).") from error
     if weights.shape != (n,):

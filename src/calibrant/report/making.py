@@ -66,7 +66,7 @@ def report(
     Certified: The predicted probabilities are off by at most 1.2 percentage points, ...
     """
     rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
-    rows = Rows(rows.problem, rows.labels, rows.probs)
+    rows = Rows(rows.problem, rows.labels, rows.probs, None)
     findings = findings_of(rows, bins, max_error, confidence_level)
     options = {
         "kind": kind,

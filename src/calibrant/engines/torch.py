@@ -1,0 +1,264 @@
+"""Tensors counted on the device they are on: only sums, and the values that make edges, leave it.
+
+Rows are read in chunks, so that what is needed beside the tensors does not grow with them. Sums of
+a chunk are added by the device in an order of its own: two runs can differ in the last digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import AnyArray, FloatArray
+from calibrant.bins import BinRule, Bins, EqualMass
+from calibrant.engines.numpy import table_of
+from calibrant.engines.refine import Values
+from calibrant.problem import Kind, Label, Problem, Rows, off_device, read_rows
+from calibrant.table import BinTable
+
+CHUNK_VALUES = 1 << 23
+SUMMED_CELLS = 1 << 22
+"""Cells have so many copies that they are about this many: short sums lose fewer digits."""
+
+
+class TensorRows(Rows):
+    """Tensors of labels, predictions and weights; whoever asks for arrays gets copies."""
+
+    def __init__(self, problem: Problem, tensors: dict[str, Any]) -> None:
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "tensors", tensors)
+
+    tensors: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.tensors["labels"])
+
+    def engine(self) -> TorchEngine:
+        """Return who counts these rows."""
+        return TorchEngine()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("labels", "probs", "weights"):
+            raise AttributeError(name)
+        return getattr(self.copied, name)
+
+    @cached_property
+    def copied(self) -> Rows:
+        """The rows as arrays."""
+        problem, tensors = self.problem, self.tensors
+        return read_rows(
+            tensors["labels"],
+            tensors["probs"],
+            kind=problem.kind,
+            classes=problem.classes,
+            pos_label=problem.pos_label,
+            sample_weight=tensors["weights"],
+        )
+
+
+def read_tensors(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    sample_weight: Any = None,
+) -> TensorRows:
+    """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions."""
+    import torch
+
+    labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
+        labels = labels.long()
+    shapes = read_rows(
+        _shape_of(labels),
+        _shape_of(probs),
+        kind=kind,
+        classes=classes,
+        pos_label=pos_label,
+    )
+    if shapes.problem.kind == "binary" and probs.ndim == 2:
+        probs = probs[:, int(shapes.probs[0])]
+    weights = None
+    if sample_weight is not None:
+        weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
+    rows = TensorRows(shapes.problem, {"labels": labels, "probs": probs, "weights": weights})
+    if weights is not None and not _are_weights(weights, len(rows)):
+        _ = rows.copied  # raises, and says why
+    return rows
+
+
+def _shape_of(tensor: Any) -> AnyArray:
+    """Return an array of the tensor's shape that takes no room; columns hold their number."""
+    shape = tuple(tensor.shape)
+    if len(shape) < 2:
+        first = np.asarray(off_device(tensor.ravel()[0])) if tensor.numel() else np.zeros(())
+        return np.broadcast_to(first, shape)
+    return np.broadcast_to(np.arange(shape[-1]), shape)
+
+
+def _are_weights(weights: Any, n: int) -> bool:
+    if weights.shape != (n,):
+        return False
+    low, high = (float(x) for x in weights.aminmax())
+    return low >= 0 and 1e-100 <= high <= 1e100
+
+
+class TorchEngine:
+    """Counts tensors where they are, with PyTorch's own kernels."""
+
+    def choose_bins(self, rows: TensorRows, rule: BinRule) -> tuple[Bins, ...]:
+        """Let the rule choose bins for each group from its distinct predictions."""
+        probs = rows.tensors["probs"]
+        if not bool(((probs >= 0) & (probs <= 1)).all()):
+            rows.explain_probabilities()
+        kind = rows.problem.kind
+        columns = probs.T if kind == "marginal" else [probs if kind == "binary" else probs.amax(1)]
+        weights = rows.tensors["weights"]
+        return tuple(rule.choose(*_seen_by(rule, column, weights)) for column in columns)
+
+    def tabulate(self, rows: TensorRows, bins: tuple[Bins, ...]) -> BinTable:
+        """Check and sum the rows in these bins, one `Bins` for each group."""
+        tally = _Tally(rows, bins)
+        for p, event, weights in _chunks(rows):
+            tally.add(p, event, weights)
+        return tally.table()
+
+
+class _Tally:
+    """Sums on the device, and the predictions of bins that have seen only one."""
+
+    def __init__(self, rows: TensorRows, bins: tuple[Bins, ...]) -> None:
+        import torch
+
+        self.torch, self.rows, self.bins = torch, rows, bins
+        self.n_bins = max(map(len, bins))
+        where = rows.tensors["probs"].device
+        edges = np.full((len(bins), max(self.n_bins - 1, 1)), np.inf)
+        for row, each in zip(edges, bins, strict=True):
+            row[: len(each) - 1] = each.edges[1:-1]
+        shared = bool((edges == edges[0]).all())
+        self.edges = torch.from_numpy(edges[0] if shared else edges).to(where)
+        self.first = self.n_bins * torch.arange(len(bins), device=where)[:, None]
+        size = len(bins) * self.n_bins
+        n_terms = 3 if rows.tensors["weights"] is None else 6
+        self.sums = torch.zeros((n_terms, 2 * size), dtype=torch.float64, device=where)
+        self.lost = torch.zeros_like(self.sums)
+        self.level = torch.full((size + 1,), -1.0, dtype=torch.float64, device=where)
+
+    def add(self, p: Any, event: Any, weights: Any) -> None:
+        """Add predictions, of shape (groups, rows), and whether they came true."""
+        torch = self.torch
+        place = torch.searchsorted(self.edges, p.contiguous()) + self.first
+        cell = (2 * place + event).ravel()
+        if weights is None:
+            terms = [torch.ones_like(p), p, p * p]
+        else:
+            w = weights.expand_as(p)
+            square = w * w
+            terms = [(w > 0).double(), w * p, w * p * p, w, square, square * (event - p) ** 2]
+            place = torch.where(w > 0, place, self.level.numel() - 1)
+        self._add_terms(terms, cell)
+        self._note_levels(p.ravel(), place.ravel())
+
+    def _add_terms(self, terms: list[Any], cell: Any) -> None:
+        """Add the terms of all rows to their cells: to copies taken in turn, then those up."""
+        torch, n_cells = self.torch, self.sums.shape[1]
+        copies = max(1, SUMMED_CELLS // n_cells)
+        cell = cell + n_cells * (torch.arange(cell.numel(), device=cell.device) % copies)
+        for total, lost, term in zip(self.sums, self.lost, terms, strict=True):
+            parts = torch.zeros(copies * n_cells, dtype=torch.float64, device=cell.device)
+            parts = parts.scatter_add_(0, cell, term.ravel()).reshape(copies, n_cells).sum(0)
+            moved = parts - lost
+            new = total + moved
+            lost.copy_((new - total) - moved)
+            total.copy_(new)
+
+    def _note_levels(self, p: Any, place: Any) -> None:
+        """Let any row of a new bin tell its level; rows that differ from it make it NaN."""
+        torch, nowhere = self.torch, self.level.numel() - 1
+        is_new = self.level[place] == -1
+        self.level[torch.where(is_new, place, nowhere)] = p
+        differs = self.level[place] != p
+        self.level[torch.where(differs, place, nowhere)] = torch.nan
+
+    def table(self) -> BinTable:
+        """Bring the sums home."""
+        shape = (len(self.bins), self.n_bins)
+        sums = (self.sums - self.lost).T.reshape(*shape, 2, -1).cpu().numpy()
+        level = self.level[:-1].reshape(shape).cpu().numpy()
+        return table_of(self.rows.problem, self.bins, sums, level, sums.shape[-1] > 3)
+
+
+def _chunks(rows: TensorRows) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield checked predictions and events, both (groups, rows), and weights, some rows at once."""
+    labels, probs, weights = (rows.tensors[name] for name in ("labels", "probs", "weights"))
+    kind = rows.problem.kind
+    step = max(1, CHUNK_VALUES // (1 if probs.ndim == 1 else probs.shape[1]))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        codes, p = _codes(rows.problem, labels[some]), probs[some].double()
+        if not bool((codes >= 0).all()):
+            rows.explain_labels()
+        if not bool(((p >= 0) & (p <= 1)).all()):
+            rows.explain_probabilities()
+        if kind == "binary":
+            p, event = p[None], codes[None]
+        elif kind == "top-label":
+            top = _first_largest(p)
+            p, event = p.gather(1, top[:, None]).T, (codes == top).long()[None]
+        else:
+            event = (codes == codes.new_tensor(range(p.shape[1]))[:, None]).long()
+            p = p.T
+        yield p, event, None if weights is None else weights[some]
+
+
+def _first_largest(p: Any) -> Any:
+    """Return the lowest index of the largest value of each row; argmax alone may return any."""
+    rank = p.new_tensor(range(p.shape[1], 0, -1))
+    return (rank * (p == p.amax(1, keepdim=True))).argmax(1)
+
+
+def _codes(problem: Problem, labels: Any) -> Any:
+    """Return class numbers, -1 where a label is not among the classes."""
+    import torch
+
+    if problem.pos_label is not None:
+        return torch.where(labels != labels, -1, (labels == problem.pos_label).long())
+    if problem.classes is not None:
+        codes = torch.full_like(labels, -1, dtype=torch.long)
+        for code, name in enumerate(problem.classes):
+            codes[labels == name] = code
+        return codes
+    known = (labels >= 0) & (labels < problem.n_classes)
+    codes = torch.where(known, labels, 0).long()
+    return torch.where(known & (codes == labels), codes, -1)
+
+
+def _seen_by(rule: BinRule, values: Any, weights: Any) -> Values:
+    """Return distinct values and masses: all, or those that decide where the rule cuts."""
+    import torch
+
+    if weights is not None:
+        values, weights = values[weights > 0], weights[weights > 0]
+    ordered, order = values.sort()
+    distinct, place, count = ordered.unique_consecutive(return_inverse=True, return_counts=True)
+    mass = count.double()
+    if weights is not None:
+        mass = torch.zeros_like(mass).index_add(0, place, weights[order])
+    above = mass.cumsum(0)
+    if type(rule) is EqualMass and distinct.numel() > 3 * rule.n_bins:
+        targets = above[-1] * torch.arange(1, rule.n_bins, device=above.device) / rule.n_bins
+        holding = torch.searchsorted(above, targets)
+        near = torch.stack([holding - 1, holding, holding + 1]).clamp(0, distinct.numel() - 1)
+        ends = torch.tensor([0, distinct.numel() - 1], device=above.device)
+        kept = torch.cat([near.ravel(), ends]).sort().values.unique_consecutive()
+        distinct, above = distinct[kept], above[kept]
+        mass = torch.diff(above, prepend=above.new_zeros(1))
+    found: tuple[FloatArray, FloatArray] = (distinct.double().cpu().numpy(), mass.cpu().numpy())
+    return found

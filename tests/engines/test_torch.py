@@ -1,0 +1,140 @@
+"""Tensors: read from any device and of any type, counted where they are, refused in one way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.engines.torch import TensorRows, read_tensors
+from calibrant.exceptions import (
+    EmptyInputError,
+    InvalidLabelsError,
+    InvalidShapeError,
+    InvalidWeightsError,
+    LengthMismatchError,
+    SwappedArgumentsError,
+)
+from conftest import optional
+
+torch = optional("torch")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+RNG = np.random.default_rng(0)
+P = RNG.beta(0.5, 0.8, size=5000)
+Y = (RNG.uniform(size=P.size) < P**1.2).astype(np.int64)
+TABLE = RNG.dirichlet(np.ones(4), size=2000)
+CLASS = RNG.integers(4, size=2000)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+def test_a_tensor_gives_the_error_of_the_array(kind, device):
+    y, p = (Y, P) if kind == "binary" else (CLASS, TABLE)
+    expected = cb.calibration_error(y, p, kind=kind)
+    found = cb.calibration_error(torch.tensor(y).to(device), torch.tensor(p).to(device), kind=kind)
+    assert found.table.bins == expected.table.bins
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+    assert found.n == expected.n
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_tensor_with_a_gradient_is_read(device):
+    p = torch.tensor(P).to(device).requires_grad_()
+    assert cb.tabulate(torch.tensor(Y).to(device), p).n == P.size
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_bfloat16_is_read_as_the_number_it_is(device):
+    p = torch.tensor(P).to(torch.bfloat16).to(device)
+    table = cb.tabulate(torch.tensor(Y).to(device), p, bins=cb.EqualWidth(10))
+    expected = cb.tabulate(Y, p.float().cpu().numpy(), bins=cb.EqualWidth(10))
+    np.testing.assert_array_equal(table.count, expected.count)
+    np.testing.assert_allclose(table.sum_p, expected.sum_p, rtol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_metric_takes_tensors(device):
+    metric = cb.CalibrationMetric("top-label", n_classes=4)
+    for part in np.array_split(np.arange(2000), 7):
+        metric.update(torch.tensor(CLASS[part]).to(device), torch.tensor(TABLE[part]).to(device))
+    whole = cb.tabulate(CLASS, TABLE, bins=metric.bins)
+    np.testing.assert_array_equal(metric.table.count, whole.count)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_recalibrator_and_a_certificate_take_tensors(device):
+    y, p = torch.tensor(Y).to(device), torch.tensor(P).to(device)
+    fitted = cb.PlattScaling().fit(p[:2500], y[:2500])
+    out = fitted.predict_proba(p[2500:])
+    expected = cb.PlattScaling().fit(P[:2500], Y[:2500]).predict_proba(P[2500:])
+    np.testing.assert_array_equal(out, expected)
+    verdict = cb.certify(y[2500:], p[2500:], max_error=0.5, bins=cb.EqualWidth(5))
+    assert verdict.n == 2500
+
+
+def rows_of(y, p, **given):
+    return read_tensors(torch.as_tensor(y), torch.as_tensor(p), **given)
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "column"),
+    [(1, {}, 0), (2, {"kind": "binary"}, 1), (2, {"classes": (0, 1), "pos_label": 0}, None)],
+)
+def test_columns_are_chosen_as_from_arrays(columns, given, column):
+    p = TABLE[:, :columns]
+    given = {"kind": "binary", **given}
+    rows = rows_of(CLASS % 2, p, **given)
+    arrays = cb.problem.read_rows(CLASS % 2, p, **given)
+    assert isinstance(rows, TensorRows)
+    assert rows.problem == arrays.problem
+    np.testing.assert_array_equal(rows.probs, arrays.probs)
+    np.testing.assert_array_equal(rows.labels, arrays.labels)
+    assert rows.weights is None
+
+
+def test_weights_come_along():
+    w = RNG.exponential(size=P.size)
+    rows = rows_of(Y, P, sample_weight=w)
+    np.testing.assert_array_equal(rows.weights, w)
+    np.testing.assert_array_equal(rows.take(slice(3)).weights, w[:3])
+
+
+REFUSED = {
+    "no rows": (np.empty(0), np.empty(0), {}, EmptyInputError),
+    "one value": (np.array(1), np.array(0.5), {}, InvalidShapeError),
+    "lengths": (Y[:5], P[:4], {}, LengthMismatchError),
+    "swapped": (TABLE, Y[:2000], {}, SwappedArgumentsError),
+    "one-hot": (np.eye(4)[CLASS], TABLE, {}, InvalidLabelsError),
+    "images": (Y[:2], np.ones((2, 3, 4)), {}, InvalidShapeError),
+    "three columns": (CLASS, TABLE, {"kind": "binary"}, InvalidShapeError),
+    "names for numbers": (Y, P, {"classes": ("no", "yes")}, InvalidLabelsError),
+    "weights too few": (Y, P, {"sample_weight": P[:-1]}, LengthMismatchError),
+    "a negative weight": (Y, P, {"sample_weight": P - 0.5}, InvalidWeightsError),
+    "a NaN weight": (Y, P, {"sample_weight": P * np.nan}, InvalidWeightsError),
+    "no weight": (Y, P, {"sample_weight": P * 0}, InvalidWeightsError),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_bad_shapes_are_refused_as_arrays_are(what):
+    y, p, given, error = REFUSED[what]
+    with pytest.raises(error) as as_array:
+        cb.problem.read_rows(y, p, **given)
+    with pytest.raises(error) as as_tensor:
+        rows_of(y, p, **given)
+    assert str(as_tensor.value) == str(as_array.value)
+
+
+def test_rows_of_a_chunk_are_enough(monkeypatch):
+    """A table in many chunks is that in one."""
+    from calibrant.engines import torch as engine
+
+    bins = tuple(cb.EqualWidth(k + 2).bins for k in range(4))
+    rows = rows_of(CLASS, TABLE, kind="marginal")
+    whole = rows.engine().tabulate(rows, bins)
+    monkeypatch.setattr(engine, "CHUNK_VALUES", 37)
+    parts = rows.engine().tabulate(rows, bins)
+    np.testing.assert_array_equal(parts.count, whole.count)
+    np.testing.assert_array_equal(parts.level, whole.level)
+    np.testing.assert_allclose(parts.sum_pp, whole.sum_pp, rtol=1e-12)
