@@ -14,8 +14,6 @@ from calibrant.problem import read_rows
 from conftest import optional
 
 optional("numba")
-import numba  # noqa: E402
-
 from calibrant.engines.numba import NumbaEngine  # noqa: E402
 
 
@@ -89,7 +87,7 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch, kind):
     rows = read_rows(rng.integers(2, size=700_000), probs, kind=kind)
     tables = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+        monkeypatch.setenv("NUMBA_NUM_THREADS", str(threads))
         bins = NumbaEngine().choose_bins(rows, EqualMass(9))
         tables.append(NumbaEngine().tabulate(rows, bins))
     assert tables[0] == tables[1] == tables[2]

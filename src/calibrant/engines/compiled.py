@@ -30,15 +30,14 @@ def add_even_bins(values: FloatArray, n_bins: int, cells: IntArray) -> None:
     A product that is never too large tells it within one, and the edge itself, made of two
     parts of 1 / n_bins whose first product is exact, decides: `lookup.is_even` says for which.
     """
-    scale, last = n_bins * (1 - 2.0**-50), n_bins - 1.0
+    scale = n_bins * (1 - 2.0**-50)
     high = np.rint(2.0**32 / n_bins) / 2.0**32
     low = (1 - n_bins * high) / n_bins
     for i in range(values.shape[0]):
         below = np.floor(values[i] * scale)
         above = below + 1.0
         edge = above * high + above * low
-        found = above if values[i] > edge else below
-        cells[i] += 2 * np.int64(found if found < last else last)
+        cells[i] += 2 * np.int64(above if values[i] > edge else below)
 
 
 @compiled

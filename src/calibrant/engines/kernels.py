@@ -22,6 +22,7 @@ from calibrant.engines.compiled import (
 from calibrant.engines.kernels_sums import (
     add,
     add_weighted,
+    copies_in_turn,
     note_levels,
     settle_all,
     settle_full,
@@ -100,6 +101,7 @@ def count_column(
 ) -> int:
     """Check and add up the one column, or the largest value, of each row; or note their levels."""
     values, places, codes = _buffers(BLOCK_VALUES)
+    starts = copies_in_turn(BLOCK_VALUES, parts)
     since, small = 0, parts.shape[1] <= SMALL_TABLE
     for start in range(0, probs.shape[0], BLOCK_VALUES):
         end = min(start + BLOCK_VALUES, probs.shape[0])
@@ -123,7 +125,7 @@ def count_column(
         if w is not None:
             add_weighted(x, cells, w, 1, parts)
         else:
-            add(x, cells, places, parts, probs[end:], labels[end:])
+            add(x, cells, starts, places, parts, probs[end:], labels[end:])
         since += end - start
         if not small:
             settle_full(cells, parts, totals)
@@ -165,7 +167,7 @@ def count_table(
     tile = min(n_columns, TILE_COLUMNS)
     step = max(1, BLOCK_VALUES // tile)
     values, places, cells = _buffers(step * tile)
-    codes = np.empty(step, np.int64)
+    codes, starts = np.empty(step, np.int64), copies_in_turn(step * tile, parts)
     since = 0
     for start in range(0, n_rows, step):
         end = min(start + step, n_rows)
@@ -194,7 +196,8 @@ def count_table(
             elif w is not None:
                 add_weighted(x, c, w, width, parts)
             else:
-                add(x, c, places, parts, probs[end + left * step // n_columns :], labels[end:])
+                ahead = probs[end + left * step // n_columns :]
+                add(x, c, starts, places, parts, ahead, labels[end:])
         since += end - start
         if since >= ROWS_OF_A_PART:
             settle_all(parts, totals)

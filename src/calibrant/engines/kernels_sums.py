@@ -70,19 +70,28 @@ def fetch_early(context: Any, array: Any, index: Any) -> Any:
 
 
 @compiled
+def copies_in_turn(size: int, parts: FloatArray) -> IntArray:
+    """Return where in the parts the copy of each value of a block begins."""
+    starts = np.empty(size, np.int64)
+    for i in range(size):
+        starts[i] = (i % parts.shape[0]) * parts.shape[1] * LANES
+    return starts
+
+
+@compiled
 def add(
     values: FloatArray,
     cells: IntArray,
+    starts: IntArray,
     places: IntArray,
     parts: FloatArray,
     next_probs: AnyArray,
     next_labels: AnyArray,
 ) -> None:
     """Add 1, p and p^2 to the cell of each value, while the next block is on its way."""
-    turn, n_cells = parts.shape[0] - 1, parts.shape[1]
     flat, size = parts.ravel(), values.shape[0]
     for i in range(size):
-        places[i] = ((i & turn) * n_cells + cells[i]) * LANES
+        places[i] = starts[i] + LANES * cells[i]
     for start in range(0, size - 7, 8):
         fetch_early(next_probs, start)
         fetch_early(next_labels, start)

@@ -113,10 +113,10 @@ def is_even(bins: Bins) -> bool:
     What it compares with must be the edges. Then the first guess must be the bin or the one
     below, for every value; as it never falls when the value grows, the ends of bins tell.
     """
-    n, edges = len(bins), bins.edges[1:-1]
+    n, edges = len(bins), bins.edges[1:]
     if not 1 < n < 1 << 20:
         return False
-    number = np.arange(1.0, n)
+    number = np.arange(1.0, n + 1)
     high = np.rint(2.0**32 / n) / 2.0**32
     low = (1 - n * high) / n
     scale = n * (1 - 2.0**-50)

@@ -13,14 +13,15 @@ from itertools import islice
 
 import numpy as np
 
+from calibrant._threads import run
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins
 from calibrant.engines import kernels
+from calibrant.engines.compiled_rows import native, refuse
 from calibrant.engines.kernels_sums import LANES, WEIGHTED_LANES
 from calibrant.engines.lookup import Lookup, lookup
 from calibrant.engines.numpy import table_of
 from calibrant.engines.quantiles import choose_bins
-from calibrant.engines.threads import native, refuse, run
 from calibrant.problem import Rows
 from calibrant.table import BinTable
 

@@ -12,8 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from calibrant._threads import cores, run
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
+from calibrant.engines.compiled_rows import native, refuse, segments
 from calibrant.engines.kernels_quantiles import (
     count_cells,
     list_near_quantiles,
@@ -23,7 +25,6 @@ from calibrant.engines.kernels_quantiles import (
 )
 from calibrant.engines.numpy import distinct
 from calibrant.engines.refine import Values
-from calibrant.engines.threads import native, refuse, run, segments, threads
 from calibrant.problem import Rows
 
 SORTED_ROWS = 1 << 18
@@ -95,7 +96,7 @@ def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
 def _of_many(values: AnyArray, n_bins: int, rows: Rows) -> Values:
     """Return the same for values in any order, without sorting them all."""
     bits = 18 if n_bins > 256 else 17 if values.size >= MANY_ROWS else 16
-    share = min(-(-values.size // threads()), 1 << 31)
+    share = min(-(-values.size // cores()), 1 << 31)
     parts = [values[part] for part in segments(values.size, share)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
     for status in run([partial(count_cells, *each) for each in zip(parts, counts, strict=True)]):

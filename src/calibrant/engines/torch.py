@@ -257,7 +257,7 @@ def _seen_by(rule: BinRule, values: Any, weights: Any) -> Values:
         holding = torch.searchsorted(above, targets)
         near = torch.stack([holding - 1, holding, holding + 1]).clamp(0, distinct.numel() - 1)
         ends = torch.tensor([0, distinct.numel() - 1], device=above.device)
-        kept = torch.cat([near.ravel(), ends]).sort().values.unique_consecutive()
+        kept = torch.cat([near.ravel(), ends]).unique()  # type: ignore[no-untyped-call]
         distinct, above = distinct[kept], above[kept]
         mass = torch.diff(above, prepend=above.new_zeros(1))
     found: tuple[FloatArray, FloatArray] = (distinct.double().cpu().numpy(), mass.cpu().numpy())

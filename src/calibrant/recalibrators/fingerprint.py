@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, IntArray
 from calibrant.engines import compiles
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.recalibrators.pieces import in_pieces
 
 SKETCH_SIZE = 1024
 PROBE = 8 * SKETCH_SIZE

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._threads import in_pieces
 from calibrant._types import FloatArray, IntArray
 from calibrant.engines import compiles
-from calibrant.recalibrators.pieces import in_pieces
 
 Loss: TypeAlias = Literal["log", "squared"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
 from calibrant.recalibrators.logistic import PIECE_ROWS, Loss, dot, sigmoid
-from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scores import Scores
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
 from calibrant.recalibrators.logistic import PIECE_ROWS, Design, Loss, dot, sigmoid
-from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scores import Scores
 
 MAX_ITERATIONS = 100

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.recalibrators.base import Input
 from calibrant.recalibrators.logistic import dot
-from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scaling import CLIP
 
 BLOCK_VALUES = 1 << 16

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.recalibrators.base import Input, Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
@@ -19,7 +20,6 @@ from calibrant.recalibrators.newton import (
     is_separated,
     platt_targets,
 )
-from calibrant.recalibrators.pieces import in_pieces
 from calibrant.recalibrators.scores import Scores
 
 CLIP = 1e-12

@@ -1,13 +1,9 @@
-"""Running compiled loops side by side, and reading what they report."""
+"""What the compiled loops are given, and what they report."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Iterator
 
-import numba
 import numpy as np
 
 from calibrant._types import AnyArray
@@ -15,25 +11,6 @@ from calibrant.engines.kernels import BAD_LABEL, BAD_PROBABILITY
 from calibrant.problem import Rows
 
 SEGMENT_ROWS = 1 << 18
-
-T = TypeVar("T")
-
-
-def threads() -> int:
-    """Return how many threads to use: NUMBA_NUM_THREADS, or all cores."""
-    return int(vars(numba.config)["NUMBA_NUM_THREADS"])
-
-
-def run(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
-    """Yield what the jobs return, in their order, from as many threads as there are cores."""
-    n_threads = min(threads(), len(jobs))
-    if n_threads == 1:
-        yield from (job() for job in jobs)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        waiting = deque(pool.submit(job) for job in jobs)
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def refuse(rows: Rows, status: int) -> None:
