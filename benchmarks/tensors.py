@@ -45,12 +45,12 @@ def lines(n: int, device: str) -> dict[str, Callable[[], Any]]:
     y = (torch.rand(n, device=device) < p**1.2).long()
     width, mass = calibrant.EqualWidth(15), calibrant.EqualMass(100)
     made: dict[str, Callable[[], Any]] = {
-        "calibrant, 15 equal-width bins": lambda: calibrant.calibration_error(
-            y, p, bins=width, norm="l1", debias=False
-        ).value,
-        "calibrant, 100 uniform-mass bins": lambda: calibrant.calibration_error(
-            y, p, bins=mass
-        ).value,
+        "calibrant, 15 equal-width bins": lambda: (
+            calibrant.calibration_error(y, p, bins=width, norm="l1", debias=False).value
+        ),
+        "calibrant, 100 uniform-mass bins": lambda: (
+            calibrant.calibration_error(y, p, bins=mass).value
+        ),
         "read both tensors (sum)": lambda: float(p.sum()) + int(y.sum()),
         "copy both to the host": lambda: float(p.cpu()[0]) + int(y.cpu()[0]),
     }

@@ -20,7 +20,7 @@ from calibrant.engines import kernels
 from calibrant.engines.compiled_rows import native, refuse
 from calibrant.engines.kernels_sums import LANES, WEIGHTED_LANES
 from calibrant.engines.lookup import Lookup, lookup
-from calibrant.engines.numpy import table_of
+from calibrant.engines.numpy import levels_of, table_of
 from calibrant.engines.quantiles import choose_bins
 from calibrant.problem import Rows
 from calibrant.table import BinTable
@@ -28,8 +28,6 @@ from calibrant.table import BinTable
 SEGMENTS = 32
 SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
 SEGMENT_COLUMNS = 1024
-SUMS_ROUND_BY = 1e-11
-"""Far beyond what the sums are wrong by, since few thousands of terms are added at a time."""
 
 Piece = tuple[slice, slice, Lookup]
 """Some rows of some columns, and the tables of those columns."""
@@ -100,21 +98,9 @@ class _Plan:
         return sums
 
     def levels(self, sums: FloatArray) -> FloatArray:
-        """Return the one prediction of each bin: -1 without rows, NaN where there are several.
-
-        Sums tell that predictions differ where the spread is beyond rounding. Where it is not,
-        the rows are read again.
-        """
-        weighted = self.rows.weights is not None
-        count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
-        weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
-        with np.errstate(over="ignore", invalid="ignore"):
-            differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
-        level = np.where(differ, np.nan, -1.0)
-        if not weighted:
-            alone = (count == 1) | ((count > 0) & (first == 0))
-            level[alone] = first[alone]
-        if np.any((count > 0) & (level == -1)):
+        """Return the one prediction of each bin; where sums do not tell it, read rows again."""
+        level, unclear = levels_of(sums, self.rows.weights is not None)
+        if unclear:
             pieces, before = self.pieces(), level.copy()
             found = run([partial(self._noted, piece, before) for piece in pieces])
             for (_, columns, _), noted in zip(pieces, found, strict=True):

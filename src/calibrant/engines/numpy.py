@@ -21,6 +21,8 @@ BLOCK_ROWS = 1 << 15
 BLOCK_GROUPS = 16
 PART_ROWS = 1 << 14
 """Rows added up without compensation."""
+SUMS_ROUND_BY = 1e-11
+"""Far beyond what sums are wrong by, of any engine that adds few thousand terms at a time."""
 
 
 class NumpyEngine:
@@ -70,6 +72,23 @@ def table_of(
     else:
         named |= unit_weight_sums(**named)
     return BinTable(problem, bins, **named, level=np.where(level < 0, np.nan, level))
+
+
+def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
+    """Return the one prediction of each bin as far as sums tell, and whether some do not.
+
+    The sums have shape (2 bins, terms), as for `table_of`. A level is -1 without rows, and NaN
+    where predictions certainly differ: their spread is beyond the rounding of sums.
+    """
+    count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
+    weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
+    with np.errstate(over="ignore", invalid="ignore"):
+        differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
+    level = np.where(differ, np.nan, -1.0)
+    if not weighted:
+        alone = (count == 1) | ((count > 0) & (first == 0))
+        level[alone] = first[alone]
+    return level, bool(np.any((count > 0) & (level == -1)))
 
 
 def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:

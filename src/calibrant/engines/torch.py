@@ -14,13 +14,13 @@ import numpy as np
 
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins, EqualMass
-from calibrant.engines.numpy import table_of
+from calibrant.engines.numpy import levels_of, table_of
 from calibrant.engines.refine import Values
 from calibrant.problem import Kind, Label, Problem, Rows, off_device, read_rows
 from calibrant.table import BinTable
 
-CHUNK_VALUES = 1 << 23
-SUMMED_CELLS = 1 << 22
+CHUNK_VALUES = 1 << 22
+SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
 """Cells have so many copies that they are about this many: short sums lose fewer digits."""
 
 
@@ -125,19 +125,25 @@ class TorchEngine:
     def tabulate(self, rows: TensorRows, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         tally = _Tally(rows, bins)
-        for p, event, weights in _chunks(rows):
-            tally.add(p, event, weights)
-        return tally.table()
+        for chunk in _chunks(rows):
+            tally.add(*chunk)
+        sums, weighted = tally.sums(), rows.tensors["weights"] is not None
+        level, unclear = levels_of(sums, weighted)
+        if unclear:
+            level = tally.noted(level, _chunks(rows))
+        shape = (len(bins), tally.n_bins)
+        return table_of(
+            rows.problem, bins, sums.reshape(*shape, 2, -1), level.reshape(shape), weighted
+        )
 
 
 class _Tally:
-    """Sums on the device, and the predictions of bins that have seen only one."""
+    """Sums on the device."""
 
     def __init__(self, rows: TensorRows, bins: tuple[Bins, ...]) -> None:
         import torch
 
-        self.torch, self.rows, self.bins = torch, rows, bins
-        self.n_bins = max(map(len, bins))
+        self.torch, self.n_bins = torch, max(map(len, bins))
         where = rows.tensors["probs"].device
         edges = np.full((len(bins), max(self.n_bins - 1, 1)), np.inf)
         for row, each in zip(edges, bins, strict=True):
@@ -145,54 +151,56 @@ class _Tally:
         shared = bool((edges == edges[0]).all())
         self.edges = torch.from_numpy(edges[0] if shared else edges).to(where)
         self.first = self.n_bins * torch.arange(len(bins), device=where)[:, None]
-        size = len(bins) * self.n_bins
         n_terms = 3 if rows.tensors["weights"] is None else 6
-        self.sums = torch.zeros((n_terms, 2 * size), dtype=torch.float64, device=where)
-        self.lost = torch.zeros_like(self.sums)
-        self.level = torch.full((size + 1,), -1.0, dtype=torch.float64, device=where)
+        n_cells = 2 * len(bins) * self.n_bins
+        self.copies = max(FEWEST_COPIES, SUMMED_CELLS // n_cells)
+        self.total = torch.zeros((n_terms, n_cells), dtype=torch.float64, device=where)
+        self.lost = torch.zeros_like(self.total)
+
+    def sums(self) -> FloatArray:
+        """Return the sums, of shape (cells, terms)."""
+        sums: FloatArray = (self.total - self.lost).T.cpu().numpy()
+        return sums
 
     def add(self, p: Any, event: Any, weights: Any) -> None:
         """Add predictions, of shape (groups, rows), and whether they came true."""
         torch = self.torch
-        place = torch.searchsorted(self.edges, p.contiguous()) + self.first
-        cell = (2 * place + event).ravel()
         if weights is None:
             terms = [torch.ones_like(p), p, p * p]
         else:
             w = weights.expand_as(p)
             square = w * w
             terms = [(w > 0).double(), w * p, w * p * p, w, square, square * (event - p) ** 2]
-            place = torch.where(w > 0, place, self.level.numel() - 1)
-        self._add_terms(terms, cell)
-        self._note_levels(p.ravel(), place.ravel())
-
-    def _add_terms(self, terms: list[Any], cell: Any) -> None:
-        """Add the terms of all rows to their cells: to copies taken in turn, then those up."""
-        torch, n_cells = self.torch, self.sums.shape[1]
-        copies = max(1, SUMMED_CELLS // n_cells)
-        cell = cell + n_cells * (torch.arange(cell.numel(), device=cell.device) % copies)
-        for total, lost, term in zip(self.sums, self.lost, terms, strict=True):
-            parts = torch.zeros(copies * n_cells, dtype=torch.float64, device=cell.device)
-            parts = parts.scatter_add_(0, cell, term.ravel()).reshape(copies, n_cells).sum(0)
-            moved = parts - lost
+        n_cells = self.total.shape[1]
+        turn = torch.arange(p.numel(), device=p.device) % self.copies
+        place = n_cells * turn + (2 * self._bins(p) + event).ravel()
+        for total, lost, term in zip(self.total, self.lost, terms, strict=True):
+            parts = torch.zeros(self.copies * n_cells, dtype=torch.float64, device=p.device)
+            parts.scatter_add_(0, place, term.ravel())
+            moved = parts.reshape(self.copies, n_cells).sum(0) - lost
             new = total + moved
             lost.copy_((new - total) - moved)
             total.copy_(new)
 
-    def _note_levels(self, p: Any, place: Any) -> None:
-        """Let any row of a new bin tell its level; rows that differ from it make it NaN."""
-        torch, nowhere = self.torch, self.level.numel() - 1
-        is_new = self.level[place] == -1
-        self.level[torch.where(is_new, place, nowhere)] = p
-        differs = self.level[place] != p
-        self.level[torch.where(differs, place, nowhere)] = torch.nan
+    def _bins(self, p: Any) -> Any:
+        """Return how many edges lie strictly below each prediction, and the bins before them."""
+        return self.torch.searchsorted(self.edges, p.contiguous()) + self.first
 
-    def table(self) -> BinTable:
-        """Bring the sums home."""
-        shape = (len(self.bins), self.n_bins)
-        sums = (self.sums - self.lost).T.reshape(*shape, 2, -1).cpu().numpy()
-        level = self.level[:-1].reshape(shape).cpu().numpy()
-        return table_of(self.rows.problem, self.bins, sums, level, sums.shape[-1] > 3)
+    def noted(self, level: FloatArray, chunks: Iterator[tuple[Any, Any, Any]]) -> FloatArray:
+        """Return levels after reading all rows; NaN stays, and -1 is not yet known.
+
+        Any row of a new bin tells its level, and rows that differ from it make it NaN.
+        """
+        torch, nowhere = self.torch, level.size
+        known = torch.from_numpy(np.append(level, np.nan)).to(self.edges.device)
+        for p, _, weights in chunks:
+            place = self._bins(p)
+            if weights is not None:
+                place = torch.where(weights > 0, place, nowhere)
+            known[torch.where(known[place] == -1, place, nowhere)] = p
+            known[torch.where(known[place] != p, place, nowhere)] = torch.nan
+        noted: FloatArray = known[:-1].cpu().numpy()
+        return noted
 
 
 def _chunks(rows: TensorRows) -> Iterator[tuple[Any, Any, Any]]:
