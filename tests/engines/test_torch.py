@@ -64,7 +64,7 @@ def test_a_metric_takes_tensors(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_recalibrator_and_a_certificate_take_tensors(device):
-    y, p = torch.tensor(Y).to(device), torch.tensor(P).to(device)
+    y, p = torch.tensor(Y).to(device), torch.tensor(P).to(device).requires_grad_()
     fitted = cb.PlattScaling().fit(p[:2500], y[:2500])
     out = fitted.predict_proba(p[2500:])
     expected = cb.PlattScaling().fit(P[:2500], Y[:2500]).predict_proba(P[2500:])
@@ -138,3 +138,15 @@ def test_rows_of_a_chunk_are_enough(monkeypatch):
     np.testing.assert_array_equal(parts.count, whole.count)
     np.testing.assert_array_equal(parts.level, whole.level)
     np.testing.assert_allclose(parts.sum_pp, whole.sum_pp, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50, 4000])
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 100])
+@pytest.mark.parametrize("decimals", [1, 2, 16])
+def test_uniform_mass_edges_are_those_of_all_distinct_values(n, n_bins, decimals):
+    probs = np.round(np.random.default_rng(n).beta(0.4, 0.4, size=(n, 3)), decimals)
+    rows = rows_of(np.zeros(n), probs, kind="marginal")
+    rule = cb.EqualMass(n_bins)
+    for bins, column in zip(rows.engine().choose_bins(rows, rule), probs.T, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        assert bins == rule.choose(values, counts.astype(float))

@@ -20,6 +20,7 @@ from calibrant.problem import Kind, Label, Problem, Rows, off_device, read_rows
 from calibrant.table import BinTable
 
 CHUNK_VALUES = 1 << 22
+SORTED_VALUES = 1 << 25
 SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
 """Cells have so many copies that they are about this many: short sums lose fewer digits."""
 
@@ -117,10 +118,16 @@ class TorchEngine:
         probs = rows.tensors["probs"]
         if not bool(((probs >= 0) & (probs <= 1)).all()):
             rows.explain_probabilities()
-        kind = rows.problem.kind
-        columns = probs.T if kind == "marginal" else [probs if kind == "binary" else probs.amax(1)]
-        weights = rows.tensors["weights"]
-        return tuple(rule.choose(*_seen_by(rule, column, weights)) for column in columns)
+        kind, weights = rows.problem.kind, rows.tensors["weights"]
+        if kind != "marginal":
+            probs = (probs if kind == "binary" else probs.amax(1))[:, None]
+        if type(rule) is EqualMass and weights is None:
+            step = max(1, SORTED_VALUES // len(rows))
+            parts = (probs[:, k : k + step].T for k in range(0, probs.shape[1], step))
+            seen = [each for some in parts for each in _near_quantiles(some, rule.n_bins)]
+        else:
+            seen = [_distinct(column, weights) for column in probs.T]
+        return tuple(rule.choose(*each) for each in seen)
 
     def tabulate(self, rows: TensorRows, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
@@ -248,25 +255,41 @@ def _codes(problem: Problem, labels: Any) -> Any:
     return torch.where(known & (codes == labels), codes, -1)
 
 
-def _seen_by(rule: BinRule, values: Any, weights: Any) -> Values:
-    """Return distinct values and masses: all, or those that decide where the rule cuts."""
+def _distinct(values: Any, weights: Any) -> Values:
+    """Return the distinct values, sorted, and the mass of each."""
     import torch
 
     if weights is not None:
         values, weights = values[weights > 0], weights[weights > 0]
     ordered, order = values.sort()
-    distinct, place, count = ordered.unique_consecutive(return_inverse=True, return_counts=True)
+    found, place, count = ordered.unique_consecutive(return_inverse=True, return_counts=True)
     mass = count.double()
     if weights is not None:
         mass = torch.zeros_like(mass).index_add(0, place, weights[order])
-    above = mass.cumsum(0)
-    if type(rule) is EqualMass and distinct.numel() > 3 * rule.n_bins:
-        targets = above[-1] * torch.arange(1, rule.n_bins, device=above.device) / rule.n_bins
-        holding = torch.searchsorted(above, targets)
-        near = torch.stack([holding - 1, holding, holding + 1]).clamp(0, distinct.numel() - 1)
-        ends = torch.tensor([0, distinct.numel() - 1], device=above.device)
-        kept = torch.cat([near.ravel(), ends]).unique()  # type: ignore[no-untyped-call]
-        distinct, above = distinct[kept], above[kept]
-        mass = torch.diff(above, prepend=above.new_zeros(1))
-    found: tuple[FloatArray, FloatArray] = (distinct.double().cpu().numpy(), mass.cpu().numpy())
-    return found
+    return found.double().cpu().numpy(), mass.cpu().numpy()
+
+
+def _near_quantiles(columns: Any, n_bins: int) -> Iterator[Values]:
+    """Yield for each column the values from which `EqualMass(n_bins)` makes the edges of all.
+
+    Those are the distinct values that hold a quantile and the next on either side, each with the
+    mass of all values since the one before.
+    """
+    import torch
+
+    ordered = columns.contiguous().sort(dim=1).values
+    last = ordered.shape[1] - 1
+
+    def values_at(place: Any) -> Any:
+        return ordered.gather(1, place.clamp(0, last))
+
+    wanted = -(-(last + 1) * torch.arange(1, n_bins, device=ordered.device) // n_bins) - 1
+    ends = torch.tensor([0, last], device=ordered.device)
+    held = values_at(torch.cat([wanted, ends]).expand(len(ordered), -1).contiguous())
+    below = torch.searchsorted(ordered, held)
+    through = torch.searchsorted(ordered, held, right=True)
+    near = torch.cat([values_at(below - 1), held, values_at(through)], dim=1)
+    above = torch.searchsorted(ordered, near.contiguous(), right=True)
+    for found, mass in zip(near.double().cpu().numpy(), above.cpu().numpy(), strict=True):
+        values, first = np.unique(found, return_index=True)
+        yield values, np.diff(mass[first], prepend=0).astype(np.float64)
