@@ -118,6 +118,7 @@ class TorchEngine:
         probs = rows.tensors["probs"]
         if not bool(((probs >= 0) & (probs <= 1)).all()):
             rows.explain_probabilities()
+        probs = probs if probs.is_floating_point() else probs.double()
         kind, weights = rows.problem.kind, rows.tensors["weights"]
         if kind != "marginal":
             probs = (probs if kind == "binary" else probs.amax(1))[:, None]
