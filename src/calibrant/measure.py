@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import stats
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.engines import engine_for
-from calibrant.problem import Kind, Label, Rows, read_rows
+from calibrant.problem import Input, Kind, Label, Rows, read_rows
 from calibrant.stats.estimators import ClassWeight, Norm
 from calibrant.table import BinTable
 
@@ -28,6 +28,7 @@ def calibration_error(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.CalibrationErrorResult:
     """Measure how far predicted probabilities are from what happens.
 
@@ -65,6 +66,9 @@ def calibration_error(
         The event of a binary problem.
     data : data frame or dict, optional
         Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list.
+    input : {"probabilities", "logits"}
+        What `y_prob` holds. Logits go through a sigmoid (one column) or a softmax (several), in
+        float64; the many columns of a top-label problem are never copied for it.
 
     Returns
     -------
@@ -81,7 +85,7 @@ def calibration_error(
     >>> round(result.value, 2), result.is_lower_bound
     (0.19, True)
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
     table = tabulate_rows(rows, bins)
 
     def resample(rng: np.random.Generator) -> BinTable:
@@ -103,6 +107,7 @@ def tabulate(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> BinTable:
     """Count predictions and labels in bins; the parameters are those of `calibration_error`.
 
@@ -116,7 +121,7 @@ def tabulate(
     >>> (a + b).count
     array([[1., 3.]])
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
     return tabulate_rows(rows, bins)
 
 
@@ -133,6 +138,7 @@ def reliability_curve(
     confidence_level: float = 0.95,
     simultaneous: bool = False,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.ReliabilityCurve:
     """Return event rates beside predictions, bin by bin, with intervals.
 
@@ -145,7 +151,7 @@ def reliability_curve(
     >>> curve.event_rate
     array([0., 1.])
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
     return stats.reliability_curve(
         tabulate_rows(rows, bins),
         confidence_level=confidence_level,
@@ -166,6 +172,7 @@ def brier_decomposition(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.BrierDecomposition:
     """Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
 
@@ -178,7 +185,7 @@ def brier_decomposition(
     >>> print(parts)
     Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data)
+    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
     return stats.brier_decomposition(
         tabulate_rows(rows, bins), debias=debias, class_weight=class_weight
     )
@@ -192,6 +199,7 @@ def read_data(
     pos_label: Label | None,
     sample_weight: Any,
     data: Any,
+    input: Input = "probabilities",  # noqa: A002
 ) -> Rows:
     """Read what the user passed: arrays, columns of a frame, or tensors that stay on the GPU."""
     given: dict[str, Any] = {
@@ -199,6 +207,7 @@ def read_data(
         "classes": classes,
         "pos_label": pos_label,
         "sample_weight": sample_weight,
+        "input": input,
     }
     if data is None and getattr(y_prob, "is_cuda", False) is True:
         from calibrant.engines.torch import read_tensors

@@ -14,7 +14,7 @@ from calibrant.exceptions import (
     InvalidShapeError,
 )
 from calibrant.measure import tabulate
-from calibrant.problem import Kind, Label, read_problem
+from calibrant.problem import Input, Kind, Label, check_input, read_problem
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights, is_debiased, power_of
 from calibrant.table import BinTable
 
@@ -33,7 +33,7 @@ class CalibrationMetric:
         are refused; take the edges from an earlier table, ``Bins(table.bins[0].edges)``.
     n_classes : int, optional
         The number of columns, unless `classes` tells it.
-    norm, debias, class_weight, classes, pos_label
+    norm, debias, class_weight, classes, pos_label, input
         As in `calibrant.calibration_error`.
 
     Examples
@@ -56,10 +56,13 @@ class CalibrationMetric:
         class_weight: ClassWeight = None,
         classes: Sequence[Label] | None = None,
         pos_label: Label | None = None,
+        input: Input = "probabilities",  # noqa: A002
     ) -> None:
         self.problem = read_problem(kind, n_classes, classes, pos_label)
         self.bins = _fixed_bins(EqualWidth() if bins is None else bins)
         self.norm, self.debias, self.class_weight = norm, debias, class_weight
+        self.input = input
+        check_input(input)
         is_debiased(power_of(norm), debias)
         class_weights(class_weight, self.problem)
         self._table: BinTable | None = None
@@ -82,6 +85,7 @@ class CalibrationMetric:
             classes=problem.classes,
             pos_label=problem.pos_label,
             sample_weight=sample_weight,
+            input=self.input,
         )
         if batch.problem != problem:
             raise InvalidShapeError(

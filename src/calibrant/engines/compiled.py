@@ -110,3 +110,20 @@ def top_of(probs: AnyArray, i: int) -> int:
         if x > best:
             top, best = k, x
     return top if fine else -1
+
+
+@compiled
+def top_of_logits(logits: AnyArray, i: int) -> tuple[int, float]:
+    """Return the lowest index of the largest logit of a row, and its softmax.
+
+    The softmax is NaN where a logit is, where one is infinite, or where all are minus infinity.
+    """
+    top, best = 0, np.float64(logits[i, 0])
+    for k in range(logits.shape[1]):
+        z = np.float64(logits[i, k])
+        if z > best:
+            top, best = k, z
+    total = 0.0
+    for k in range(logits.shape[1]):
+        total += np.exp(np.float64(logits[i, k]) - best)
+    return top, 1.0 / total

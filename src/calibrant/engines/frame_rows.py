@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.engines.counted import Counted
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
-from calibrant.problem import Kind, Label, Problem, Rows, read_rows
+from calibrant.problem import Input, Kind, Label, Problem, Rows, check_input, read_rows
 
 DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
 
@@ -92,6 +92,7 @@ def read_frame(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> Rows:
     """Read column names: arrays from a frame in memory, and a plan from a lazy one."""
     given: dict[str, Any] = {"kind": kind, "classes": classes, "pos_label": pos_label}
@@ -100,7 +101,13 @@ def read_frame(
         source = data if frame is None else frame
         weights = None if sample_weight is None else _column(source, sample_weight)
         labels, probs = _column(source, y_true), _column(source, y_prob)
-        return read_rows(labels, probs, sample_weight=weights, **given)
+        return read_rows(labels, probs, sample_weight=weights, input=input, **given)
+    check_input(input)
+    if input == "logits":
+        raise InvalidArgumentError(
+            "A lazy frame is counted by its own engine, which takes probabilities. Add columns of "
+            "them first: 1 / (1 + exp(-z)) for one column, a softmax for several."
+        )
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     columns = frame.collect_schema().names()
     for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:

@@ -18,6 +18,7 @@ from calibrant.engines.compiled import (
     add_even_bins,
     compiled,
     top_of,
+    top_of_logits,
 )
 from calibrant.engines.kernels_sums import (
     add,
@@ -60,13 +61,32 @@ def read_column(probs: AnyArray, values: FloatArray) -> Any:
 
 
 @compiled
-def read_top(probs: AnyArray, codes: IntArray, values: FloatArray) -> bool:
+def read_pairs(
+    labels: AnyArray, probs: AnyArray, n_classes: int, codes: IntArray, values: FloatArray
+) -> Any:
+    """Do both in one loop, and return whether all are fine."""
+    fine: Any = True
+    for i in range(values.shape[0]):
+        y, x = labels[i], np.float64(probs[i])
+        code = np.int64(y)
+        fine &= (code >= 0) & (code < n_classes) & (code == y) & (x >= 0) & (x <= 1)
+        codes[i] = code
+        values[i] = x
+    return fine
+
+
+@compiled
+def read_top(probs: AnyArray, logits: bool, codes: IntArray, values: FloatArray) -> bool:
     """Write the largest prediction of each row, and in codes whether its class came true."""
     for i in range(values.shape[0]):
-        top = top_of(probs, i)
-        if top < 0:
+        if logits:
+            top, value = top_of_logits(probs, i)
+        else:
+            top = top_of(probs, i)
+            value = np.float64(probs[i, top]) if top >= 0 else np.nan
+        if np.isnan(value):
             return False
-        values[i] = probs[i, top]
+        values[i] = value
         codes[i] = np.int64(codes[i] == top)
     return True
 
@@ -90,6 +110,7 @@ def count_column(
     labels: AnyArray,
     weights: FloatArray | None,
     n_classes: int,
+    logits: bool,
     even: int,
     edges: FloatArray,
     grids: IntArray,
@@ -106,14 +127,15 @@ def count_column(
     for start in range(0, probs.shape[0], BLOCK_VALUES):
         end = min(start + BLOCK_VALUES, probs.shape[0])
         x, cells = values[: end - start], codes[: end - start]
-        if not read_labels(labels[start:end], n_classes, cells):
-            return BAD_LABEL
         if probs.ndim == 1:
-            fine = read_column(probs[start:end], x)
+            if not read_pairs(labels[start:end], probs[start:end], n_classes, cells, x):
+                fine = read_labels(labels[start:end], n_classes, cells)
+                return BAD_PROBABILITY if fine else BAD_LABEL
         else:
-            fine = read_top(probs[start:end], cells, x)
-        if not fine:
-            return BAD_PROBABILITY
+            if not read_labels(labels[start:end], n_classes, cells):
+                return BAD_LABEL
+            if not read_top(probs[start:end], logits, cells, x):
+                return BAD_PROBABILITY
         if even:
             add_even_bins(x, even, cells)
         else:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.engines.compiled import compiled, top_of
+from calibrant.engines.compiled import compiled, top_of, top_of_logits
 from calibrant.engines.kernels import BAD_PROBABILITY, BLOCK_VALUES, FINE, read_column
 
 TILE = 64
 
 
 @compiled
-def top_values(probs: AnyArray, out: AnyArray) -> int:
+def top_values(probs: AnyArray, logits: bool, out: AnyArray) -> int:
     """Write the largest prediction of each row."""
     for i in range(probs.shape[0]):
+        if logits:
+            out[i] = top_of_logits(probs, i)[1]
+            if np.isnan(out[i]):
+                return BAD_PROBABILITY
+            continue
         top = top_of(probs, i)
         if top < 0:
             return BAD_PROBABILITY

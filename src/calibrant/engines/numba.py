@@ -147,6 +147,7 @@ class _Plan:
                 labels,
                 weights,
                 n_classes,
+                rows.are_logits,
                 tables.even,
                 tables.edges,
                 tables.grids,

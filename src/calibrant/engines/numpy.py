@@ -109,11 +109,23 @@ def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:
 
 def _single(probs: AnyArray, rows: Rows) -> tuple[FloatArray, IntArray | int]:
     """Return the one prediction of each row and the class it speaks of; checked."""
+    if rows.are_logits:
+        top = probs.argmax(axis=1)
+        return _top_softmax(probs, top, rows), top
     _check(probs, rows)
     if rows.problem.kind == "binary":
         return probs.astype(np.float64, copy=False), 1
     top = probs.argmax(axis=1)
     return probs[np.arange(top.size), top].astype(np.float64), top
+
+
+def _top_softmax(logits: AnyArray, top: IntArray, rows: Rows) -> FloatArray:
+    best = logits[np.arange(top.size), top].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        found: FloatArray = 1.0 / np.exp(logits - best[:, None]).sum(axis=1)
+    if np.isnan(found).any():
+        rows.explain_probabilities()
+    return found
 
 
 def _check(probs: AnyArray, rows: Rows) -> None:

@@ -59,17 +59,18 @@ def _single(rows: Rows) -> AnyArray:
     """Return the one prediction of each row; those of one column are not yet checked."""
     if rows.problem.kind == "binary":
         return native(rows.probs)
-    wide = np.dtype(np.float32 if rows.probs.dtype.itemsize <= 4 else np.float64)
-    out = np.empty(len(rows), wide if rows.probs.dtype.kind == "f" else np.float64)
+    single = rows.probs.dtype.kind == "f" and rows.probs.dtype.itemsize <= 4
+    out = np.empty(len(rows), np.float32 if single and not rows.are_logits else np.float64)
+    parts = list(segments(len(rows)))
     for status in run(
-        [partial(_top_values, rows.probs[part], out[part]) for part in segments(len(rows))]
+        [partial(_top_values, rows.probs[part], rows.are_logits, out[part]) for part in parts]
     ):
         refuse(rows, status)
     return out
 
 
-def _top_values(probs: AnyArray, out: AnyArray) -> int:
-    return top_values(native(probs), out)
+def _top_values(probs: AnyArray, logits: bool, out: AnyArray) -> int:
+    return top_values(native(probs), logits, out)
 
 
 def _seen_by(rule: BinRule, values: AnyArray, rows: Rows) -> Values:

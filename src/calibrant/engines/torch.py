@@ -16,7 +16,16 @@ from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.engines.numpy import levels_of, table_of
 from calibrant.engines.refine import Values
-from calibrant.problem import Kind, Label, Problem, Rows, off_device, read_rows
+from calibrant.problem import (
+    Input,
+    Kind,
+    Label,
+    Problem,
+    Rows,
+    check_input,
+    off_device,
+    read_rows,
+)
 from calibrant.table import BinTable
 
 CHUNK_VALUES = 1 << 22
@@ -28,9 +37,10 @@ SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
 class TensorRows(Rows):
     """Tensors of labels, predictions and weights; whoever asks for arrays gets copies."""
 
-    def __init__(self, problem: Problem, tensors: dict[str, Any]) -> None:
+    def __init__(self, problem: Problem, tensors: dict[str, Any], are_logits: bool = False) -> None:
         object.__setattr__(self, "problem", problem)
         object.__setattr__(self, "tensors", tensors)
+        object.__setattr__(self, "are_logits", are_logits)
 
     tensors: dict[str, Any]
 
@@ -57,6 +67,7 @@ class TensorRows(Rows):
             classes=problem.classes,
             pos_label=problem.pos_label,
             sample_weight=tensors["weights"],
+            input="logits" if self.are_logits else "probabilities",
         )
 
 
@@ -68,9 +79,12 @@ def read_tensors(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> TensorRows:
     """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions."""
     import torch
+
+    check_input(input)
 
     labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -83,12 +97,17 @@ def read_tensors(
         classes=classes,
         pos_label=pos_label,
     )
+    kept = input == "logits" and shapes.problem.kind == "top-label"
+    if input == "logits" and not kept:
+        wide = probs.ndim == 2 and probs.shape[1] > 1
+        probs = probs.double().softmax(dim=1) if wide else probs.double().sigmoid()
     if shapes.problem.kind == "binary" and probs.ndim == 2:
         probs = probs[:, int(shapes.probs[0])]
     weights = None
     if sample_weight is not None:
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
-    rows = TensorRows(shapes.problem, {"labels": labels, "probs": probs, "weights": weights})
+    tensors = {"labels": labels, "probs": probs, "weights": weights}
+    rows = TensorRows(shapes.problem, tensors, kept)
     if weights is not None and not _are_weights(weights, len(rows)):
         _ = rows.copied  # raises, and says why
     return rows
@@ -115,13 +134,15 @@ class TorchEngine:
 
     def choose_bins(self, rows: TensorRows, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
-        probs = rows.tensors["probs"]
-        if not bool(((probs >= 0) & (probs <= 1)).all()):
+        import torch
+
+        probs, weights = rows.tensors["probs"], rows.tensors["weights"]
+        if rows.problem.kind == "top-label":
+            probs = torch.cat([p.amax(1, keepdim=True) for p, _ in _predictions(rows)])
+        elif not bool(((probs >= 0) & (probs <= 1)).all()):
             rows.explain_probabilities()
         probs = probs if probs.is_floating_point() else probs.double()
-        kind, weights = rows.problem.kind, rows.tensors["weights"]
-        if kind != "marginal":
-            probs = (probs if kind == "binary" else probs.amax(1))[:, None]
+        probs = probs[:, None] if probs.ndim == 1 else probs
         if type(rule) is EqualMass and weights is None:
             step = max(1, SORTED_VALUES // len(rows))
             parts = (probs[:, k : k + step].T for k in range(0, probs.shape[1], step))
@@ -211,18 +232,26 @@ class _Tally:
         return noted
 
 
-def _chunks(rows: TensorRows) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield checked predictions and events, both (groups, rows), and weights, some rows at once."""
-    labels, probs, weights = (rows.tensors[name] for name in ("labels", "probs", "weights"))
-    kind = rows.problem.kind
+def _predictions(rows: TensorRows) -> Iterator[tuple[Any, slice]]:
+    """Yield checked predictions in float64, and where they stand, some rows at a time."""
+    probs = rows.tensors["probs"]
     step = max(1, CHUNK_VALUES // (1 if probs.ndim == 1 else probs.shape[1]))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        codes, p = _codes(rows.problem, labels[some]), probs[some].double()
-        if not bool((codes >= 0).all()):
-            rows.explain_labels()
+        p = probs[some].double()
+        p = p.softmax(dim=1) if rows.are_logits else p
         if not bool(((p >= 0) & (p <= 1)).all()):
             rows.explain_probabilities()
+        yield p, some
+
+
+def _chunks(rows: TensorRows) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield predictions and events, both (groups, rows), and weights, some rows at a time."""
+    labels, weights, kind = rows.tensors["labels"], rows.tensors["weights"], rows.problem.kind
+    for p, some in _predictions(rows):
+        codes = _codes(rows.problem, labels[some])
+        if not bool((codes >= 0).all()):
+            rows.explain_labels()
         if kind == "binary":
             p, event = p[None], codes[None]
         elif kind == "top-label":

@@ -35,16 +35,22 @@ from calibrant.problem.kinds import (
     read_problem,
     short,
 )
+from calibrant.problem.logits import Input, check_input, explain_logits, probabilities_of
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Predictions and labels whose shapes are checked, and whose values are not yet."""
+    """Predictions and labels whose shapes are checked, and whose values are not yet.
+
+    `probs` are logits where `are_logits` says so: of a top-label problem, of whose many columns
+    only one number is wanted.
+    """
 
     problem: Problem
     labels: AnyArray
     probs: AnyArray
     weights: FloatArray | None
+    are_logits: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -52,7 +58,8 @@ class Rows:
     def take(self, index: IntArray | slice) -> Rows:
         """Return the rows at these positions."""
         weights = None if self.weights is None else self.weights[index]
-        return Rows(self.problem, self.labels[index], self.probs[index], weights)
+        probs = self.probs[index]
+        return Rows(self.problem, self.labels[index], probs, weights, self.are_logits)
 
     def codes(self) -> IntArray:
         """Return the checked class index of every row."""
@@ -87,6 +94,8 @@ class Rows:
     def explain_probabilities(self) -> NoReturn:
         """Raise the exception that says which predictions are wrong."""
         values = self.probs
+        if self.are_logits:
+            explain_logits(values)
         missing, infinite = np.isnan(values), np.isinf(values)
         if missing.any():
             raise NotFiniteError(
@@ -96,18 +105,18 @@ class Rows:
         if infinite.any():
             raise NotFiniteError(
                 f"y_prob must be finite; {_found(infinite, values, 'infinite')}. "
-                "If these are logits, apply a sigmoid or softmax first."
+                'If these are logits, pass input="logits", or apply a sigmoid or softmax first.'
             )
         low, high = values < 0, values > 1
         found = _found(low | high, values, "not")
         if low.any() and high.any():
             raise LogitsError(
                 f"y_prob must lie in [0, 1]; {found}. Values on both sides of [0, 1] are usually "
-                "logits: apply a sigmoid (one column) or a softmax (several) first."
+                'logits: pass input="logits", or apply a sigmoid (one column) or softmax first.'
             )
         raise InvalidProbabilitiesError(
             f"y_prob must lie in [0, 1]; {found}. If these are percentages, divide by 100; "
-            "if they are logits, apply a sigmoid or softmax first."
+            'if they are logits, pass input="logits", or apply a sigmoid or softmax first.'
         )
 
 
@@ -119,16 +128,28 @@ def read_rows(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> Rows:
-    """Decide from shapes and arguments what the arrays mean, and check that they fit together."""
+    """Decide from shapes and arguments what the arrays mean, and check that they fit together.
+
+    Logits are made probabilities at once, but for the many columns of a top-label problem.
+    """
+    check_input(input)
     labels, probs = _as_array(y_true, "y_true"), _as_array(y_prob, "y_prob")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     probs = _as_numbers(probs, labels)
     _check_shapes(labels, probs)
     problem, column = _read_problem(probs, kind, classes, pos_label)
-    probs = probs if column is None else probs[:, column]
+    if column is not None:
+        two = input == "logits" and probs.shape[1] == 2
+        probs = probs[:, column] - probs[:, 1 - column] if two else probs[:, column]
     _check_label_type(labels, problem)
-    return Rows(problem, labels, probs, _read_weights(sample_weight, len(labels)))
+    weights = _read_weights(sample_weight, len(labels))
+    if input == "probabilities":
+        return Rows(problem, labels, probs, weights)
+    if problem.kind == "top-label":
+        return Rows(problem, labels, probs, weights, are_logits=True)
+    return Rows(problem, labels, probabilities_of(probs), weights)
 
 
 def _as_array(values: Any, name: str) -> AnyArray:

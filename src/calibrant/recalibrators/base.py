@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -24,8 +24,6 @@ from calibrant.problem import Kind, Label, Rows, off_device, read_rows
 from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
 from calibrant.recalibrators.newton import FitReport
 from calibrant.stats import Certificate
-
-Input: TypeAlias = Literal["probabilities", "logits"]
 
 OVERLAP_LIMIT = 0.1
 UNIQUE_LIMIT = 0.9

@@ -12,6 +12,7 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray, IntArray
 from calibrant.engines import compiles
+from calibrant.problem.logits import sigmoid
 
 Loss: TypeAlias = Literal["log", "squared"]
 
@@ -128,9 +129,3 @@ def linear(theta: FloatArray, features: FloatArray) -> FloatArray:
         eta += coefficient * feature
     eta += theta[-1]
     return np.asarray(eta)
-
-
-def sigmoid(eta: FloatArray) -> FloatArray:
-    """Return ``1 / (1 + exp(-eta))`` without a warning at any eta."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-eta)))

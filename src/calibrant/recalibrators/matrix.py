@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Kind
-from calibrant.recalibrators.base import Input, Recalibrator, check_choice
+from calibrant.problem.logits import Input, softmax
+from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.rows import (
@@ -18,7 +19,6 @@ from calibrant.recalibrators.rows import (
     in_blocks,
     log_scores,
     own_values,
-    softmax,
     sums_of_blocks,
 )
 from calibrant.recalibrators.temperature import fit_row_temperature

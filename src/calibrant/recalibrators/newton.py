@@ -15,7 +15,8 @@ import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
-from calibrant.recalibrators.logistic import PIECE_ROWS, Design, Loss, dot, sigmoid
+from calibrant.problem.logits import sigmoid
+from calibrant.recalibrators.logistic import PIECE_ROWS, Design, Loss, dot
 from calibrant.recalibrators.scores import Scores
 
 MAX_ITERATIONS = 100

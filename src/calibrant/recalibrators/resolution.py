@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem.logits import sigmoid
 from calibrant.recalibrators.base import squared_errors
 from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.logistic import sigmoid
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 
 

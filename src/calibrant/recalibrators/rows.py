@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.recalibrators.base import Input
+from calibrant.problem.logits import Input
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.scaling import CLIP
 
@@ -115,13 +115,6 @@ def log_scores(rows: AnyArray, kind: Input) -> FloatArray:
         return rows.astype(np.float64)
     z = np.maximum(rows, CLIP, dtype=np.float64)
     return np.asarray(np.log(z, out=z))
-
-
-def softmax(z: FloatArray) -> FloatArray:
-    """Return the softmax of each row."""
-    shares = np.exp(z - z.max(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
-    return np.asarray(shares)
 
 
 def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:

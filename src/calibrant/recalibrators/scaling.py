@@ -9,9 +9,10 @@ import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.recalibrators.base import Input, Recalibrator, check_choice
+from calibrant.problem.logits import Input, sigmoid
+from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.logistic import PIECE_ROWS, Loss, linear, sigmoid
+from calibrant.recalibrators.logistic import PIECE_ROWS, Loss, linear
 from calibrant.recalibrators.losses import identity_loss, mean_loss
 from calibrant.recalibrators.newton import (
     FitReport,

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Bins, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.recalibrators.base import Input
+from calibrant.problem import Input
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.binning import (
     BinnedRecalibrator,

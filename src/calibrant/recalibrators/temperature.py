@@ -9,9 +9,10 @@ import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.problem import Kind
-from calibrant.recalibrators.base import Input, Recalibrator, check_choice
+from calibrant.problem.logits import Input, sigmoid, softmax
+from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.logistic import dot, sigmoid
+from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.losses import identity_loss, mean_loss
 from calibrant.recalibrators.newton import (
     STEP_TOLERANCE,
@@ -19,7 +20,7 @@ from calibrant.recalibrators.newton import (
     is_separated,
     platt_targets,
 )
-from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores, softmax
+from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores
 from calibrant.recalibrators.scaling import logit
 from calibrant.recalibrators.scores import Scores
 

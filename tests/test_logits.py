@@ -1,0 +1,190 @@
+"""Logits: declared, never guessed; the same answer as from their probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+import calibrant as cb
+from calibrant.engines.numpy import NumpyEngine
+from calibrant.exceptions import InvalidArgumentError, LogitsError, NotFiniteError
+from calibrant.problem import probabilities_of, read_rows
+from conftest import optional
+
+RNG = np.random.default_rng(0)
+Z = RNG.normal(scale=2, size=4000)
+Y = RNG.uniform(size=Z.size) < special.expit(1.3 * Z)
+WIDE = RNG.normal(scale=3, size=(4000, 7)).astype(np.float32)
+CLASS = RNG.integers(7, size=4000)
+CASES = {"binary": (Y, Z), "top-label": (CLASS, WIDE), "marginal": (CLASS, WIDE)}
+
+
+def probabilities(z):
+    return special.expit(z) if z.ndim == 1 else special.softmax(z.astype(float), axis=1)
+
+
+def engines():
+    optional("numba")
+    from calibrant.engines.numba import NumbaEngine
+
+    return [NumpyEngine(), NumbaEngine()]
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("bins", [cb.EqualWidth(15), cb.EqualMass(11)], ids=repr)
+@pytest.mark.parametrize("which", [0, 1], ids=["numpy", "numba"])
+def test_logits_are_counted_as_their_probabilities(kind, bins, which):
+    y, z = CASES[kind]
+    engine = engines()[which]
+    rows = read_rows(y, z, kind=kind, input="logits")
+    expected_rows = read_rows(y, probabilities(z), kind=kind)
+    if isinstance(bins, cb.EqualMass):
+        chosen = engine.choose_bins(rows, bins)
+    else:
+        chosen = (bins.bins,) * rows.problem.n_groups
+    table = engine.tabulate(rows, chosen)
+    expected = engine.tabulate(expected_rows, chosen)
+    np.testing.assert_array_equal(table.count, expected.count)
+    for name in ("sum_y", "sum_p", "sum_pp", "sum_py"):
+        np.testing.assert_allclose(getattr(table, name), getattr(expected, name), rtol=1e-12)
+    if isinstance(bins, cb.EqualMass):
+        for found, wanted in zip(chosen, engine.choose_bins(expected_rows, bins), strict=True):
+            np.testing.assert_allclose(found.edges, wanted.edges, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(
+    "measure", [cb.calibration_error, cb.tabulate, cb.reliability_curve, cb.brier_decomposition]
+)
+def test_every_measure_takes_logits(kind, measure):
+    y, z = CASES[kind]
+    more = {"class_label": 3} if kind == "marginal" and measure is cb.reliability_curve else {}
+    found = measure(y, z, kind=kind, bins=cb.EqualWidth(9), input="logits", **more)
+    wanted = measure(y, probabilities(z), kind=kind, bins=cb.EqualWidth(9), **more)
+    assert str(found) == str(wanted)
+
+
+def test_a_bootstrap_of_logits_draws_logits():
+    result = cb.calibration_error(CLASS, WIDE, bins=cb.EqualWidth(5), input="logits")
+    same = cb.calibration_error(CLASS, probabilities(WIDE), bins=cb.EqualWidth(5))
+    found = result.confidence_interval(method="percentile", rng=2)
+    assert found.low < result.value < found.high
+    assert found.low == pytest.approx(
+        same.confidence_interval(method="percentile", rng=2).low, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_metric_takes_logits_however_they_are_cut(kind):
+    y, z = CASES[kind]
+    metric = cb.CalibrationMetric(kind, n_classes=None if kind == "binary" else 7, input="logits")
+    for part in np.array_split(np.arange(len(y)), 9):
+        metric.update(y[part], z[part])
+    whole = cb.tabulate(y, probabilities(z), kind=kind, bins=metric.bins)
+    np.testing.assert_array_equal(metric.table.count, whole.count)
+
+
+def test_two_columns_of_logits_are_one_event():
+    two = np.column_stack([-Z, Z / 2])
+    found = cb.tabulate(Y, two, kind="binary", bins=cb.EqualWidth(9), input="logits")
+    wanted = cb.tabulate(Y, special.expit(1.5 * Z), bins=cb.EqualWidth(9))
+    np.testing.assert_array_equal(found.count, wanted.count)
+    named = cb.tabulate(
+        Y, two, kind="binary", classes=(0, 1), pos_label=0, bins=cb.EqualWidth(9), input="logits"
+    )
+    np.testing.assert_allclose(named.sum_p.sum(), len(Y) - wanted.sum_p.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
+def test_logits_may_be_huge(dtype):
+    z = np.array([[60000, 0, -60000], [0, 60000, 60000], [7, 7, 7]]).astype(dtype)
+    table = cb.tabulate([0, 1, 0], z, bins=cb.EqualWidth(4), input="logits")
+    assert table.count.tolist() == [[0, 2, 0, 1]]
+    assert table.sum_p[0, 3] == 1
+    column = np.array([60000, -60000, 0]).astype(dtype)
+    assert probabilities_of(column).tolist() == [1, 0, 0.5]
+
+
+def test_a_masked_class_has_probability_zero():
+    z = np.where(np.arange(7) == 2, -np.inf, WIDE)
+    p = probabilities(z)
+    assert (p[:, 2] == 0).all()
+    for kind in ("top-label", "marginal"):
+        found = cb.tabulate(CLASS, z, kind=kind, bins=cb.EqualWidth(5), input="logits")
+        wanted = cb.tabulate(CLASS, p, kind=kind, bins=cb.EqualWidth(5))
+        np.testing.assert_array_equal(found.count, wanted.count)
+
+
+BAD = {
+    "NaN": (0, 3, np.nan, r"not be missing; 1 of .* y_prob\[0, 3\] = nan"),
+    "infinity": (0, 3, np.inf, r"smaller than infinity.* y_prob\[0, 3\] = inf"),
+    "nothing": (5, slice(None), -np.inf, r"all of a row minus infinity.* y_prob\[5, 0\] = -inf"),
+}
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("kind", ["top-label", "marginal"])
+@pytest.mark.parametrize("what", BAD)
+def test_bad_logits_are_named(what, kind, engine, monkeypatch):
+    if engine == "numba":
+        optional("numba")
+    monkeypatch.setenv("CALIBRANT_ENGINE", engine)
+    row, column, value, words = BAD[what]
+    z = WIDE.copy()
+    z[row, column] = value
+    for bins in (cb.EqualWidth(5), cb.EqualMass(5)):
+        with pytest.raises(NotFiniteError, match=words):
+            cb.tabulate(CLASS, z, kind=kind, bins=bins, input="logits")
+
+
+def test_a_missing_logit_of_one_event_is_named():
+    with pytest.raises(NotFiniteError, match=r"y_prob\[1\] = nan"):
+        cb.tabulate([0, 1], [0.5, np.nan], input="logits")
+
+
+def test_logits_that_are_not_declared_are_refused_and_others_too():
+    with pytest.raises(LogitsError, match='input="logits"'):
+        cb.calibration_error(Y, Z)
+    with pytest.raises(InvalidArgumentError, match='"probabilities" or "logits"'):
+        cb.calibration_error(Y, Z, input="scores")
+    with pytest.raises(InvalidArgumentError, match='"probabilities" or "logits"'):
+        cb.CalibrationMetric(input="scores")
+
+
+def test_frames_give_logits_and_lazy_ones_say_what_to_do():
+    pl = optional("polars")
+    frame = pl.DataFrame({"y": Y.astype(int), "z": Z})
+    found = cb.tabulate("y", "z", data=frame, bins=cb.EqualWidth(5), input="logits")
+    np.testing.assert_array_equal(
+        found.count, cb.tabulate(Y, special.expit(Z), bins=cb.EqualWidth(5)).count
+    )
+    with pytest.raises(InvalidArgumentError, match="lazy frame"):
+        cb.tabulate("y", "z", data=frame.lazy(), bins=cb.EqualWidth(5), input="logits")
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_tensors_give_logits(kind):
+    torch = optional("torch")
+    from calibrant.engines.torch import read_tensors
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    y, z = CASES[kind]
+    rows = read_tensors(
+        torch.tensor(y).to(device), torch.tensor(z).to(device), kind=kind, input="logits"
+    )
+    bins = (cb.EqualWidth(9).bins,) * rows.problem.n_groups
+    found = rows.engine().tabulate(rows, bins)
+    wanted = cb.tabulate(y, probabilities(z), kind=kind, bins=cb.EqualWidth(9))
+    np.testing.assert_array_equal(found.count, wanted.count)
+    np.testing.assert_allclose(found.sum_p, wanted.sum_p, rtol=1e-12)
+    chosen = rows.engine().choose_bins(rows, cb.EqualMass(6))
+    for each, own in zip(
+        chosen, cb.tabulate(y, probabilities(z), kind=kind, bins=6).bins, strict=True
+    ):
+        np.testing.assert_allclose(each.edges, own.edges, rtol=1e-12)
+    z = z.copy()
+    z[3] = np.nan
+    bad = read_tensors(torch.tensor(y), torch.tensor(z), kind=kind, input="logits")
+    with pytest.raises(NotFiniteError):
+        bad.engine().tabulate(bad, bins)
