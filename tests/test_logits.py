@@ -188,3 +188,18 @@ def test_tensors_give_logits(kind):
     bad = read_tensors(torch.tensor(y), torch.tensor(z), kind=kind, input="logits")
     with pytest.raises(NotFiniteError):
         bad.engine().tabulate(bad, bins)
+
+
+def test_the_compiled_sum_of_exponentials_is_exact_to_rounding():
+    optional("numba")
+    from calibrant.engines.compiled import sum_of_exps
+
+    rng = np.random.default_rng(0)
+    x = np.concatenate([-rng.exponential(5, 3000), -(10.0 ** rng.uniform(-20, 3, 3000)), [0.0]])
+    alone = [sum_of_exps(np.array([each]), np.empty(1, np.int64)) for each in x]
+    np.testing.assert_allclose(alone, np.exp(np.maximum(x, -708)), rtol=4e-16, atol=0)
+    for size in range(1, 14):
+        some = x[-size:].copy()
+        total = np.exp(np.maximum(some, -708)).sum()
+        assert sum_of_exps(some, np.empty(size, np.int64)) == pytest.approx(total, rel=1e-15)
+    assert sum_of_exps(np.array([0.0, -np.inf]), np.empty(2, np.int64)) == 1

@@ -113,17 +113,53 @@ def top_of(probs: AnyArray, i: int) -> int:
 
 
 @compiled
-def top_of_logits(logits: AnyArray, i: int) -> tuple[int, float]:
-    """Return the lowest index of the largest logit of a row, and its softmax.
+def top_of_logits(logits: AnyArray, terms: FloatArray, powers: IntArray) -> tuple[int, float]:
+    """Return the lowest index of the largest of a row of logits, and its softmax.
 
     The softmax is NaN where a logit is, where one is infinite, or where all are minus infinity.
+    `terms` and `powers` are room for as many numbers.
     """
-    top, best = 0, np.float64(logits[i, 0])
-    for k in range(logits.shape[1]):
-        z = np.float64(logits[i, k])
+    top, best = 0, np.float64(logits[0])
+    fine = True
+    for k in range(logits.shape[0]):
+        z = np.float64(logits[k])
+        fine &= (z == z) & (z < np.inf)
         if z > best:
             top, best = k, z
-    total = 0.0
-    for k in range(logits.shape[1]):
-        total += np.exp(np.float64(logits[i, k]) - best)
-    return top, 1.0 / total
+    if not fine or best == -np.inf:
+        return top, np.nan
+    for k in range(logits.shape[0]):
+        terms[k] = np.float64(logits[k]) - best
+    return top, 1.0 / sum_of_exps(terms, powers)
+
+
+@compiled
+def sum_of_exps(terms: FloatArray, powers: IntArray) -> float:
+    """Return the sum of exp(x) of terms that are at most 0, which are lost.
+
+    Loops without a call or a branch, for the processor's vectors: x = n log 2 + r, a polynomial
+    for exp(r), |r| < 0.35, that is exact to rounding, and 2^n made from its bits.
+    """
+    for k in range(terms.shape[0]):
+        x = terms[k] if terms[k] > -708.0 else -708.0
+        n = np.floor(x * 1.4426950408889634 + 0.5)
+        r = (x - n * 0.693145751953125) - n * 1.4286068203094173e-06
+        p = 1 / 479001600 + r * (1 / 6227020800)
+        p = 1 / 3628800 + r * (1 / 39916800 + r * p)
+        p = 1 / 40320 + r * (1 / 362880 + r * p)
+        p = 1 / 720 + r * (1 / 5040 + r * p)
+        p = 1 / 24 + r * (1 / 120 + r * p)
+        p = 0.5 + r * (1 / 6 + r * p)
+        terms[k] = 1.0 + r * (1.0 + r * p)
+        powers[k] = (np.int64(n) + 1023) << 52
+    scales = powers.view(np.float64)
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    size = terms.shape[0]
+    for k in range(0, size - 3, 4):
+        a += terms[k] * scales[k]
+        b += terms[k + 1] * scales[k + 1]
+        c += terms[k + 2] * scales[k + 2]
+        d += terms[k + 3] * scales[k + 3]
+    for k in range(size - size % 4, size):
+        a += terms[k] * scales[k]
+    return (a + b) + (c + d)

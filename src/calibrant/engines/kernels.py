@@ -78,9 +78,10 @@ def read_pairs(
 @compiled
 def read_top(probs: AnyArray, logits: bool, codes: IntArray, values: FloatArray) -> bool:
     """Write the largest prediction of each row, and in codes whether its class came true."""
+    terms, powers = np.empty(probs.shape[1]), np.empty(probs.shape[1], np.int64)
     for i in range(values.shape[0]):
         if logits:
-            top, value = top_of_logits(probs, i)
+            top, value = top_of_logits(probs[i], terms, powers)
         else:
             top = top_of(probs, i)
             value = np.float64(probs[i, top]) if top >= 0 else np.nan

@@ -14,9 +14,10 @@ TILE = 64
 @compiled
 def top_values(probs: AnyArray, logits: bool, out: AnyArray) -> int:
     """Write the largest prediction of each row."""
+    terms, powers = np.empty(probs.shape[1]), np.empty(probs.shape[1], np.int64)
     for i in range(probs.shape[0]):
         if logits:
-            out[i] = top_of_logits(probs, i)[1]
+            out[i] = top_of_logits(probs[i], terms, powers)[1]
             if np.isnan(out[i]):
                 return BAD_PROBABILITY
             continue
