@@ -30,7 +30,7 @@ from calibrant.engines.kernels_sums import (
 )
 
 FINE, BAD_PROBABILITY, BAD_LABEL = 0, 1, 2
-BLOCK_VALUES = 2048
+BLOCK_ROWS, BLOCK_VALUES = 512, 2048
 TILE_COLUMNS = 256
 ROWS_OF_A_PART = 4096
 SMALL_TABLE = 512
@@ -122,11 +122,11 @@ def count_column(
     level: FloatArray | None,
 ) -> int:
     """Check and add up the one column, or the largest value, of each row; or note their levels."""
-    values, places, codes = _buffers(BLOCK_VALUES)
-    starts = copies_in_turn(BLOCK_VALUES, parts)
+    values, places, codes = _buffers(BLOCK_ROWS)
+    starts = copies_in_turn(BLOCK_ROWS, parts)
     since, small = 0, parts.shape[1] <= SMALL_TABLE
-    for start in range(0, probs.shape[0], BLOCK_VALUES):
-        end = min(start + BLOCK_VALUES, probs.shape[0])
+    for start in range(0, probs.shape[0], BLOCK_ROWS):
+        end = min(start + BLOCK_ROWS, probs.shape[0])
         x, cells = values[: end - start], codes[: end - start]
         if probs.ndim == 1:
             if not read_pairs(labels[start:end], probs[start:end], n_classes, cells, x):
