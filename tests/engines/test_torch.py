@@ -100,6 +100,14 @@ def test_weights_come_along():
     np.testing.assert_array_equal(rows.take(slice(3)).weights, w[:3])
 
 
+@pytest.mark.parametrize("given", [{"classes": ("no", "yes")}, {"pos_label": "yes"}])
+def test_labels_that_are_text_are_counted_on_the_host(given):
+    names = np.array(["no", "yes"])[Y]
+    rows = read_tensors(names, torch.tensor(P), **given)
+    found = cb.engines.engine_for(rows).tabulate(rows, (cb.EqualWidth(5).bins,))
+    np.testing.assert_array_equal(found.sum_y, cb.tabulate(Y, P, bins=cb.EqualWidth(5)).sum_y)
+
+
 REFUSED = {
     "no rows": (np.empty(0), np.empty(0), {}, EmptyInputError),
     "one value": (np.array(1), np.array(0.5), {}, InvalidShapeError),

@@ -80,23 +80,23 @@ def read_tensors(
     pos_label: Label | None = None,
     sample_weight: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> TensorRows:
-    """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions."""
+) -> Rows:
+    """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions.
+
+    Labels that are text have no tensor: then the predictions come to the host instead.
+    """
     import torch
 
     check_input(input)
-
-    labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
+    given: dict[str, Any] = {"kind": kind, "classes": classes, "pos_label": pos_label}
+    try:
+        labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
+    except (TypeError, ValueError):
+        return read_rows(y_true, y_prob, sample_weight=sample_weight, input=input, **given)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
         labels = labels.long()
-    shapes = read_rows(
-        _shape_of(labels),
-        _shape_of(probs),
-        kind=kind,
-        classes=classes,
-        pos_label=pos_label,
-    )
+    shapes = read_rows(_shape_of(labels), _shape_of(probs), **given)
     kept = input == "logits" and shapes.problem.kind == "top-label"
     if input == "logits" and not kept:
         wide = probs.ndim == 2 and probs.shape[1] > 1

@@ -141,8 +141,10 @@ def read_rows(
     _check_shapes(labels, probs)
     problem, column = _read_problem(probs, kind, classes, pos_label)
     if column is not None:
-        two = input == "logits" and probs.shape[1] == 2
-        probs = probs[:, column] - probs[:, 1 - column] if two else probs[:, column]
+        chosen = probs[:, column]
+        if input == "logits" and probs.shape[1] == 2:
+            chosen = np.subtract(chosen, probs[:, 1 - column], dtype=np.float64)
+        probs = chosen
     _check_label_type(labels, problem)
     weights = _read_weights(sample_weight, len(labels))
     if input == "probabilities":
