@@ -43,8 +43,11 @@ def in_options(text: str) -> str:
 
     >>> in_options("Name the event with pos_label=, or both labels with classes=(no, yes).")
     'Name the event with --pos-label, or both labels with --classes no,yes.'
+    >>> in_options('If these are logits, pass input="logits", or apply a sigmoid first.')
+    'If these are logits, apply a sigmoid first.'
     """
     text = text.replace("classes=(no, yes)", "--classes no,yes")
+    text = text.replace('pass input="logits", or ', "")  # which no command offers
     return OPTION.sub(_option, text)
 
 
