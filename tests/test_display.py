@@ -152,13 +152,18 @@ def test_drawing_computes_nothing(monkeypatch):
 
     for name in ("reliability_curve", "calibration_error"):
         monkeypatch.setattr(stats, name, refuse)
+    computing = ("displayed_curve", "tabulate", "isotonic_curve", "consistency_limits")
+    patched = set()
     for module in ("calibrant.display.curves", "calibrant.display.reliability"):
-        for name in ("displayed_curve", "tabulate", "isotonic_curve", "consistency_limits"):
+        for name in computing:
             if hasattr(sys.modules[module], name):
                 monkeypatch.setattr(f"{module}.{name}", refuse)
+                patched.add(name)
     monkeypatch.setattr(stats.CalibrationErrorResult, "confidence_interval", refuse)
     display.plot(consistency=True)
     grid.plot()
+    assert patched == set(computing)
+    assert display.ax_.lines
 
 
 def test_computing_needs_no_matplotlib():

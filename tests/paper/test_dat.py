@@ -27,7 +27,7 @@ class Call:
         return self.call
 
 
-def refused(data: bytes, match: str = "two arrays of numbers"):
+def assert_refused(data: bytes, match: str = "two arrays of numbers"):
     with pytest.raises(InvalidDocumentError, match=match) as caught:
         dat.parse_dat(data)
     assert "Nothing in it was run" in str(caught.value)
@@ -82,34 +82,34 @@ def test_a_call_is_refused_and_does_not_happen(call, place, tmp_path):
     hostile = Call(function, *args)
     written = {"alone": hostile, "beside": (PROBS, LABELS, hostile), "inside": (hostile, LABELS)}
     for protocol in (0, 2, 3, 4, 5):
-        refused(pickle.dumps(written[place], protocol))
+        assert_refused(pickle.dumps(written[place], protocol))
     assert not trace.exists()
 
 
 def test_arrays_of_objects_are_refused():
-    refused(pickle.dumps((np.array([[object()]], dtype=object), LABELS)))
-    refused(pickle.dumps((PROBS, np.array(["a", "b"], dtype=object))))
+    assert_refused(pickle.dumps((np.array([[object()]], dtype=object), LABELS)))
+    assert_refused(pickle.dumps((PROBS, np.array(["a", "b"], dtype=object))))
 
 
 def test_records_and_strings_are_refused():
-    refused(pickle.dumps((np.zeros(2, [("a", "f4")]), LABELS)))
-    refused(pickle.dumps((np.array([["a"]]), LABELS)))
+    assert_refused(pickle.dumps((np.zeros(2, [("a", "f4")]), LABELS)))
+    assert_refused(pickle.dumps((np.array([["a"]]), LABELS)))
 
 
 def test_an_object_type_with_forged_bytes_is_refused():
     forged = pickle.dumps((PROBS, LABELS), 3).replace(b"\x02\x00\x00\x00f4", b"\x02\x00\x00\x00O8")
-    refused(forged, "type 'O8'")
+    assert_refused(forged, "type 'O8'")
 
 
 def test_a_giant_shape_is_refused_before_memory_is_asked_for():
     written = pickle.dumps((PROBS, LABELS), 3)
     for shape in (b"J\xff\xff\xff\x7fJ\xff\xff\xff\x7f\x86", b"K\x08K\x04\x86"):
-        refused(written.replace(b"K\x08K\x03\x86", shape), "does not match its bytes")
+        assert_refused(written.replace(b"K\x08K\x03\x86", shape), "does not match its bytes")
 
 
 def test_a_negative_shape_is_refused():
     written = pickle.dumps((PROBS, LABELS), 3)
-    refused(
+    assert_refused(
         written.replace(b"K\x08K\x03\x86", b"J\xff\xff\xff\xffJ\xe8\xff\xff\xff\x86"), "no table"
     )
 
@@ -131,27 +131,27 @@ class Subtype:
 
 
 def test_reconstruct_and_ndarray_do_only_what_arrays_need():
-    refused(pickle.dumps((FakeDtype(), LABELS), 3), "calls ndarray")
-    refused(pickle.dumps((Subtype(), LABELS), 3), "calls _reconstruct")
+    assert_refused(pickle.dumps((FakeDtype(), LABELS), 3), "calls ndarray")
+    assert_refused(pickle.dumps((Subtype(), LABELS), 3), "calls _reconstruct")
 
 
 def test_a_known_name_cannot_be_changed():
     build = b"\x80\x03cnumpy\ndtype\n(K\x01K\x02tb."
-    refused(build, "changes dtype")
+    assert_refused(build, "changes dtype")
 
 
 def test_a_giant_memo_address_is_refused_before_memory_is_asked_for():
-    refused(b"\x80\x02Nr\xff\xff\xff\x7f.", "memo address")
+    assert_refused(b"\x80\x02Nr\xff\xff\xff\x7f.", "memo address")
 
 
 def test_endless_programs_are_refused():
-    refused(b"\x80\x02" + b"N0" * 3 + b"N.", "POP")
-    refused(b"\x80\x02" + b"N" * 5000 + b".", "steps")
+    assert_refused(b"\x80\x02" + b"N0" * 3 + b"N.", "POP")
+    assert_refused(b"\x80\x02" + b"N" * 5000 + b".", "steps")
 
 
 @pytest.mark.parametrize("size", [0, 1, 10, 100, -1])
 def test_damaged_files_are_refused(size):
-    refused(pickle.dumps((PROBS, LABELS), 3)[:size])
+    assert_refused(pickle.dumps((PROBS, LABELS), 3)[:size])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_damaged_files_are_refused(size):
     [PROBS, (PROBS,), (PROBS, LABELS, LABELS), (LABELS, LABELS), (PROBS, PROBS), ("a", "b")],
 )
 def test_anything_but_probabilities_and_labels_is_refused(found):
-    refused(pickle.dumps(found, 3))
+    assert_refused(pickle.dumps(found, 3))
 
 
 def test_random_changes_of_a_file_never_do_more_than_fail():
