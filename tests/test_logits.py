@@ -65,6 +65,16 @@ def test_every_measure_takes_logits(kind, measure):
     assert str(found) == str(wanted)
 
 
+def test_a_diagram_takes_logits():
+    shown = cb.ReliabilityDisplay.from_predictions(CLASS, WIDE, input="logits", draw=False)
+    wanted = cb.ReliabilityDisplay.from_predictions(CLASS, probabilities(WIDE), draw=False)
+    np.testing.assert_allclose(
+        shown.curves[0].curve.event_rate, wanted.curves[0].curve.event_rate, rtol=1e-12
+    )
+    grid = cb.ReliabilityDisplay.grid(CLASS, WIDE, input="logits", draw=False)
+    assert grid.n_classes == 7
+
+
 def test_a_bootstrap_of_logits_draws_logits():
     result = cb.calibration_error(CLASS, WIDE, bins=cb.EqualWidth(5), input="logits")
     same = cb.calibration_error(CLASS, probabilities(WIDE), bins=cb.EqualWidth(5))

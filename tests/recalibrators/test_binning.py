@@ -258,7 +258,7 @@ def test_hybrid_bins_lose_less_than_half_the_brier_score_of_uniform_mass(a, b):
 @pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(6, 0.8), (0.3, 4)])
 def test_hybrid_bins_lose_less_than_half_the_brier_score_at_an_equal_certificate(a, b):
-    """Ten bins, 5,000 rows to fit and 5,000 to certify; certificates are equal on average."""
+    """Ten bins, 5,000 rows to fit and 5,000 to certify; certificates nearly agree on average."""
     bounds, costs = [], []
     for seed in range(20):
         rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import tabulate
-from calibrant.problem import Kind, Label
+from calibrant.problem import Input, Kind, Label
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class ReliabilityDisplay:
         simultaneous: bool = True,
         isotonic: bool = False,
         data: Any = None,
+        input: Input = "probabilities",  # noqa: A002
         **options: Unpack[PlotOptions],
     ) -> ReliabilityDisplay:
         """Compute and draw the diagram of predictions.
@@ -98,7 +99,7 @@ class ReliabilityDisplay:
             Of the Clopper-Pearson limits of event rates: in all bins at once, or in each by itself.
         isotonic : bool
             Whether to add the isotonic (CORP) curve with its decomposition of the Brier score.
-        y_true, kind, bins, sample_weight, classes, pos_label, data
+        y_true, kind, bins, sample_weight, classes, pos_label, data, input
             As in `calibrant.calibration_error`.
         class_label : label, optional
             Which class of a marginal problem; see `grid` for all of them.
@@ -107,7 +108,7 @@ class ReliabilityDisplay:
         """
         models = y_prob if isinstance(y_prob, Mapping) else {name: y_prob}
         reading: dict[str, Any] = {"kind": kind, "sample_weight": sample_weight, "data": data}
-        reading |= {"classes": classes, "pos_label": pos_label}
+        reading |= {"classes": classes, "pos_label": pos_label, "input": input}
         curves = [
             displayed_curve(
                 tabulate(y_true, probs, bins=bins, **reading),
@@ -195,6 +196,7 @@ class ReliabilityDisplay:
         confidence_level: float = 0.95,
         simultaneous: bool = True,
         data: Any = None,
+        input: Input = "probabilities",  # noqa: A002
         **options: Unpack[PlotOptions],
     ) -> ReliabilityGrid:
         """Compute and draw one panel for each class, the worst first.
@@ -210,13 +212,13 @@ class ReliabilityDisplay:
             `BinTable` alone.
         n_max : int
             How many classes to show at most.
-        bins, sample_weight, classes, confidence_level, simultaneous, data, draw, **options
+        bins, sample_weight, classes, confidence_level, simultaneous, data, input, draw, **options
             As in `from_predictions`; ``counts`` is False here unless asked for.
         """
         if isinstance(y_true, BinTable):
             table = y_true
         else:
-            reading: dict[str, Any] = {"sample_weight": sample_weight, "data": data}
+            reading: dict[str, Any] = {"sample_weight": sample_weight, "data": data, "input": input}
             table = tabulate(y_true, y_prob, kind="marginal", bins=bins, classes=classes, **reading)
         how: dict[str, Any] = {"simultaneous": simultaneous, "draw": False}
         how["confidence_level"] = 1 - (1 - confidence_level) / (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.engines.counted import Counted
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
-from calibrant.problem import Input, Kind, Label, Problem, Rows, check_input, read_rows
+from calibrant.problem import Input, Problem, Rows, check_input, read_rows
 
 DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
 
@@ -88,20 +88,17 @@ def read_frame(
     y_true: Any,
     y_prob: Any,
     *,
-    kind: Kind | None = None,
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
     sample_weight: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    **meaning: Any,
 ) -> Rows:
     """Read column names: arrays from a frame in memory, and a plan from a lazy one."""
-    given: dict[str, Any] = {"kind": kind, "classes": classes, "pos_label": pos_label}
     frame = None if isinstance(data, Mapping) else as_frame(data)
     if frame is None or not _is_lazy(frame):
         source = data if frame is None else frame
         weights = None if sample_weight is None else _column(source, sample_weight)
         labels, probs = _column(source, y_true), _column(source, y_prob)
-        return read_rows(labels, probs, sample_weight=weights, input=input, **given)
+        return read_rows(labels, probs, sample_weight=weights, input=input, **meaning)
     check_input(input)
     if input == "logits":
         raise InvalidArgumentError(
@@ -112,7 +109,7 @@ def read_frame(
     columns = frame.collect_schema().names()
     for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
         known_column(name, columns)
-    places = read_rows(np.array([None]), np.arange(len(names))[None, :], **given)
+    places = read_rows(np.array([None]), np.arange(len(names))[None, :], **meaning)
     used = tuple(names[i] for i in np.ravel(places.probs))
     return FrameRows(places.problem, frame, y_true, used, sample_weight)
 

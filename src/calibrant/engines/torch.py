@@ -6,7 +6,7 @@ a chunk are added by the device in an order of its own: two runs can differ in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +18,6 @@ from calibrant.engines.numpy import levels_of, table_of
 from calibrant.engines.refine import Values
 from calibrant.problem import (
     Input,
-    Kind,
-    Label,
     Problem,
     Rows,
     check_input,
@@ -75,11 +73,9 @@ def read_tensors(
     y_true: Any,
     y_prob: Any,
     *,
-    kind: Kind | None = None,
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
     sample_weight: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    **meaning: Any,
 ) -> Rows:
     """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions.
 
@@ -88,15 +84,14 @@ def read_tensors(
     import torch
 
     check_input(input)
-    given: dict[str, Any] = {"kind": kind, "classes": classes, "pos_label": pos_label}
     try:
         labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
     except (TypeError, ValueError):
-        return read_rows(y_true, y_prob, sample_weight=sample_weight, input=input, **given)
+        return read_rows(y_true, y_prob, sample_weight=sample_weight, input=input, **meaning)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
         labels = labels.long()
-    shapes = read_rows(_shape_of(labels), _shape_of(probs), **given)
+    shapes = read_rows(_shape_of(labels), _shape_of(probs), **meaning)
     kept = input == "logits" and shapes.problem.kind == "top-label"
     if input == "logits" and not kept:
         wide = probs.ndim == 2 and probs.shape[1] > 1
