@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from predictions_on_disk import COLUMNS, LABEL, MANY, run, write
 
 import calibrant as cb
+from calibrant.cli import main
 
 RAW = ("--y-true", "label", "--y-prob", "raw")
 
@@ -176,6 +178,47 @@ def test_a_damaged_note_is_no_note(parts, capsys, monkeypatch):
         note.write_bytes(note.read_bytes()[:-20])
     assert run(capsys, *argv)[0] == 0
     assert_same_sums(table_of(parts / "out.json"), cb.tabulate(LABEL, COLUMNS["raw"], bins=9))
+
+
+@pytest.mark.parametrize("bins", ["width:10", "9"])
+def test_a_run_whose_notes_another_run_removes_goes_on(parts, bins, capsys, monkeypatch):
+    """The other run writes the same table, and ends while a note of the first is half written."""
+    argv = ["measure", parts / "part-*.parquet", *RAW, "--bins", bins, "--table"]
+    argv = [*map(str, argv), str(parts / "out.json")]
+    replace, ended = os.replace, []
+
+    def other_run_ends_first(source, target):
+        if ".progress" in str(source) and not ended:
+            ended.append(None)
+            ended.append(main(argv))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", other_run_ends_first)
+    assert run(capsys, *argv)[0] == 0
+    assert ended == [None, 0]
+    rule = cb.EqualWidth(10) if bins == "width:10" else 9
+    assert_same_sums(table_of(parts / "out.json"), cb.tabulate(LABEL, COLUMNS["raw"], bins=rule))
+    assert sorted(path.suffix for path in parts.iterdir()) == [".json"] + [".parquet"] * 5
+
+
+def test_two_runs_that_write_one_table_at_once_both_succeed(parts):
+    argv = [sys.executable, "-m", "calibrant", "measure", str(parts / "part-*.parquet"), *RAW,
+            "--bins", "9", "--table", str(parts / "out.json"), "--json"]  # fmt: skip
+    runs = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(2)]
+    results = [(each.communicate()[0], each.returncode) for each in runs]
+    assert results[0] == results[1]
+    assert results[0][1] == 0
+    assert_same_sums(table_of(parts / "out.json"), cb.tabulate(LABEL, COLUMNS["raw"], bins=9))
+    assert sorted(path.suffix for path in parts.iterdir()) == [".json"] + [".parquet"] * 5
+
+
+def test_other_files_in_the_folder_of_notes_are_left_alone(parts, capsys):
+    mine = parts / "out.json.progress" / "mine.json"
+    mine.parent.mkdir()
+    mine.write_text("{}")
+    argv = ("measure", parts / "part-*.parquet", *RAW, "--bins", "9", "--table", parts / "out.json")
+    assert run(capsys, *argv)[0] == 0
+    assert list(mine.parent.iterdir()) == [mine]
 
 
 def test_files_with_other_columns_are_refused(parts, capsys):

@@ -2,6 +2,8 @@
 
 It is a folder beside the output. Each entry names its file with size and time, and the settings;
 one that does not fit what is there now is not used. Entries are replaced whole or not at all.
+Two runs that write the same output share the folder: what one has finished serves the other, and
+the one that ends first removes it. A note that is lost costs time, never a row.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +24,7 @@ import numpy as np
 from calibrant._version import __version__
 from calibrant.cli.terminal import complain
 from calibrant.exceptions import CalibrantError
-from calibrant.files import replaced, write_whole
+from calibrant.files import replaced
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 FORMAT = "calibrant.progress"
 VERSION = 1
+NOTE = re.compile(r"[0-9a-f]{24}\.json|pass-\d+\.npz|\..*\.part")
+"""What the folder holds: the table of a file, a pass over all, and either of them half written."""
 PATIENCE = 20
 """Passes are written down so seldom that it takes a 20th of the time at most."""
 
@@ -73,9 +79,7 @@ class Notebook:
         arrays = sketch.to_arrays() | {"head": np.frombuffer(json.dumps(head).encode(), np.uint8)}
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        self.folder.mkdir(exist_ok=True)
-        with replaced(self._pass(number)) as stream:
-            stream.write(buffer.getbuffer())
+        self._write(self._pass(number), buffer.getvalue())
         now = time.monotonic()
         self._next_note = now + PATIENCE * (now - start)
 
@@ -98,17 +102,25 @@ class Notebook:
 
     def note_table(self, i: int, table: BinTable | None) -> None:
         """Write down that a file has been counted."""
-        self.folder.mkdir(exist_ok=True)
         note = self._head() | {"file": self.files[i], "table": table and table.to_dict()}
-        write_whole(self._entry(i), json.dumps(note))
+        self._write(self._entry(i), json.dumps(note).encode())
+
+    def _write(self, path: Path, note: bytes) -> None:
+        with suppress(FileExistsError):
+            self.folder.mkdir()
+        with suppress(FileNotFoundError), replaced(path) as stream:  # see `close`
+            stream.write(note)
 
     def close(self) -> None:
-        """Remove the folder; the output is written."""
-        if self.folder.is_dir():
-            for path in [*self.folder.glob("*.json"), *self.folder.glob("pass-*.npz")]:
-                path.unlink(missing_ok=True)
-            for path in self.folder.glob(".*.part"):
-                path.unlink(missing_ok=True)
+        """Remove the folder; the output is written.
+
+        Another run may be writing the same output: it may lose notes here at any moment, and one
+        that it adds meanwhile keeps the folder, which that run then removes.
+        """
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                if NOTE.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
             self.folder.rmdir()
 
     def _head(self) -> dict[str, Any]:

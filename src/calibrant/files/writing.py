@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -20,9 +22,11 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
 def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a binary stream whose content replaces the file once all of it is on the disk.
 
-    The stream writes to a file beside the target, which is renamed at the end; whatever fails
-    before that, a kill or a full disk included, leaves the old file as it was. A link is followed,
-    the permissions of the old file are kept, and devices and pipes are written to directly.
+    The stream writes to a private file beside the target, which is renamed at the end; whatever
+    fails before that, a kill or a full disk included, leaves the old file as it was. Writers in
+    other threads and processes do not disturb each other: the last to finish wins, and readers see
+    one of the whole contents. A link is followed, the permissions of the old file are kept, and
+    devices and pipes are written to directly.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -30,11 +34,14 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with target.open("wb") as stream:
             yield stream
         return
-    aside = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    aside = _name_beside(target)
+    # A new file gets what the umask allows. One that takes the place of another is private until
+    # it has the permissions of the old one, which is before anything is written.
+    opener = partial(os.open, mode=0o666 if mode is None else 0o600)
     try:
-        with aside.open("wb") as stream:
-            if mode is not None:
-                os.chmod(aside, stat.S_IMODE(mode))
+        with open(aside, "xb", opener=opener) as stream:
+            if mode is not None and hasattr(os, "fchmod"):  # Windows has no such permissions
+                os.fchmod(stream.fileno(), stat.S_IMODE(mode))
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -46,6 +53,14 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _name_beside(target: Path) -> Path:
+    """Return a name that nobody can guess, so that nobody can put a file or a link there first.
+
+    File systems allow 255 bytes; 40 characters of the target's name are 160 bytes at most.
+    """
+    return target.with_name(f".{target.name[:40]}.{secrets.token_hex(16)}.part")
 
 
 def _mode(target: Path) -> int | None:
