@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.data import add_format_argument
 from calibrant.cli.parser import add_command
@@ -144,6 +144,6 @@ def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     with Bar("repairing", [file]) as bar:
         for rows, share in json_rows(file):
             bar.show(0, share, len(rows))
-            lines = (json.dumps(row, ensure_ascii=False) for row in repair.objects(rows))
+            lines = (json_text(row, ensure_ascii=False) for row in repair.objects(rows))
             stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
     return repair.n_rows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
+from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.data import Arrays, add_data_arguments, opened
 from calibrant.cli.options import read_bins
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         **a.options,
     )
     if args.json:
-        print(json.dumps(result.to_dict()))
+        print(json_text(result.to_dict()))
     else:
         for name, file, columns in _legend(args):
             say(f"{name} = {file}, {', '.join(columns)}")

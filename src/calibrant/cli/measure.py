@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
+from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
@@ -77,7 +77,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         notebook.close()
     text = describe(result, args.confidence_level)
     if args.json:
-        print(json.dumps(result.to_dict(args.confidence_level)))
+        print(json_text(result.to_dict(args.confidence_level)))
     else:
         say(text)
     return OK, None, text

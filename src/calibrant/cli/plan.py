@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
+from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.options import fraction, whole_number
 from calibrant.cli.parser import add_command
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         max_error = stats.smallest_certifiable_error(rows, args.n_bins, **options)
     if args.json:
-        print(json.dumps({"rows": rows, "max_error": max_error, "n_bins": args.n_bins, **options}))
+        print(json_text({"rows": rows, "max_error": max_error, "n_bins": args.n_bins, **options}))
     else:
         say(
             f"{rows:,} rows certify an error of at most {max_error:.4g} with probability "

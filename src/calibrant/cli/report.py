@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.certify import EXIT
 from calibrant.cli.data import add_data_arguments, opened
@@ -68,7 +68,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     made.save(args.output)
     verdict = made.findings.certificate.verdict
     if args.json:
-        print(json.dumps(made.findings.to_dict()))
+        print(json_text(made.findings.to_dict()))
     else:
         say(f"{made.summary}\nwritten to {args.output}")
     return OK if verdict is None else EXIT[verdict], verdict, made.summary

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
+from calibrant._json import json_text
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.files.arrow import (
     BadLineError,
@@ -126,19 +126,11 @@ class _JsonLines:
         self._stream = stream
 
     def write(self, batch: Any) -> None:
-        lines = (json.dumps(_plain(row), default=str) for row in batch.to_pylist())
+        lines = (json_text(row, default=str) for row in batch.to_pylist())
         self._stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
         pass
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _Parquet:

@@ -17,7 +17,7 @@ from calibrant.paper.result import Output, Panel, Row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import Z90, Estimate
 from calibrant.recalibrators import PlattScaling
-from calibrant.stats.estimators import error_from_raw, power_of, raw_error
+from calibrant.stats.estimators import error_of, power_of
 
 PAPER_ROWS = {10_000: (1000, 1000), 50_000: (20_000, 5000)}
 ONE = np.ones(1)
@@ -101,7 +101,7 @@ def reflected_errors(
     plug_in = calibration_error(split.right, split.scores, bins=bins, norm=norm, debias=False)
     index = bins.index(split.scores)
     cells = resampled_cells(index, len(bins), split.scores, split.right, draws)
-    resampled = error_from_raw(raw_error(cells, ONE, power, debiased=False), power)
+    resampled = error_of(cells, ONE, power, debiased=False)
     return np.asarray(2 * plug_in.value - resampled)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from calibrant import stats
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.problem import Label
 from calibrant.report.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
-from calibrant.stats.estimators import Cells, cells_of
+from calibrant.stats.estimators import cells_of
 from calibrant.stats.intervals import box_interval, score_interval
 from calibrant.table import BinTable
 
@@ -58,7 +58,7 @@ class ClassFindings:
 def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
     """Measure every class of a marginal table."""
     cells = cells_of(table)
-    alone = _one_group_each(cells)
+    alone = cells.one_class_each
     one = np.ones(1)
     errors = np.array(list((stats.calibration_error(table).per_class or {}).values()))
     low, high = score_interval(alone, one, confidence_level)
@@ -81,8 +81,3 @@ def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
         n_classes=table.n_groups,
         joined=drawn is not table,
     )
-
-
-def _one_group_each(cells: Cells) -> Cells:
-    """Return the cells as many tables of one group, which the intervals take in one call."""
-    return replace(cells, **{name: value[:, None, :] for name, value in vars(cells).items()})

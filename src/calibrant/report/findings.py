@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from calibrant import stats
+from calibrant._json import plain
 from calibrant.bins import BinsLike
 from calibrant.exceptions import UnresolvedWarning
 from calibrant.measure import tabulate_rows
@@ -72,7 +73,7 @@ class Findings:
     def to_dict(self) -> dict[str, Any]:
         """Return the main numbers as plain values that JSON can hold."""
         certificate, (gain, gain_error) = self.certificate, self.gain.amount
-        return {
+        numbers = {
             "error": self.error.to_dict(self.confidence_level),
             "verdict": certificate.verdict,
             "max_error": certificate.max_error,
@@ -84,6 +85,7 @@ class Findings:
             "rows_to_certify": {f"{error:g}": rows for error, rows in self.plan.needed},
             "fingerprint": f"{self.fingerprint.checksum:016x}",
         }
+        return dict(plain(numbers))
 
 
 def findings_of(

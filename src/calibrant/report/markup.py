@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from calibrant._json import json_text
 
 Attribute: TypeAlias = str | float | bool | None
 
@@ -101,7 +102,7 @@ def element(tag: str, *children: Content, **attributes: Attribute) -> Element:
 
 def json_data(name: str, value: Any) -> Embedded:
     """Return data that the script finds by its id; no browser runs it."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    text = json_text(value, separators=(",", ":"), ensure_ascii=True)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Embedded("script", text, (("type", "application/json"), ("id", name)))

@@ -41,6 +41,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy import special
 
+from calibrant._json import plain
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.cox import fit_logistic
@@ -155,7 +156,7 @@ class BinFreeBounds:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return asdict(self)
+        return dict(plain(asdict(self)))
 
 
 def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95) -> BinFreeBounds:
@@ -235,7 +236,7 @@ class MiscalibrationBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return asdict(self)
+        return dict(plain(asdict(self)))
 
 
 def prequential_lower_bound(

@@ -37,6 +37,7 @@ from calibrant.stats.estimators import (
     Norm,
     cells_of,
     class_weights,
+    norm_name,
     power_of,
     raw_error,
 )
@@ -204,7 +205,7 @@ def certify(
         lower_bound=lower,
         confidence_level=confidence_level,
         max_error=max_error,
-        norm="max" if math.isinf(power) else f"l{power:g}",
+        norm=norm_name(power),
         target=target,
         min_bin_mass=min_bin_mass,
         method=method,
@@ -282,7 +283,9 @@ def _check(
             f"max_error must lie between 0 and 1; got {max_error!r}. Write 0.02 for two points."
         )
     if power not in (1.0, 2.0, math.inf):
-        raise NoSuchEstimatorError(f'Certificates exist for "l1", "l2" and "max"; got l{power:g}.')
+        raise NoSuchEstimatorError(
+            f'Certificates exist for "l1", "l2" and "max"; got {norm_name(power)}.'
+        )
     if target not in ("population", "sample"):
         raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
     if target == "sample" and table.n_groups > 1 and table.is_binned_model:

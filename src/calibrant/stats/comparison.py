@@ -40,6 +40,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy import special
 
+from calibrant._json import plain
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (
@@ -84,7 +85,7 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {**asdict(self), "verdict": self.verdict}
+        return {**plain(asdict(self)), "verdict": self.verdict}
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ Fricker (2012) for the debiased square; Sun et al. (2024) for its U-statistic fo
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -64,6 +66,11 @@ class Cells:
         return self.size > 1
 
     @property
+    def one_class_each(self) -> Cells:
+        """The same cells as many tables of one group, which estimators take in one call."""
+        return Cells(**{name: value[..., None, :] for name, value in vars(self).items()})
+
+    @property
     def unresolved_mass(self) -> FloatArray:
         """The share of each group's weight in bins of fewer than two rows."""
         return np.asarray(np.where(self.resolved, 0.0, self.mass).sum(axis=-1))
@@ -103,9 +110,15 @@ def power_of(norm: Norm) -> float:
     if isinstance(norm, str):
         if norm in named:
             return named[norm]
-    elif not isinstance(norm, bool) and norm >= 1:
-        return float(norm)
+    elif isinstance(norm, Real) and not isinstance(norm, bool) and norm >= 1:
+        return math.inf if norm > sys.float_info.max else float(norm)
     raise InvalidArgumentError(f'norm must be "l1", "l2", "max" or a number >= 1; got {norm!r}.')
+
+
+def norm_name(power: float) -> str:
+    """Return the name of a norm: "max", or "l" and the number, digits enough to tell it apart."""
+    short = f"{power:g}"
+    return "max" if math.isinf(power) else f"l{short if float(short) == power else repr(power)}"
 
 
 def is_debiased(power: float, debias: bool | None) -> bool:
@@ -113,7 +126,7 @@ def is_debiased(power: float, debias: bool | None) -> bool:
     exists = power in (1.0, 2.0)
     if debias and not exists:
         raise NoSuchEstimatorError(
-            f"No debiased estimator is known for the l{power:g} error, only for l1 and l2. "
+            f"No debiased estimator is known for the {norm_name(power)} error, only for l1 and l2. "
             "Use debias=None or False, and read the noise floor."
         )
     return exists if debias is None else debias
@@ -148,13 +161,11 @@ def class_weights(class_weight: ClassWeight, problem: Problem) -> FloatArray:
 
 
 def raw_error(cells: Cells, weights: FloatArray, power: float, debiased: bool) -> FloatArray:
-    """Return the estimate of error^p (of the error itself for the maximum), signed, unclipped.
+    """Return the estimate of error^p for p = 1 or 2, signed, unclipped.
 
     Classes are averaged before anything is clipped: clipping per class brings the bias back.
+    Other norms have no debiased estimate, and their powers may underflow: see `lp_norm`.
     """
-    if math.isinf(power):
-        worst = np.where(cells.mass > 0, np.abs(cells.gap), 0.0).max(axis=-1)
-        return np.asarray(np.where(weights > 0, worst, 0.0).max(axis=-1))
     if debiased and power == 2:
         per_bin = cells.square
     elif debiased:
@@ -164,10 +175,36 @@ def raw_error(cells: Cells, weights: FloatArray, power: float, debiased: bool) -
     return np.asarray((cells.mass * per_bin).sum(axis=-1) @ weights)
 
 
+def error_of(cells: Cells, weights: FloatArray, power: float, debiased: bool) -> FloatArray:
+    """Return the estimate of the error in any norm, clipped to [0, 1] once, at the very end."""
+    if power in (1.0, 2.0):
+        return error_from_raw(raw_error(cells, weights, power, debiased), power)
+    return np.minimum(lp_norm(np.abs(cells.gap), cells.mass, weights, power), 1.0)
+
+
 def error_from_raw(raw: FloatArray, power: float) -> FloatArray:
-    """Clip at zero, once, and take the root."""
-    clipped = np.maximum(raw, 0.0)
-    return clipped if math.isinf(power) else clipped ** (1.0 / power)
+    """Clip to [0, 1] and take the root; an estimate leaves that range by chance or rounding."""
+    return np.asarray(np.clip(raw, 0.0, 1.0) ** (1.0 / power))
+
+
+def lp_norm(
+    distance: FloatArray, mass: FloatArray, weights: FloatArray, power: float
+) -> FloatArray:
+    """Return ``(sum_k w_k sum_j m_kj d_kj^p)^(1/p)``, for any p >= 1 and the maximum.
+
+    Distances are divided by the largest one that counts, and their powers are added as
+    logarithms: 0.1^400 is 0 in float64, but its root is 0.1.
+    """
+    with np.errstate(divide="ignore"):  # log 0 is -inf here, a term that adds nothing
+        log_weight = np.log(mass) + np.log(weights)[:, None]
+    distance = np.where(np.isneginf(log_weight), 0.0, distance)
+    largest = distance.max(axis=(-2, -1))
+    if math.isinf(power):
+        return np.asarray(largest)
+    scale = np.where(largest > 0, largest, 1.0)[..., None, None]
+    with np.errstate(divide="ignore", over="ignore"):
+        terms = log_weight + power * np.log(distance / scale)
+    return np.asarray(largest * np.exp(special.logsumexp(terms, axis=(-2, -1)) / power))
 
 
 def null_variance(cells: Cells, label_variance: FloatArray) -> FloatArray:
@@ -185,19 +222,23 @@ def noise_floor(cells: Cells, weights: FloatArray, power: float, debiased: bool)
 
     The predictions are kept and the labels imagined drawn from them; bin means are taken as
     normal, which needs some events in a bin. Plug-in: ``(sum p_j E|N(0, t_j^2)|^p)^(1/p)`` with
-    ``t_j^2 = mean(p (1 - p)) / N_j``. Debiased l1: (2 - sqrt 2) times the plug-in floor. Debiased
-    l2: the mean of sqrt(max(T, 0)) for T of a gamma law with the right first three moments.
-    Classes depend on each other as the labels of one row do (the maximum takes them as
-    independent, which is a little too high for two classes that mirror each other).
+    ``t_j^2 = mean(p (1 - p)) / N_j``, or the floor of the maximum where that is smaller: no norm
+    exceeds the maximum, and high moments live in tails that no gap can reach. Debiased l1:
+    (2 - sqrt 2) times the plug-in floor. Debiased l2: the mean of sqrt(max(T, 0)) for T of a
+    gamma law with the right first three moments. Classes depend on each other as the labels of
+    one row do (the maximum takes them as independent, which is a little too high for two classes
+    that mirror each other).
     """
-    spread = np.sqrt(_ratio(cells.noise, cells.size))
-    if math.isinf(power):
-        return _mean_of_largest(spread[(weights > 0)[:, None] & (cells.mass > 0)])
     if debiased and power == 2:
         return _mean_root_of_square(cells, weights)
-    moment = 2 ** (power / 2) * special.gamma((power + 1) / 2) / math.sqrt(math.pi)
-    floor = (moment * (cells.mass * spread**power).sum(axis=-1) @ weights) ** (1 / power)
-    return float(floor * (2 - math.sqrt(2)) if debiased else floor)
+    spread = np.sqrt(_ratio(cells.noise, cells.size))
+    highest = _mean_of_largest(spread[(weights > 0)[:, None] & (cells.mass > 0)])
+    if math.isinf(power) or highest == 0:
+        return min(highest, 1.0)
+    log_moment = float(special.gammaln((power + 1) / 2)) - math.log(math.pi) / 2
+    root_moment = math.sqrt(2) * math.exp(log_moment / power)
+    floor = root_moment * float(lp_norm(spread, cells.mass, weights, power))
+    return min(floor * (2 - math.sqrt(2)) if debiased else floor, highest, 1.0)
 
 
 def _mean_root_of_square(cells: Cells, weights: FloatArray) -> float:

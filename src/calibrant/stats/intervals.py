@@ -32,7 +32,8 @@ from calibrant.stats.estimators import (
     Cells,
     cells_from_sums,
     cells_of,
-    error_from_raw,
+    error_of,
+    lp_norm,
     null_variance,
     raw_error,
 )
@@ -137,11 +138,10 @@ def box_interval(
     low, high = clopper_pearson(cells.rate * cells.size, cells.size, alpha)
     nearest = np.maximum(np.maximum(low - cells.mean, cells.mean - high), 0.0)
     farthest = np.maximum(np.abs(low - cells.mean), np.abs(high - cells.mean))
-    limits = [
-        _norm(np.where(used, distance, 0.0), cells.mass, weights, power)
-        for distance in (nearest, farthest)
-    ]
-    return limits[0], limits[1]
+    return (
+        lp_norm(nearest, cells.mass, weights, power),
+        lp_norm(farthest, cells.mass, weights, power),
+    )
 
 
 def clopper_pearson(events: FloatArray, size: FloatArray, alpha: npt.ArrayLike) -> Limits:
@@ -180,15 +180,14 @@ def bootstrap_values(
     """
     if table.is_binned_model and table.n_groups == 1 and not table.is_weighted:
         cells = _resampled_cells(table, n_resamples, rng)
-        return error_from_raw(raw_error(cells, weights, power, debiased), power)
+        return error_of(cells, weights, power, debiased)
     if resample is None:
         raise NoSuchEstimatorError(
             "A bootstrap of continuous, marginal or weighted predictions resamples rows, and a "
             'table has none. Call calibration_error(y_true, y_prob, ...), or use method="auto".'
         )
     tables = (resample(rng) for _ in range(n_resamples))
-    raw = [raw_error(cells_of(each), weights, power, debiased) for each in tables]
-    return error_from_raw(np.array(raw), power)
+    return np.array([error_of(cells_of(each), weights, power, debiased) for each in tables])
 
 
 def _resampled_cells(table: BinTable, n_resamples: int, rng: np.random.Generator) -> Cells:
@@ -233,9 +232,3 @@ def _rows(cells: Cells) -> FloatArray:
     """Return the least effective number of rows per mass of any bin: n without weights."""
     worth = np.where(cells.mass > 0, cells.size / np.where(cells.mass > 0, cells.mass, 1), np.inf)
     return np.asarray(worth.min(axis=(-2, -1)))
-
-
-def _norm(distance: FloatArray, mass: FloatArray, weights: FloatArray, power: float) -> FloatArray:
-    if math.isinf(power):
-        return np.asarray(np.where(weights[:, None] > 0, distance, 0.0).max(axis=(-2, -1)))
-    return np.asarray(((mass * distance**power).sum(axis=-1) @ weights) ** (1 / power))

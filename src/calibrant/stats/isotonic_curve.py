@@ -7,13 +7,13 @@ if the predictions were calibrated (Broecker, Smith, 2007).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import special
 
+from calibrant._json import plain
 from calibrant._types import FloatArray
 from calibrant.problem import Label
 from calibrant.stats.estimators import cells_of
@@ -56,10 +56,7 @@ class ScoreDecomposition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; an infinite log score is None."""
-        return {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in vars(self).items()
-        }
+        return dict(plain(vars(self)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from calibrant.stats.estimators import (
     Norm,
     cells_of,
     class_weights,
-    error_from_raw,
+    error_of,
     is_debiased,
     noise_floor,
     power_of,
@@ -43,20 +43,14 @@ def calibration_error(
     debiased = is_debiased(power, debias)
     weights = class_weights(class_weight, table.problem)
     cells = cells_of(table)
-    raw = raw_error(cells, weights, power, debiased)
     unresolved = float(cells.unresolved_mass @ weights)
     per_class: dict[Label, float] | None = None
     if table.problem.kind == "marginal":
-        each = (
-            raw_error(cells, np.eye(table.n_groups), power, debiased)
-            if power < np.inf
-            else (np.where(cells.mass > 0, np.abs(cells.gap), 0.0).max(axis=-1))
-        )
-        values = error_from_raw(each, power).tolist()
+        values = error_of(cells.one_class_each, np.ones(1), power, debiased).tolist()
         per_class = dict(zip(table.problem.class_names, values, strict=True))
     return CalibrationErrorResult(
-        value=float(error_from_raw(raw, power)),
-        squared=float(raw) if power == 2 else None,
+        value=float(error_of(cells, weights, power, debiased)),
+        squared=float(raw_error(cells, weights, power, debiased)) if power == 2 else None,
         power=power,
         is_debiased=debiased,
         is_lower_bound=not table.is_binned_model or (debiased and power == 2 and unresolved > 0),

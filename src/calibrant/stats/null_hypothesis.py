@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from calibrant._json import plain
 from calibrant._types import FloatArray
 from calibrant.exceptions import (
     EmptyInputError,
@@ -98,7 +98,4 @@ class CalibrationTestResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; None for what is infinite or undefined."""
-        return {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in asdict(self).items()
-        }
+        return dict(plain(asdict(self)))

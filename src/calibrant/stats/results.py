@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 import warnings
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._json import json_text, plain
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
 from calibrant.problem import Label
-from calibrant.stats.estimators import cells_of
+from calibrant.stats.estimators import cells_of, norm_name
 from calibrant.stats.intervals import (
     ConfidenceInterval,
     Resampler,
@@ -81,7 +80,7 @@ class CalibrationErrorResult:
     @property
     def norm(self) -> str:
         """The name of the norm."""
-        return "max" if math.isinf(self.power) else f"l{self.power:g}"
+        return norm_name(self.power)
 
     def __float__(self) -> float:
         return self.value
@@ -190,7 +189,7 @@ class CalibrationErrorResult:
             warnings.simplefilter("ignore", UnresolvedWarning)
             interval = self.confidence_interval(confidence_level)
         per_class = self.per_class
-        return {
+        facts = {
             "kind": self.table.problem.kind,
             "norm": self.norm,
             "value": self.value,
@@ -206,10 +205,11 @@ class CalibrationErrorResult:
             "bins": describe_bins(self.table),
             "per_class": per_class and {str(name): value for name, value in per_class.items()},
         }
+        return dict(plain(facts))
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON."""
-        return json.dumps(self.to_dict(), allow_nan=False)
+        return json_text(self.to_dict())
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,10 +258,7 @@ class ReliabilityCurve:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-        }
+        return dict(plain(vars(self)))
 
 
 @dataclass(frozen=True)
@@ -299,4 +296,4 @@ class BrierDecomposition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return dict(vars(self))
+        return dict(plain(vars(self)))
