@@ -3,50 +3,60 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from calibrant._threads import cores, run
 
+WATCHDOG = 300
+"""Seconds after which a test that hangs fails; nothing is measured."""
+
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_results_come_in_the_order_of_the_jobs(threads):
+    """With several threads each even job ends after the odd one that follows it."""
+    ended = [threading.Event() for _ in range(40)]
+
     def job(i):
-        time.sleep(0.002 * (i % 3))
+        if threads > 1 and i % 2 == 0:
+            ended[i + 1].wait(WATCHDOG)
+        ended[i].set()
         return i
 
     assert list(run([lambda i=i: job(i) for i in range(40)], threads)) == list(range(40))
 
 
+class EndlessJobs:
+    """More jobs than can ever be done, of which the 6th and the 10th fail."""
+
+    def __len__(self):
+        return 10**12
+
+    def __getitem__(self, i):
+        return lambda: self.fail(i) if i in (5, 9) else i
+
+    def fail(self, i):
+        raise ValueError(i)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_the_first_failure_is_raised_in_its_place_and_ends_the_rest(threads):
-    done = []
-
-    def job(i):
-        if i in (5, 9):
-            raise ValueError(i)
-        time.sleep(0.001)
-        done.append(i)
-        return i
-
-    results = run([lambda i=i: job(i) for i in range(1000)], threads)
+    results = run(EndlessJobs(), threads)
     assert [next(results) for _ in range(5)] == list(range(5))
     with pytest.raises(ValueError, match="5"):
         next(results)
-    assert len(done) < 100
 
 
 def test_results_that_nobody_wants_leave_no_thread_behind():
     before = set(threading.enumerate())
-    results = run([lambda: time.sleep(0.01) for _ in range(100)], threads=4)
+    results = run([lambda: None] * 10**6, threads=4)
     next(results)
     results.close()
     assert set(threading.enumerate()) <= before
 
 
 def test_many_threads_work_at_the_same_time():
-    meeting = threading.Barrier(3, timeout=20)
+    meeting = threading.Barrier(3, timeout=WATCHDOG)
     assert len(set(run([meeting.wait] * 3, threads=3))) == 3
 
 

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,9 @@ from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, SCORE, SUFFIXES, run,
 
 import calibrant as cb
 from calibrant.cli.messages import in_options
+
+WATCHDOG = 300
+"""Seconds after which a command that hangs fails the test; nothing is measured."""
 
 
 @pytest.fixture(autouse=True)
@@ -239,7 +241,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path):
         assert process.stdout.readline().startswith(b"id,label,score")
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 141
+        assert process.wait(WATCHDOG) == 141
 
 
 def test_an_interrupt_ends_the_command_quietly_with_130(tmp_path):
@@ -247,10 +249,10 @@ def test_an_interrupt_ends_the_command_quietly_with_130(tmp_path):
     os.mkfifo(pipe)
     argv = [sys.executable, "-m", "calibrant", "measure", str(pipe), *ONE]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        with pipe.open("wb"):  # opens once the command reads
-            time.sleep(0.2)
+        with pipe.open("wb", buffering=0) as stream:
+            stream.write(bytes(1 << 22))  # far more than a pipe holds: the command is reading
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+            assert process.wait(WATCHDOG) == 130
         assert process.stderr.read() == b"calibrant: interrupted\n"
 
 

@@ -244,16 +244,18 @@ sys.exit(code)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", ".arrow", ".npz"])
 def test_the_peak_of_memory_does_not_grow_with_the_rows(tmp_path, suffix):
-    """3,600,000 rows more are 58 MB; a run that holds and sorts them needs 200 MB more.
+    """8,400,000 rows more are 134 MB; a run that holds them takes that, and sorting them 470 MB.
 
-    Allocators and occupied cells have levelled off by the smaller size. The pages of a mapped
-    Arrow file are the system's to take back at any time, and so not counted.
+    The bound is half of it. Where a reader works ahead of the counting, how far (30 blocks of a
+    MB) is the scheduler's choice: up to 45 MB between two runs of the same. Allocators and occupied
+    cells have levelled off by the smaller size. The pages of a mapped Arrow file are the system's
+    to take back at any time, and so not counted.
     """
     rng = np.random.default_rng(0)
     p = rng.beta(2, 2, size=1_200_000)
     y = (rng.uniform(size=len(p)) < p).astype(int)
     peaks = []
-    for times in (1, 4):
+    for times in (1, 8):
         file = tmp_path / f"{times}{suffix}"
         if suffix == ".jsonl":
             pairs = zip(y.tolist(), p.tolist(), strict=True)
@@ -265,4 +267,4 @@ def test_the_peak_of_memory_does_not_grow_with_the_rows(tmp_path, suffix):
         mapped = file.stat().st_size if suffix == ".arrow" else 0
         peaks.append((1024 * int(done.stderr) - mapped) / 1e6)
     print(suffix, [round(peak) for peak in peaks])
-    assert peaks[1] < peaks[0] + 45
+    assert peaks[1] < peaks[0] + 67
