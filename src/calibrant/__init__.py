@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         certify,
         compare,
         prequential_lower_bound,
+        recheck,
     )
 
 _HOME = {
@@ -104,6 +105,7 @@ _HOME = {
     "prequential_lower_bound": "verify",
     "recalibrator_scores": "recalibrators",
     "recalibrators": "",
+    "recheck": "verify",
     "recommended_bins": "stats",
     "reliability_curve": "measure",
     "report": "",
@@ -154,6 +156,7 @@ __all__ = [
     "prequential_lower_bound",
     "recalibrator_scores",
     "recalibrators",
+    "recheck",
     "recommended_bins",
     "reliability_curve",
     "report",

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._documents import check_names, read_json, shown
+from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import IncompatibleTablesError, InvalidDocumentError
@@ -140,37 +142,40 @@ class BinTable:
     @classmethod
     def from_json(cls, text: str | bytes) -> BinTable:
         """Rebuild a table from `to_json`."""
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise InvalidDocumentError(f"A table must be valid JSON: {error}.") from error
-        return cls.from_dict(document)
+        return cls.from_dict(read_json(text, "A table"))
 
     @classmethod
     def from_dict(cls, document: Any) -> BinTable:
-        """Rebuild a table from `to_dict`; raise InvalidDocumentError if that cannot be done."""
+        """Rebuild a table from `to_dict`; raise InvalidDocumentError if that cannot be done.
+
+        Sums that no rows can have are refused: see `calibrant._table_checks`.
+        """
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise InvalidDocumentError(
                 f'A table must say "format": "{FORMAT}"; this document does not.'
             )
-        if document.get("version") != VERSION:
+        version = document.get("version")
+        if type(version) is not int or version != VERSION:
             raise InvalidDocumentError(
                 f"This calibrant reads tables of version {VERSION}; the document is of version "
-                f"{document.get('version')!r}. Upgrade calibrant, or count the rows again."
+                f"{shown(version)}. Upgrade calibrant, or count the rows again."
             )
-        problem = Problem.from_dict(document.get("problem"))
-        bins = _read_bins(document.get("bins"), problem.n_groups)
+        names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
+        check_names(document, ("format", "version", "problem", "bins", *names, "level"), "A table")
+        problem = Problem.from_dict(document["problem"])
+        # a document may ask for any number of groups: there must be sums for them
+        if not isinstance(document["count"], list) or len(document["count"]) != problem.n_groups:
+            raise InvalidDocumentError(
+                f'"count" must have a list for each of the {problem.n_groups:,} groups.'
+            )
+        bins = _read_bins(document["bins"], problem.n_groups)
         shape = (problem.n_groups, max(map(len, bins)))
-        arrays = {name: _read_array(document, name, shape) for name in SUMS}
-        weighted = "sum_w" in document
-        arrays |= (
-            {name: _read_array(document, name, shape) for name in WEIGHT_SUMS}
-            if weighted
-            else unit_weight_sums(**arrays)
-        )
+        arrays = {name: _read_array(document, name, shape) for name in names}
+        if "sum_w" not in document:
+            arrays |= unit_weight_sums(**arrays)
         level = _read_array(document, "level", shape, missing=np.nan)
         table = cls(problem, bins, **arrays, level=level)
-        _check_sums(table)
+        check_sums(table)
         return table
 
 
@@ -215,7 +220,7 @@ def _read_bins(document: Any, n_groups: int) -> tuple[Bins, ...]:
 def _read_array(
     document: dict[str, Any], name: str, shape: tuple[int, int], missing: float | None = None
 ) -> FloatArray:
-    rows = document.get(name)
+    rows = document[name]
     whole = isinstance(rows, list) and all(
         isinstance(row, list)
         and all(type(x) in (int, float) or (x is None and missing is not None) for x in row)
@@ -223,29 +228,12 @@ def _read_array(
     )
     if not whole:
         raise InvalidDocumentError(f'A table needs "{name}", a list of lists of numbers.')
-    if [len(row) for row in rows] != [shape[1]] * shape[0]:  # type: ignore[union-attr]
+    if [len(row) for row in rows] != [shape[1]] * shape[0]:
         raise InvalidDocumentError(f'"{name}" must have the shape {shape} that the bins give.')
-    array = np.array([[missing if x is None else x for x in row] for row in rows], np.float64)  # type: ignore[union-attr]
+    try:
+        array = np.array([[missing if x is None else x for x in row] for row in rows], np.float64)
+    except OverflowError as error:
+        raise InvalidDocumentError(f'"{name}" must hold finite numbers.') from error
     if np.isinf(array).any() or (missing is None and np.isnan(array).any()):
         raise InvalidDocumentError(f'"{name}" must hold finite numbers.')
     return array
-
-
-def _check_sums(table: BinTable) -> None:
-    """Refuse sums that no rows can have."""
-    slack = 1 + 1e-9
-    rows = table.count.sum(axis=1)
-    wrong = (
-        np.any(table.count != np.floor(table.count))
-        or any(np.any(getattr(table, name) < 0) for name in (*SUMS, *WEIGHT_SUMS))
-        or np.any(table.sum_y > table.sum_w * slack)
-        or np.any(table.sum_p > table.sum_w * slack)
-        or np.any(table.sum_pp > table.sum_p * slack)
-        or np.any(table.sum_py > np.minimum(table.sum_p, table.sum_y) * slack)
-        or np.any((table.count == 0) & (table.sum_w > 0))
-        or np.any(rows != rows[0])
-        or rows[0] == 0
-        or np.any((table.level < 0) | (table.level > 1))
-    )
-    if wrong:
-        raise InvalidDocumentError("These sums contradict each other: no rows can have them.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from calibrant import stats
+from calibrant._digests import Digests, RowDigest, digest_of_columns
 from calibrant._types import FloatArray
 from calibrant.bins import BinsLike, Distinct, EqualWidth
+from calibrant.engines import engine_for
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import read_data, tabulate_rows
 from calibrant.problem import Kind, Label, Rows
@@ -89,7 +92,114 @@ def certify(
         target=target,
         min_bin_mass=min_bin_mass,
         class_weight=class_weight,
+        digests=Digests(digest_of_rows(rows), columns=_digest_of_names(data, y_true, y_prob)),
     )
+
+
+def certify_answers(
+    digests: Digests, y_true: Any, y_prob: Any, *, bins: BinsLike | None = None, **options: Any
+) -> stats.Certificate:
+    """Certify the answers of a recalibrator, as `certify` does, with digests from before it."""
+    meaning = {name: options.pop(name, None) for name in ("kind", "classes", "pos_label")}
+    rows = read_data(y_true, y_prob, sample_weight=None, data=None, **meaning)
+    table = tabulate_outputs(rows) if bins is None else tabulate_rows(rows, bins)
+    return stats.certify(table, digests=digests, **options)
+
+
+def recheck(
+    certificate: stats.Certificate,
+    y_true: Any,
+    y_prob: Any,
+    *,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+) -> stats.Recheck:
+    """Check a certificate against its own table, and its table against the rows themselves.
+
+    The rows are counted again in the bins of the certificate: counts and levels must be equal, sums
+    up to rounding. If the certificate carries a digest of rows, that of these rows must be
+    the same. Rows may come in any order.
+
+    Parameters
+    ----------
+    certificate : Certificate
+    y_true, y_prob, data
+        As in `certify`. What a recalibrator answered is checked by `Recalibrator.recheck`.
+    classes, pos_label : optional
+        As they were given to `certify`; by default those that the certificate names.
+
+    Returns
+    -------
+    Recheck
+        True if all agrees; as text it says what does not.
+
+    Examples
+    --------
+    >>> y, p = [0, 1, 0, 1] * 100, [0.25, 0.5, 0.5, 0.75] * 100
+    >>> certificate = certify(y, p, max_error=0.5)
+    >>> print(recheck(certificate, y[::-1], p[::-1]))
+    agrees: the table proves what the certificate says, and these are its rows
+    >>> bool(recheck(certificate, [1, *y[1:]], p))
+    False
+    """
+    names = _digest_of_names(data, y_true, y_prob)
+    rows = _rows_for(certificate, y_true, y_prob, classes, pos_label, data)
+    return _recheck_rows(certificate, rows, Digests(digest_of_rows(rows), columns=names))
+
+
+def recheck_answers(
+    certificate: stats.Certificate,
+    digests: Digests,
+    y_true: Any,
+    y_prob: Any,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+) -> stats.Recheck:
+    """Check a certificate against the answers of a recalibrator, as `recheck` does."""
+    rows = _rows_for(certificate, y_true, y_prob, classes, pos_label, None)
+    return _recheck_rows(certificate, rows, digests)
+
+
+def _rows_for(
+    certificate: stats.Certificate,
+    y_true: Any,
+    y_prob: Any,
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
+    data: Any,
+) -> Rows:
+    """Read rows as the certificate's problem."""
+    problem = certificate.table.problem
+    if classes is None and pos_label is None:
+        classes, pos_label = problem.classes, problem.pos_label
+    return read_data(y_true, y_prob, problem.kind, classes, pos_label, None, data)
+
+
+def _recheck_rows(certificate: stats.Certificate, rows: Rows, digests: Digests) -> stats.Recheck:
+    own = certificate.table
+    if rows.problem != own.problem:
+        check = certificate.recheck()
+        other = f"the rows pose another problem: {rows.problem}, the certificate {own.problem}"
+        return replace(check, agrees=False, differences=(*check.differences, other))
+    return certificate.recheck(engine_for(rows).tabulate(rows, own.bins), digests)
+
+
+def digest_of_rows(rows: Rows) -> str | None:
+    """Return the digest of rows in memory; None for lazy frames and tensors on a device."""
+    if type(rows) is not Rows:
+        return None
+    digest = RowDigest()
+    digest.update(rows.probs, rows.codes())
+    return str(digest)
+
+
+def _digest_of_names(data: Any, y_true: Any, y_prob: Any) -> str | None:
+    """Return the digest of the columns' names; arrays have none."""
+    if data is None:
+        return None
+    several = isinstance(y_prob, list | tuple)
+    return digest_of_columns(str(y_true), [str(name) for name in (y_prob if several else [y_prob])])
 
 
 def tabulate_outputs(rows: Rows) -> BinTable:

@@ -130,7 +130,17 @@ def tampered(**changes):
         ({"confidence_level": 0.5}, "bound is"),
         ({"assumptions": []}, "assumptions"),
         ({"norm": "l9"}, "cannot be computed"),
-        ({"confidence_level": "high"}, "cannot be computed"),
+        ({"confidence_level": 1.0}, "cannot be computed"),
+        ({"reason": "certified by me"}, "reason is 'certified by me' in the document"),
+        ({"n": 4001}, "n is 4001 in the document and 4000 from its table"),
+        ({"norm": "l1"}, "bound is"),
+        ({"norm": "2"}, "cannot be computed"),
+        ({"target": "sample"}, "bound is"),
+        ({"min_bin_mass": 1 / 18}, "upper_bound is"),
+        ({"min_bin_mass": 0.5}, "cannot be computed"),
+        ({"method": "magic"}, "method is 'magic'"),
+        ({"assumptions": ["None at all."]}, "assumptions"),
+        ({"class_weights": [0.5]}, "class_weights is [0.5]"),
     ],
 )
 def test_tampering_is_noticed(changes, words):
@@ -144,6 +154,10 @@ def test_a_tampered_table_is_noticed():
     table = document["table"]
     table["sum_y"] = table["sum_p"]
     table["sum_py"] = table["sum_pp"]
+    with pytest.raises(ex.InvalidDocumentError, match="event counts must be whole"):
+        cb.Certificate.from_json(json.dumps(document))
+    table["sum_y"] = [[float(round(x)) for x in table["sum_p"][0]]]
+    table["sum_py"] = [[p * y for p, y in zip(table["level"][0], table["sum_y"][0], strict=True)]]
     assert not cb.Certificate.from_json(json.dumps(document)).recheck()
 
 
@@ -152,8 +166,14 @@ def test_a_tampered_table_is_noticed():
     [
         ("{", "valid JSON"),
         ("{}", '"format"'),
-        ('{"format": "calibrant.certificate", "schema": 9}', "schema 1; the document has 9"),
-        ('{"format": "calibrant.certificate", "schema": 1}', '"format"'),
+        ('{"format": "calibrant.certificate", "schema": 9}', "schema 2; the document has 9"),
+        ('{"format": "calibrant.certificate", "schema": true}', "the document has True"),
+        ('{"format": "calibrant.certificate", "schema": 2}', "needs 'verdict'"),
+        ("[" * 100_000, "nests 100,000 deep"),
+        ('{"format": 1, "format": "calibrant.certificate"}', "'format' is there twice"),
+        ('{"n": NaN}', "NaN is not a number"),
+        ('{"n": 1e999}', "beyond the range"),
+        (b"\xff\xfe{}", "valid JSON"),
     ],
 )
 def test_damaged_certificates_are_refused(text, words):
@@ -164,8 +184,43 @@ def test_damaged_certificates_are_refused(text, words):
 def test_a_certificate_without_a_field_is_refused():
     document = json.loads(cb.certify(GOOD, LEVELS).to_json())
     del document["method"]
-    with pytest.raises(ex.InvalidDocumentError, match="has no 'method'"):
+    with pytest.raises(ex.InvalidDocumentError, match="needs 'method'"):
         cb.Certificate.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": "perfect"},
+        {"verdict": ["certified"]},
+        {"reason": 3},
+        {"upper_bound": "0.01"},
+        {"upper_bound": True},
+        {"lower_bound": -1},
+        {"n": 4000.0},
+        {"n": True},
+        {"n": 10**30},
+        {"confidence_level": "high"},
+        {"max_error": [0.05]},
+        {"norm": 2},
+        {"target": "everything"},
+        {"min_bin_mass": "guessed"},
+        {"min_bin_mass": 7},
+        {"assumptions": "none"},
+        {"assumptions": [1]},
+        {"class_weights": ["1"]},
+        {"version": {}},
+        {"digests": None},
+        {"digests__rows": "sha256:" + "0" * 64},
+        {"digests__rows": 5},
+        {"digests": {}},
+        {"signed_by": "a notary"},
+    ],
+    ids=str,
+)
+def test_entries_that_a_certificate_cannot_have_are_refused(changes):
+    with pytest.raises(ex.InvalidDocumentError):
+        tampered(**changes)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +233,19 @@ def test_a_certificate_without_a_field_is_refused():
         ({"target": "all"}, "target must be"),
         ({"min_bin_mass": 2}, "min_bin_mass must be"),
         ({"min_bin_mass": "guessed"}, "min_bin_mass must be"),
+        ({"min_bin_mass": True}, "min_bin_mass must be"),
+        ({"min_bin_mass": 0.2}, "cannot exceed 1 / 9 with 9 outputs"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(options, words):
     with pytest.raises(ex.InvalidArgumentError, match=words):
         cb.certify(GOOD, LEVELS, **options)
+
+
+def test_a_least_mass_that_the_rows_contradict_is_refused():
+    p = np.where(np.arange(4000) < 5, 0.9, 0.1)
+    with pytest.raises(ex.InvalidArgumentError, match="only 5 of 4,000 have the rarest output"):
+        cb.certify(GOOD, p, min_bin_mass=0.1)
 
 
 def test_weighted_rows_are_refused():

@@ -80,6 +80,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
 
 def _certificate(data: Data, args: argparse.Namespace) -> Certificate:
     from calibrant import stats
+    from calibrant._digests import Digests, RowDigest
     from calibrant.cli.counting import tabulate, tabulate_outputs
 
     options = {
@@ -89,9 +90,13 @@ def _certificate(data: Data, args: argparse.Namespace) -> Certificate:
     }
     if args.calibrator:
         return _recalibrated(data, args, options)
+    digest = RowDigest()
     if args.bins is None:
-        return stats.certify(tabulate_outputs(data), **options)
-    return stats.certify(tabulate(data, read_bins(args.bins)), **options)
+        table = tabulate_outputs(data, digest)
+    else:
+        table = tabulate(data, read_bins(args.bins), digest=digest)
+    digests = Digests(str(digest), columns=data.digest_of_columns())
+    return stats.certify(table, digests=digests, **options)
 
 
 def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any]) -> Certificate:

@@ -15,6 +15,7 @@ from calibrant.stats.estimators import cells_of
 from calibrant.stats.results import UNRESOLVED_LIMIT
 
 if TYPE_CHECKING:
+    from calibrant._digests import RowDigest
     from calibrant.cli.data import Data
     from calibrant.cli.shards import Notebook
     from calibrant.files.reading import Chunk
@@ -23,21 +24,27 @@ if TYPE_CHECKING:
 MOST_OUTPUTS = 1_000_000
 
 
-def tabulate(data: Data, bins: BinsLike, notebook: Notebook | None = None) -> BinTable:
+def tabulate(
+    data: Data,
+    bins: BinsLike,
+    notebook: Notebook | None = None,
+    digest: RowDigest | None = None,
+) -> BinTable:
     """Count all files in these bins, as if they were one.
 
-    A notebook remembers what has been finished, for a run that is stopped and started again.
+    A notebook remembers what has been finished, for a run that is stopped and started again. A
+    digest takes in all rows; the two do not go together.
     """
     rule: Bins | BinRule | Literal["auto"] = "auto"
     if not isinstance(bins, str):
         rule = as_bin_rule(bins, 0)
     problem = _problem_of(data)
     if isinstance(rule, Bins):
-        return _count(data, problem, (rule,) * problem.n_groups, notebook)
-    return _count(data, problem, _choose(data, problem, rule, notebook), notebook)
+        return count(data, problem, (rule,) * problem.n_groups, notebook, digest)
+    return count(data, problem, _choose(data, problem, rule, notebook), notebook, digest)
 
 
-def tabulate_outputs(data: Data) -> BinTable:
+def tabulate_outputs(data: Data, digest: RowDigest | None = None) -> BinTable:
     """Count every distinct output in a bin of its own, or continuous ones in "auto" bins.
 
     The rule is that of `calibrant.certify`; and more than a million outputs are continuous.
@@ -46,8 +53,8 @@ def tabulate_outputs(data: Data) -> BinTable:
     try:
         bins = _choose(data, problem, Distinct(), None, MOST_OUTPUTS)
     except _TooManyOutputsError:
-        return tabulate(data, "auto")
-    table = _count(data, problem, bins, None)
+        return tabulate(data, "auto", digest=digest)
+    table = count(data, problem, bins, None, digest)
     if cells_of(table).unresolved_mass.max() > UNRESOLVED_LIMIT:
         return tabulate(data, "auto")
     return table
@@ -90,15 +97,19 @@ def _choose(
     return search.bins()
 
 
-def _count(
-    data: Data, problem: Problem, bins: tuple[Bins, ...], notebook: Notebook | None
+def count(
+    data: Data,
+    problem: Problem,
+    bins: tuple[Bins, ...],
+    notebook: Notebook | None = None,
+    digest: RowDigest | None = None,
 ) -> BinTable:
     """Sum all files in given bins."""
     total: BinTable | None = None
     for i, rows_of_file in _files(data, problem, "counting"):
         known, part = (False, None) if notebook is None else notebook.recall_table(i, bins)
         if not known:
-            part = _count_file(rows_of_file, bins)
+            part = _count_file(rows_of_file, bins, digest)
             if notebook is not None:
                 notebook.note_table(i, part)
         if part is not None:
@@ -109,12 +120,14 @@ def _count(
 
 
 def _count_file(
-    rows_of_file: Iterator[tuple[Chunk, Rows]], bins: tuple[Bins, ...]
+    rows_of_file: Iterator[tuple[Chunk, Rows]], bins: tuple[Bins, ...], digest: RowDigest | None
 ) -> BinTable | None:
     total: BinTable | None = None
     for chunk, rows in rows_of_file:
         with located(chunk):
             part = engine_for(rows).tabulate(rows, bins)
+        if digest is not None:
+            digest.update(rows.probs, rows.codes())
         total = part if total is None else total + part
     return total
 

@@ -124,6 +124,14 @@ class Data:
             for number in range(len(self.files)):
                 yield from bar.watched(number, self.read(number))
 
+    def digest_of_columns(self) -> str | None:
+        """Return the digest of the names of the columns, as the first rows have them."""
+        from calibrant._digests import digest_of_columns
+
+        for chunk in self.chunks():
+            return digest_of_columns(str(chunk.label_name), chunk.names)
+        return None
+
     def rows_of(self, chunk: Chunk) -> Rows:
         """Return the checked rows of a chunk; what is wrong is said with file, column, row."""
         from calibrant.cli.messages import located

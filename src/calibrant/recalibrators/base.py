@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._digests import Digests, digest_of_document
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -23,7 +24,7 @@ from calibrant.files import write_whole
 from calibrant.problem import Kind, Label, Rows, off_device, read_rows
 from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
 from calibrant.recalibrators.newton import FitReport
-from calibrant.stats import Certificate
+from calibrant.stats import Certificate, Recheck
 
 OVERLAP_LIMIT = 0.1
 UNIQUE_LIMIT = 0.9
@@ -106,14 +107,47 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         from calibrant import verify
 
+        rows = self._read_to_certify(y_prob, y_true, options.pop("classes", None))
+        self._compare_with_own_rows(Fingerprint.of(rows.probs, rows.codes()))
+        digests = Digests(verify.digest_of_rows(rows), self._digest())
+        y_true, y_prob, options = self._certifiable(rows, options)
+        return verify.certify_answers(digests, y_true, y_prob, max_error=max_error, **options)
+
+    def recheck(
+        self,
+        certificate: Certificate,
+        y_prob: Any,
+        y_true: Any,
+        classes: Sequence[Label] | None = None,
+    ) -> Recheck:
+        """Check a certificate that `certify` gave against the predictions it was given.
+
+        They are recalibrated and counted again, and compared with the certificate's table; its
+        digests must be those of these predictions, as they came in, and of this recalibrator.
+        See `calibrant.recheck`.
+        """
+        from calibrant import verify
+
+        rows = self._read_to_certify(y_prob, y_true, classes)
+        digests = Digests(verify.digest_of_rows(rows), self._digest())
+        y_true, y_prob, options = self._certifiable(rows, {})
+        names = options.get("classes")
+        return verify.recheck_answers(certificate, digests, y_true, y_prob, names)
+
+    def _read_to_certify(self, y_prob: Any, y_true: Any, classes: Any) -> Rows:
         check_is_fitted(self, "classes_")
-        classes = options.pop("classes", None)
         if classes is None and not _is_counting(self.classes_):
             classes = self.classes_.tolist()
-        rows = self._read_fitted(y_prob, y_true, None, classes)
-        self._compare_with_own_rows(Fingerprint.of(rows.probs, rows.codes()))
-        y_true, y_prob, options = self._certifiable(rows, options)
-        return verify.certify(y_true, y_prob, max_error=max_error, **options)
+        return self._read_fitted(y_prob, y_true, None, classes)
+
+    def _digest(self) -> str | None:
+        """Return the digest of the document that `save` writes; None if it cannot be saved."""
+        from calibrant.recalibrators.document import to_dict
+
+        try:
+            return digest_of_document(to_dict(self))
+        except InvalidArgumentError:
+            return None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted recalibrator as readable, versioned JSON; a failure changes nothing."""

@@ -38,8 +38,12 @@ def known() -> dict[str, type[Recalibrator]]:
 
 def to_json(recalibrator: Recalibrator) -> str:
     """Return a fitted recalibrator as JSON; every float survives the round trip exactly."""
-    head = {"format": FORMAT, "version": VERSION}
-    return json.dumps(head | _encode_fitted(recalibrator), allow_nan=False, indent=1) + "\n"
+    return json.dumps(to_dict(recalibrator), allow_nan=False, indent=1) + "\n"
+
+
+def to_dict(recalibrator: Recalibrator) -> dict[str, Any]:
+    """Return a fitted recalibrator as plain values that JSON can hold."""
+    return {"format": FORMAT, "version": VERSION} | _encode_fitted(recalibrator)
 
 
 def load(path: str | os.PathLike[str]) -> Recalibrator:

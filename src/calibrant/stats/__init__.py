@@ -29,6 +29,7 @@ from calibrant.stats.planning import (
     samples_to_certify,
     smallest_certifiable_error,
 )
+from calibrant.stats.rechecks import Recheck
 from calibrant.stats.results import BrierDecomposition, CalibrationErrorResult, ReliabilityCurve
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Difference",
     "IsotonicCurve",
     "MiscalibrationBound",
+    "Recheck",
     "ReliabilityCurve",
     "ScoreDecomposition",
     "bin_free_bounds",

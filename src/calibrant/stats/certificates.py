@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
+from scipy import special
 
+from calibrant._digests import NO_DIGESTS, Digests
+from calibrant._documents import check_names, is_number, is_text, is_whole, read_json, shown
 from calibrant._version import __version__
 from calibrant.bins import auto_n_bins
 from calibrant.exceptions import (
@@ -42,12 +46,22 @@ from calibrant.stats.estimators import (
     raw_error,
 )
 from calibrant.stats.intervals import box_interval, check_level, clopper_pearson
+from calibrant.stats.rechecks import (
+    Recheck,
+    compared_digests,
+    differing_claims,
+    differing_tables,
+    version_notes,
+)
 from calibrant.stats.verdicts import MinBinMass, Verdict, advice, assumptions_of, judge
 from calibrant.table import BinTable
 
 FORMAT = "calibrant.certificate"
-VERSION = 1
+SCHEMA = 2
 _LEARNING_SHARE = 0.05
+"""Of the error probability, spent on learning the least mass; affects tightness, not validity."""
+_INCREDIBLE = 1e-12
+"""A claim about masses under which so rare an output had so small a chance is refused."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,6 +79,8 @@ class Certificate:
         can be said, as for outputs that are not finitely many.
     lower_bound : float
         The error is at least this, with probability at least `confidence_level`.
+    n : int
+        The number of rows.
     confidence_level, max_error, norm, target, min_bin_mass
         As they were given.
     method : str
@@ -73,12 +89,15 @@ class Certificate:
         What must be true for the statement to hold.
     table : BinTable
         The evidence; `recheck` computes everything again from it.
+    digests : Digests
+        By which the rows, the recalibrator and the columns are recognised, where they were there.
     """
 
     verdict: Verdict | None
     reason: str
     upper_bound: float
     lower_bound: float
+    n: int
     confidence_level: float
     max_error: float | None
     norm: str
@@ -86,14 +105,10 @@ class Certificate:
     min_bin_mass: MinBinMass
     method: str
     assumptions: list[str]
-    table: BinTable
     class_weights: list[float]
+    table: BinTable
+    digests: Digests = NO_DIGESTS
     version: str = __version__
-
-    @property
-    def n(self) -> int:
-        """The number of rows."""
-        return self.table.n
 
     def __str__(self) -> str:
         head = f"{self.verdict}: " if self.verdict else ""
@@ -104,9 +119,8 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the table included."""
-        fields = {name: value for name, value in vars(self).items() if name != "table"}
-        document = {"format": FORMAT, "schema": VERSION, **fields, "n": self.n}
-        return document | {"table": self.table.to_dict()}
+        parts = {"digests": self.digests.to_dict(), "table": self.table.to_dict()}
+        return {"format": FORMAT, "schema": SCHEMA, **vars(self), **parts}
 
     def to_json(self) -> str:
         """Return the certificate as a document that anybody can check again."""
@@ -115,62 +129,84 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str | bytes) -> Certificate:
         """Read a certificate; what it claims is believed only by `recheck`."""
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise InvalidDocumentError(f"A certificate must be valid JSON: {error}.") from error
+        document = read_json(text, "A certificate")
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise InvalidDocumentError(f'A certificate must say "format": "{FORMAT}".')
-        if document.get("schema") != VERSION:
+        schema = document.get("schema")
+        if type(schema) is not int or schema != SCHEMA:
             raise InvalidDocumentError(
-                f"This calibrant reads certificates of schema {VERSION}; the document has "
-                f"{document.get('schema')!r}."
+                f"This calibrant reads certificates of schema {SCHEMA}; the document has "
+                f"{shown(schema)}. Certify again, or use the calibrant that made it."
             )
-        table = BinTable.from_dict(document.get("table"))
-        names = [name for name in cls.__dataclass_fields__ if name != "table"]
-        missing = [name for name in names if name not in document]
-        if missing:
-            raise InvalidDocumentError(f"This certificate has no {missing[0]!r}.")
-        return cls(**{name: document[name] for name in names}, table=table)
+        names = tuple(cls.__dataclass_fields__)
+        check_names(document, ("format", "schema", *names), "A certificate")
+        for name, allowed in _ALLOWED.items():
+            if not allowed(document[name]):
+                raise InvalidDocumentError(
+                    f"{name!r} of a certificate cannot be {shown(document[name])}."
+                )
+        fields = {name: document[name] for name in names}
+        fields["table"] = BinTable.from_dict(document["table"])
+        fields["digests"] = Digests.from_dict(document["digests"])
+        return cls(**fields)
 
-    def recheck(self) -> Recheck:
-        """Compute the certificate again from its own table and compare."""
+    def recheck(self, table: BinTable | None = None, digests: Digests | None = None) -> Recheck:
+        """Compute everything again from the certificate's own table, and compare.
+
+        Parameters
+        ----------
+        table : BinTable, optional
+            The rows, counted again in the bins of this certificate's table: then the two
+            tables are compared too. `calibrant.recheck` counts and compares in one call.
+        digests : Digests, optional
+            Of these rows, their columns, and the recalibrator.
+        """
         try:
-            again = certify(
-                self.table,
-                max_error=self.max_error,
-                norm=self.norm,
-                confidence_level=self.confidence_level,
-                target=self.target,
-                min_bin_mass=self.min_bin_mass,
-                class_weight=self.class_weights if self.table.n_groups > 1 else None,
-            )
-        except (TypeError, ValueError) as error:
+            again = self._again()
+        except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        differences = [
-            f"{name} is {getattr(self, name)!r} in the document and {getattr(again, name)!r} "
-            "from its table"
-            for name in ("verdict", "upper_bound", "lower_bound", "method", "assumptions")
-            if not _agree(getattr(self, name), getattr(again, name))
-        ]
-        return Recheck(not differences, tuple(differences), again)
+        _, reason = _judged(self.table, self.upper_bound, self.lower_bound, _statement_of(self))
+        differences = [*differing_claims(self, again, reason)]
+        scope, notes = "table", [*version_notes(self)]
+        if table is not None:
+            differences += differing_tables(self.table, table)
+            others, unknown, same_rows = compared_digests(self.digests, digests or NO_DIGESTS)
+            differences += others
+            notes += unknown
+            scope = "rows" if same_rows else "counts"
+        return Recheck(not differences, tuple(differences), again, scope, tuple(notes))
+
+    def _again(self) -> Certificate:
+        """Compute the certificate from its table."""
+        return certify(
+            self.table,
+            max_error=self.max_error,
+            norm=self.norm,
+            confidence_level=self.confidence_level,
+            target=self.target,
+            min_bin_mass=self.min_bin_mass,
+            class_weight=self.class_weights if self.table.n_groups > 1 else None,
+            digests=self.digests,
+        )
 
 
-@dataclass(frozen=True)
-class Recheck:
-    """Whether a certificate agrees with its own table: truth value, and what differs."""
-
-    agrees: bool
-    differences: tuple[str, ...]
-    certificate: Certificate | None
-
-    def __bool__(self) -> bool:
-        return self.agrees
-
-    def __str__(self) -> str:
-        if self.agrees:
-            return "agrees: the table proves what the certificate says"
-        return "does NOT agree: " + "; ".join(self.differences)
+_ALLOWED: dict[str, Callable[[Any], bool]] = {
+    "verdict": lambda x: x is None or x in get_args(Verdict),
+    "reason": lambda x: isinstance(x, str),
+    "upper_bound": lambda x: is_number(x, 0, 1),
+    "lower_bound": lambda x: is_number(x, 0, 1),
+    "n": lambda x: is_whole(x, 1),
+    "confidence_level": lambda x: is_number(x, 0, 1),
+    "max_error": lambda x: x is None or is_number(x, 0, 1),
+    "norm": lambda x: isinstance(x, str),
+    "target": lambda x: x in get_args(Target),
+    "min_bin_mass": lambda x: x is None or x == "learned" or is_number(x, 0, 1),
+    "method": lambda x: isinstance(x, str),
+    "assumptions": lambda x: isinstance(x, list) and all(isinstance(each, str) for each in x),
+    "class_weights": lambda x: isinstance(x, list) and all(is_number(each, 0, 1) for each in x),
+    "version": lambda x: is_text(x, 40),
+}
+"""What the entries of a document may be at all; whether they are true is for `recheck`."""
 
 
 def certify(
@@ -182,10 +218,12 @@ def certify(
     target: Target = "population",
     min_bin_mass: MinBinMass = None,
     class_weight: ClassWeight = None,
+    digests: Digests | None = None,
 ) -> Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
-    The parameters are those of `calibrant.certify`.
+    The parameters are those of `calibrant.certify`; `digests`, for the record, say which rows
+    were counted.
     """
     power, weights = power_of(norm), class_weights(class_weight, table.problem)
     _check(table, max_error, power, confidence_level, target, min_bin_mass)
@@ -193,26 +231,46 @@ def certify(
     if not table.is_binned_model:
         target = _target_of_mixed(table, target)
     upper, lower, method = _bounds(table, weights, power, delta, target, min_bin_mass)
-    verdict, reason = judge(table, upper, lower, confidence_level, max_error)
-    plannable = power == 2 and table.is_binned_model and upper > SMALLEST
-    if verdict == "undecided" and max_error and plannable:
-        squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
-        reason += advice(table, squared, max_error, confidence_level)
+    norm = norm_name(power)
+    verdict, reason = _judged(table, upper, lower, (norm, confidence_level, max_error, weights))
     return Certificate(
         verdict=verdict,
         reason=reason,
         upper_bound=upper,
         lower_bound=lower,
-        confidence_level=confidence_level,
-        max_error=max_error,
-        norm=norm_name(power),
+        n=table.n,
+        confidence_level=float(confidence_level),
+        max_error=None if max_error is None else float(max_error),
+        norm=norm,
         target=target,
-        min_bin_mass=min_bin_mass,
+        min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
         method=method,
         assumptions=assumptions_of(table, power, target, min_bin_mass),
-        table=table,
         class_weights=weights.tolist(),
+        table=table,
+        digests=digests or NO_DIGESTS,
     )
+
+
+_Statement: TypeAlias = tuple[str, float, float | None, np.ndarray[Any, Any]]
+
+
+def _statement_of(certificate: Certificate) -> _Statement:
+    weights = np.array(certificate.class_weights)
+    return certificate.norm, certificate.confidence_level, certificate.max_error, weights
+
+
+def _judged(
+    table: BinTable, upper: float, lower: float, statement: _Statement
+) -> tuple[Verdict | None, str]:
+    """Return the verdict and its reason, with advice where rows are too few."""
+    norm, confidence_level, max_error, weights = statement
+    verdict, reason = judge(table, upper, lower, confidence_level, max_error)
+    plannable = norm == "l2" and table.is_binned_model and upper > SMALLEST
+    if verdict == "undecided" and max_error and plannable:
+        squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
+        reason += advice(table, squared, max_error, confidence_level)
+    return verdict, reason
 
 
 def one_line_ece_bound(
@@ -293,16 +351,35 @@ def _check(
             'target="sample" is proved for one class at a time; this problem is marginal. Use '
             'target="population", or certify y_true == k with the column of class k.'
         )
-    is_mass = isinstance(min_bin_mass, int | float) and 0 < min_bin_mass <= 1
-    if not (min_bin_mass is None or min_bin_mass == "learned" or is_mass):
-        raise InvalidArgumentError(
-            f'min_bin_mass must be None, "learned" or a share of the rows in (0, 1]; '
-            f"got {min_bin_mass!r}."
-        )
+    _check_mass(table, min_bin_mass)
     if table.is_weighted:
         raise InvalidWeightsError(
             "A certificate counts independent rows; this table has sample weights. Leave them "
             "out, or draw rows with probabilities in proportion to the weights."
+        )
+
+
+def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
+    if min_bin_mass is None or min_bin_mass == "learned":
+        return
+    is_share = isinstance(min_bin_mass, int | float) and type(min_bin_mass) is not bool
+    if not (is_share and 0 < min_bin_mass <= 1):
+        raise InvalidArgumentError(
+            f'min_bin_mass must be None, "learned" or a share of the rows in (0, 1]; '
+            f"got {min_bin_mass!r}."
+        )
+    occupied = table.count > 0
+    n_outputs = int(occupied.sum(axis=1).max())
+    if n_outputs * min_bin_mass > 1 + 1e-9:
+        raise InvalidArgumentError(
+            f"min_bin_mass cannot exceed 1 / {n_outputs:,} with {n_outputs:,} outputs, whose "
+            f"probabilities add up to 1; got {min_bin_mass:g}."
+        )
+    fewest = float(table.count[occupied].min())
+    if special.bdtr(fewest, table.n, float(min_bin_mass)) < _INCREDIBLE:
+        raise InvalidArgumentError(
+            f"min_bin_mass {min_bin_mass:g} is not true of these rows: only {fewest:,.0f} of "
+            f'{table.n:,} have the rarest output. Use a smaller one, or "learned".'
         )
 
 
@@ -347,9 +424,3 @@ def _least_mass(
     low, _ = clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * share / n_bins)
     real = np.array([[j < len(b) for j in range(table.count.shape[1])] for b in table.bins])
     return float(low[real].min()), share
-
-
-def _agree(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
-    return bool(a == b)

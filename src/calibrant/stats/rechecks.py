@@ -1,0 +1,156 @@
+"""Rechecks: a certificate against its own table, and its table against rows counted again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._digests import Digests
+from calibrant._table_checks import rounding_of
+from calibrant._version import __version__
+from calibrant.table import SUMS, BinTable, describe_bins
+
+if TYPE_CHECKING:
+    from calibrant.stats.certificates import Certificate
+
+CLAIMS = (
+    "verdict",
+    "upper_bound",
+    "lower_bound",
+    "n",
+    "confidence_level",
+    "max_error",
+    "norm",
+    "target",
+    "min_bin_mass",
+    "method",
+    "assumptions",
+    "class_weights",
+)
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """Whether a certificate agrees with its table, and with rows if there were any.
+
+    Attributes
+    ----------
+    agrees : bool
+        Also the truth value.
+    differences : tuple of str
+        What the document says, and what it should say.
+    certificate : Certificate or None
+        What the table proves; None if nothing can be computed from it.
+    scope : {"table", "counts", "rows"}
+        What was compared: the document with its own table; that, and its table with rows counted
+        again; that, and the digest of these rows too.
+    notes : tuple of str
+        What could not be compared, and why.
+    """
+
+    agrees: bool
+    differences: tuple[str, ...]
+    certificate: Certificate | None
+    scope: str = "table"
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.agrees
+
+    def __str__(self) -> str:
+        head = "does NOT agree: " + "; ".join(self.differences)
+        if self.agrees:
+            head = "agrees: the table proves what the certificate says"
+            head += {"table": "", "counts": ", and the rows give this table"}.get(
+                self.scope, ", and these are its rows"
+            )
+        return "\n".join([head, *(f"note: {note}" for note in self.notes)])
+
+
+def differing_claims(document: Certificate, again: Certificate, reason: str) -> Iterator[str]:
+    """Yield what a document says otherwise than the certificate that its table gives.
+
+    `reason` is the reason in the document's own bounds, which may differ in the last digit.
+    """
+    for name in CLAIMS:
+        said, computed = getattr(document, name), getattr(again, name)
+        if not _agree(said, computed):
+            yield f"{name} is {said!r:.200} in the document and {computed!r:.200} from its table"
+    if document.reason not in (again.reason, reason):
+        yield f"reason is {document.reason!r:.300} in the document and {again.reason!r:.300} " \
+              "from its table"  # fmt: skip
+
+
+def version_notes(document: Certificate) -> Iterator[str]:
+    """Yield a note if another version of calibrant is said to have made the document."""
+    if document.version != __version__:
+        yield f"it says that calibrant {document.version} made it; this is {__version__}"
+
+
+def differing_tables(own: BinTable, counted: BinTable) -> Iterator[str]:
+    """Yield how the table of a certificate differs from its rows counted again."""
+    if own.problem != counted.problem:
+        yield f"the rows pose another problem: {counted.problem}, the certificate {own.problem}"
+        return
+    if own.bins != counted.bins:
+        yield (
+            f"the rows were counted in other bins: {describe_bins(counted)}, the certificate has "
+            f"{describe_bins(own)}"
+        )
+        return
+    if own.n != counted.n:
+        yield f"the table has {own.n:,} rows, the data {counted.n:,}"
+    for name in (*SUMS, "level"):
+        ours, theirs = getattr(own, name), getattr(counted, name)
+        slack = 0.0 if name in ("count", "sum_y", "level") else rounding_of(own.count)
+        same = np.abs(ours - theirs) <= slack * np.maximum(ours, theirs)
+        wrong = ~(same | (np.isnan(ours) & np.isnan(theirs)))
+        if wrong.any():
+            group, place = (int(i) for i in np.argwhere(wrong)[0])
+            where = f"bin {place + 1}" + (f" of class {group + 1}" if own.n_groups > 1 else "")
+            yield (
+                f"{name} differs in {int(wrong.sum()):,} bins (first: {where} has "
+                f"{ours[group, place]:.10g} in the table and {theirs[group, place]:.10g} in the "
+                "data)"
+            )
+
+
+def compared_digests(own: Digests, found: Digests) -> tuple[list[str], list[str], bool]:
+    """Return what differs, what could not be compared, and whether the rows are known to be these.
+
+    The digest of rows is that of the rows before the recalibrator, where there is one: it says
+    nothing if the answers of the recalibrator are all that one has.
+    """
+    differences, notes = [], []
+    if own.recalibrator != found.recalibrator and found.recalibrator is not None:
+        differences.append(
+            "the certificate was made without a recalibrator"
+            if own.recalibrator is None
+            else "the certificate was made with another recalibrator"
+        )
+    answers = own.recalibrator is not None and found.recalibrator is None
+    if answers:
+        notes.append(
+            "the certificate was made with a recalibrator, which was not given: its digest of "
+            "rows, taken before that was applied, was not compared"
+        )
+    elif own.rows is None or found.rows is None:
+        whose = "the certificate carries" if own.rows is None else "of such data there is"
+        notes.append(f"{whose} no digest of rows: only counts and sums were compared")
+    elif own.rows != found.rows:
+        differences.append("the digest of these rows is another: they are not the rows counted")
+    if own.columns is not None and found.columns not in (None, own.columns):
+        differences.append("the columns have other names")
+    return differences, notes, not answers and None not in (own.rows, found.rows)
+
+
+def _agree(a: Any, b: Any) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_agree, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(a == b)
