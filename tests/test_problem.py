@@ -26,7 +26,9 @@ def counted(y, p, **kw):
         (P, None, "binary"),
         (P[:, None], None, "binary"),
         (np.column_stack([1 - P, P]), "binary", "binary"),
-        (np.column_stack([1 - P, P]), None, "top-label"),
+        (np.column_stack([1 - P, P]), None, "binary"),
+        (np.column_stack([1 - P, P]), "top-label", "top-label"),
+        (np.column_stack([1 - P, P]), "marginal", "marginal"),
         (P3, None, "top-label"),
         (P3, "marginal", "marginal"),
     ],
@@ -35,15 +37,76 @@ def test_shapes_and_kind_decide_the_problem(p, kind, expected):
     assert cb.tabulate(Y, p, kind=kind, bins=2).problem.kind == expected
 
 
-def test_binary_from_two_columns_takes_the_second():
-    two = np.column_stack([1 - P, P])
-    assert cb.tabulate(Y, two, kind="binary", bins=2) == cb.tabulate(Y, P, bins=2)
+TWO = np.column_stack([1 - P, P])
+ANY_FUNCTION = {
+    "calibration_error": lambda y, p: cb.calibration_error(y, p, bins=2).value,
+    "tabulate": lambda y, p: cb.tabulate(y, p, bins=2),
+    "reliability_curve": lambda y, p: cb.reliability_curve(y, p, bins=2).event_rate.tolist(),
+    "brier_decomposition": lambda y, p: cb.brier_decomposition(y, p, bins=2),
+    "certify": lambda y, p: cb.certify(y, p, bins=2).table,
+    "calibration_test": lambda y, p: cb.calibration_test(y, p, rng=0).pvalue,
+    "bin_free_bounds": lambda y, p: cb.bin_free_bounds(y, p),
+    "prequential_lower_bound": lambda y, p: cb.prequential_lower_bound(y, p),
+    "compare": lambda y, p: str(cb.compare(y, p, 1 - p, bins=2)),
+    "CalibrationMetric": lambda y, p: updated(cb.CalibrationMetric(), y, p).table,
+    "report": lambda y, p: cb.report.report(y, p).findings.table,
+    "ReliabilityDisplay": lambda y, p: (
+        cb.ReliabilityDisplay.from_predictions(y, p, draw=False).curves[0].curve.event_rate.tolist()
+    ),
+}
+
+
+def updated(metric, *rows):
+    metric.update(*rows)
+    return metric
+
+
+@pytest.mark.parametrize("function", ANY_FUNCTION)
+def test_two_columns_are_one_event_whose_column_is_the_second(function):
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 5, size=400) / 5
+    y = rng.uniform(size=400) < p**2
+    measure = ANY_FUNCTION[function]
+    assert measure(y, np.column_stack([1 - p, p])) == measure(y, p)
+
+
+@pytest.mark.parametrize("event", [0, 1, True, 1.0])
+def test_the_event_of_two_columns_without_names_is_at_its_place(event):
+    table = cb.tabulate(Y, TWO, pos_label=event, bins=2)
+    alone = cb.tabulate(np.equal(Y, event), TWO[:, int(event)], bins=2)
+    assert table.sum_py.tolist() == alone.sum_py.tolist()
+
+
+@pytest.mark.parametrize("event", ["yes", 2, -1])
+def test_an_event_by_another_name_does_not_say_which_of_two_columns_is_its(event):
+    with pytest.raises(ex.InvalidArgumentError, match="classes=\\(first, second\\)"):
+        cb.tabulate(np.array([event] * 4), TWO, pos_label=event)
+
+
+def test_labels_1_and_2_are_not_taken_for_0_and_1():
+    with pytest.raises(ex.InvalidLabelsError, match="among the 2 classes"):
+        cb.tabulate(Y + 1, TWO, pos_label=1)
+
+
+@pytest.mark.parametrize(("bad", "error"), [(np.nan, ex.NotFiniteError), (1.5, ex.CalibrantError)])
+@pytest.mark.parametrize("column", [0, 1])
+def test_both_of_two_columns_are_checked(column, bad, error):
+    two = TWO.copy()
+    two[2, column] = bad
+    with pytest.raises(error, match=f"y_prob\\[2, {column}\\]"):
+        cb.tabulate(Y, two)
+
+
+@pytest.mark.parametrize("row", [(np.nan, 0.0), (np.inf, np.inf), (-np.inf, -np.inf)])
+def test_two_logits_that_say_nothing_are_refused(row):
+    with pytest.raises(ex.NotFiniteError, match="y_prob\\[1, 0\\]"):
+        cb.tabulate([0, 1], [(0.0, 1.0), row], input="logits")
 
 
 def test_the_event_of_two_named_columns_is_the_one_that_pos_label_names():
-    two, names = np.column_stack([1 - P, P]), np.array(["no", "yes"])
+    names = np.array(["no", "yes"])
     for event, p in (("yes", P), ("no", 1 - P)):
-        table = cb.tabulate(names[Y], two, kind="binary", classes=names, pos_label=event, bins=2)
+        table = cb.tabulate(names[Y], TWO, classes=names, pos_label=event, bins=2)
         alone = cb.tabulate(names[Y] == event, p, bins=2)
         assert table.sum_py.tolist() == alone.sum_py.tolist()
 

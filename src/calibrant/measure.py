@@ -43,8 +43,9 @@ def calibration_error(
     y_prob : array_like of shape (n,) or (n, n_classes)
         Probabilities. Rows need not add up to 1.
     kind : {"binary", "top-label", "marginal"}, optional
-        (n,) is "binary"; (n, K) is "top-label" unless "marginal" is asked for. "binary" takes
-        the second column of (n, 2). Ties for the top go to the lowest index.
+        (n,) and (n, 2) are "binary", and the second of two columns is the event's, as in
+        scikit-learn's ``predict_proba``; three columns and more are "top-label" unless
+        "marginal" is asked for. Ties for the top go to the lowest index.
     bins : int, "auto", rule or Bins
         An int is that many uniform-mass bins; "auto" is about ``0.8 n^(2/5)`` of them
         (`calibrant.bins.auto_n_bins`). `EqualMass`, `EqualWidth`, `Hybrid` and `Distinct` are
@@ -63,7 +64,8 @@ def calibration_error(
     classes : sequence, optional
         Labels in the order of the columns; for "binary" (no, yes).
     pos_label : label, optional
-        The event of a binary problem.
+        The event of a binary problem. With two columns it needs `classes`, unless labels are 0
+        and 1: the event's column is the one at its place.
     data : data frame or dict, optional
         Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list.
     input : {"probabilities", "logits"}

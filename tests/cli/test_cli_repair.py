@@ -84,6 +84,30 @@ def test_fit_repairs_several_classes_as_the_kind_says(tmp_path, csv, options, ex
     np.testing.assert_allclose(got, fitted.predict_proba(PROBS), rtol=1e-9)
 
 
+TWO_COLUMNS = {"label": LABEL, "no": 1 - COLUMNS["raw"], "yes": COLUMNS["raw"]}
+
+
+def test_two_columns_are_one_event_in_every_command(tmp_path, capsys):
+    file, saved = write(tmp_path / "two.csv", TWO_COLUMNS), tmp_path / "cal.json"
+    two, one = (("--y-true", "label", "--y-prob", *names) for names in (("no", "yes"), ("yes",)))
+    for command in ("measure", "certify"):
+        assert run(capsys, command, file, *two) == run(capsys, command, file, *one)
+    assert run(capsys, "fit", file, *two, "--method", "platt", "-o", saved)[0] == 0
+    expected = cb.PlattScaling().fit(COLUMNS["raw"], LABEL).predict_proba(COLUMNS["raw"])
+    out = tmp_path / "out.arrow"
+    assert run(capsys, "apply", saved, file, "--y-prob", "no", "yes", "-o", out)[0] == 0
+    got = pa.feather.read_table(out).column("yes_calibrated").to_numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def test_fit_refuses_two_columns_whose_first_is_the_event(tmp_path, capsys):
+    file, saved = write(tmp_path / "two.csv", TWO_COLUMNS), tmp_path / "cal.json"
+    options = ("--y-true", "label", "--y-prob", "yes", "no", "--classes", "1,0")
+    code, _, err = run(capsys, "fit", file, *options, "--pos-label", "1", "-o", saved)
+    assert code == 4
+    assert "the second must be the event's" in err
+
+
 def test_fit_takes_weights_and_names_of_the_event(tmp_path, capsys):
     weight = np.random.default_rng(3).integers(0, 3, size=N)
     words = np.where(LABEL, "yes", "no")

@@ -57,6 +57,27 @@ def assert_same(lazy_rows, rows, rule):
         )
 
 
+@on_every_engine()
+def test_two_columns_are_one_event_whose_column_is_the_second(engine):
+    frame = example()
+    frame["q"] = 1 - frame["p"]
+    lazy = lazy_frame(engine, frame)
+    for given in ({}, {"classes": (1, 0)}, {"pos_label": 0}):
+        rows = read_rows(frame["won"], frame[["q", "p"]], **given)
+        assert_same(read_frame(lazy, "won", ["q", "p"], **given), rows, EqualWidth(10).bins)
+
+
+@on_every_engine()
+@pytest.mark.parametrize("bad", [None, 1.5, -0.1])
+def test_both_of_two_columns_are_checked(engine, bad):
+    frame = example(50).astype({"p": object})
+    frame.loc[7, "p"] = bad
+    lazy = lazy_frame(engine, frame.assign(p=frame["p"].astype("Float64")))
+    for names in (["p", "c0"], ["c0", "p"]):
+        with pytest.raises(InvalidProbabilitiesError, match="1 rows"):
+            calibrant.tabulate("won", names, data=lazy)
+
+
 @on_every_engine(
     rule=[
         EqualWidth(1).bins,

@@ -13,8 +13,10 @@ from calibrant.exceptions import (
     InvalidShapeError,
     InvalidWeightsError,
     LengthMismatchError,
+    NotFiniteError,
     SwappedArgumentsError,
 )
+from calibrant.measure import tabulate_rows
 from conftest import optional
 
 torch = optional("torch")
@@ -132,6 +134,29 @@ def test_bad_shapes_are_refused_as_arrays_are(what):
     with pytest.raises(error) as as_tensor:
         rows_of(y, p, **given)
     assert str(as_tensor.value) == str(as_array.value)
+
+
+TWO = np.column_stack([1 - P, P])
+
+
+@pytest.mark.parametrize("given", [{}, {"pos_label": 0}, {"classes": (0, 1), "pos_label": 0}])
+def test_two_columns_are_one_event_as_of_arrays(given):
+    found, expected = (
+        tabulate_rows(rows_of(Y, TWO, **given), 5),
+        cb.tabulate(Y, TWO, bins=5, **given),
+    )
+    assert (found.problem, found.bins) == (expected.problem, expected.bins)
+    np.testing.assert_array_equal(found.sum_y, expected.sum_y)
+    np.testing.assert_allclose(found.sum_p, expected.sum_p, rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", ["probabilities", "logits"])
+@pytest.mark.parametrize("column", [0, 1])
+def test_both_of_two_columns_are_checked_as_of_arrays(column, how):
+    two = TWO.copy()
+    two[3, column] = np.nan
+    with pytest.raises(NotFiniteError, match=f"\\[3, {column}\\]"):
+        rows_of(Y, two, input=how)
 
 
 def test_rows_of_a_chunk_are_enough(monkeypatch):

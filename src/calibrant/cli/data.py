@@ -35,7 +35,8 @@ def add_data_arguments(
     command.add_argument(
         "--kind",
         choices=KINDS,
-        help="binary for one column; for several top-label (the default) or marginal",
+        help="binary for one column or two, of which the second is the event's; for more "
+        "top-label (the default) or marginal",
     )
     command.add_argument("--bins", metavar="RULE", type=bins_text, default=bins, help=bins_help)
     command.add_argument(

@@ -36,9 +36,9 @@ calibrant certify fresh.csv --y-true label --y-prob score --calibrator cal.json 
 """
 NOTES = """
 Only scaling-binning and histogram-binning have finitely many outputs, so only what they answer can
-be certified. For several columns, --kind says what is repaired: top-label (the default) the
-confidence in the predicted class, marginal every class on its own; temperature, vector, matrix and
-identity work on all classes at once. All rows are held in memory.
+be certified. Of two columns the second is the event's. For more, --kind says what is repaired:
+top-label (the default) the confidence in the predicted class, marginal every class on its own;
+temperature, vector, matrix and identity work on all classes at once. All rows are held in memory.
 """
 
 
@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
         rows = data.arrays()
     labels, classes = _labels(rows.y_true, args)
     y_prob = rows.y_prob
-    if args.kind == "binary" and y_prob.ndim == 2 and y_prob.shape[1] == 2:
-        y_prob = y_prob[:, 1]
-    if y_prob.ndim == 2:
+    if y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)
+    elif y_prob.ndim == 2:
+        _check_event_is_last(args)
     fitted = method.fit(y_prob, labels, sample_weight=rows.weights, classes=classes)
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
@@ -118,6 +118,16 @@ def _labels(y_true: Any, args: argparse.Namespace) -> tuple[Any, Any]:
 
     problem = read_problem("binary", 2, args.classes, args.pos_label)
     return problem.codes(y_true), None
+
+
+def _check_event_is_last(args: argparse.Namespace) -> None:
+    """Refuse two columns whose first is the event's: what is fitted takes the second."""
+    names = args.classes or (0, 1)
+    if args.pos_label is not None and args.pos_label == names[0]:
+        raise InvalidArgumentError(
+            f"Of two columns the second must be the event's; --pos-label {args.pos_label} is the "
+            "first. Give --y-prob in the other order, or the event's column alone."
+        )
 
 
 def _summary(fitted: Recalibrator, name: str, n: int) -> str:

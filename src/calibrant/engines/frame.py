@@ -154,6 +154,7 @@ def _explain(rows: FrameRows, group: IntArray, key: FloatArray, count: FloatArra
     if code in (PROB_MISSING, PROB_OUTSIDE):
         what = "missing" if code == PROB_MISSING else "NaN or outside [0, 1]"
         named = probs if rows.problem.kind == "top-label" else probs[first : first + 1]
+        named += rows.names["beside"]
         raise InvalidProbabilitiesError(
             f"Predictions in column {', '.join(map(repr, named[:6]))} must lie in [0, 1]; {found} "
             f"are {what}. Drop or impute missing rows first; apply a sigmoid or softmax to logits."

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.engines.counted import Counted
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
-from calibrant.problem import Input, Problem, Rows, check_input, read_rows
+from calibrant.problem import Input, Problem, Rows, check_input, read_meaning, read_rows
 
 DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
 
@@ -31,9 +31,15 @@ class FrameRows(Rows):
     """
 
     def __init__(
-        self, problem: Problem, frame: Any, labels: str, probs: tuple[str, ...], weights: str | None
+        self,
+        problem: Problem,
+        frame: Any,
+        labels: str,
+        probs: tuple[str, ...],
+        weights: str | None,
+        beside: tuple[str, ...] = (),
     ) -> None:
-        names = {"labels": labels, "probs": probs, "weights": weights}
+        names = {"labels": labels, "probs": probs, "weights": weights, "beside": beside}
         object.__setattr__(self, "problem", problem)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "names", names)
@@ -109,9 +115,10 @@ def read_frame(
     columns = frame.collect_schema().names()
     for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
         known_column(name, columns)
-    places = read_rows(np.array([None]), np.arange(len(names))[None, :], **meaning)
-    used = tuple(names[i] for i in np.ravel(places.probs))
-    return FrameRows(places.problem, frame, y_true, used, sample_weight)
+    problem, column = read_meaning(np.array([None]), np.empty((1, len(names))), **meaning)
+    used = tuple(names) if column is None else (names[column],)
+    beside = () if column is None else tuple(names[:column] + names[column + 1 :])
+    return FrameRows(problem, frame, y_true, used, sample_weight, beside)
 
 
 def as_frame(data: Any) -> Any:

@@ -87,13 +87,18 @@ class Pass:
 
 @dataclass(frozen=True)
 class Columns:
-    """Named columns of a lazy frame, and what they mean."""
+    """Named columns of a lazy frame, and what they mean.
+
+    `beside` are predictions that are checked and not counted: of two columns the one that is not
+    the event's.
+    """
 
     frame: Any
     problem: Problem
     labels: str
     probs: tuple[str, ...]
     weights: str | None
+    beside: tuple[str, ...] = ()
 
     def sums(self, passes: dict[int, Pass]) -> Any:
         """Return one lazy plan that makes a pass over each of these groups."""
@@ -161,7 +166,8 @@ class Columns:
         if self.problem.kind != "top-label":
             p = self._prediction(self.probs[group])
             happened = code if self.problem.kind == "binary" else _equal(code, nw.lit(float(group)))
-            return self.frame, p, happened, self._faults([p], known)
+            beside = [self._prediction(name) for name in self.beside]
+            return self.frame, p, happened, self._faults([p, *beside], known)
         names = {f"{TEMPORARY}{k}": self._prediction(n) for k, n in enumerate(self.probs)}
         top, best = f"{TEMPORARY}top", f"{TEMPORARY}best"
         rows = self.frame.with_columns(**names).with_columns(nw.max_horizontal(*names).alias(best))

@@ -22,6 +22,7 @@ from calibrant.problem import (
     Rows,
     check_input,
     off_device,
+    read_meaning,
     read_rows,
 )
 from calibrant.table import BinTable
@@ -88,33 +89,46 @@ def read_tensors(
         labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
     except (TypeError, ValueError):
         return read_rows(y_true, y_prob, sample_weight=sample_weight, input=input, **meaning)
+    if labels.ndim == 0 or probs.ndim == 0:
+        return read_rows(labels, probs, **meaning)  # raises: a single value is no column
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
         labels = labels.long()
-    shapes = read_rows(_shape_of(labels), _shape_of(probs), **meaning)
-    kept = input == "logits" and shapes.problem.kind == "top-label"
+    problem, column = read_meaning(_shape_of(labels), _shape_of(probs), **meaning)
+    kept = input == "logits" and problem.kind == "top-label"
+    if column is not None:
+        both = probs
+        probs = _event_column(both, column, input)
+        if probs is None:  # reading the host's copy raises, and says why
+            return read_rows(labels, both, input=input, **meaning)
     if input == "logits" and not kept:
-        wide = probs.ndim == 2 and probs.shape[1] > 1
-        probs = probs.double().softmax(dim=1) if wide else probs.double().sigmoid()
-    if shapes.problem.kind == "binary" and probs.ndim == 2:
-        probs = probs[:, int(shapes.probs[0])]
+        probs = probs.double().softmax(dim=1) if probs.ndim == 2 else probs.double().sigmoid()
     weights = None
     if sample_weight is not None:
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
     tensors = {"labels": labels, "probs": probs, "weights": weights}
-    rows = TensorRows(shapes.problem, tensors, kept)
+    rows = TensorRows(problem, tensors, kept)
     if weights is not None and not _are_weights(weights, len(rows)):
         _ = rows.copied  # raises, and says why
     return rows
 
 
+def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
+    """Return the column of the event, or its log-odds; None where either column is wrong."""
+    if probs.shape[1] == 1:
+        return probs[:, 0]
+    if input == "logits":
+        log_odds = probs[:, column].double() - probs[:, 1 - column].double()
+        return None if bool(log_odds.isnan().any()) else log_odds
+    parts = probs.split(CHUNK_VALUES)
+    fine = all(bool(((part >= 0) & (part <= 1)).all()) for part in parts)
+    return probs[:, column] if fine else None
+
+
 def _shape_of(tensor: Any) -> AnyArray:
-    """Return an array of the tensor's shape that takes no room; columns hold their number."""
-    shape = tuple(tensor.shape)
-    if len(shape) < 2:
-        first = np.asarray(off_device(tensor.ravel()[0])) if tensor.numel() else np.zeros(())
-        return np.broadcast_to(first, shape)
-    return np.broadcast_to(np.arange(shape[-1]), shape)
+    """Return an array of the tensor's shape, filled with its first value, that takes no room."""
+    first = np.asarray(off_device(tensor.ravel()[0])) if tensor.numel() else np.zeros(())
+    return np.broadcast_to(first, tuple(tensor.shape))
 
 
 def _are_weights(weights: Any, n: int) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import (
     EmptyInputError,
+    InvalidArgumentError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
@@ -93,31 +94,9 @@ class Rows:
 
     def explain_probabilities(self) -> NoReturn:
         """Raise the exception that says which predictions are wrong."""
-        values = self.probs
         if self.are_logits:
-            explain_logits(values)
-        missing, infinite = np.isnan(values), np.isinf(values)
-        if missing.any():
-            raise NotFiniteError(
-                f"y_prob must not be missing; {_found(missing, values, 'NaN')}. "
-                "Drop or impute these rows first: an error is not measured on rows left out."
-            )
-        if infinite.any():
-            raise NotFiniteError(
-                f"y_prob must be finite; {_found(infinite, values, 'infinite')}. "
-                'If these are logits, pass input="logits", or apply a sigmoid or softmax first.'
-            )
-        low, high = values < 0, values > 1
-        found = _found(low | high, values, "not")
-        if low.any() and high.any():
-            raise LogitsError(
-                f"y_prob must lie in [0, 1]; {found}. Values on both sides of [0, 1] are usually "
-                'logits: pass input="logits", or apply a sigmoid (one column) or softmax first.'
-            )
-        raise InvalidProbabilitiesError(
-            f"y_prob must lie in [0, 1]; {found}. If these are percentages, divide by 100; "
-            'if they are logits, pass input="logits", or apply a sigmoid or softmax first.'
-        )
+            explain_logits(self.probs)
+        explain_probabilities(self.probs)
 
 
 def read_rows(
@@ -138,20 +117,58 @@ def read_rows(
     labels, probs = _as_array(y_true, "y_true"), _as_array(y_prob, "y_prob")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     probs = _as_numbers(probs, labels)
-    _check_shapes(labels, probs)
-    problem, column = _read_problem(probs, kind, classes, pos_label)
+    problem, column = read_meaning(labels, probs, kind, classes, pos_label)
     if column is not None:
-        chosen = probs[:, column]
-        if input == "logits" and probs.shape[1] == 2:
-            chosen = np.subtract(chosen, probs[:, 1 - column], dtype=np.float64)
-        probs = chosen
-    _check_label_type(labels, problem)
+        probs = _event_column(probs, column, input)
     weights = _read_weights(sample_weight, len(labels))
     if input == "probabilities":
         return Rows(problem, labels, probs, weights)
     if problem.kind == "top-label":
         return Rows(problem, labels, probs, weights, are_logits=True)
     return Rows(problem, labels, probabilities_of(probs), weights)
+
+
+def read_meaning(
+    labels: AnyArray,
+    probs: AnyArray,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+) -> tuple[Problem, int | None]:
+    """Return the problem that arrays of these shapes pose, and the column of its event.
+
+    The column is None where there is one column only, or every column counts.
+    """
+    _check_shapes(labels, probs)
+    problem, column = _read_problem(probs.shape, kind, classes, pos_label)
+    _check_label_type(labels, problem)
+    return problem, column
+
+
+def explain_probabilities(values: AnyArray) -> NoReturn:
+    """Raise the exception that says which of these probabilities are wrong."""
+    missing, infinite = np.isnan(values), np.isinf(values)
+    if missing.any():
+        raise NotFiniteError(
+            f"y_prob must not be missing; {_found(missing, values, 'NaN')}. "
+            "Drop or impute these rows first: an error is not measured on rows left out."
+        )
+    if infinite.any():
+        raise NotFiniteError(
+            f"y_prob must be finite; {_found(infinite, values, 'infinite')}. "
+            'If these are logits, pass input="logits", or apply a sigmoid or softmax first.'
+        )
+    low, high = values < 0, values > 1
+    found = _found(low | high, values, "not")
+    if low.any() and high.any():
+        raise LogitsError(
+            f"y_prob must lie in [0, 1]; {found}. Values on both sides of [0, 1] are usually "
+            'logits: pass input="logits", or apply a sigmoid (one column) or softmax first.'
+        )
+    raise InvalidProbabilitiesError(
+        f"y_prob must lie in [0, 1]; {found}. If these are percentages, divide by 100; "
+        'if they are logits, pass input="logits", or apply a sigmoid or softmax first.'
+    )
 
 
 def _as_array(values: Any, name: str) -> AnyArray:
@@ -223,29 +240,66 @@ def _check_shapes(labels: AnyArray, probs: AnyArray) -> None:
 
 
 def _read_problem(
-    probs: AnyArray, kind: Kind | None, classes: Sequence[Label] | None, pos_label: Label | None
+    shape: tuple[int, ...],
+    kind: Kind | None,
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
 ) -> tuple[Problem, int | None]:
     """Return the problem, and the column that a binary one reads from a table."""
-    width = 1 if probs.ndim == 1 else probs.shape[1]
+    width = 1 if len(shape) == 1 else shape[1]
     if kind is None:
-        kind = "binary" if width == 1 else "top-label"
+        kind = "binary" if width <= 2 else "top-label"
     check_kind(kind)
     if kind != "binary" and width == 1:
         raise InvalidShapeError(
-            f'kind="{kind}" needs one column per class; y_prob has shape {probs.shape}. '
+            f'kind="{kind}" needs one column per class; y_prob has shape {shape}. '
             'For the probability of one event use kind="binary".'
         )
     if kind == "binary" and width > 2:
         raise InvalidShapeError(
-            f'kind="binary" needs y_prob of shape (n,), (n, 1) or (n, 2); got {probs.shape}. '
+            f'kind="binary" needs y_prob of shape (n,), (n, 1) or (n, 2); got {shape}. '
             'Pick the column of the event, or use kind="top-label" or "marginal".'
         )
-    problem = read_problem(kind, 2 if kind == "binary" else width, classes, pos_label)
-    if probs.ndim == 1 or kind != "binary":
-        return problem, None
     names = read_classes(classes)
-    first = names is not None and pos_label is not None and names[0] == problem.class_names[1]
+    if kind == "binary" and width == 2 and names is None and pos_label is not None:
+        names = _counted_columns(pos_label)
+    problem = read_problem(kind, 2 if kind == "binary" else width, names, pos_label)
+    if len(shape) == 1 or kind != "binary":
+        return problem, None
+    first = names is not None and names[0] == problem.class_names[1]
     return problem, 0 if first and width == 2 else width - 1
+
+
+def _counted_columns(pos_label: Label) -> tuple[Label, ...]:
+    """Return the labels of two columns without names, 0 and 1; refuse any other event.
+
+    Libraries sort the columns by label, so that the event of another name may be in either.
+    """
+    if pos_label in (0, 1):
+        return (0, 1)
+    raise InvalidArgumentError(
+        f"With two columns, pos_label alone does not say which is the event's; got {pos_label!r}. "
+        "Name the labels in the order of the columns, classes=(first, second), or pass the "
+        "event's column alone."
+    )
+
+
+def _event_column(probs: AnyArray, column: int, input: Input) -> AnyArray:  # noqa: A002
+    """Return the column of the event, or its log-odds.
+
+    Nothing reads the column beside it again, so both are checked here.
+    """
+    if probs.shape[1] == 1:
+        return probs[:, 0]
+    if input == "logits":
+        with np.errstate(invalid="ignore"):
+            log_odds = np.subtract(probs[:, column], probs[:, 1 - column], dtype=np.float64)
+        if np.isnan(log_odds).any():
+            explain_logits(probs)
+        return np.asarray(log_odds)
+    if not (probs.min() >= 0 and probs.max() <= 1):
+        explain_probabilities(probs)
+    return probs[:, column]
 
 
 def _check_label_type(labels: AnyArray, problem: Problem) -> None:
