@@ -79,8 +79,11 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return recalibrated probabilities in the shape of `y_prob`."""
-        probs = self._read_fitted(y_prob).probs
-        return self._apply(probs).reshape(np.shape(y_prob))
+        shape = np.shape(y_prob)
+        out = self._apply(self._read_fitted(y_prob).probs)
+        if out.ndim == 1 and _width(shape) == 2:
+            return np.column_stack((1 - out, out))
+        return out.reshape(shape)
 
     def predict(self, y_prob: Any) -> AnyArray:
         """Return the most probable class of each row; ties go to the first."""
@@ -183,7 +186,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return labels, recalibrated predictions and options for `calibrant.certify`."""
         if rows.problem.classes is not None:
             options = {"classes": list(rows.problem.classes), **options}
-        return rows.labels, self._answers(rows.probs), options
+        answers = self._answers(rows.probs)
+        if _width(answers.shape) == 2:
+            options = {"kind": "binary", **options}
+        return rows.labels, answers, options
 
     def _answers(self, probs: AnyArray) -> FloatArray:
         """Return what a certificate speaks of: the outputs without the breaking of ties."""
@@ -213,7 +219,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _kind(self, shape: tuple[int, ...]) -> Kind:
-        return "binary" if len(shape) == 1 or shape[1] == 1 else "top-label"
+        """Return what predictions of this shape mean; two columns are one event, the second."""
+        return "binary" if _width(shape) <= 2 else "top-label"
 
     def _read(
         self,
@@ -250,13 +257,32 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read_fitted(self, y_prob: Any, *labelled: Any) -> Rows:
         """Check rows that a fitted recalibrator is applied to; see `_read`."""
         check_is_fitted(self, "classes_")
-        rows = self._read(y_prob, *labelled)
-        if rows.probs.ndim == 2 and rows.probs.shape[1] != self.classes_.size:
+        y_prob = off_device(y_prob)
+        self._check_width(np.shape(y_prob))
+        return self._read(y_prob, *labelled)
+
+    def _check_width(self, shape: tuple[int, ...]) -> None:
+        """Refuse other columns than those of the fit; one and two columns are the same event."""
+        n_classes, width = self.classes_.size, _width(shape)
+        if len(shape) not in (1, 2) or width == n_classes or (width, n_classes) == (1, 2):
+            return
+        advice = "Pass the columns of all classes, in the order of classes_"
+        if n_classes == 2:
+            advice = "Pass the event's probability, (n,), or both columns, (n, 2)"
+        raise InvalidShapeError(
+            f"This {type(self).__name__} was fitted on {n_classes:,} classes; y_prob has "
+            f"{width:,} column{'s' * (width != 1)} (shape {shape}). {advice}, or fit another "
+            "recalibrator on columns like these."
+        )
+
+    def _check_one_column(self, what: str) -> None:
+        """Refuse an export that reads one column where the answers depend on several."""
+        if self.classes_.size > 2:
             raise InvalidShapeError(
-                f"This recalibrator was fitted on {self.classes_.size:,} classes; y_prob has "
-                f"{rows.probs.shape[1]:,} columns."
+                f"{what} reads one column; this {type(self).__name__} was fitted on "
+                f"{self.classes_.size:,} classes, and its answers depend on all their columns. "
+                "Use predict_proba, or fit a recalibrator on the one column."
             )
-        return rows
 
     def _check_values(self, rows: Rows) -> None:
         if getattr(self, "input", "probabilities") == "logits":
@@ -268,6 +294,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         elif not (rows.probs.min() >= 0 and rows.probs.max() <= 1):
             rows.explain_probabilities()
+
+
+def _width(shape: tuple[int, ...]) -> int:
+    return 1 if len(shape) < 2 else shape[1]
 
 
 def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:

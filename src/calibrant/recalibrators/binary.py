@@ -41,6 +41,7 @@ class BinaryRecalibrator(Recalibrator):
         from calibrant.recalibrators.export import to_sql
 
         check_is_fitted(self, "classes_")
+        self._check_one_column("to_sql")
         return to_sql(self, column, dialect)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
@@ -55,14 +56,6 @@ class BinaryRecalibrator(Recalibrator):
 
     def _learn(self, scores: Scores) -> None:
         raise NotImplementedError
-
-    def predict_proba(self, y_prob: Any) -> FloatArray:
-        """Return recalibrated probabilities: (n,) for (n,), and both columns for (n, 2)."""
-        shape = np.shape(y_prob)
-        event = self._apply(self._read_fitted(y_prob).probs.astype(np.float64))
-        if len(shape) == 2 and shape[1] == 2:
-            return np.column_stack((1 - event, event))
-        return event.reshape(shape)
 
     def _kind(self, shape: tuple[int, ...]) -> Kind:
         if len(shape) == 2 and shape[1] > 2:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Label
+from calibrant.problem import Label, off_device
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
 from calibrant.recalibrators.isotonic import IsotonicCalibration
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
@@ -80,6 +80,9 @@ def recalibrator_scores(
     rows = reader._read(y_prob, y_true, sample_weight, classes)
     codes, probs, weights = rows.codes(), rows.probs, rows.weights
     chosen = tuple(_default_candidates(probs) if candidates is None else candidates)
+    if probs.ndim == 1 and np.ndim(y_prob) == 2:
+        # Candidates see both columns of an event: some, such as VectorScaling, need them.
+        probs = np.asarray(off_device(y_prob), np.float64)
     if not chosen:
         raise InvalidArgumentError("candidates must hold at least one recalibrator.")
     folds = list(_folds(codes, cv, random_state))
@@ -110,7 +113,8 @@ def best_recalibrator(
         As in `calibrant.calibration_error`.
     candidates : sequence of recalibrators, optional
         From the simplest on. By default `Identity`, temperature, Platt, beta and isotonic for
-        one event; `Identity`, temperature, vector and (up to 30 classes) matrix for several.
+        one event, also in two columns; `Identity`, temperature, vector and (up to 30 classes)
+        matrix for several classes.
     cv : int, default 5
         The number of folds.
     scoring : {"log", "brier"}

@@ -106,6 +106,7 @@ def _expression(recalibrator: Recalibrator, column: str, number: Number) -> Any:
     valid = x.is_between(-largest, largest) if logits else x.is_between(0.0, 1.0)
     steps = step_function(recalibrator)
     answer = _step(x, *steps, number) if steps else _smooth(recalibrator, x)
+    recalibrator._check_one_column("An expression")
     return nw.when(valid).then(answer)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.problem import off_device
 from calibrant.problem.logits import Input, sigmoid
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
@@ -39,6 +40,11 @@ class Identity(Recalibrator):
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         self.fit_result_ = FitReport()
+
+    def predict_proba(self, y_prob: Any) -> FloatArray:
+        """Return the probabilities as they came."""
+        self._read_fitted(y_prob)
+        return np.array(off_device(y_prob), np.float64)
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         return probs.astype(np.float64)

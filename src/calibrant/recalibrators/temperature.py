@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,7 @@ from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.losses import identity_loss, mean_loss
-from calibrant.recalibrators.newton import (
-    STEP_TOLERANCE,
-    FitReport,
-    is_separated,
-    platt_targets,
-)
+from calibrant.recalibrators.newton import STEP_TOLERANCE, FitReport
 from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores
 from calibrant.recalibrators.scaling import logit
 from calibrant.recalibrators.scores import Scores
@@ -35,8 +30,10 @@ class TemperatureScaling(BinaryRecalibrator):
     """Divide log-probabilities by one number T > 0: ``softmax(z / T)``.
 
     The log loss is convex in 1 / T; its minimum is bracketed in [exp(-16), exp(16)] and found
-    by Newton steps, so T can be neither negative nor infinite. Takes one column, (n,), or one
-    for each class, (n, K). Ranking and the predicted class stay as they were.
+    by Newton steps, so T can be neither negative nor infinite. Where every row leans to its
+    label, the loss has no minimum and each class gets one pseudo-row at equal odds. Takes one
+    column, (n,), or one for each class, (n, K); of two columns the second is the event, as
+    everywhere. Ranking and the predicted class stay as they were.
 
     Parameters
     ----------
@@ -66,15 +63,8 @@ class TemperatureScaling(BinaryRecalibrator):
     def __init__(self, input: Input = "probabilities") -> None:  # noqa: A002
         self.input = input
 
-    def predict_proba(self, y_prob: Any) -> FloatArray:
-        """Return recalibrated probabilities in the shape of `y_prob`."""
-        return Recalibrator.predict_proba(self, y_prob)
-
     def _kind(self, shape: tuple[int, ...]) -> Kind:
         return Recalibrator._kind(self, shape)
-
-    def _as_columns(self, y_prob: Any) -> Any:
-        return y_prob
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         if probs.ndim == 1:
@@ -88,12 +78,12 @@ class TemperatureScaling(BinaryRecalibrator):
         scores = scores.compressed()
         logits = scores.values if self.input == "logits" else logit(scores.values)
         odds = scores.replace_values(logits)
-        separated = is_separated(odds) and float(odds.values @ (odds.events - odds.weight / 2)) > 0
-        slopes = _odds_slopes(platt_targets(odds) if separated else odds)
+        all_right = _all_right(odds)
+        slopes = _odds_slopes(_with_pseudo_rows(odds) if all_right else odds)
         beta, iterations, flags = inverse_temperature(slopes)
         before = mean_loss(logits, scores) if self.input == "logits" else identity_loss(scores)
         after = mean_loss(beta * logits, scores)
-        flags = (("separable",) if separated else ()) + flags
+        flags = (("separable",) if all_right else ()) + flags
         self._keep_the_better(beta, iterations, flags, after, before)
 
     def _keep_the_better(
@@ -140,6 +130,18 @@ def inverse_temperature(slopes: Slopes, start: float = 1.0) -> tuple[float, int,
         if done:
             break
     return float(np.exp(u)), iteration, ("at the limit",) if abs(u) > LIMIT - 1e-6 else ()
+
+
+def _all_right(odds: Scores) -> bool:
+    """Tell whether no row leans to the wrong label: then the loss falls in 1 / T for ever."""
+    happened, failed = odds.events > 0, odds.weight > odds.events
+    return not bool((odds.values[happened] < 0).any() or (odds.values[failed] > 0).any())
+
+
+def _with_pseudo_rows(odds: Scores) -> Scores:
+    """Mix the labels with one pseudo-row for each class, as `_smooth_targets` does for several."""
+    n = odds.size
+    return Scores(odds.values, (n * odds.events + odds.weight) / (n + 2), odds.weights, n)
 
 
 def _odds_slopes(odds: Scores) -> Slopes:
