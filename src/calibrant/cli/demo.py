@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         if scene.model == "random forest":
             hero = told[-1]
     say("undecided: too few rows, or continuous outputs, which can be refuted but never certified")
+    say("intervals are two-sided and approximate; verdicts rest on exact bounds")
     if hero is not None:
         _write_report(hero, args.output)
         say(f"Report: {os.path.abspath(args.output)}")

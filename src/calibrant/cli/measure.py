@@ -99,14 +99,19 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
         ("perfect model", f"{result.noise_floor:.4f}", "what chance alone would score"),
         ("rows", f"{result.n:,}", f"in {facts['bins']}"),
     ]
-    parts = [aligned(rows), *_caveats(result)]
+    parts = [aligned(rows), *_caveats(result, high)]
     if result.per_class:
         parts += ["", _classes(result.per_class)]
     return "\n".join(parts)
 
 
-def _caveats(result: CalibrationErrorResult) -> list[str]:
+def _caveats(result: CalibrationErrorResult, high: float) -> list[str]:
     said = []
+    if not result.is_debiased and result.norm == "l2" and high <= result.value < 1:
+        said.append(
+            "The interval ends at the plug-in estimate, which chance inflates; without --plug-in "
+            "its bias is removed."
+        )
     if not result.table.is_binned_model:
         said.append(
             "The true error may be larger: bins mix different predictions, whose errors can cancel."

@@ -43,9 +43,9 @@ def class_table(findings: Findings) -> Element | None:
 
 def _class_words(found: ClassFindings) -> str:
     words = [
-        "Intervals hold for each class by itself. A class is beyond chance if some group of its "
-        "rows leaves its exact range, which allows for having looked at all groups of all "
-        f"{found.n_classes:,} classes."
+        f"Intervals hold for all {found.n_classes:,} classes at once. A class is beyond chance if "
+        "its interval excludes 0, for which some group of its rows must leave an exact range that "
+        "allows for having looked at all groups of all classes."
     ]
     if found.joined:
         words.append("Diagrams of single classes join neighbouring groups.")

@@ -10,7 +10,7 @@ from calibrant import stats
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.problem import Label
 from calibrant.report.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
-from calibrant.stats.estimators import cells_of
+from calibrant.stats.estimators import Cells, cells_of
 from calibrant.stats.intervals import box_interval, score_interval
 from calibrant.table import BinTable
 
@@ -29,9 +29,10 @@ class ClassFindings:
         The column of the class, from 0.
     event_rate, mean_prediction : ndarray
     error, low, high : ndarray
-        The debiased l2 error, and its interval for the class by itself.
+        The debiased l2 error, and its interval; all intervals hold at once.
     beyond_chance : ndarray
-        Whether some bin leaves its exact limits, which hold for all bins of all classes at once.
+        Whether the interval excludes 0. It does only if some bin leaves its exact limits, which
+        hold for all bins of all classes at once.
     pictures : list of Picture
     n_classes : int
         How many there are, shown or not.
@@ -58,13 +59,11 @@ class ClassFindings:
 def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
     """Measure every class of a marginal table."""
     cells = cells_of(table)
-    alone = cells.one_class_each
-    one = np.ones(1)
     errors = np.array(list((stats.calibration_error(table).per_class or {}).values()))
-    low, high = score_interval(alone, one, confidence_level)
+    # Bonferroni over the classes, and over the two intervals that are joined below.
+    level = 1 - (1 - confidence_level) / (2 * table.n_groups)
+    low, high = _intervals(cells, errors, level)
     order = np.lexsort((-low, -errors))[:MOST_CLASSES]
-    level = 1 - (1 - confidence_level) / table.n_groups
-    beyond = box_interval(alone, one, 2.0, level)[0] > 0
     labels = [table.problem.class_names[i] for i in order]
     most = min(max(MOST_CELLS // len(labels), FEWEST_BINS), MOST_BINS)
     drawn = joined(table, most)
@@ -76,8 +75,22 @@ def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
         error=errors[order],
         low=low[order],
         high=high[order],
-        beyond_chance=beyond[order],
-        pictures=[picture_of(drawn, label, confidence_level) for label in labels],
+        beyond_chance=low[order] > 0,
+        pictures=[picture_of(drawn, label, confidence_level, level) for label in labels],
         n_classes=table.n_groups,
         joined=drawn is not table,
     )
+
+
+def _intervals(cells: Cells, errors: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return an interval for the error of each class that excludes 0 only where that is proved.
+
+    The score interval is narrow, but its tails are approximate, and a thousand classes look far
+    into them. So its lower end counts only where the exact box excludes 0 as well; then the
+    larger of the two lower ends does.
+    """
+    alone, one = cells.one_class_each, np.ones(1)
+    low, high = score_interval(alone, one, level)
+    proved, _ = box_interval(alone, one, 2.0, level)
+    low = np.where(proved > 0, np.maximum(low, proved), 0.0)
+    return np.minimum(low, errors), np.maximum(high, errors)

@@ -56,16 +56,25 @@ class Picture:
         return {**columns, "limit": self.limit}
 
 
-def picture_of(table: BinTable, class_label: Label | None, confidence_level: float) -> Picture:
-    """Return the numbers of one class, or of the one group of a table."""
+def picture_of(
+    table: BinTable,
+    class_label: Label | None,
+    confidence_level: float,
+    level_at_once: float | None = None,
+) -> Picture:
+    """Return the numbers of one class, or of the one group of a table.
+
+    `level_at_once` is that of the limits that hold for all bins, where these must allow for other
+    classes too; by default the same.
+    """
     one, all_ = (
         stats.reliability_curve(
-            table,
-            confidence_level=confidence_level,
-            simultaneous=simultaneous,
-            class_label=class_label,
+            table, confidence_level=level, simultaneous=simultaneous, class_label=class_label
         )
-        for simultaneous in (False, True)
+        for simultaneous, level in (
+            (False, confidence_level),
+            (True, level_at_once or confidence_level),
+        )
     )
     return Picture(
         one.count,

@@ -79,7 +79,7 @@ def _option(classes: ClassFindings, i: int) -> Content:
 def _legend(findings: Findings) -> Element:
     level = percent(findings.confidence_level)
     entries = [
-        ("band", "band", f"{level} range for all groups at once"),
+        ("band", "band", f"{level} range for {_at_once(findings)}"),
         ("bars", "bars", f"{level} range of each group by itself"),
         ("points", "points", "filled: off by more than chance allows"),
         ("hollow", "points", "hollow: within what chance allows"),
@@ -87,6 +87,13 @@ def _legend(findings: Findings) -> Element:
     return element(
         "ul", *(element("li", _key(name, look), text) for name, look, text in entries), class_="key"
     )
+
+
+def _at_once(findings: Findings) -> str:
+    if findings.picture is None:
+        return "all groups of all classes at once"
+    more = "; of a class, for those of all classes" if findings.classes else ""
+    return f"all groups at once{more}"
 
 
 def _key(name: str, look: str) -> Element:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.report.findings import Findings
+from calibrant.stats import Certificate
+from calibrant.table import describe_bins
 
 SUBJECT = {
     "binary": "The predicted probabilities",
@@ -14,6 +16,8 @@ SUBJECT = {
     "marginal": "The predicted probabilities of the classes, taken together,",
 }
 VERB = {"binary": "are", "top-label": "is", "marginal": "are"}
+# Where the interval lies if it says the same as the verdict: within the limit, beyond it, or both.
+AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "across")}
 SIGNS = {"certified": "✓", "refuted": "✕", "undecided": "?", "measured": "≈"}
 
 
@@ -62,7 +66,13 @@ def verdict_of(findings: Findings) -> Verdict:
         "undecided": _undecided,
         "measured": _measured,
     }[word](findings)
-    meaning = [_chance(findings), _hidden(findings), _overall(findings), _worst(findings)]
+    meaning = [
+        _difference(findings),
+        _chance(findings),
+        _hidden(findings),
+        _overall(findings),
+        _worst(findings),
+    ]
     return Verdict(word, sentence, [each for each in meaning if each])
 
 
@@ -93,7 +103,7 @@ def _undecided(findings: Findings) -> str:
             "no data can show that it is kept: the model's outputs are continuous, and errors "
             "can hide between any two of them."
         )
-    if proof.upper_bound < proof.lower_bound or proof.upper_bound <= (proof.max_error or 0):
+    if _labels_too_good(proof):
         return (
             "The labels agree with the predictions better than independent draws would. Check "
             "that they were not used to make the predictions."
@@ -105,21 +115,69 @@ def _undecided(findings: Findings) -> str:
     )
 
 
+def _labels_too_good(proof: Certificate) -> bool:
+    """Tell whether every error was rejected, also those that are within the limit."""
+    return proof.upper_bound < proof.lower_bound or proof.upper_bound <= (proof.max_error or 0)
+
+
 def _measured(findings: Findings) -> str:
     error, (low, high) = findings.error, findings.interval
     level = percent(findings.confidence_level)
     subject = _subject(findings)
     if not error.table.is_binned_model:
         subject = f"In groups of similar predictions, {subject[0].lower()}{subject[1:]}"
-    if low == 0:
+    if low > 0:
         return (
-            f"No error can be told from chance. {subject} off by at most "
-            f"{points(high)} percentage points ({level} interval from {error.n:,} rows)."
+            f"{subject} off by about {points(error.value)} percentage points "
+            f"({level} interval {points(low)} to {points(high)})."
         )
-    return (
-        f"{subject} off by about {points(error.value)} percentage points "
-        f"({level} interval {points(low)} to {points(high)})."
+    at_most = (
+        f"{subject} off by at most {points(high)} percentage points "
+        f"({level} interval from {error.n:,} rows)."
     )
+    proved = findings.certificate.lower_bound
+    if proved > 0:
+        return f"{at_most} An exact bound shows an error of at least {points(proved)}."
+    return (
+        at_most
+        if _parts_beyond_chance(findings)
+        else f"No error can be told from chance. {at_most}"
+    )
+
+
+def _difference(findings: Findings) -> str:
+    """Say why interval and verdict differ, where they do."""
+    proof, (low, high) = findings.certificate, findings.interval
+    limit, level = proof.max_error, percent(findings.confidence_level)
+    if limit is None:
+        return ""
+    side = "beyond" if low > limit else "within" if high <= limit else "across"
+    if (proof.verdict, side) in AGREEING:
+        return ""
+    if proof.verdict == "undecided":
+        told = f"lies {side} the limit, but that proves nothing"
+    elif side == "across":
+        other = "beyond" if proof.verdict == "certified" else "within"
+        told = f"holds errors {other} the limit too"
+    else:
+        told = f"lies {side} the limit"
+    return f"The {level} interval {told}: {_cause(findings)}."
+
+
+def _cause(findings: Findings) -> str:
+    """Say what sets the interval apart from the verdict."""
+    proof, table = findings.certificate, findings.table
+    if table.bins != proof.table.bins:
+        return (
+            f"it is about {describe_bins(table)}, and the verdict about "
+            f"{describe_bins(proof.table)}"
+        )
+    if proof.verdict == "undecided" and findings.interval.high <= (proof.max_error or 0):
+        if not table.is_binned_model:
+            return "it is about groups of similar predictions, inside which errors can cancel"
+        if _labels_too_good(proof):
+            return "it takes these labels at their word"
+    return "it is two-sided and approximate, and the verdict rests on an exact bound"
 
 
 def _subject(findings: Findings) -> str:
@@ -158,13 +216,20 @@ def _worst(findings: Findings) -> str:
     picture = findings.picture
     if picture is None:
         return _worst_class(findings)
+    whole = _whole_beyond_chance(findings)
     if not picture.beyond_chance.any():
-        return "In no group of rows does what happened leave the range that chance allows."
+        told = "In no group of rows does what happened leave the range that chance allows"
+        return f"{told}, but all groups together do." if whole else f"{told}."
     weight = picture.count * (picture.happened - picture.said) ** 2
     i = int(np.argmax(np.where(picture.beyond_chance, weight, 0.0)))
     told = "was right" if findings.table.problem.kind == "top-label" else "happened"
+    where = (
+        "Where it matters most:"
+        if whole
+        else "All groups together stay within what chance allows, but not every single one:"
+    )
     return (
-        f"Where it matters most: in {picture.count[i]:,.0f} rows it said "
+        f"{where} in {picture.count[i]:,.0f} rows it said "
         f"{percent(picture.said[i])} on average, and {percent(picture.happened[i])} {told}."
     )
 
@@ -173,8 +238,21 @@ def _worst_class(findings: Findings) -> str:
     classes = findings.classes
     if classes is None:
         return ""
-    n = int(classes.beyond_chance.sum())
+    n, whole = int(classes.beyond_chance.sum()), _whole_beyond_chance(findings)
     if n == 0:
-        return f"None of the {classes.n_classes:,} classes is off by more than chance allows."
+        told = f"None of the {classes.n_classes:,} classes is off by more than chance allows"
+        return f"{told}, but all together are." if whole else f"{told}."
     are = "class is" if n == 1 else "classes are"
-    return f"{n:,} of {classes.n_classes:,} {are} off by more than chance allows."
+    told = f"{n:,} of {classes.n_classes:,} {are} off by more than chance allows"
+    return f"{told}." if whole else f"{told}, but all together are not."
+
+
+def _whole_beyond_chance(findings: Findings) -> bool:
+    """Tell whether interval or bound exclude an error of 0, all rows taken together."""
+    return findings.interval.low > 0 or findings.certificate.lower_bound > 0
+
+
+def _parts_beyond_chance(findings: Findings) -> bool:
+    """Tell whether single groups or classes leave the range that chance allows."""
+    part = findings.picture or findings.classes
+    return part is not None and bool(part.beyond_chance.any())

@@ -97,6 +97,7 @@ def score_interval(
     b = 4 * z**2 * np.maximum(vmax, 1 / n) / n
     spread = z**2 * (v0 + g)
     low = t + b / 2 - np.sqrt(np.maximum(b * t + b**2 / 4 + spread, 0.0))
+    low = np.where(t > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
     t = np.maximum(t, -np.sqrt(v0))
     high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread, 0.0))
     return np.sqrt(np.clip(low, 0, 1)), np.sqrt(np.clip(high, 0, 1))

@@ -110,6 +110,15 @@ class CalibrationErrorResult:
             How many tables the bootstrap draws.
         target : {"population", "sample"}
             The error under the true bin masses, or under those of this sample ("score" only).
+
+        Returns
+        -------
+        ConfidenceInterval
+            It holds the estimate. A plug-in estimate of the l2 error (``debias=False``) lies too
+            high by what chance adds, and can lie above every error that the rows leave plausible.
+            The interval is about the true error; it is then extended to reach the estimate,
+            which keeps its coverage, and ``str(result)`` says so. Bootstrap limits are left as
+            published: they need not hold the estimate.
         """
         check_level(confidence_level)
         if method == "auto":
@@ -124,8 +133,11 @@ class CalibrationErrorResult:
                 UnresolvedWarning,
                 stacklevel=2,
             )
-        low, high = self._limits(confidence_level, method, rng, n_resamples, target)
-        return ConfidenceInterval(float(low), float(high), confidence_level, method)
+        limits = self._limits(confidence_level, method, rng, n_resamples, target)
+        low, high = map(float, limits)
+        if method not in ("percentile", "basic"):
+            low, high = min(low, self.value), max(high, self.value)
+        return ConfidenceInterval(low, high, confidence_level, method)
 
     def _limits(
         self,
@@ -165,15 +177,27 @@ class CalibrationErrorResult:
         )
 
     def __str__(self) -> str:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnresolvedWarning)
-            interval = self.confidence_interval()
-        notes = [self._lower_bound_note(), f"{describe_bins(self.table)}, n = {self.n:,}"]
+        interval = self._quiet_interval()
+        notes = [
+            self._inflation_note(interval),
+            self._lower_bound_note(),
+            f"{describe_bins(self.table)}, n = {self.n:,}",
+        ]
         if self.unresolved_mass > 0:
             notes.append(f"{self.unresolved_mass:.2g} of the rows alone in their bin")
         notes.append(f"a perfect model would score {self.noise_floor:.4f}")
         name = f"{self.table.problem.kind} {self.norm}"
         return f"{name} = {self.value:.4f} {interval} ({'; '.join(filter(None, notes))})"
+
+    def _quiet_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the interval without a warning: what it warns of is printed beside it."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnresolvedWarning)
+            return self.confidence_interval(confidence_level)
+
+    def _inflation_note(self, interval: ConfidenceInterval) -> str:
+        inflated = not self.is_debiased and self.power == 2 and interval.high <= self.value < 1
+        return "the interval ends at the plug-in estimate, which chance inflates" * inflated
 
     def _lower_bound_note(self) -> str:
         if not self.table.is_binned_model:
@@ -185,9 +209,7 @@ class CalibrationErrorResult:
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Return plain values that JSON can hold, the interval included, the table not."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnresolvedWarning)
-            interval = self.confidence_interval(confidence_level)
+        interval = self._quiet_interval(confidence_level)
         per_class = self.per_class
         facts = {
             "kind": self.table.problem.kind,
