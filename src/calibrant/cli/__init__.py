@@ -1,34 +1,53 @@
 """The command line. Each command has a file of its own; `calibrant.cli.parser` lists them.
 
-Exit codes: 0 certified or done, 1 refuted (or a recheck that disagrees), 2 undecided, 3 bad input,
-4 usage, 130 interrupted, 141 the reader of the output went away, 70 a bug in calibrant.
+Exit codes: 0 certified or done, 1 refuted (or a recheck that disagrees), 2 undecided, 3 bad input
+or an output that cannot be written, 4 usage, 130 interrupted, 141 the reader of the output went
+away, 70 a bug in calibrant. A verdict is only ever given as 0, 1 or 2 once it has been written.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from calibrant.exceptions import CalibrantError, InvalidArgumentError
 
 OK, REFUTED, UNDECIDED, BAD_INPUT, USAGE, BUG, INTERRUPTED, NO_READER = 0, 1, 2, 3, 4, 70, 130, 141
+VERDICTS = (OK, REFUTED, UNDECIDED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; after usage errors and help, leave with it."""
+    from calibrant.cli.terminal import flush, open_closed_streams
+
+    open_closed_streams()
+    try:
+        code = _outcome(lambda: _run(argv))
+    except SystemExit as left:  # from the parser
+        raise SystemExit(_outcome(flush) or left.code) from None
+    unwritten = _outcome(flush)
+    return unwritten if unwritten and code in VERDICTS else code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     from calibrant.cli.parser import new_parser
 
     args = new_parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return int(args.run(args))
+
+
+def _outcome(step: Callable[[], int]) -> int:
+    """Return the exit code of a step, or of what it failed with, which is said."""
+    from calibrant.cli.terminal import abandon
+
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _warn
-            code = int(args.run(args))
-        sys.stdout.flush()
+        return step()
     except BrokenPipeError:
-        _abandon_output()
+        abandon(sys.stdout)
         return NO_READER
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
@@ -38,9 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(str(error), BAD_INPUT)
     except OSError as error:
         return _complain(_system_words(error), BAD_INPUT)
+    except MemoryError as error:
+        return _complain(f"there is not enough memory. {error}".strip(), BAD_INPUT)
     except Exception:
         return _admit_a_bug()
-    return code
 
 
 def _complain(message: str, code: int) -> int:
@@ -61,14 +81,11 @@ def _system_words(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
-def _abandon_output() -> None:
-    """Point standard output nowhere, so that Python's last flush does not complain either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _admit_a_bug() -> int:
     """Show where it happened; an exit code of its own, for 1 would read as "refuted"."""
     import traceback
 
-    traceback.print_exc()
+    from calibrant.cli.terminal import tell
+
+    tell(traceback.format_exc())
     return _complain("this is a bug in calibrant; please report it with the lines above", BUG)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
@@ -12,8 +11,9 @@ from typing import IO, TYPE_CHECKING, Any
 from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.data import add_format_argument
+from calibrant.cli.options import unicode_text
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import complain
+from calibrant.cli.terminal import binary_output, complain
 
 if TYPE_CHECKING:
     from calibrant.cli.repairing import Repair
@@ -60,6 +60,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--suffix",
+        type=unicode_text,
         default="_calibrated",
         help="what the names of added columns end in (default _calibrated)",
     )
@@ -99,8 +100,8 @@ def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
     from calibrant.files.names import COMPRESSIONS
 
     if output == "-":
-        yield sys.stdout.buffer, "csv"
-        sys.stdout.buffer.flush()
+        with binary_output() as stream:
+            yield stream, "csv"
         return
     format_ = format_of(output)
     if os.path.splitext(output)[1].lower() in COMPRESSIONS:

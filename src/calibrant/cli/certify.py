@@ -10,7 +10,7 @@ from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import NORMS, fraction, read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
+from calibrant.cli.terminal import emit, say
 
 if TYPE_CHECKING:
     from calibrant.cli.data import Data
@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         write_whole(args.output, certificate.to_json())
     text = describe(certificate)
     if args.json:
-        print(certificate.to_json())
+        emit(certificate.to_json())
     else:
         say(text)
     return EXIT[certificate.verdict or "undecided"], certificate.verdict, text

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.data import Arrays, add_data_arguments, opened
 from calibrant.cli.options import read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
+from calibrant.cli.terminal import say, say_json
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
 EXAMPLES = """
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         **a.options,
     )
     if args.json:
-        print(json_text(result.to_dict()))
+        say_json(result.to_dict())
     else:
         for name, file, columns in _legend(args):
             say(f"{name} = {file}, {', '.join(columns)}")

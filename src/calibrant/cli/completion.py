@@ -8,6 +8,7 @@ from typing import Any
 from calibrant.cli import OK
 from calibrant.cli.introspection import Command, commands_of
 from calibrant.cli.parser import add_command
+from calibrant.cli.terminal import emit
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = """
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the script of a shell."""
     from calibrant.cli.parser import new_parser
 
-    print({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](commands_of(new_parser())))
+    emit({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](commands_of(new_parser())))
     return OK
 
 

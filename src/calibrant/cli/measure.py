@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import norm_value, read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import aligned, complain, name_of, say
+from calibrant.cli.terminal import aligned, complain, name_of, say, say_json
 
 if TYPE_CHECKING:
     from calibrant.stats import CalibrationErrorResult
@@ -77,7 +76,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         notebook.close()
     text = describe(result, args.confidence_level)
     if args.json:
-        print(json_text(result.to_dict(args.confidence_level)))
+        say_json(result.to_dict(args.confidence_level))
     else:
         say(text)
     return OK, None, text

@@ -72,6 +72,13 @@ def whole_number(text: str) -> int:
     raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; got {text!r}")
 
 
+def unicode_text(text: str) -> str:
+    """Check that files can hold what was typed; bytes that are not UTF-8 arrive as surrogates."""
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise argparse.ArgumentTypeError(f"expected text of Unicode characters; got {text!r}")
+    return text
+
+
 def label(text: str) -> str | int | float:
     """Return a label as a number where it is one."""
     for read in (int, float):

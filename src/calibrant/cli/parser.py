@@ -7,6 +7,7 @@ arguments. Whatever is heavy is imported by the function that runs, so that help
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
@@ -41,6 +42,12 @@ class Parser(argparse.ArgumentParser):
         if "required: FILE" in message or "required: CALIBRATOR" in message:
             message += ". Files come before --y-prob, which takes all names that follow it"
         self.exit(USAGE, f"{self.prog}: {message_of(message)}\nSee {self.prog} --help.\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write help to standard output and errors to standard error, whatever they can encode."""
+        from calibrant.cli.terminal import emit, tell
+
+        tell(message) if file is sys.stderr else emit(message.removesuffix("\n"))
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

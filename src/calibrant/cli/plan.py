@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.options import fraction, whole_number
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
+from calibrant.cli.terminal import say, say_json
 
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         max_error = stats.smallest_certifiable_error(rows, args.n_bins, **options)
     if args.json:
-        print(json_text({"rows": rows, "max_error": max_error, "n_bins": args.n_bins, **options}))
+        say_json({"rows": rows, "max_error": max_error, "n_bins": args.n_bins, **options})
     else:
         say(
             f"{rows:,} rows certify an error of at most {max_error:.4g} with probability "

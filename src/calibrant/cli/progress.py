@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
-from calibrant.cli.terminal import name_of
+from calibrant.cli.terminal import name_of, tell
 
 if TYPE_CHECKING:
     from calibrant.files.reading import Chunk, File
@@ -33,7 +33,7 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            print(ERASE, end="", file=sys.stderr, flush=True)
+            tell(ERASE)
 
     def show(self, number: int, share: float, rows: int) -> None:
         """Say that of file `number` this share has been read, `rows` rows more."""
@@ -42,12 +42,7 @@ class Bar:
             return
         self.last = time.monotonic()
         low, high = self.before[number], self.before[number + 1]
-        print(
-            ERASE + self._line(number, low + share * (high - low)),
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+        tell(ERASE + self._line(number, low + share * (high - low)))
 
     def watched(self, number: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         """Pass the chunks of file `number` on, and show how far they are."""

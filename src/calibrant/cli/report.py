@@ -6,14 +6,13 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.certify import EXIT
 from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import fraction, read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
+from calibrant.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
     from calibrant.cli.data import Data
@@ -68,7 +67,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     made.save(args.output)
     verdict = made.findings.certificate.verdict
     if args.json:
-        print(json_text(made.findings.to_dict()))
+        say_json(made.findings.to_dict())
     else:
         say(f"{made.summary}\nwritten to {args.output}")
     return OK if verdict is None else EXIT[verdict], verdict, made.summary

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import aligned, complain, say, shortened
+from calibrant.cli.terminal import aligned, complain, say, shortened, tell
 
 if TYPE_CHECKING:
     from calibrant.paper import Study
@@ -155,7 +155,7 @@ class Board:
         self.shares[stem] = done / max(total, 1)
         if self.live and time.monotonic() - self.last >= PATIENCE:
             self.last = time.monotonic()
-            print(ERASE + self._line(), end="", file=sys.stderr, flush=True)
+            tell(ERASE + self._line())
 
     def finish(self, result: Result) -> None:
         """Say that a study is done."""
@@ -166,7 +166,7 @@ class Board:
 
     def _erase(self) -> None:
         if self.live:
-            print(ERASE, end="", file=sys.stderr, flush=True)
+            tell(ERASE)
 
     def _line(self) -> str:
         share = (self.done + sum(self.shares.values())) / max(self.total, 1)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
+from calibrant.exceptions import InvalidInputError
 from calibrant.files.names import STANDARD_INPUT, expand, format_of
 from calibrant.files.reading import File
 
@@ -25,6 +26,10 @@ def found(patterns: Sequence[str], format_: str | None) -> Iterator[list[File]]:
         files = []
         for path in expand(patterns):
             if path == STANDARD_INPUT:
+                if sys.stdin is None:
+                    raise InvalidInputError(
+                        "Standard input is closed. Pipe rows in, or name a file."
+                    )
                 kept = _kept(sys.stdin.buffer, format_ or "csv", "standard input")
                 files.append(stack.enter_context(kept))
             elif not os.path.isfile(path):

@@ -1,23 +1,110 @@
-"""What is printed for people: nothing in it can move the cursor, and nothing is endless."""
+"""What is printed for people: nothing in it can move the cursor, and nothing is endless.
+
+Standard output holds results, and one that cannot be written is an error. Standard error holds
+messages, and one that cannot be written is dropped: it must not change the exit code.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO
+
+from calibrant._json import json_text
 
 LONGEST_WORD = 120
 LONGEST_MESSAGE = 4_000
 
 
 def say(text: str = "") -> None:
-    """Print a result on standard output."""
-    print(printable(text))
+    """Print a result for people on standard output."""
+    emit(printable(text))
+
+
+def say_json(document: Any) -> None:
+    """Print a result for machines on standard output, on one line."""
+    emit(json_text(document))
+
+
+def emit(text: str) -> None:
+    """Print text as it is on standard output; characters that its encoding lacks are escaped."""
+    try:
+        print(_encodable(text, sys.stdout))
+    except OSError as error:
+        _abandoned_output(error)
+        raise
+
+
+@contextmanager
+def binary_output() -> Iterator[IO[bytes]]:
+    """Return standard output as a stream of bytes."""
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        _abandoned_output(error)
+        raise
+
+
+def flush() -> int:
+    """Write out what is left of standard output, and return the exit code for success."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _abandoned_output(error)
+        raise
+    return 0
 
 
 def complain(text: str) -> None:
     """Print a message on standard error."""
-    print(f"calibrant: {message_of(text)}", file=sys.stderr, flush=True)
+    tell(f"calibrant: {message_of(text)}\n")
+
+
+def tell(text: str) -> None:
+    """Write to standard error, if that is possible."""
+    try:
+        sys.stderr.write(_encodable(text, sys.stderr))
+        sys.stderr.flush()
+    except (OSError, ValueError):  # full, without a reader, or closed
+        abandon(sys.stderr)
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that the caller closed.
+
+    Otherwise the next file to be opened would get their number, and receive what any library
+    writes there. Writing to what is opened here fails: a result that nobody gets is an error.
+    """
+    while (handle := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        pass
+    os.close(handle)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def abandon(stream: TextIO) -> None:
+    """Point a stream nowhere, so that Python's last flush does not change the exit code."""
+    with suppress(OSError, ValueError):  # one in memory, or closed, has no descriptor
+        handle = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, stream.fileno())
+        os.close(handle)
+
+
+def _abandoned_output(error: OSError) -> None:
+    error.filename = error.filename or "standard output"
+    abandon(sys.stdout)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """Escape what the encoding of a stream lacks, such as accents on an ASCII terminal."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def message_of(text: str) -> str:
