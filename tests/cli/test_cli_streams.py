@@ -109,7 +109,7 @@ def test_an_ascii_terminal_is_shown_escapes(folder, environment):
     write(folder / "schön.csv", {"label": LABEL, "score": SCORE, "über": SCORE})
     one = " ".join(ONE)
     for line, code, shown in (
-        ("calibrant measure farben.csv --y-prob a b c --kind marginal", 3, rb"gr\xfcn"),
+        ("calibrant measure farben.csv --y-prob a b c --kind marginal", 3, rb"wei\xdf"),
         (f"calibrant compare schön.csv refuted.csv {one}", 0, b"a = sch\\"),
         (f"calibrant report schön.csv {one} --title schön -o schön.html", 0, b"written to sch\\"),
         ("calibrant measure fehlt-schön.csv", 3, b"There is no file 'fehlt-sch\\"),
