@@ -51,6 +51,8 @@ _MARGIN = 1.005
 _CAP = 0.95
 _RATIO = 1.1
 _WIDE_RATIO = 1.3
+_MOST_PLANNED = 1024
+"""Outputs by which a test is tuned stand for more beyond this; affects tightness, not validity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +199,9 @@ class UpperTest:
             s, weight = evidence.s, evidence.weight
             v = _largest_variance(s, math.sqrt(largest))
         else:  # nothing here may depend on the counts, nor on which outputs were seen
-            s = (np.arange(evidence.n_planned) + 0.5) / evidence.n_planned
-            weight, v = np.ones(s.size), 0.25
+            n_points = min(evidence.n_planned, _MOST_PLANNED)
+            s = (np.arange(n_points) + 0.5) / n_points
+            weight, v = np.full(n_points, evidence.n_planned / n_points), 0.25
         q, steepness = _choices(setting.target, largest, v)
         scaled = steepness[:, None] * (s * (1 - s))
         peaks = (ETA * scaled - 0.5 * np.log1p(2 * scaled)) @ weight
@@ -292,7 +295,7 @@ def _tuned_lower(
     cost, top = q, float(spread.max())
     if not setting.sees_counts(evidence):
         top = evidence.largest_spread
-        spread, weight = np.full(evidence.n_planned, 0.8 * top), np.ones(evidence.n_planned)
+        spread, weight = np.array([0.8 * top]), np.array([float(evidence.n_planned)])
     if setting.target == "population":
         square = _largest_square(hi, setting.least_mass)
         r = np.expm1(np.minimum(q * square, 700.0)) / square
