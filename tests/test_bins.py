@@ -200,9 +200,33 @@ def test_bins_survive_the_round_trip_and_compare_by_edges():
     assert Bins([0, 0.5, 1]) != Bins([0, 0.6, 1])
 
 
+def saved(**changes):
+    return {"edges": [0, 0.5, 1], "origin": "fixed", "rule": "given", "requested": 2} | changes
+
+
 @pytest.mark.parametrize(
-    "document", [None, {}, {"edges": [0, 2], "origin": "fixed", "rule": "", "requested": None}]
+    "document",
+    [
+        None,
+        {},
+        saved(edges=[0, 2]),
+        saved(edges=["0", "1"]),
+        saved(edges=[False, True]),
+        saved(edges="01"),
+        saved(edges=[0, 10**400, 1]),
+        saved(edges=[0, float("nan"), 1]),
+        saved(origin="nowhere"),
+        saved(origin=["fixed"]),
+        saved(rule=3),
+        saved(rule="two\nlines"),
+        saved(rule="long" * 100),
+        saved(requested=2.0),
+        saved(requested=True),
+        saved(requested=0),
+        saved(more=1),
+    ],
+    ids=str,
 )
 def test_damaged_bins_are_refused(document):
-    with pytest.raises(InvalidDocumentError, match="no valid bins"):
+    with pytest.raises(InvalidDocumentError, match="bins"):
         Bins.from_dict(document)

@@ -289,8 +289,17 @@ def test_problems_survive_the_round_trip(problem):
         {"kind": "marginal", "n_classes": 3, "classes": ["a"], "pos_label": None},
         {"kind": "marginal", "n_classes": True, "classes": None, "pos_label": None},
         {"kind": "binary", "n_classes": 2, "classes": None, "pos_label": [1]},
+        {"kind": "binary", "n_classes": 3, "classes": None, "pos_label": None},
+        {"kind": "marginal", "n_classes": 2, "classes": None, "pos_label": 1},
+        {"kind": "marginal", "n_classes": 2, "classes": ["a", "a"], "pos_label": None},
+        {"kind": "marginal", "n_classes": 2, "classes": ["a", 1], "pos_label": None},
+        {"kind": "marginal", "n_classes": 2, "classes": [1, float("nan")], "pos_label": None},
+        {"kind": "marginal", "n_classes": 2.0, "classes": None, "pos_label": None},
+        {"kind": ["marginal"], "n_classes": 2, "classes": None, "pos_label": None},
+        {"kind": "top-label", "n_classes": 10**8, "classes": None, "pos_label": None},
+        {"kind": "binary", "n_classes": 2, "classes": None, "pos_label": None, "more": 1},
     ],
 )
 def test_damaged_problems_are_refused(document):
-    with pytest.raises(ex.InvalidDocumentError, match="This document holds no"):
+    with pytest.raises(ex.InvalidDocumentError, match="problem"):
         Problem.from_dict(document)

@@ -149,7 +149,7 @@ def first(value):
         (damage(version=lambda _: 2), "version 1; the document is of version 2"),
         (damage(bins=lambda _: []), "needs bins for its 1 groups"),
         (damage(bins=lambda b: [b[0] | {"edges": [0, 0.5, 0.4, 0.6, 0.8, 1]}]), "no valid bins"),
-        (damage(problem=lambda _: None), "holds no problem"),
+        (damage(problem=lambda _: None), "problem must be a JSON object"),
         (damage(count=lambda _: None), "each of the 1 groups"),
         (damage(count=lambda rows: [rows[0][1:]]), "shape"),
         (damage(count=lambda rows: rows * 2), "each of the 1 groups"),

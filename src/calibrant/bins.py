@@ -16,10 +16,14 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._documents import check_names, is_number, is_text, is_whole, shown
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
 
 Origin: TypeAlias = Literal["fixed", "data"]
+
+LONGEST_NAME = 100
+"""Of the rule in a document: it is printed with every result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +108,27 @@ class Bins:
     @classmethod
     def from_dict(cls, document: Any) -> Bins:
         """Rebuild bins from `to_dict`; raise InvalidDocumentError if that cannot be done."""
-        try:
-            edges = [float(edge) for edge in document["edges"]]
-            requested = document["requested"]
-            return cls(
-                np.array(edges),
-                origin=document["origin"],
-                rule=str(document["rule"]),
-                requested=None if requested is None else int(requested),
+        check_names(document, ("edges", "origin", "rule", "requested"), "A document of bins")
+        edges, requested = document["edges"], document["requested"]
+        if not isinstance(edges, list) or not all(map(is_number, edges)):
+            raise InvalidDocumentError(
+                f'This document holds no valid bins: "edges" must be a list of numbers; '
+                f"got {shown(edges)}."
             )
-        except (InvalidBinsError, KeyError, TypeError, ValueError) as error:
+        if not is_text(document["rule"], LONGEST_NAME):
+            raise InvalidDocumentError(
+                f'This document holds no valid bins: "rule" must be a short name; '
+                f"got {shown(document['rule'])}."
+            )
+        if requested is not None and not is_whole(requested, 1):
+            raise InvalidDocumentError(
+                f'This document holds no valid bins: "requested" must be null or a number of '
+                f"bins; got {shown(requested)}."
+            )
+        try:
+            array = np.array(edges, np.float64)
+            return cls(array, document["origin"], document["rule"], requested)
+        except (InvalidBinsError, OverflowError) as error:
             raise InvalidDocumentError(f"This document holds no valid bins: {error}") from error
 
 

@@ -8,12 +8,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from calibrant._documents import check_names, is_whole, shown
 from calibrant._types import AnyArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 
 Kind: TypeAlias = Literal["binary", "top-label", "marginal"]
 Label: TypeAlias = str | int | float | bool
 
+MOST_CLASSES = 1 << 22
+"""Of a problem in a document, which may ask for a list of their names."""
 NUMERIC = "biuf"
 """The kinds of array whose values are numbers."""
 
@@ -86,22 +89,24 @@ class Problem:
     @classmethod
     def from_dict(cls, document: Any) -> Problem:
         """Rebuild a problem from `to_dict`; raise InvalidDocumentError if that cannot be done."""
-        try:
-            kind, n_classes = document["kind"], document["n_classes"]
-            classes, pos_label = document["classes"], document["pos_label"]
-        except (KeyError, TypeError) as error:
-            raise InvalidDocumentError(f"This document holds no problem: {error!r}.") from error
+        check_names(document, ("kind", "n_classes", "classes", "pos_label"), "A problem")
+        kind, n_classes, classes = document["kind"], document["n_classes"], document["classes"]
         well_formed = (
-            kind in get_args(Kind)
-            and type(n_classes) is int
-            and n_classes >= 2
+            isinstance(kind, str)
+            and is_whole(n_classes, 2, MOST_CLASSES)
             and (classes is None or (isinstance(classes, list) and len(classes) == n_classes))
-            and all(isinstance(x, str | int | float) for x in (classes or []))
-            and (pos_label is None or isinstance(pos_label, str | int | float))
+            and all(isinstance(x, str | int | float) and x == x for x in (classes or []))
+            and isinstance(document["pos_label"], str | int | float | None)
         )
         if not well_formed:
-            raise InvalidDocumentError(f"This document holds no valid problem: {document!r:.200}.")
-        return cls(kind, n_classes, None if classes is None else tuple(classes), pos_label)
+            raise InvalidDocumentError(f"This document holds no valid problem: {shown(document)}.")
+        try:
+            problem = read_problem(kind, n_classes, classes, document["pos_label"])
+        except InvalidArgumentError as error:
+            raise InvalidDocumentError(f"This document holds no valid problem: {error}") from error
+        if problem.to_dict() != document:  # an event among the classes
+            raise InvalidDocumentError(f"This document holds no valid problem: {shown(document)}.")
+        return problem
 
 
 def _is_missing(label: Any) -> bool:

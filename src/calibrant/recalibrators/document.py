@@ -7,10 +7,11 @@ import os
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
+from calibrant._documents import read_json
 from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
@@ -68,10 +69,7 @@ def load(path: str | os.PathLike[str]) -> Recalibrator:
 
 def from_json(text: str | bytes) -> Recalibrator:
     """Rebuild a recalibrator from `to_json`."""
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidDocumentError(f"A recalibrator must be valid JSON: {error}.") from error
+    document = read_json(text, "A recalibrator")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidDocumentError(
             f'A saved recalibrator must say "format": "{FORMAT}"; this document does not.'
@@ -83,10 +81,6 @@ def from_json(text: str | bytes) -> Recalibrator:
             f"{version!r:.50}. Upgrade calibrant, or fit again."
         )
     return _decode_fitted(document, 0)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
 
 
 def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:

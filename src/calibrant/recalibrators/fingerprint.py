@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._documents import check_names, is_whole, shown
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, IntArray
 from calibrant.engines import compiles
@@ -95,15 +97,23 @@ class Fingerprint:
 
     @classmethod
     def from_dict(cls, document: Any) -> Fingerprint:
-        """Rebuild a fingerprint from `to_dict`."""
-        try:
-            text = document["hashes"]
-            hashes = [int(text[i : i + 16], 16) for i in range(0, len(text), 16)]
-            return cls(
-                int(document["n"]), int(document["checksum"], 16), np.array(hashes, np.uint64)
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidDocumentError(f"This is no fingerprint of rows: {error!r}.") from error
+        """Rebuild a fingerprint from `to_dict`; raise InvalidDocumentError if it cannot be one."""
+        check_names(document, ("n", "checksum", "hashes"), "A fingerprint of rows")
+        n, checksum, text = document["n"], document["checksum"], document["hashes"]
+        well_formed = (
+            is_whole(n, 1)
+            and isinstance(checksum, str)
+            and re.fullmatch("[0-9a-f]{16}", checksum)
+            and isinstance(text, str)
+            and len(text) <= 16 * min(n, SKETCH_SIZE)
+            and re.fullmatch("(?:[0-9a-f]{16})+", text)
+        )
+        if not well_formed:
+            raise InvalidDocumentError(f"This is no fingerprint of rows: {shown(document)}.")
+        hashes = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)
+        if np.any(hashes[1:] <= hashes[:-1]):
+            raise InvalidDocumentError("The hashes of a fingerprint must rise; these do not.")
+        return cls(n, int(checksum, 16), hashes)
 
 
 def _factors(n: int) -> HashArray:
