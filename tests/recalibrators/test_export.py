@@ -168,7 +168,7 @@ def test_what_has_no_torch_form_is_refused():
 
 
 def test_without_torch_the_message_says_so(monkeypatch):
-    import calibrant.recalibrators.export as export
+    import calibrant.recalibrators.torch_export as export
 
     def missing(name):
         raise ImportError(name)

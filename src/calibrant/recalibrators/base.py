@@ -160,8 +160,11 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         write_whole(path, to_json(self))
 
     def to_torch(self) -> Any:
-        """Return a torch module with the same answers; see `calibrant.recalibrators.export`."""
-        from calibrant.recalibrators.export import to_torch
+        """Return a torch module with the same answers.
+
+        See `calibrant.recalibrators.torch_export.to_torch`.
+        """
+        from calibrant.recalibrators.torch_export import to_torch
 
         check_is_fitted(self, "classes_")
         return to_torch(self)

@@ -1,23 +1,22 @@
-"""Export: a fitted recalibrator as an SQL expression or as a torch module."""
+"""Export: a fitted recalibrator as an SQL expression."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
-import numpy as np
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.binning import BinnedRecalibrator
 from calibrant.recalibrators.isotonic import IsotonicCalibration
-from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
+from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.scaling import (
     CLIP,
     BetaScaling,
-    Identity,
     LogisticScaling,
     PlattScaling,
     QuadraticScaling,
@@ -25,15 +24,56 @@ from calibrant.recalibrators.scaling import (
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.temperature import TemperatureScaling
 
+
+def _decimal(x: float) -> str:
+    """Write a float64 so that it is read back exactly; negative ones in brackets."""
+    text = f"{float(x):.16e}"
+    return f"({text})" if text.startswith("-") else text
+
+
+def _fraction(x: float) -> str:
+    """Write a float64 as a whole number times or over powers of 2, which is exact.
+
+    SQLite reads one decimal number in a thousand as its neighbour (seen in 3.40).
+    """
+    mantissa, exponent = math.frexp(float(x))
+    text, exponent = f"{int(mantissa * 2**53)}.0", exponent - 53
+    operator, left = ("*", exponent) if exponent > 0 else ("/", -exponent)
+    while left > 0:
+        text += f" {operator} {2 ** min(left, 52)}.0"
+        left -= 52
+    return f"({text})"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a database writes names, float64 and its numbers, and the smaller of two numbers."""
+
+    mark: str
+    float64: str
+    number: Callable[[float], str] = _decimal
+    least: str = "LEAST"
+    greatest: str = "GREATEST"
+
+    def clipped(self, x: str, low: str, high: str) -> str:
+        """Return a number kept within two others."""
+        return f"{self.least}({self.greatest}({x}, {low}), {high})"
+
+
 DIALECTS = {
-    "ansi": ('"', "DOUBLE PRECISION"),
-    "bigquery": ("`", "FLOAT64"),
-    "duckdb": ('"', "DOUBLE"),
-    "mysql": ("`", "DOUBLE"),
-    "postgresql": ('"', "DOUBLE PRECISION"),
-    "snowflake": ('"', "DOUBLE"),
-    "spark": ("`", "DOUBLE"),
+    "ansi": Dialect('"', "DOUBLE PRECISION"),
+    "bigquery": Dialect("`", "FLOAT64"),
+    "duckdb": Dialect('"', "DOUBLE"),
+    "mysql": Dialect("`", "DOUBLE"),
+    "postgresql": Dialect('"', "DOUBLE PRECISION"),
+    "snowflake": Dialect('"', "DOUBLE"),
+    "spark": Dialect("`", "DOUBLE"),
+    "sqlite": Dialect('"', "REAL", _fraction, "MIN", "MAX"),
 }
+
+TINY_LOGIT, HUGE_LOGIT = 1e-100, 1e100
+"""Logits beyond these count as 0 and as the larger, so that no product of them underflows or
+overflows, which PostgreSQL answers with an error. No answer changes by more than rounding."""
 
 
 def to_sql(recalibrator: BinaryRecalibrator, column: str, dialect: str = "duckdb") -> str:
@@ -41,38 +81,61 @@ def to_sql(recalibrator: BinaryRecalibrator, column: str, dialect: str = "duckdb
 
     Binned recalibrators become comparisons with the same float64 numbers, so the answers are
     the same to the last bit; scaling becomes logarithms and exponentials, which databases
-    round in their own way. NULL stays NULL. The name of the column is quoted.
+    round in their own way. What `predict_proba` would refuse (NULL, NaN, infinity, a
+    probability outside [0, 1]) becomes NULL. The name of the column is quoted.
+
+    The column must be of a numeric type: MySQL reads other text as 0. SQLite, where a numeric
+    column can hold text, gives NULL for text.
 
     Parameters
     ----------
     recalibrator : fitted recalibrator of one score
     column : str
         The column of predictions (or of logits, if that is the recalibrator's input).
-    dialect : {"ansi", "bigquery", "duckdb", "mysql", "postgresql", "snowflake", "spark"}
+    dialect : {"ansi", "bigquery", "duckdb", "mysql", "postgresql", "snowflake", "spark", "sqlite"}
 
     Examples
     --------
     >>> from calibrant.recalibrators import HistogramBinning
     >>> binned = HistogramBinning(n_bins=2).fit([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1])
     >>> print(to_sql(binned, "score"))
-    CASE WHEN CAST("score" AS DOUBLE) IS NULL THEN NULL
-    WHEN CAST("score" AS DOUBLE) <= 5.0000000000000000e-01 THEN 5.0000000000000000e-01
+    CASE WHEN CAST("score" AS DOUBLE) >= 0 AND CAST("score" AS DOUBLE) <= 1 THEN CAST(
+    CASE WHEN CAST("score" AS DOUBLE) <= 5.0000000000000000e-01 THEN 5.0000000000000000e-01
     ELSE 1.0000000000000000e+00 END
+    AS DOUBLE) END
     """
     if dialect not in DIALECTS:
         raise InvalidArgumentError(
             f"dialect must be one of {', '.join(DIALECTS)}; got {dialect!r:.60}."
         )
-    x = f"CAST({quote(column, dialect)} AS {DIALECTS[dialect][1]})"
+    name, sql = quote(column, dialect), DIALECTS[dialect]
+    x = f"CAST({name} AS {sql.float64})"
     steps = step_function(recalibrator)
-    return _case(x, *steps) if steps else _formula(recalibrator, x)
+    answer = _case(x, *steps, sql) if steps else _formula(recalibrator, x, sql)
+    valid = _valid(recalibrator, x, sql)
+    if dialect == "sqlite":
+        valid = f"TYPEOF({name}) IN ('integer', 'real') AND {valid}"
+    # PostgreSQL reads 5e-01 as a decimal number, so the answer is cast too.
+    return f"CASE WHEN {valid} THEN CAST(\n{answer}\nAS {sql.float64}) END"
+
+
+def _valid(recalibrator: Recalibrator, x: str, sql: Dialect) -> str:
+    """Return the condition under which there is an answer.
+
+    It says what must hold, not what must not: NaN is greater than all numbers in some
+    databases and comparable to none in others, and fails this condition in both.
+    """
+    if getattr(recalibrator, "input", "probabilities") == "logits":
+        largest = sys.float_info.max
+        return f"{x} >= {sql.number(-largest)} AND {x} <= {sql.number(largest)}"
+    return f"{x} >= 0 AND {x} <= 1"
 
 
 def quote(name: str, dialect: str) -> str:
     """Quote an identifier, so that no name can end the quotation."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"A column needs a name; got {name!r:.60}.")
-    mark = DIALECTS[dialect][0]
+    mark = DIALECTS[dialect].mark
     if dialect == "bigquery":
         escaped = name.replace("\\", "\\\\").replace("`", "\\`").replace("\n", "\\n")
     else:
@@ -101,171 +164,54 @@ def step_function(recalibrator: Recalibrator) -> tuple[FloatArray, FloatArray] |
     return None
 
 
-def _case(x: str, cuts: FloatArray, levels: FloatArray) -> str:
+def _case(x: str, cuts: FloatArray, levels: FloatArray, sql: Dialect) -> str:
+    if cuts.size == 0:
+        return sql.number(levels[0])
     whens = [
-        f"WHEN {x} <= {_number(cut)} THEN {_number(level)}"
+        f"WHEN {x} <= {sql.number(cut)} THEN {sql.number(level)}"
         for cut, level in zip(cuts, levels[:-1], strict=True)
     ]
-    return "\n".join(
-        [f"CASE WHEN {x} IS NULL THEN NULL", *whens, f"ELSE {_number(levels[-1])} END"]
-    )
+    return "\n".join(["CASE " + whens[0], *whens[1:], f"ELSE {sql.number(levels[-1])} END"])
 
 
-def _formula(recalibrator: BinaryRecalibrator, x: str) -> str:
+def _formula(recalibrator: BinaryRecalibrator, x: str, sql: Dialect) -> str:
     if is_identity(recalibrator) and recalibrator.input == "probabilities":
         return x
-    safe = f"LEAST(GREATEST({x}, {_number(CLIP)}), {_number(1 - CLIP)})"
-    logits = x if getattr(recalibrator, "input", "") == "logits" else f"LN({safe} / (1 - {safe}))"
+    safe = sql.clipped(x, sql.number(CLIP), sql.number(1 - CLIP))
+    logits = f"LN({safe} / (1 - {safe}))"
+    if getattr(recalibrator, "input", "") == "logits":
+        within = sql.clipped(x, sql.number(-HUGE_LOGIT), sql.number(HUGE_LOGIT))
+        logits = f"CASE WHEN ABS({x}) < {sql.number(TINY_LOGIT)} THEN 0 ELSE {within} END"
     if isinstance(recalibrator, TemperatureScaling):
-        eta = f"{logits} / {_number(recalibrator.temperature_)}"
+        eta = f"{logits} / {sql.number(recalibrator.temperature_)}"
     elif isinstance(recalibrator, PlattScaling):
         a, c = recalibrator.coef_
-        eta = f"{logits} * {_number(a)} + {_number(c)}"
+        eta = f"{logits} * {sql.number(a)} + {sql.number(c)}"
     elif isinstance(recalibrator, QuadraticScaling):
         a, q, c = recalibrator.coef_
-        eta = f"{logits} * {_number(a)} + {_number(q)} * {logits} * {logits} + {_number(c)}"
+        eta = (
+            f"{logits} * {sql.number(a)} + {sql.number(q)} * {logits} * {logits} + {sql.number(c)}"
+        )
     elif isinstance(recalibrator, BetaScaling):
         a, b, c = recalibrator.coef_
-        eta = f"LN({safe}) * {_number(a)} - {_number(b)} * LN(1 - {safe}) + {_number(c)}"
+        eta = f"LN({safe}) * {sql.number(a)} - {sql.number(b)} * LN(1 - {safe}) + {sql.number(c)}"
     else:
-        _refuse(recalibrator, "SQL")
-    squashed = f"1 / (1 + EXP(LEAST(GREATEST(-({eta}), -700), 700)))"
-    return f"CASE WHEN {x} IS NULL THEN NULL ELSE {squashed} END"
-
-
-def _number(x: float) -> str:
-    """Write a float64 so that it is read back exactly; negative ones in brackets."""
-    text = f"{float(x):.16e}"
-    return f"({text})" if text.startswith("-") else text
+        raise no_form(recalibrator, "SQL")
+    return f"1 / (1 + EXP({sql.clipped(f'-({eta})', '-700', '700')}))"
 
 
 def is_identity(recalibrator: Recalibrator) -> bool:
     """Tell whether a scaling kept the scores as they are."""
     if isinstance(recalibrator, LogisticScaling):
         return recalibrator.is_identity_
+    if isinstance(recalibrator, VectorScaling):
+        return "kept identity" in recalibrator.fit_result_.flags
     return isinstance(recalibrator, TemperatureScaling) and recalibrator.temperature_ == 1
 
 
-def _refuse(recalibrator: Recalibrator, target: str) -> Any:
-    raise InvalidArgumentError(
+def no_form(recalibrator: Recalibrator, target: str) -> InvalidArgumentError:
+    """Return the refusal of an export that there is not."""
+    return InvalidArgumentError(
         f"{type(recalibrator).__name__} has no form in {target}; binned and scaling "
         "recalibrators do."
     )
-
-
-def to_torch(recalibrator: Recalibrator) -> Any:
-    """Return a `torch.nn.Module` that maps predictions to recalibrated ones, in float64.
-
-    The parameters are buffers, so they follow ``module.to(device)`` and are in its state.
-    Binned recalibrators answer bit for bit as `predict_proba` does, scaling to rounding.
-    """
-    torch = _import_torch()
-    steps = step_function(recalibrator)
-    if steps:
-        return _module(torch, _binned, cuts=steps[0], levels=steps[1])
-    if is_identity(recalibrator) or isinstance(recalibrator, Identity):
-        logits = getattr(recalibrator, "input", "") == "logits"
-        return _module(torch, _squash if logits else _same)
-    name = type(recalibrator).__name__
-    if name not in _FORWARD:
-        _refuse(recalibrator, "torch")
-    logits = np.array(
-        float(recalibrator.input == "logits" if hasattr(recalibrator, "input") else 0)
-    )
-    if isinstance(recalibrator, VectorScaling):
-        buffers = {
-            "temperature": np.array(recalibrator.temperature_),
-            "mixing": np.array(recalibrator.mixing_),
-            "weight": recalibrator.weight_,
-            "bias": recalibrator.bias_,
-        }
-    elif isinstance(recalibrator, TemperatureScaling):
-        buffers = {"temperature": np.array(recalibrator.temperature_)}
-    else:
-        buffers = {"coef": recalibrator.coef_}
-    return _module(torch, _FORWARD[name], logits=logits, **buffers)
-
-
-def _import_torch() -> Any:
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "to_torch needs PyTorch, which is not installed: pip install torch."
-        ) from error
-
-
-def _module(torch: Any, forward: Any, **buffers: FloatArray) -> Any:
-    class Recalibration(torch.nn.Module):  # type: ignore[misc]
-        """A fitted recalibrator."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            for name, value in buffers.items():
-                self.register_buffer(name, torch.tensor(np.asarray(value), dtype=torch.float64))
-
-        def forward(self, y_prob: Any) -> Any:
-            """Return recalibrated probabilities."""
-            return forward(torch, self, y_prob.double())
-
-    return Recalibration()
-
-
-def _same(torch: Any, m: Any, p: Any) -> Any:
-    return p
-
-
-def _squash(torch: Any, m: Any, z: Any) -> Any:
-    return 1 / (1 + torch.exp(-z)) if z.ndim == 1 else torch.softmax(z, dim=1)
-
-
-def _binned(torch: Any, m: Any, p: Any) -> Any:
-    return m.levels[torch.bucketize(p.contiguous(), m.cuts)]
-
-
-def _logit(torch: Any, m: Any, p: Any) -> Any:
-    if m.logits:
-        return p
-    p = p.clamp(CLIP, 1 - CLIP)
-    return torch.log(p / (1 - p))
-
-
-def _platt(torch: Any, m: Any, p: Any) -> Any:
-    return _squash(torch, m, _logit(torch, m, p) * m.coef[0] + m.coef[1])
-
-
-def _quadratic(torch: Any, m: Any, p: Any) -> Any:
-    z = _logit(torch, m, p)
-    return _squash(torch, m, z * m.coef[0] + m.coef[1] * z**2 + m.coef[2])
-
-
-def _beta(torch: Any, m: Any, p: Any) -> Any:
-    p = p.clamp(CLIP, 1 - CLIP)
-    eta = torch.log(p) * m.coef[0] + m.coef[1] * -torch.log1p(-p) + m.coef[2]
-    return _squash(torch, m, eta)
-
-
-def _log_rows(torch: Any, m: Any, p: Any) -> Any:
-    return p if m.logits else torch.log(p.clamp(min=CLIP))
-
-
-def _temperature(torch: Any, m: Any, p: Any) -> Any:
-    z = _logit(torch, m, p) if p.ndim == 1 else _log_rows(torch, m, p)
-    return _squash(torch, m, z / m.temperature)
-
-
-def _linear(torch: Any, m: Any, p: Any) -> Any:
-    mixed = torch.softmax(_log_rows(torch, m, p) / m.temperature, dim=1) * (1 - m.mixing)
-    z = torch.log(mixed + m.mixing / p.shape[1])
-    scaled = z * m.weight if m.weight.ndim == 1 else z @ m.weight.T
-    return torch.softmax(scaled + m.bias, dim=1)
-
-
-_FORWARD = {
-    PlattScaling.__name__: _platt,
-    QuadraticScaling.__name__: _quadratic,
-    BetaScaling.__name__: _beta,
-    TemperatureScaling.__name__: _temperature,
-    VectorScaling.__name__: _linear,
-    MatrixScaling.__name__: _linear,
-}

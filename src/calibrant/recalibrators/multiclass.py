@@ -15,6 +15,12 @@ from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.scores import Scores
 
+MARGIN = 2.0**-20
+"""How far below the predicted class the others stay, as a share: visible in float32 too."""
+
+LEAST_CONFIDENCE = float(np.finfo(np.float32).tiny)
+"""Stands for a confidence of 0, above which nothing but the predicted class has room."""
+
 
 class _Wrapper(Recalibrator):
     """Base of what turns (n, K) into problems of one score."""
@@ -126,6 +132,13 @@ class TopLabel(_Wrapper):
     The confidence is the largest entry of a row (ties go to the first class), the event is
     that the class is right.
 
+    The rows of `predict_proba` hold the recalibrated confidence c of the predicted class, and
+    share out the rest, 1 - c, in the old proportions; where another class would come within a
+    millionth of c or overtake it, the rest is mixed with the even distribution until none does.
+    So the predicted class is strictly the largest entry, and the order of the others is kept.
+    Where c is 1 / K or less no row that adds up to 1 can do that: the others are then just below
+    c, and the row adds up to less than 1. Where c is 0, its entry is 1e-38.
+
     Parameters
     ----------
     recalibrator : recalibrator of one score
@@ -205,15 +218,7 @@ class TopLabel(_Wrapper):
         return top, after
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        top, confidence = self._confidence(probs)
-        out = probs.astype(np.float64)
-        row = np.arange(len(top))
-        out[row, top] = 0.0
-        rest = out.sum(axis=1, keepdims=True)
-        even = np.full_like(out, 1 / (out.shape[1] - 1))
-        out = np.divide(out, rest, out=even, where=rest > 0) * (1 - confidence)[:, None]
-        out[row, top] = confidence
-        return np.asarray(out)
+        return share_out(probs.astype(np.float64), *self._confidence(probs))
 
     def _certifiable(self, rows: Rows, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         top, confidence = self._confidence(rows.probs, levels=True)
@@ -231,6 +236,30 @@ class TopLabel(_Wrapper):
 def _top(probs: AnyArray) -> tuple[IntArray, FloatArray]:
     top = probs.argmax(axis=1)
     return top, probs[np.arange(len(top)), top].astype(np.float64)
+
+
+def share_out(rows: FloatArray, top: IntArray, confidence: FloatArray) -> FloatArray:
+    """Write the confidence of the predicted class over rows, and share out the rest.
+
+    See `TopLabel`; `rows` is overwritten.
+    """
+    row, n_others = np.arange(len(top)), rows.shape[1] - 1
+    c = np.maximum(confidence, LEAST_CONFIDENCE)[:, None]
+    rows[row, top] = 0.0
+    rest = rows.sum(axis=1, keepdims=True)
+    np.divide(rows, rest, out=rows, where=rest > 0)
+    rows[rest[:, 0] <= 0] = 1 / n_others
+    rows *= 1 - c
+    rows[row, top] = 0.0
+    largest, even, cap = rows.max(axis=1, keepdims=True), (1 - c) / n_others, c * (1 - MARGIN)
+    # The largest of the others falls from `largest` to `even` as `mixed` goes from 0 to 1.
+    mixed = np.clip((largest - cap) / np.maximum(largest - even, LEAST_CONFIDENCE), 0, 1 - MARGIN)
+    largest = (1 - mixed) * largest + mixed * even
+    rows *= 1 - mixed
+    rows += mixed * even
+    rows *= np.minimum(cap / np.maximum(largest, LEAST_CONFIDENCE), 1.0)
+    rows[row, top] = c[:, 0]
+    return rows
 
 
 def _answer(recalibrator: BinaryRecalibrator, scores: FloatArray, levels: bool) -> FloatArray:

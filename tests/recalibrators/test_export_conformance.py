@@ -1,0 +1,329 @@
+"""Every recalibrator in every export: the number of predict_proba, or none where it has none."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+
+import narwhals as nw
+import numpy as np
+import pytest
+from shared import ISOTONIC, ON_LOGITS, ONE_SCORE, SEVERAL, binary_rows, class_rows
+from sklearn.base import clone
+
+from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
+from calibrant.recalibrators import (
+    HistogramBinning,
+    Identity,
+    IsotonicCalibration,
+    MatrixScaling,
+    OneVsRest,
+    PlattScaling,
+    ScalingBinning,
+    TemperatureScaling,
+    TopLabel,
+    VectorScaling,
+    VennAbers,
+)
+from calibrant.recalibrators.export import DIALECTS
+from calibrant.recalibrators.expressions import apply_to_frame, to_expression
+from conftest import optional
+from lazy_frames import spark_session
+
+LARGEST = sys.float_info.max
+IMPOSSIBLE = [np.nan, np.inf, -np.inf, -5e-324, 1 + 2**-52, -0.1, 1.7, -LARGEST, LARGEST]
+NO_NUMBERS = [np.nan, np.inf, -np.inf]
+"""What logits cannot be."""
+
+PROBABILITIES = [
+    clone(r).set_params(keep_order=False) if hasattr(r, "keep_order") else r for r in ONE_SCORE
+]
+LOGITS = [*ON_LOGITS, ScalingBinning(PlattScaling(input="logits"), n_bins=7)]
+NO_FORM = (VennAbers, IsotonicCalibration)
+
+
+def has_a_form(recalibrator):
+    step = getattr(recalibrator, "interpolation", "") == "step"
+    return step or not isinstance(recalibrator, NO_FORM)
+
+
+def fitted_on_probabilities(recalibrator):
+    return clone(recalibrator).fit(*binary_rows(900))
+
+
+def fitted_on_logits(recalibrator):
+    z = np.random.default_rng(0).normal(scale=3, size=500)
+    y = np.random.default_rng(1).uniform(size=500) < 1 / (1 + np.exp(-z / 2))
+    return clone(recalibrator).fit(z, y)
+
+
+def edges_of(fitted):
+    """Return the inputs at which the output jumps, as anybody could read them off the object."""
+    if getattr(fitted, "cuts_", None) is not None:
+        return fitted.cuts_
+    if isinstance(fitted, HistogramBinning):
+        return fitted.bins_.edges
+    return fitted.x_ if isinstance(fitted, IsotonicCalibration) else np.array([0.5])
+
+
+def one_score_cases():
+    """Yield (fitted, possible inputs, impossible inputs)."""
+    for recalibrator in (*PROBABILITIES, Identity()):
+        if has_a_form(recalibrator):
+            fitted = fitted_on_probabilities(recalibrator)
+            yield pytest.param(fitted, probabilities_at(fitted), IMPOSSIBLE, id=str(fitted))
+    kept = PlattScaling().fit(np.r_[0.001, 0.999], [0, 1])
+    assert "kept identity" in kept.fit_result_.flags
+    yield pytest.param(kept, probabilities_at(kept), IMPOSSIBLE, id="kept identity")
+    for recalibrator in LOGITS:
+        fitted = fitted_on_logits(recalibrator)
+        yield pytest.param(fitted, logits_at(fitted), NO_NUMBERS, id=str(fitted))
+
+
+def probabilities_at(fitted):
+    edges = edges_of(fitted)
+    near = [edges, np.nextafter(edges, 2), np.nextafter(edges, -1), np.linspace(0, 1, 101)]
+    ends = [0.0, -0.0, 1.0, 5e-324, 1e-300, 1e-13, 1 - 1e-16]
+    return np.clip(np.concatenate([*near, ends]), 0, 1)
+
+
+def logits_at(fitted):
+    edges = edges_of(fitted)
+    near = [edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)]
+    far = [-0.0, 5e-324, 1e6, -1e6, 1e150, -1e150]
+    return np.concatenate([*near, np.linspace(-40, 40, 101), far])
+
+
+def assert_same(found, possible, fitted):
+    """Assert that numbers equal predict_proba: to the last bit where there are finitely many."""
+    rounding = {"rtol": 1e-12, "atol": 1e-15}
+    exact = hasattr(fitted, "cuts_") or isinstance(fitted, HistogramBinning | IsotonicCalibration)
+    np.testing.assert_allclose(
+        np.asarray(found, float),
+        fitted.predict_proba(possible),
+        **({"rtol": 0, "atol": 0} if exact else rounding),
+    )
+
+
+def in_duckdb(expression, values, number_type="DOUBLE"):
+    """Evaluate an expression of the column x, where None is NULL."""
+    connection = optional("duckdb").connect()
+    connection.execute(f"CREATE TABLE t (i INTEGER, x {number_type})")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
+    rows = connection.execute(f"SELECT {expression} FROM t ORDER BY i").fetchall()
+    return [row[0] for row in rows]
+
+
+def in_sqlite(expression, values, number_type="REAL"):
+    connection = sqlite3.connect(":memory:")
+    connection.execute(f"CREATE TABLE t (i INTEGER, x {number_type})")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
+    return [row[0] for row in connection.execute(f"SELECT {expression} FROM t ORDER BY i")]
+
+
+def in_spark(expression, values, number_type="DOUBLE"):
+    session = spark_session()
+    rows = [(i, x) for i, x in enumerate(values)]
+    frame = session.createDataFrame(rows, f"i INT, x {number_type}")
+    answers = frame.selectExpr("i", f"{expression} AS answer").orderBy("i").collect()
+    return [row["answer"] for row in answers]
+
+
+ONE_SCORE_CASES = list(one_score_cases())
+DATABASES = {
+    "duckdb": (in_duckdb, "duckdb"),
+    "ansi": (in_duckdb, "ansi"),
+    "postgresql": (in_duckdb, "postgresql"),
+    "sqlite": (in_sqlite, "sqlite"),
+}
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize(("fitted", "possible", "impossible"), ONE_SCORE_CASES)
+def test_sql_is_predict_proba_or_null(fitted, possible, impossible, database):
+    if isinstance(fitted, Identity):
+        assert not hasattr(fitted, "to_sql")
+        return
+    ask, dialect = DATABASES[database]
+    found = ask(fitted.to_sql("x", dialect), [*possible.tolist(), *impossible, None])
+    assert_same(found[: possible.size], possible, fitted)
+    assert found[possible.size :] == [None] * (len(impossible) + 1)
+
+
+@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), PlattScaling()], ids=str)
+def test_spark_sql_is_predict_proba_or_null(recalibrator):
+    fitted = fitted_on_probabilities(recalibrator)
+    possible = probabilities_at(fitted)
+    found = in_spark(fitted.to_sql("x", "spark"), [*possible.tolist(), *IMPOSSIBLE, None])
+    assert_same(found[: possible.size], possible, fitted)
+    assert found[possible.size :] == [None] * (len(IMPOSSIBLE) + 1)
+
+
+@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), PlattScaling()], ids=str)
+def test_sql_reads_whole_and_decimal_numbers(recalibrator):
+    fitted = fitted_on_probabilities(recalibrator)
+    for ask, dialect in ((in_duckdb, "duckdb"), (in_sqlite, "sqlite")):
+        sql = fitted.to_sql("x", dialect)
+        whole = ask(sql, [0, 1, -1, 2, None], "INTEGER")
+        assert_same(whole[:2], np.array([0.0, 1.0]), fitted)
+        assert whole[2:] == [None] * 3
+        decimal = ask(sql, ["0.25", "0.99", "1.01"], "DECIMAL(10, 3)")
+        assert_same(decimal[:2], np.array([0.25, 0.99]), fitted)
+        assert decimal[2] is None
+
+
+def test_text_in_a_numeric_column_of_sqlite_has_no_answer():
+    fitted = HistogramBinning(5).fit(*binary_rows(900))
+    assert in_sqlite(fitted.to_sql("x", "sqlite"), ["", "nan", "n/a", b"0.5"]) == [None] * 4
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_asks_for_a_possible_number_first(dialect):
+    for fitted in (HistogramBinning(5).fit(*binary_rows(900)), PlattScaling().fit(*binary_rows())):
+        first = fitted.to_sql("x", dialect).split("THEN")[0]
+        assert ">= 0 AND" in first
+        assert "<= 1 " in first
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize(("fitted", "possible", "impossible"), ONE_SCORE_CASES)
+def test_expressions_are_predict_proba_or_null(fitted, possible, impossible, kind):
+    x = np.concatenate([possible, impossible])
+    frame = optional(kind).DataFrame({"x": x})
+    applied = nw.from_native(apply_to_frame(fitted, frame, "x"))["calibrated"].to_numpy()
+    written = nw.from_native(frame).select(y=to_expression(fitted, "x"))["y"].to_numpy()
+    for found in (applied, written):
+        assert_same(found[: possible.size], possible, fitted)
+        assert np.isnan(found[possible.size :].astype(float)).all()
+
+
+@pytest.mark.parametrize(("fitted", "possible", "impossible"), ONE_SCORE_CASES)
+def test_torch_is_predict_proba_or_nan(fitted, possible, impossible):
+    torch = optional("torch")
+    module = fitted.to_torch()
+    found = module(torch.tensor(np.concatenate([possible, impossible]))).numpy()
+    assert_same(found[: possible.size], possible, fitted)
+    assert np.isnan(found[possible.size :]).all()
+    column = module(torch.tensor(possible[:, None])).numpy()
+    np.testing.assert_array_equal(column[:, 0], found[: possible.size])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize(("fitted", "possible", "impossible"), ONE_SCORE_CASES)
+def test_torch_reads_short_numbers_as_predict_proba_does(fitted, possible, impossible, dtype):
+    torch = optional("torch")
+    short = np.clip(possible, -60_000, 60_000).astype(dtype)
+    found = fitted.to_torch().half()(torch.tensor(short)).numpy()
+    assert_same(found, short, fitted)
+
+
+@pytest.mark.parametrize(
+    "recalibrator",
+    [r for r in (*PROBABILITIES, *LOGITS) if has_a_form(r)],
+    ids=str,
+)
+def test_torch_takes_both_columns_of_one_event(recalibrator):
+    torch = optional("torch")
+    if getattr(recalibrator, "input", "") == "logits":
+        fitted = fitted_on_logits(recalibrator)
+        both = np.random.default_rng(2).normal(size=(50, 2))
+    else:
+        fitted = fitted_on_probabilities(recalibrator)
+        event = np.linspace(0, 1, 50)
+        both = np.column_stack((1 - event, event))
+    found = fitted.to_torch()(torch.tensor(both)).numpy()
+    np.testing.assert_allclose(found, fitted.predict_proba(both), rtol=1e-12, atol=1e-15)
+    both[0, 0] = np.nan
+    assert np.isnan(fitted.to_torch()(torch.tensor(both)).numpy()[0]).all()
+
+
+@pytest.mark.parametrize("recalibrator", [VennAbers(), ISOTONIC[0], ISOTONIC[2]], ids=str)
+def test_what_has_no_form_is_refused_by_every_export(recalibrator):
+    optional("torch")
+    fitted = fitted_on_probabilities(recalibrator)
+    for export in (
+        lambda: fitted.to_sql("x"),
+        lambda: fitted.to_torch(),
+        lambda: to_expression(fitted, "x"),
+    ):
+        with pytest.raises(InvalidArgumentError, match="has no form"):
+            export()
+
+
+def kept_identity(cls, **options):
+    """Return a scaling that found nothing to repair."""
+    rows = np.eye(3)[np.arange(60) % 3]
+    if options:
+        rows = 800 * rows
+    fitted = cls(**options).fit(rows, np.arange(60) % 3)
+    assert "kept identity" in fitted.fit_result_.flags
+    return fitted
+
+
+def class_cases():
+    """Yield fitted recalibrators of several classes, and rows of whatever sum."""
+    probs, y = class_rows(600)
+    odd = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0.25] * 4, [1, 1, 1, 1], [0.1, 0.3, 0.3, 0.1]])
+    others = [
+        OneVsRest(HistogramBinning(5), normalize=True),
+        TopLabel(HistogramBinning(3, "width")),
+        TopLabel(ScalingBinning(n_bins=4), per_class=True, min_rows=20),
+    ]
+    for recalibrator in (*SEVERAL, *others):
+        yield pytest.param(
+            clone(recalibrator).fit(probs, y),
+            np.concatenate([odd, probs[:50]]),
+            id=str(recalibrator),
+        )
+    z = np.random.default_rng(0).normal(size=(300, 4)) * 5
+    for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
+        yield pytest.param(cls(input="logits").fit(z, z.argmax(1)), z, id=f"{cls.__name__} logits")
+    few = np.array([[0.2, 0.3, 0.1], [0, 0, 0], [1, 0, 0], [0.5, 0.25, 0.25], [1, 1, 1]])
+    for cls in (VectorScaling, MatrixScaling):
+        yield pytest.param(kept_identity(cls), few, id=f"{cls.__name__} kept identity")
+        kept = kept_identity(cls, input="logits")
+        yield pytest.param(kept, few * 50, id=f"{cls.__name__} kept identity of logits")
+
+
+CLASS_CASES = list(class_cases())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("fitted", "rows"), CLASS_CASES)
+def test_torch_of_rows_is_predict_proba(fitted, rows, dtype):
+    torch = optional("torch")
+    rows = rows.astype(dtype)
+    found = fitted.to_torch()(torch.tensor(rows)).numpy()
+    np.testing.assert_allclose(found, fitted.predict_proba(rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("fitted", "rows"), CLASS_CASES)
+def test_one_impossible_entry_makes_a_row_of_nan(fitted, rows):
+    torch = optional("torch")
+    logits = getattr(fitted, "input", "") == "logits"
+    before = fitted.to_torch()(torch.tensor(rows)).numpy()
+    for wrong in NO_NUMBERS if logits else IMPOSSIBLE:
+        spoilt = rows.copy()
+        spoilt[1, 2] = wrong
+        found = fitted.to_torch()(torch.tensor(spoilt)).numpy()
+        assert np.isnan(found[1]).all()
+        np.testing.assert_array_equal(np.delete(found, 1, 0), np.delete(before, 1, 0))
+
+
+@pytest.mark.parametrize(("fitted", "rows"), CLASS_CASES)
+def test_torch_refuses_another_number_of_columns(fitted, rows):
+    torch = optional("torch")
+    module = fitted.to_torch()
+    tensor = torch.tensor(rows)
+    for other in (tensor[:, 0], tensor[:, :1], tensor[:, :2], tensor[None]):
+        with pytest.raises(InvalidShapeError, match="takes predictions of shape"):
+            module(other)
+
+
+def test_a_converted_model_keeps_the_exact_numbers():
+    torch = optional("torch")
+    fitted = TopLabel(HistogramBinning(7)).fit(*class_rows(600))
+    model = torch.nn.Sequential(torch.nn.Softmax(dim=1), fitted.to_torch()).half().bfloat16()
+    assert all(value.dtype == torch.float64 for value in model.buffers())
+    p = torch.tensor(class_rows(50, seed=3)[0])
+    np.testing.assert_allclose(model[1](p).numpy(), fitted.predict_proba(p.numpy()), atol=1e-12)
