@@ -250,7 +250,7 @@ def test_a_fitted_classifier_is_recalibrated_on_other_rows():
         RecalibratedClassifier(model, cv="prefit").fit(x, np.where(y == 0, 7, y))
 
 
-def test_classes_that_are_missing_in_a_fold_are_predicted_with_zero_there():
+def test_a_class_of_two_rows_is_spread_over_the_folds():
     x, y = DATA["three classes"]
     rare = np.concatenate((np.flatnonzero(y < 2), [120, 140]))
     for recalibrator in (PlattScaling(), TemperatureScaling(), TopLabel(PlattScaling())):

@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+import numbers
+import warnings
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_array, get_tags, indexable
+from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
-from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.exceptions import InvalidLabelsError, InvalidWeightsError
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidLabelsError,
+    InvalidShapeError,
+    InvalidWeightsError,
+)
+from calibrant.problem.logits import Input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.scaling import PlattScaling
+from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.temperature import TemperatureScaling
+
+ROUNDING = 1e-6
+"""How far beyond [0, 1] a classifier may predict: float32 rows do by about 1e-7."""
 
 
 class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a classifier, recalibrate it on predictions for rows it has not seen, and keep both.
 
-    With folds, every row is predicted by a classifier fitted on the other folds, one
-    recalibrator is fitted on all these predictions, and the classifier is fitted again on all
-    rows. Classes that are missing in a fold are predicted with probability 0 there.
+    With folds, rows are predicted by a classifier that was fitted without them, one recalibrator
+    is fitted on these predictions, and the classifier is fitted again on all rows. Any splitter
+    will do. Rows that no fold tests, such as the first ones of a `TimeSeriesSplit`, are left out
+    of the recalibrator's fit. A row that several folds test counts once, with the prediction of
+    the first of them: an average would be that of an ensemble, which `estimator_` is not. Every
+    class must be among the training rows of each fold and among the tested rows.
 
     Parameters
     ----------
-    estimator : classifier with predict_proba
+    estimator : classifier with predict_proba or decision_function
         `LogisticRegression` unless given.
     recalibrator : recalibrator
         `PlattScaling` unless given. One for a single score is applied to the second class of
-        two; for more classes it is wrapped in ``OneVsRest(recalibrator, normalize=True)``.
+        two; for more classes it is wrapped in ``OneVsRest(recalibrator, normalize=True)``. One
+        with ``input="logits"`` reads the estimator's `decision_function`. An estimator that has
+        nothing else is read that way too, by a copy with ``input="logits"``; then the default
+        for more than two classes is `VectorScaling`, and a recalibrator that reads
+        probabilities only is refused.
     cv : int, splitter or "prefit"
         The folds; "prefit" takes a fitted estimator and uses all rows for the recalibrator.
 
@@ -43,6 +64,10 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     classes_ : ndarray
     estimator_ : the fitted classifier.
     recalibrator_ : the fitted recalibrator.
+    input_ : {"probabilities", "logits"}
+        What the recalibrator reads: `predict_proba` or `decision_function`.
+    n_tested_, n_untested_ : int
+        The rows that the recalibrator was fitted on, and those that no fold tests.
 
     Examples
     --------
@@ -55,6 +80,9 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     """
 
     classes_: AnyArray
+    input_: Input
+    n_tested_: int
+    n_untested_: int
 
     def __init__(
         self,
@@ -66,35 +94,58 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.recalibrator = recalibrator
         self.cv = cv
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Fit both and return self."""
-        X, y, weights = self._checked(X, y, sample_weight)  # noqa: N806
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Fit both and return self.
+
+        Parameters
+        ----------
+        X, y
+            Features and labels.
+        sample_weight : array_like of shape (n,), optional
+            For the recalibrator, and for the estimator where its `fit` takes them; if not, a
+            warning says so. Rows of weight 0 are left out.
+        groups : array_like of shape (n,), optional
+            For splitters that keep groups together, such as `GroupKFold`.
+        """
+        X, y, weights, used = self._checked(X, y, sample_weight)  # noqa: N806
         estimator = LogisticRegression() if self.estimator is None else self.estimator
-        if self.cv == "prefit":
+        if isinstance(self.cv, str) and self.cv == "prefit":
             check_is_fitted(estimator)
-            self.estimator_, self.classes_ = estimator, np.asarray(estimator.classes_)
-            probs = _aligned(estimator, X, self.classes_)
+            self.estimator_, self.classes_ = estimator, _classes_of(estimator)
+            self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
+            tested = np.flatnonzero(used)
+            scores = self._scores(estimator, _safe_indexing(X, tested))
         else:
-            self.classes_ = np.unique(y)
+            self.classes_ = np.unique(y[used])
             self._need_two_classes()
-            probs = self._cross_predict(estimator, X, y, weights)
-            self.estimator_ = _fitted(estimator, X, y, weights)
-        self.recalibrator_ = self._fresh_recalibrator()
-        self.recalibrator_.fit(probs, self._codes(y), sample_weight=weights)
+            self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
+            weights_of_estimator = _if_taken(weights, estimator)
+            folds = _folds(self.cv, X, y, groups, used)
+            tested, scores = self._cross_predict(estimator, X, y, weights_of_estimator, folds)
+            self.estimator_ = _fitted(estimator, X, y, weights_of_estimator, np.flatnonzero(used))
+        self.n_tested_, self.n_untested_ = tested.size, int(used.sum()) - tested.size
+        of_tested = None if weights is None else weights[tested]
+        self.recalibrator_.fit(scores, self._codes(y[tested]), sample_weight=of_tested)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return recalibrated probabilities, one column for each class."""
         check_is_fitted(self, "recalibrator_")
-        return self.recalibrator_.predict_proba(_aligned(self.estimator_, X, self.classes_))
+        return self.recalibrator_.predict_proba(self._scores(self.estimator_, X))
 
     def predict(self, X: Any) -> AnyArray:  # noqa: N803
         """Return the most probable class of each row."""
         check_is_fitted(self, "recalibrator_")
-        probs = _aligned(self.estimator_, X, self.classes_)
+        scores = self._scores(self.estimator_, X)
         if isinstance(self.recalibrator_, TopLabel):
-            return np.asarray(self.classes_[probs.argmax(axis=1)])
-        return np.asarray(self.classes_[self.recalibrator_.predict_proba(probs).argmax(axis=1)])
+            return np.asarray(self.classes_[scores.argmax(axis=1)])
+        return np.asarray(self.classes_[self.recalibrator_.predict_proba(scores).argmax(axis=1)])
 
     @property
     def n_features_in_(self) -> int:
@@ -104,21 +155,27 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _checked(
         self, x: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, AnyArray, FloatArray | None]:
-        """Check that rows and labels fit together; rows of weight zero are left out."""
+    ) -> tuple[Any, AnyArray, FloatArray | None, BoolArray]:
+        """Check that rows and labels fit together, and tell which rows have a weight."""
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         x, y = indexable(x if hasattr(x, "shape") else np.asarray(x), y)
         check_classification_targets(y)
         if sample_weight is None:
-            return x, y, None
+            return x, y, None, np.ones(y.shape, bool)
         weights = np.asarray(sample_weight, np.float64)
         if weights.shape != y.shape or not weights.any():
             raise InvalidWeightsError(
                 f"sample_weight must have shape {y.shape} and not be zero on every row; got shape "
                 f"{weights.shape}."
             )
-        used = np.flatnonzero(weights)
-        return _rows(x, used), y[used], weights[used]
+        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+        if wrong.size:
+            raise InvalidWeightsError(
+                f"sample_weight must be finite and not negative; {wrong.size:,} of {y.size:,} are "
+                f"not (first: sample_weight[{wrong[0]}] = {weights[wrong[0]]:g}). Leave these rows "
+                "out with weight 0."
+            )
+        return x, y, weights, weights > 0
 
     def _need_two_classes(self) -> None:
         if self.classes_.size < 2:
@@ -134,21 +191,76 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise InvalidLabelsError(f"The prefit estimator does not know the label {unknown!r}.")
         return codes
 
-    def _fresh_recalibrator(self) -> Recalibrator:
+    def _fresh_recalibrator(self, estimator: Any) -> tuple[Recalibrator, Input]:
+        """Return a copy that reads what the estimator says, and what that is."""
+        several = self.classes_.size > 2
+        has_probabilities = hasattr(estimator, "predict_proba")
+        has_scores = hasattr(estimator, "decision_function")
         inner = PlattScaling() if self.recalibrator is None else clone(self.recalibrator)
-        single = isinstance(inner, BinaryRecalibrator) and not isinstance(inner, TemperatureScaling)
-        return OneVsRest(inner, normalize=True) if single and self.classes_.size > 2 else inner
+        declared = getattr(inner, "input", "probabilities")
+        if not (has_scores or (has_probabilities and declared == "probabilities")):
+            needed = "decision_function, for a recalibrator of logits"
+            if declared == "probabilities":
+                needed = "predict_proba or decision_function"
+            raise InvalidArgumentError(
+                f"The estimator needs {needed}; {type(estimator).__name__} has none. Use another "
+                "estimator or a recalibrator of probabilities."
+            )
+        if not has_probabilities or declared == "logits":
+            if self.recalibrator is None and several:
+                inner = VectorScaling()
+            return _reading_logits(inner, type(estimator).__name__, several), "logits"
+        if _is_of_one_score(inner) and several:
+            inner = OneVsRest(inner, normalize=True)
+        return inner, "probabilities"
 
     def _cross_predict(
-        self, estimator: Any, x: Any, y: AnyArray, weights: FloatArray | None
-    ) -> FloatArray:
-        """Return predictions for every row by a classifier that has not seen it."""
-        probs = np.zeros((len(y), self.classes_.size))
-        for train, test in _folds(self.cv, x, y):
-            w = None if weights is None else weights[train]
-            fold = _fitted(estimator, _rows(x, train), y[train], w)
-            probs[test] = _aligned(fold, _rows(x, test), self.classes_)
-        return probs
+        self,
+        estimator: Any,
+        x: Any,
+        y: AnyArray,
+        weights: FloatArray | None,
+        folds: Iterator[tuple[IntArray, IntArray]],
+    ) -> tuple[IntArray, FloatArray]:
+        """Return the rows that folds test, and what a classifier without them says of each."""
+        scores, tested = np.zeros((len(y), self.classes_.size)), np.zeros(len(y), bool)
+        for number, (train, test) in enumerate(folds, start=1):
+            if np.intersect1d(train, test).size:
+                raise InvalidArgumentError(
+                    f"A fold must not test rows it trains on; fold {number} of cv shares "
+                    f"{np.intersect1d(train, test).size:,}. Use a splitter that keeps them apart."
+                )
+            test = test[~tested[test]]
+            if test.size == 0:
+                continue
+            self._need_all_classes(y[train], f"The training rows of fold {number}")
+            fold = _fitted(estimator, x, y, weights, train)
+            scores[test] = self._scores(fold, _safe_indexing(x, test))
+            tested[test] = True
+        index = np.flatnonzero(tested)
+        self._need_all_classes(y[index], f"The {index.size:,} rows that the folds test")
+        return index, scores[index]
+
+    def _need_all_classes(self, y: AnyArray, whose: str) -> None:
+        missing = np.setdiff1d(self.classes_, y)
+        if missing.size:
+            raise InvalidLabelsError(
+                f"{whose} must hold every one of the {self.classes_.size:,} classes; "
+                f"{missing.size:,} of them are missing (first: {missing.tolist()[0]!r}). A class "
+                "needs two rows or more: use fewer or stratified folds, or leave rare classes out."
+            )
+
+    def _scores(self, estimator: Any, x: Any) -> FloatArray:
+        """Return what the recalibrator reads: a column for every class, in the order of ours."""
+        classes = _classes_of(estimator)
+        own = _logits(estimator, x) if self.input_ == "logits" else _probabilities(estimator, x)
+        if own.ndim != 2 or own.shape[1] != classes.size:
+            raise InvalidShapeError(
+                f"A classifier must predict one column for each of its {classes.size:,} classes; "
+                f"{type(estimator).__name__} gave the shape {own.shape}."
+            )
+        place = {label: column for column, label in enumerate(classes.tolist())}
+        return own[:, [place[label] for label in self.classes_.tolist()]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -157,35 +269,110 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
 
-def _folds(cv: Any, x: Any, y: AnyArray) -> Any:
-    """Return the folds; every class is spread evenly, and rare ones are missing in some."""
-    if not isinstance(cv, int):
-        return check_cv(cv, y, classifier=True).split(x, y)
-    n = min(cv, len(y))
+def _is_of_one_score(recalibrator: Recalibrator) -> bool:
+    return isinstance(recalibrator, BinaryRecalibrator) and not isinstance(
+        recalibrator, TemperatureScaling
+    )
+
+
+def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -> Recalibrator:
+    """Return the recalibrator with its input declared as logits, or refuse."""
+    if not (several and _is_of_one_score(recalibrator)):
+        if isinstance(recalibrator, ScalingBinning):
+            scaler = PlattScaling() if recalibrator.scaler is None else recalibrator.scaler
+            if "input" in scaler.get_params():
+                scaler = clone(scaler).set_params(input="logits")
+                return recalibrator.set_params(scaler=scaler)
+        elif "input" in recalibrator.get_params(deep=False):
+            return recalibrator.set_params(input="logits")
+    advice = "VectorScaling() or TemperatureScaling()"
+    if not several:
+        advice = "PlattScaling() or ScalingBinning()"
+    raise InvalidArgumentError(
+        f"The scores of {estimator}.decision_function are logits{' of several classes' * several}; "
+        f"{type(recalibrator).__name__} does not read those. Use {advice}, which do, or an "
+        "estimator with predict_proba."
+    )
+
+
+def _classes_of(estimator: Any) -> AnyArray:
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        raise InvalidArgumentError(
+            f"A fitted classifier must have classes_, the labels of its columns; "
+            f"{type(estimator).__name__} has none."
+        )
+    return np.asarray(classes)
+
+
+def _probabilities(estimator: Any, x: Any) -> FloatArray:
+    """Return predicted probabilities; what rounding put beyond 0 and 1 is put back."""
+    probs = np.asarray(estimator.predict_proba(x), np.float64)
+    inside = np.clip(probs, 0.0, 1.0)
+    return np.where(np.abs(probs - inside) <= ROUNDING, inside, probs)
+
+
+def _logits(estimator: Any, x: Any) -> FloatArray:
+    """Return decision scores as logits, two columns for one event: 0 and its score."""
+    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    for name, value in parameters.items():
+        # With three classes there are as many pairs as classes: the shape would not tell.
+        if name.rsplit("__")[-1] == "decision_function_shape" and value == "ovo":
+            raise InvalidArgumentError(
+                f"Decision scores must belong to classes; {name}='ovo' gives those of pairs of "
+                "classes. Use 'ovr'."
+            )
+    scores = np.asarray(estimator.decision_function(x), np.float64)
+    return np.column_stack((np.zeros(len(scores)), scores)) if scores.ndim == 1 else scores
+
+
+def _folds(
+    cv: Any, x: Any, y: AnyArray, groups: Any, used: BoolArray
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the rows with a weight that each fold trains on and tests."""
+    if isinstance(cv, numbers.Integral):
+        yield from _even_folds(int(cv), y, np.flatnonzero(used))
+        return
+    # A splitter may name rows by position, so it sees all of them.
+    for train, test in check_cv(cv, y, classifier=True).split(x, y, groups):
+        train, test = (np.arange(len(y))[part] for part in (train, test))
+        yield train[used[train]], test[used[test]]
+
+
+def _even_folds(cv: int, y: AnyArray, used: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield folds over which every class is spread evenly."""
+    if cv < 2:
+        raise InvalidArgumentError(f'cv must be 2 folds or more, a splitter or "prefit"; got {cv}.')
+    n = min(cv, used.size)
     if n < 2:
-        raise InvalidLabelsError(f"{cv} folds of {len(y)} rows leave nothing to fit: n_samples=1.")
-    order = np.random.default_rng(0).permutation(len(y))
-    _, codes = np.unique(y, return_inverse=True)
+        raise InvalidLabelsError(
+            f"{cv} folds of {used.size} rows leave nothing to fit: n_samples=1."
+        )
+    order = np.random.default_rng(0).permutation(used.size)
+    _, codes = np.unique(y[used], return_inverse=True)
     order = order[np.argsort(codes[order], kind="stable")]
-    fold = np.empty(len(y), np.intp)
-    fold[order] = np.arange(len(y)) % n
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n)]
+    fold = np.empty(used.size, np.intp)
+    fold[order] = np.arange(used.size) % n
+    for k in range(n):
+        yield used[fold != k], used[fold == k]
 
 
-def _rows(x: Any, index: IntArray) -> Any:
-    return x.iloc[index] if hasattr(x, "iloc") else x[index]
+def _if_taken(weights: FloatArray | None, estimator: Any) -> FloatArray | None:
+    """Return the weights if the estimator's fit takes them, else warn and return None."""
+    if weights is None or has_fit_parameter(estimator, "sample_weight"):
+        return weights
+    warnings.warn(
+        f"The fit of {type(estimator).__name__} takes no sample_weight: the weights are used for "
+        "the recalibrator only, and the estimator counts all rows alike.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return None
 
 
-def _fitted(estimator: Any, x: Any, y: AnyArray, weights: FloatArray | None) -> Any:
-    fresh = clone(estimator)
-    if weights is not None and has_fit_parameter(fresh, "sample_weight"):
-        return fresh.fit(x, y, sample_weight=weights)
-    return fresh.fit(x, y)
-
-
-def _aligned(estimator: Any, x: Any, classes: AnyArray) -> FloatArray:
-    """Return predictions with a column for every class; 0 for those the estimator has not seen."""
-    own = np.asarray(estimator.predict_proba(x))
-    probs = np.zeros((len(own), classes.size))
-    probs[:, np.searchsorted(classes, estimator.classes_)] = own
-    return np.clip(probs, 0.0, 1.0)
+def _fitted(
+    estimator: Any, x: Any, y: AnyArray, weights: FloatArray | None, index: IntArray
+) -> Any:
+    """Return a copy of the estimator fitted on these rows."""
+    fresh, x, y = clone(estimator), _safe_indexing(x, index), y[index]
+    return fresh.fit(x, y) if weights is None else fresh.fit(x, y, sample_weight=weights[index])
