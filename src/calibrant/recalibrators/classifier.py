@@ -282,9 +282,11 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
             scaler = PlattScaling() if recalibrator.scaler is None else recalibrator.scaler
             if "input" in scaler.get_params():
                 scaler = clone(scaler).set_params(input="logits")
-                return recalibrator.set_params(scaler=scaler)
+                recalibrator.set_params(scaler=scaler)
+                return recalibrator
         elif "input" in recalibrator.get_params(deep=False):
-            return recalibrator.set_params(input="logits")
+            recalibrator.set_params(input="logits")
+            return recalibrator
     advice = "VectorScaling() or TemperatureScaling()"
     if not several:
         advice = "PlattScaling() or ScalingBinning()"
