@@ -87,11 +87,11 @@ def test_labels_that_are_no_numbers_where_numbers_are_named_are_refused(tmp_path
 
 
 BAD_FILES = {
-    "empty.csv": (b"", "cannot be read: Empty CSV file"),
+    "empty.csv": (b"", "line 1: the file is empty"),
     "header.csv": (b"label,score\n", "there are no rows"),
-    "ragged.csv": (b"label,score\n1,0.5\n1,0.5,7\n", "Row #3: Expected 2 columns, got 3"),
-    "twice.csv": (b"label,score,score\n1,0.5,0.5\n", "line 1: the name 'score' stands for several"),
-    "latin.csv": (b"label,score\n\xff\xfe,0.5\n", "cannot be read: "),
+    "ragged.csv": (b"label,score\n1,0.5\n1,0.5,7\n", "row 2: expected 2 columns, got 3"),
+    "twice.csv": (b"label,score,score\n1,0.5,0.5\n", "the name 'score' stands for several"),
+    "latin.csv": (b"label,score\n\xff\xfe,0.5\n", "column 'label', row 1: CSV conv"),
     "broken.jsonl": (b'{"label": 1, "score": 0.5}\n{"label": 1,\n', "row 2 is not an object"),
     "list.jsonl": (b'[{"label": 1, "score": 0.5}]\n', "row 1 is not an object such as"),
     "fields.jsonl": (b'{"label": 1}\n', "has no column 'score'; its columns are 'label'"),

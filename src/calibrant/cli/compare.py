@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
             "Give two files, or one file and --versus with the columns of model b; "
             f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
         )
-    a, b = _model(args, args.files[0], args.y_prob), _model(args, args.files[-1], args.versus)
+    a = _model(args, args.files[0], args.y_prob)
+    b = _model(args, args.files[-1], args.versus, None if args.versus else a.columns)
     _check_same_rows(a, b, args)
     result = verify.compare(
         a.y_true,
@@ -66,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _model(args: argparse.Namespace, file: str, columns: list[str] | None) -> Arrays:
-    """Read the labels and predictions of one model."""
-    chosen = argparse.Namespace(**vars(args) | {"y_prob": columns or args.y_prob})
-    with opened(chosen, [file]) as data:
+def _model(
+    args: argparse.Namespace, file: str, y_prob: list[str] | None, columns: list[str] | None = None
+) -> Arrays:
+    """Read the labels and predictions of one model, whose columns may be known."""
+    chosen = argparse.Namespace(**vars(args) | {"y_prob": y_prob or args.y_prob})
+    with opened(chosen, [file], columns) as data:
         if len(data.files) > 1:
             raise InvalidArgumentError(f"{file!r} stands for {len(data.files)} files; name one.")
         return data.arrays()

@@ -9,7 +9,7 @@ from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule
 from calibrant.cli.messages import located
 from calibrant.engines import engine_for
 from calibrant.engines.chunks import BinSearch
-from calibrant.exceptions import EmptyInputError, InvalidShapeError
+from calibrant.exceptions import EmptyInputError
 from calibrant.problem import Problem, Rows
 from calibrant.stats.estimators import cells_of
 from calibrant.stats.results import UNRESOLVED_LIMIT
@@ -143,10 +143,4 @@ def _files(
 
 def _rows(data: Data, problem: Problem, chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Rows]]:
     for chunk in chunks:
-        rows = data.rows_of(chunk)
-        if rows.problem != problem:
-            raise InvalidShapeError(
-                f"{chunk.file.shown} has {rows.problem.n_classes:,} classes, the files before it "
-                f"{problem.n_classes:,}. Files of one run must have the same columns."
-            )
-        yield chunk, rows
+        yield chunk, data.rows_of(chunk, problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import KINDS, bins_text, fraction, label, labels
@@ -13,7 +13,7 @@ from calibrant.cli.options import KINDS, bins_text, fraction, label, labels
 if TYPE_CHECKING:
     from calibrant.cli.progress import Bar
     from calibrant.files.reading import Chunk, File, Wanted
-    from calibrant.problem import Rows
+    from calibrant.problem import Problem, Rows
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz")
 FILES_HELP = (
@@ -90,6 +90,7 @@ class Arrays:
     y_prob: Any
     weights: Any
     options: dict[str, Any]
+    columns: list[str]
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Data:
     kind: Any
     classes: Any
     pos_label: Any
+    columns: list[str] = field(default_factory=list)
+    """The columns of predictions in the order of the classes, once rows have been read."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -108,10 +111,13 @@ class Data:
         return {"kind": self.kind, "classes": self.classes, "pos_label": self.pos_label}
 
     def read(self, number: int) -> Iterator[Chunk]:
-        """Yield one of the files in chunks."""
+        """Yield one of the files in chunks; the first rows read fix the order of the columns."""
         from calibrant.files.reading import read_chunks
 
-        yield from read_chunks(self.files[number], self.wanted)
+        for chunk in read_chunks(self.files[number], self.wanted, self.columns or None):
+            if not self.columns:
+                self.columns.extend(chunk.names)
+            yield chunk
 
     def bar(self, what: str) -> Bar:
         """Return a progress bar for a pass over the files."""
@@ -133,32 +139,41 @@ class Data:
             return digest_of_columns(str(chunk.label_name), chunk.names)
         return None
 
-    def rows_of(self, chunk: Chunk) -> Rows:
-        """Return the checked rows of a chunk; what is wrong is said with file, column, row."""
+    def rows_of(self, chunk: Chunk, problem: Problem | None = None) -> Rows:
+        """Return the checked rows of a chunk; what is wrong is said with file, column, row.
+
+        They must pose this problem, that of the rows before them.
+        """
         from calibrant.cli.messages import located
+        from calibrant.exceptions import InvalidShapeError
         from calibrant.problem import read_rows
 
         with located(chunk):
-            return read_rows(chunk.labels, chunk.probs, sample_weight=chunk.weights, **self.options)
-
-    def _checked(self, chunk: Chunk) -> Chunk:
-        """Check every value of a chunk by counting it."""
-        from calibrant.bins import EqualWidth
-        from calibrant.cli.messages import located
-        from calibrant.measure import tabulate_rows
-
-        rows = self.rows_of(chunk)
-        with located(chunk):
-            tabulate_rows(rows, EqualWidth(1))
-        return chunk
+            rows = read_rows(chunk.labels, chunk.probs, sample_weight=chunk.weights, **self.options)
+        if problem not in (None, rows.problem):
+            raise InvalidShapeError(
+                f"{chunk.file.shown}, rows from {chunk.start + 1:,}: there are "
+                f"{rows.problem.n_classes:,} classes, in the rows before "
+                f"{problem.n_classes:,}. Files of one run must have the same columns."
+            )
+        return rows
 
     def arrays(self) -> Arrays:
         """Read all rows into memory."""
         import numpy as np
 
+        from calibrant.bins import EqualWidth
+        from calibrant.cli.messages import located
         from calibrant.exceptions import EmptyInputError
+        from calibrant.measure import tabulate_rows
 
-        parts = [self._checked(chunk) for chunk in self.chunks()]
+        parts, problem = [], None
+        for chunk in self.chunks():
+            rows = self.rows_of(chunk, problem)
+            with located(chunk):
+                tabulate_rows(rows, EqualWidth(1))  # which checks every value
+            problem = rows.problem
+            parts.append(chunk)
         if not parts:
             raise EmptyInputError(f"{self.files[0].shown} has no rows; at least one is needed.")
         weights = None
@@ -169,12 +184,19 @@ class Data:
             np.concatenate([chunk.probs for chunk in parts]),
             weights,
             self.options,
+            self.columns,
         )
 
 
 @contextmanager
-def opened(args: argparse.Namespace, names: list[str] | None = None) -> Iterator[Data]:
-    """Find the files that the arguments name; standard input is kept in a file meanwhile."""
+def opened(
+    args: argparse.Namespace, names: list[str] | None = None, columns: list[str] | None = None
+) -> Iterator[Data]:
+    """Find the files that the arguments name; standard input is kept in a file meanwhile.
+
+    The columns of predictions may be known, from the file of another model; else the first rows
+    fix them.
+    """
     from calibrant.cli.standard_input import found
     from calibrant.files.reading import Wanted
 
@@ -185,4 +207,5 @@ def opened(args: argparse.Namespace, names: list[str] | None = None) -> Iterator
     weight = getattr(args, "sample_weight", None)
     wanted = Wanted(args.y_true, args.y_prob, weight, text)
     with found(args.files if names is None else names, args.format) as files:
-        yield Data(files, wanted, getattr(args, "kind", None), classes, pos_label)
+        kind = getattr(args, "kind", None)
+        yield Data(files, wanted, kind, classes, pos_label, list(columns or []))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from calibrant._types import AnyArray, FloatArray
 from calibrant.cli.messages import located
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.files.arrow import readable
 from calibrant.files.columns import as_numbers, side_by_side
-from calibrant.files.names import match_columns
+from calibrant.files.json_lines import as_column
+from calibrant.files.names import in_fixed_order, match_columns
 from calibrant.files.reading import Chunk, File
 from calibrant.files.tables import as_formula_safe
 
@@ -37,6 +39,8 @@ class Repair:
     suffix: str | None
     shown: str
     n_rows: int = field(default=0, init=False)
+    _fixed: list[str] | None = field(default=None, init=False)
+    _last_seen: list[str] = field(default_factory=list, init=False)
 
     def batch(self, batch: Any) -> Any:
         """Return a record batch with the repaired predictions."""
@@ -55,32 +59,40 @@ class Repair:
 
     def objects(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return objects with the repaired predictions."""
-        import pyarrow as pa
-
-        names = self._names(list(rows[0]))
-        columns = [pa.array([row.get(name) for row in rows]) for name in names]
+        names = self._names(list(dict.fromkeys(name for row in rows for name in row)))
+        with readable(self.shown):
+            columns = [as_column([row.get(n) for row in rows], n, self.n_rows) for n in names]
         after = self._repaired(columns, names)
         pairs = [(new, values.tolist()) for _, new, values in self._pairs(names, after)]
         return [{**row, **{new: values[i] for new, values in pairs}} for i, row in enumerate(rows)]
 
     def _names(self, names: list[str]) -> list[str]:
+        """Return the columns to repair, in the order that the first rows have fixed."""
+        if names == self._last_seen and self._fixed is not None:
+            return self._fixed
+        self._last_seen = names
         found = match_columns(names, self.wanted, self.shown)
+        self._fixed = in_fixed_order(found, self._fixed or found, self.shown)
+        self._refuse_taken(names, found)
+        return self._fixed
+
+    def _refuse_taken(self, names: list[str], found: list[str]) -> None:
         if self.suffix is None:
-            return found
+            return
         taken = [new for new in map(self._new_name, found) if new in names]
         if taken:
             raise InvalidArgumentError(
                 f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, or "
                 "--replace to put repaired predictions in the place of the old ones."
             )
-        return found
 
     def _new_name(self, name: str) -> str:
         return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
 
     def _repaired(self, columns: list[Any], names: list[str]) -> FloatArray:
-        parts = zip(columns, names, strict=True)
-        probs = side_by_side([as_numbers(each, n, self.shown, self.n_rows) for each, n in parts])
+        pairs = zip(columns, names, strict=True)
+        parts = [as_numbers(each, name, self.shown, self.n_rows) for each, name in pairs]
+        probs = side_by_side(parts, names, self.shown)
         file = File("", "", self.shown)
         chunk = Chunk(file, self.n_rows, 0.0, None, probs, None, names, None)
         with located(chunk):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from calibrant.exceptions import InvalidDocumentError, MissingDependencyError
-from calibrant.files.names import COMPRESSIONS
+from calibrant.files.delimited import csv_batches
+from calibrant.files.json_lines import json_batches
+from calibrant.files.streams import BadContentError, Batches, Choose
 
-BLOCK_BYTES, LARGEST_BLOCK = 1 << 20, 1 << 30
-Choose = Callable[[list[str]], list[str]]
-"""Takes the names of all columns and returns those to read."""
-
+BLOCK_BYTES = 1 << 20
 CHUNK_VALUES, MOST_ROWS, FEWEST_ROWS = 1 << 20, 1 << 17, 1 << 10
-
-Batches = Iterator[tuple[Any, float]]
-"""Record batches, and the share of the file that has been read."""
+ARROW_FILE = b"ARROW1\0\0"
+END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 def rows_at_once(n_columns: int) -> int:
@@ -37,22 +33,18 @@ def record_batches(
     the first MB tells which are numbers, dates and so on.
     """
     readers: dict[str, Callable[[str, Choose], Batches]] = {
-        "csv": partial(_csv, ",", typed),
-        "tsv": partial(_csv, "\t", typed),
-        "jsonl": _jsonl,
+        "csv": partial(csv_batches, delimiter=",", typed=typed, block_bytes=BLOCK_BYTES),
+        "tsv": partial(csv_batches, delimiter="\t", typed=typed, block_bytes=BLOCK_BYTES),
+        "jsonl": partial(json_batches, block_bytes=BLOCK_BYTES),
         "parquet": _parquet,
         "arrow": _arrow,
     }
-    pa = arrow_library()
-    try:
-        for batch, share in readers[format_](path, choose):
+    with_names = partial(_chosen_once, choose)
+    with readable(shown):
+        for batch, share in readers[format_](path, with_names):
             rows = rows_at_once(batch.num_columns)
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows), share
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise InvalidDocumentError(f"{shown} cannot be read: {error}") from error
-    except BadLineError as error:
-        raise InvalidDocumentError(f"{shown}, {error}.") from error
 
 
 def arrow_library() -> Any:
@@ -66,72 +58,48 @@ def arrow_library() -> Any:
     return pyarrow
 
 
-class BadLineError(Exception):
-    """A line that is not what its format wants."""
-
-
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[Any, Callable[[], float]]]:
-    """Open a file, unpack it where its name says so, and tell the share that was read."""
-    import pyarrow as pa
-
-    size = max(Path(path).stat().st_size, 1)
-    with open(path, "rb") as raw:
-        codec = COMPRESSIONS.get(Path(path).suffix.lower())
-        stream = pa.CompressedInputStream(pa.PythonFile(raw), codec) if codec else raw
-        yield stream, lambda: raw.tell() / size
-
-
-def _csv(delimiter: str, typed: bool, path: str, choose: Choose) -> Batches:
-    """Read blocks, and larger ones where a single row is longer than a block."""
-    import pyarrow as pa
-
-    done, block = 0, BLOCK_BYTES
-    while True:
-        seen = 0
-        try:
-            for batch, share in _csv_blocks(delimiter, typed, path, choose, block):
-                fresh = batch.slice(max(done - seen, 0))
-                seen += batch.num_rows
-                done = max(done, seen)
-                yield fresh, share
-        except pa.ArrowInvalid as error:
-            if "straddl" not in str(error) or block >= LARGEST_BLOCK:
-                raise
-            block *= 16
-        else:
-            return
+def readable(shown: str) -> Iterator[None]:
+    """Raise what a reader says of a damaged file again, with the name of the file."""
+    pa = arrow_library()
+    try:
+        yield
+    except BadContentError as error:
+        raise InvalidDocumentError(f"{shown}, {error}.") from error
+    except (pa.ArrowException, UnicodeDecodeError, OverflowError, MemoryError) as error:
+        raise InvalidDocumentError(f"{shown} cannot be read: {error}") from error
+    except OSError as error:
+        if error.errno is not None:  # of the system; those of PyArrow have no number
+            raise
+        raise InvalidDocumentError(f"{shown} cannot be read: {error}") from error
 
 
-def _csv_blocks(delimiter: str, typed: bool, path: str, choose: Choose, block: int) -> Batches:
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
-    read = pa_csv.ReadOptions(block_size=block, use_threads=False)
-    parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    with _opened(path) as (stream, _):
-        names = pa_csv.open_csv(stream, read, parse).schema.names
-    repeated = [name for name in names if names.count(name) > 1]
+def _chosen_once(choose: Choose, names: list[str]) -> list[str]:
+    """Choose columns, each of which must be the only one of its name."""
+    kept, counts = choose(names), Counter(names)
+    repeated = [name for name in kept if counts[name] > 1]
     if repeated:
-        raise BadLineError(f"line 1: the name {repeated[0]!r:.80} stands for several columns")
-    kept = choose(names)
-    types = {} if typed else {name: pa.string() for name in kept}
-    convert = pa_csv.ConvertOptions(include_columns=kept, column_types=types)
-    with _opened(path) as (stream, share):
-        for batch in pa_csv.open_csv(stream, read, parse, convert):
-            yield batch, share()
+        raise BadContentError(
+            f"where the name {repeated[0]!r:.80} stands for several columns. Give each a name of "
+            "its own"
+        )
+    return kept
 
 
 def _parquet(path: str, choose: Choose) -> Batches:
     """Read ahead one block a column: PyArrow would by default keep all that it has read."""
     import pyarrow.parquet as pa_parquet
 
-    with pa_parquet.ParquetFile(path, pre_buffer=False, buffer_size=BLOCK_BYTES) as file:
-        total, done = max(file.metadata.num_rows, 1), 0
+    with pa_parquet.ParquetFile(
+        path, pre_buffer=False, buffer_size=BLOCK_BYTES, page_checksum_verification=True
+    ) as file:
+        total, done = file.metadata.num_rows, 0
         names = choose(file.schema_arrow.names)
         for batch in file.iter_batches(rows_at_once(len(names)), columns=names):
             done += batch.num_rows
-            yield batch, done / total
+            yield _validated(batch, names), done / max(total, 1)
+    if done != total:
+        raise BadContentError(f"row {done:,} is the last one, but the file announces {total:,}")
 
 
 def _arrow(path: str, choose: Choose) -> Batches:
@@ -139,65 +107,45 @@ def _arrow(path: str, choose: Choose) -> Batches:
     import pyarrow as pa
 
     with pa.memory_map(path) as file:
-        if file.read(6) == b"ARROW1":
-            reader = pa.ipc.open_file(file)
-            names = choose(reader.schema.names)
-            for i in range(reader.num_record_batches):
-                yield reader.get_batch(i).select(names), (i + 1) / reader.num_record_batches
-            return
-        file.seek(0)
-        stream = pa.ipc.open_stream(file)
-        names = choose(stream.schema.names)
-        for batch in stream:
-            yield batch.select(names), file.tell() / max(file.size(), 1)
+        yield from (_arrow_file if file.read(8) == ARROW_FILE else _arrow_stream)(file, choose)
 
 
-def _jsonl(path: str, choose: Choose) -> Batches:
+def _arrow_file(file: Any, choose: Choose) -> Batches:
+    """Read the batches that the last bytes of the file list, all of them that there are."""
     import pyarrow as pa
-    import pyarrow.json as pa_json
 
-    done = 0
-    for block, share in line_blocks(path):
-        options = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
-        try:
-            table = pa_json.read_json(io.BytesIO(block), options)
-        except pa.ArrowException:
-            check_json_lines(block, done)
-            raise
-        done += table.num_rows
-        for batch in table.select(choose(table.schema.names)).to_batches():
-            yield batch, share
+    reader = pa.ipc.open_file(file)
+    names, total = choose(reader.schema.names), reader.num_record_batches
+    file.seek(len(ARROW_FILE))
+    written = sum(
+        message.type == "record batch" for message in pa.ipc.MessageReader.open_stream(file)
+    )
+    if written != total:
+        raise BadContentError(f"{written:,} batches of rows are there, but {total:,} are listed")
+    for i in range(total):
+        yield _validated(reader.get_batch(i), names), (i + 1) / total
 
 
-def line_blocks(path: str) -> Iterator[tuple[bytes, float]]:
-    """Yield the file in blocks of whole lines, and the share that has been read."""
-    with _opened(path) as (stream, share):
-        rest = b""
-        while block := stream.read(BLOCK_BYTES):
-            end = block.rfind(b"\n") + 1
-            if end:
-                yield rest + block[:end], share()
-                rest = block[end:]
-            else:
-                rest += block
-        if rest.strip():
-            yield rest, share()
+def _arrow_stream(file: Any, choose: Choose) -> Batches:
+    import pyarrow as pa
+
+    file.seek(0)
+    stream = pa.ipc.open_stream(file)
+    names, done = choose(stream.schema.names), 0
+    for batch in stream:
+        done += batch.num_rows
+        yield _validated(batch, names), file.tell() / max(file.size(), 1)
+    end = file.tell()
+    file.seek(max(end - len(END_OF_STREAM), 0))
+    if file.read(len(END_OF_STREAM)) != END_OF_STREAM or end != file.size():
+        raise BadContentError(
+            f"row {done:,} is the last one, but the mark that ends a stream does not follow it, or "
+            "more follows: the file is cut, or several were joined. Write it anew"
+        )
 
 
-def check_json_lines(block: bytes, before: int) -> None:
-    """Raise an error that names the first line that is not a JSON object."""
-    row = before
-    for line in block.splitlines():
-        if not line.strip():
-            continue
-        row += 1
-        try:
-            whole = isinstance(json.loads(line), dict)
-            reason = "it is JSON, but no object"
-        except ValueError as error:
-            whole, reason = False, str(error)
-        if not whole:
-            raise BadLineError(
-                f"row {row:,} is not an object such as "
-                f'{{"label": 1, "score": 0.7}}: {line[:60].decode(errors="replace")!r} ({reason})'
-            )
+def _validated(batch: Any, names: list[str]) -> Any:
+    """Check all lengths, offsets and texts of the columns: a damaged file may point anywhere."""
+    batch = batch.select(names)
+    batch.validate(full=True)
+    return batch

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from calibrant._types import AnyArray
-from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError, InvalidShapeError
+from calibrant.exceptions import (
+    InvalidDocumentError,
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+    InvalidShapeError,
+)
 
 BLANKS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
 
@@ -25,10 +31,19 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
     """
     if isinstance(column, np.ndarray):
         return column
-    if not _is_text(column.type):
-        return _to_numpy(column)
     import pyarrow as pa
 
+    column = _plain(column, name, shown, start)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if not _is_text(column.type):
+        kind = column.type
+        if not (_is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise InvalidLabelsError(
+                f"{shown}, column {name!r:.80} holds {kind!s:.80}; expected labels that are "
+                "numbers, text, or true and false, one a row."
+            )
+        return _to_numpy(column)
     for kind in () if text else (pa.int64(), pa.float64(), pa.bool_()):
         numbers = _cast(column, kind)
         if numbers is not None:
@@ -51,10 +66,11 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
         return column
     import pyarrow as pa
 
+    column = _plain(column, name, shown, start)
     if pa.types.is_floating(column.type):
         return _to_numpy(column)
     if pa.types.is_nested(column.type):
-        return _table_of_lists(column, name, shown)
+        return _table_of_lists(column, name, shown, start)
     numbers = _cast(column, pa.float64())
     if numbers is None:
         plain = _trimmed(column) if _is_text(column.type) else column
@@ -64,9 +80,17 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
     return _to_numpy(numbers)
 
 
-def side_by_side(parts: Sequence[AnyArray]) -> AnyArray:
+def side_by_side(parts: Sequence[AnyArray], names: Sequence[str], shown: str) -> AnyArray:
     """Return one column as it is, several as a table."""
-    return parts[0] if len(parts) == 1 else np.column_stack(list(parts))
+    if len(parts) == 1:
+        return parts[0]
+    for name, part in zip(names, parts, strict=True):
+        if part.ndim != 1:
+            raise InvalidShapeError(
+                f"{shown}: each of several columns of predictions must hold one number a row; "
+                f"{name!r:.80} holds {math.prod(part.shape[1:]):,}. Name it alone."
+            )
+    return np.column_stack(list(parts))
 
 
 def _is_text(kind: Any) -> bool:
@@ -116,23 +140,83 @@ def _first_bad(column: Any, start: int) -> str:
     return f" holds {column.type}"
 
 
-def _table_of_lists(column: Any, name: str, shown: str) -> AnyArray:
+def _plain(column: Any, name: str, shown: str, start: int) -> Any:
+    """Return the values themselves: of dictionaries and extensions, and bytes as the text they are.
+
+    Old writers of Parquet do not say which bytes are text.
+    """
+    import pyarrow as pa
+
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is_bytes(column.type):
+        try:
+            return column.cast(pa.large_string())
+        except pa.ArrowException as error:
+            row = next(row for row, value in enumerate(column) if not _is_utf8(value.as_py()))
+            raise InvalidDocumentError(
+                f"{shown}, column {name!r:.80}, row {start + row + 1:,} is "
+                f"{column[row].as_py()!r:.60}, which is not text in UTF-8."
+            ) from error
+    return column.cast(pa.large_string()) if "string_view" in str(column.type) else column
+
+
+def _is_bytes(kind: Any) -> bool:
+    import pyarrow as pa
+
+    plain = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return bool(plain or pa.types.is_fixed_size_binary(kind) or str(kind) == "binary_view")
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     """Return a column of equally long lists as a table."""
     import pyarrow as pa
 
-    if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)):
+    where = f"{shown}, column {name!r:.80}"
+    values = getattr(column.type, "value_type", None)
+    if values is None or not _is_number(values) or pa.types.is_map(column.type):
         raise InvalidShapeError(
-            f"{shown}, column {name!r:.80} holds {column.type}; expected numbers or lists of them."
+            f"{where} holds {column.type!s:.80}; expected numbers or lists of numbers."
         )
-    flat = np.asarray(_to_numpy(column.flatten()), np.float64)
-    width = flat.size // max(len(column), 1)
-    lengths = column.value_lengths() if hasattr(column, "value_lengths") else None
-    even = lengths is None or all(each.as_py() == width for each in lengths.unique())
-    if not even or column.null_count or width == 0:
+    lengths = np.asarray(_list_lengths(column))
+    width = lengths[0]
+    odd = np.flatnonzero(~(lengths == width) | ~(lengths > 0))
+    if odd.size:
+        row = odd[0]
+        came = "missing" if np.isnan(lengths[row]) else f"a list of {lengths[row]:,.0f}"
         raise InvalidShapeError(
-            f"{shown}, column {name!r:.80}: the lists must be of one length, one number a class."
+            f"{where}, row {start + row + 1:,} is {came}; expected lists of one length in all "
+            f"rows, one number a class (row {start + 1:,} has "
+            f"{'none' if np.isnan(width) else format(width, ',.0f')})."
         )
-    return flat.reshape(len(column), width)
+    flat = column.flatten().cast(pa.float64(), safe=False)
+    return _to_numpy(flat).reshape(len(column), int(width))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _list_lengths(column: Any) -> AnyArray:
+    """Return the lengths of lists, NaN for a missing one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return _to_numpy(pc.list_value_length(column).cast(pa.float64()))
 
 
 def _to_numpy(column: Any) -> AnyArray:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import glob
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from calibrant.exceptions import InvalidInputError
 
 STANDARD_INPUT = "-"
+MOST_COMPARED = 1_000
+"""Names among which a similar one is looked for: each takes some 10 microseconds."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 FORMATS = {
     ".csv": "csv",
@@ -28,19 +32,34 @@ FORMATS = {
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
-    """Return the files that names and patterns such as ``part-*.parquet`` stand for, in order."""
-    files: list[str] = []
+    """Return the files that names and patterns such as ``part-*.parquet`` stand for, in order.
+
+    A file that is named several times, be it in another spelling or by a link, comes once.
+    """
+    files: dict[Hashable, str] = {}
     for pattern in patterns:
         found = _found(pattern)
         if not found:
             raise InvalidInputError(f"There is no file {pattern!r}.")
-        files += [each for each in found if each not in files]
-    for file in files:
+        for file in found:
+            files.setdefault(_identity(file), file)
+    for file in files.values():
         if Path(file).is_dir():
             raise InvalidInputError(
                 f"{file!r} is a folder. Name its files, such as '{file.rstrip('/')}/*.parquet'."
             )
-    return files
+    return list(files.values())
+
+
+def _identity(path: str) -> Hashable:
+    """Return what two names of one file have in common."""
+    try:
+        facts = os.fstat(sys.stdin.fileno()) if path == STANDARD_INPUT else os.stat(path)
+    except (OSError, ValueError, AttributeError):  # no such file, or no standard input
+        return path
+    if not facts.st_ino:  # some file systems do not number their files
+        return os.path.realpath(path)
+    return facts.st_dev, facts.st_ino
 
 
 def _found(pattern: str) -> list[str]:
@@ -66,18 +85,34 @@ def format_of(path: str) -> str:
 
 def match_columns(names: Sequence[str], wanted: Sequence[str], path: str) -> list[str]:
     """Return the columns that the wanted names and patterns stand for."""
-    found: list[str] = []
+    known, found = set(names), dict[str, None]()
     for name in wanted:
-        hits = [name] if name in names else fnmatch.filter(names, name)
+        hits = [name] if name in known else fnmatch.filter(names, name)
         if not hits:
             raise InvalidInputError(_no_column(name, names, path))
-        found += [each for each in hits if each not in found]
-    return found
+        found |= dict.fromkeys(hits)
+    return list(found)
+
+
+def in_fixed_order(found: Sequence[str], fixed: Sequence[str], path: str) -> list[str]:
+    """Return the names in the order that the first rows fixed; refuse others than those."""
+    there, known = set(found), set(fixed)
+    missing = [name for name in fixed if name not in there]
+    added = [name for name in found if name not in known]
+    if missing or added:
+        what = f"has no column {missing[0]!r:.80}" if missing else f"has a column {added[0]!r:.80}"
+        rest = "unlike the rows before" if missing else "which the rows before have not"
+        raise InvalidInputError(
+            f"{path} {what}, {rest}. All files of a run must have the same {len(fixed):,} columns "
+            "of predictions."
+        )
+    return list(fixed)
 
 
 def _no_column(name: str, names: Sequence[str], path: str) -> str:
     """Say which columns there are, and which one is perhaps meant."""
-    near = difflib.get_close_matches(name[:100], [each for each in names if len(each) <= 100], 1)
+    short = [each for each in names[:MOST_COMPARED] if len(each) <= 100]
+    near = difflib.get_close_matches(name[:100], short, 1)
     if near:
         return f"{path} has no column {name!r:.200}; perhaps {near[0]!r} is meant."
     shown = ", ".join(repr(each)[:60] for each in names[:10])

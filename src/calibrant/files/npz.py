@@ -6,9 +6,13 @@ the size that its header announces must be the size of its member.
 
 from __future__ import annotations
 
+import lzma
 import math
+import struct
+import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -16,14 +20,31 @@ from typing import IO, Any
 import numpy as np
 
 from calibrant._types import AnyArray
-from calibrant.exceptions import InvalidDocumentError, LengthMismatchError
+from calibrant.exceptions import CalibrantError, InvalidDocumentError, LengthMismatchError
 from calibrant.files.arrow import rows_at_once
 from calibrant.files.names import match_columns
 
 LARGEST_ROW = 1 << 26
-LARGEST_UNORDERED = 1 << 31
+LARGEST_UNORDERED = 1 << 30
+"""Bytes of arrays stored column by column, which are held whole: 130 million probabilities."""
+HARMLESS_BYTES, LARGEST_RATIO = 1 << 26, 100
+"""Arrays that hold something compress to a 20th at best, zeros to a 1,000th: what needs much memory
+must take some room in the file as well."""
 PLAIN = "biufU"
+LAST_CHARACTER = 0x10FFFF
 Columns = dict[str, AnyArray]
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    ValueError,  # negative offsets, names that are no text
+    OverflowError,
+    MemoryError,
+    RuntimeError,  # encrypted; and NotImplementedError, an unknown compression
+)
+"""What zipfile and its decompressors raise on damaged archives."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +67,28 @@ def npz_chunks(path: str, wanted: Sequence[str], shown: str) -> Iterator[tuple[C
         with zipfile.ZipFile(path) as archive:
             infos = {_plain_name(info.filename): info for info in archive.infolist()}
             names = match_columns(list(infos), wanted, shown)
+            _refuse_repeats(archive, names, shown)
             members = [_read_header(archive, name, infos[name], shown) for name in names]
             yield from _chunks(archive, members, shown)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
+    except CalibrantError:
+        raise
+    except OSError as error:
+        if error.errno is not None:  # of the system; those of the decompressors have no number
+            raise
         raise InvalidDocumentError(f"{shown} cannot be read as .npz: {error}.") from error
+    except DAMAGED as error:
+        raise InvalidDocumentError(f"{shown} cannot be read as .npz: {error}.") from error
+
+
+def _refuse_repeats(archive: zipfile.ZipFile, names: list[str], shown: str) -> None:
+    """Refuse two members of one name, and "a" beside "a.npy"."""
+    counts = Counter(_plain_name(info.filename) for info in archive.infolist())
+    repeated = [name for name in names if counts[name] > 1]
+    if repeated:
+        raise InvalidDocumentError(
+            f"{shown}: {counts[repeated[0]]} arrays are called {repeated[0]!r:.80}. Give each a "
+            "name of its own."
+        )
 
 
 def _chunks(
@@ -61,10 +100,12 @@ def _chunks(
         raise LengthMismatchError(f"Arrays of {shown} must have as many rows; they have {lengths}.")
     rows = rows_at_once(sum(math.prod(member.shape[1:]) for member in members))
     rows = max(1, min(rows, LARGEST_ROW // max(member.row_bytes for member in members)))
-    sources = [_rows_of(archive, member, rows) for member in members]
-    for start in range(0, n, rows):
-        arrays = {m.name: next(source) for m, source in zip(members, sources, strict=True)}
-        yield arrays, min(1.0, (start + rows) / n)
+    _check_unordered(members, shown)
+    sources = [_rows_of(archive, member, rows, shown) for member in members]
+    done = 0
+    for parts in zip(*sources, strict=True):
+        done += len(parts[0])
+        yield dict(zip(lengths, parts, strict=True)), done / n
 
 
 def _plain_name(filename: str) -> str:
@@ -74,10 +115,7 @@ def _plain_name(filename: str) -> str:
 def _read_header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, shown: str) -> _Member:
     """Read what a member says of itself, and check that against its size."""
     with archive.open(info) as stream:
-        try:
-            shape, by_columns, dtype = _header(stream)
-        except ValueError as error:
-            raise InvalidDocumentError(f"{shown}: {name!r} is not an array: {error}.") from error
+        shape, by_columns, dtype = _header(stream, name, shown)
         offset = stream.tell()
     if dtype.kind not in PLAIN or dtype.hasobject:
         raise InvalidDocumentError(
@@ -98,36 +136,85 @@ def _read_header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, sho
     return member
 
 
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(stream)
-    if version == (2, 0):
-        return np.lib.format.read_array_header_2_0(stream)
-    raise ValueError(f"version {version} of the .npy format is not read")
+def _header(
+    stream: IO[bytes], name: str, shown: str
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on headers of Python 2, and on odd escapes
+            version = np.lib.format.read_magic(stream)
+            if version == (1, 0):
+                return np.lib.format.read_array_header_1_0(stream)
+            if version == (2, 0):
+                return np.lib.format.read_array_header_2_0(stream)
+    except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile):
+        raise  # of the archive
+    except Exception as error:  # the header is Python source, whose parser raises many kinds
+        raise InvalidDocumentError(f"{shown}: {name!r} is not an array: {error}.") from error
+    raise InvalidDocumentError(
+        f"{shown}: {name!r} is not an array: version {version} of the .npy format is not read."
+    )
 
 
-def _rows_of(archive: zipfile.ZipFile, member: _Member, rows: int) -> Iterator[AnyArray]:
-    if member.by_columns and len(member.shape) > 1:
-        yield from _rows_of_columns(archive, member, rows)
-        return
+def _rows_of(
+    archive: zipfile.ZipFile, member: _Member, rows: int, shown: str
+) -> Iterator[AnyArray]:
     with archive.open(member.info) as stream:
         stream.read(member.offset)
+        if member.by_columns and len(member.shape) > 1:
+            data = _read_exactly(stream, member.shape[0] * member.row_bytes)
+            whole = np.frombuffer(data, member.dtype).reshape(member.shape, order="F")
+            for start in range(0, member.shape[0], rows):
+                yield _native(whole[start : start + rows], member, start, shown)
+            return
         for start in range(0, member.shape[0], rows):
             shape = (min(rows, member.shape[0] - start), *member.shape[1:])
-            data = stream.read(shape[0] * member.row_bytes)
-            yield np.frombuffer(data, member.dtype).reshape(shape)
+            data = _read_exactly(stream, shape[0] * member.row_bytes)
+            part = np.frombuffer(data, member.dtype).reshape(shape)
+            yield _native(part, member, start, shown)
 
 
-def _rows_of_columns(archive: zipfile.ZipFile, member: _Member, rows: int) -> Iterator[AnyArray]:
-    """Read an array that is stored column by column: rows are together only in the whole of it."""
-    if member.info.file_size > LARGEST_UNORDERED:
+def _read_exactly(stream: IO[bytes], size: int) -> bytearray:
+    """Fill a buffer of this size: `read` would hold the parts and the whole at once."""
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        got = stream.readinto(view[at : at + (1 << 24)])  # type: ignore[attr-defined]
+        if not got:
+            raise EOFError(f"{size - at:,} bytes are missing")
+        at += got
+    return data
+
+
+def _native(array: AnyArray, member: _Member, start: int, shown: str) -> AnyArray:
+    """Return values in the byte order of this machine, numbers as 8 bytes at most, valid text."""
+    if array.dtype.kind == "U":
+        codes = array.astype(array.dtype.newbyteorder("=")).view(np.uint32).reshape(len(array), -1)
+        bad = (codes > LAST_CHARACTER) | ((codes >= 0xD800) & (codes < 0xE000))
+        if bad.any():
+            row = int(bad.any(axis=1).argmax())
+            raise InvalidDocumentError(
+                f"{shown}: {member.name!r:.80}, row {start + row + 1:,} is not valid text."
+            )
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _check_unordered(members: list[_Member], shown: str) -> None:
+    """Refuse arrays that must be held whole and are too large for that, or pretend to be large."""
+    unordered = [m for m in members if m.by_columns and len(m.shape) > 1]
+    total = sum(m.info.file_size for m in unordered)
+    if total > LARGEST_UNORDERED:
         raise InvalidDocumentError(
-            f"{member.name!r} is stored column by column and has {member.info.file_size:,} bytes, "
-            f"more than the {LARGEST_UNORDERED:,} that are read whole. Save it in C order."
+            f"{shown}: {unordered[0].name!r:.80} is stored column by column, and {total:,} bytes "
+            f"of such arrays are more than the {LARGEST_UNORDERED:,} that are held in memory. Save "
+            "them in C order: numpy.ascontiguousarray."
         )
-    with archive.open(member.info) as stream:
-        stream.read(member.offset)
-        whole = np.frombuffer(stream.read(), member.dtype).reshape(member.shape, order="F")
-    for start in range(0, member.shape[0], rows):
-        yield whole[start : start + rows]
+    for m in unordered:
+        if m.info.file_size > max(HARMLESS_BYTES, LARGEST_RATIO * m.info.compress_size):
+            raise InvalidDocumentError(
+                f"{shown}: {m.name!r:.80} is stored column by column, and {m.info.compress_size:,} "
+                f"bytes unpack to {m.info.file_size:,}, which must be held in memory at once. Save "
+                "it in C order: numpy.ascontiguousarray."
+            )

@@ -10,7 +10,7 @@ from calibrant._types import AnyArray
 from calibrant.exceptions import InvalidInputError
 from calibrant.files.arrow import record_batches
 from calibrant.files.columns import as_labels, as_numbers, side_by_side
-from calibrant.files.names import format_of, match_columns
+from calibrant.files.names import format_of, in_fixed_order, match_columns
 from calibrant.files.npz import npz_chunks
 
 
@@ -73,19 +73,28 @@ class Chunk:
         return len(self.probs)
 
 
-def read_chunks(file: File, wanted: Wanted) -> Iterator[Chunk]:
-    """Yield the wanted columns of a file, a bounded number of rows at a time."""
+def read_chunks(file: File, wanted: Wanted, names: Sequence[str] | None = None) -> Iterator[Chunk]:
+    """Yield the wanted columns of a file, a bounded number of rows at a time.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        The columns of predictions in the order of the classes, as an earlier file has fixed them.
+        Without them the first rows of this file do.
+    """
     start = 0
     for columns, share in _columns(file, wanted):
         where = (file.shown, start)
-        names = wanted.predictions(list(columns), file.shown)
-        probs = side_by_side([as_numbers(columns[name], name, *where) for name in names])
+        found = wanted.predictions(list(columns), file.shown)
+        names = found if names is None else in_fixed_order(found, names, file.shown)
+        parts = [as_numbers(columns[name], name, *where) for name in names]
+        probs = side_by_side(parts, names, file.shown)
         labels = weights = None
         if wanted.labels is not None:
             labels = as_labels(columns[wanted.labels], wanted.text_labels, wanted.labels, *where)
         if wanted.weights is not None:
             weights = as_numbers(columns[wanted.weights], wanted.weights, *where)
-        yield Chunk(file, start, share, labels, probs, weights, names, wanted.labels)
+        yield Chunk(file, start, share, labels, probs, weights, list(names), wanted.labels)
         start += len(probs)
 
 

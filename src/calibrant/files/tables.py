@@ -9,13 +9,9 @@ from typing import IO, Any, Protocol
 
 from calibrant._json import json_text
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
-from calibrant.files.arrow import (
-    BadLineError,
-    arrow_library,
-    check_json_lines,
-    line_blocks,
-    record_batches,
-)
+from calibrant.files import arrow
+from calibrant.files.arrow import arrow_library, readable, record_batches
+from calibrant.files.json_lines import json_objects
 from calibrant.files.npz import npz_chunks
 from calibrant.files.reading import File
 
@@ -41,18 +37,28 @@ def read_tables(file: File, typed: bool) -> Iterator[tuple[Any, float]]:
     if file.format == "npz":
         pa = arrow_library()
         for arrays, share in npz_chunks(file.path, ["*"], file.shown):
-            yield pa.RecordBatch.from_pydict(_flat(arrays)), share
+            yield pa.RecordBatch.from_pydict(_flat(arrays, file.shown)), share
     else:
         yield from record_batches(file.path, file.format, list, file.shown, typed)
 
 
-def _flat(arrays: dict[str, Any]) -> dict[str, Any]:
-    columns = {}
+def _flat(arrays: dict[str, Any], shown: str) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
     for name, array in arrays.items():
-        if array.ndim == 1:
-            columns[name] = array
-        else:
-            columns |= {f"{name}_{k}": array[:, k].copy() for k in range(array.shape[1])}
+        if array.ndim > 2:
+            raise InvalidDocumentError(
+                f"{shown}: {name!r:.80} has {array.ndim} dimensions; a table has one or two."
+            )
+        parts = {name: array}
+        if array.ndim == 2:
+            parts = {f"{name}_{k}": array[:, k].copy() for k in range(array.shape[1])}
+        for column in parts:
+            if column in columns:
+                raise InvalidDocumentError(
+                    f"{shown}: two columns would be called {column!r:.80}, one of them a part of "
+                    "an array with several. Rename one of the arrays."
+                )
+        columns |= parts
     return columns
 
 
@@ -161,12 +167,5 @@ class _Arrow:
 
 def json_rows(file: File) -> Iterator[tuple[list[dict[str, Any]], float]]:
     """Yield the objects of a JSON lines file as they are, some at a time."""
-    done = 0
-    for block, share in line_blocks(file.path):
-        try:
-            check_json_lines(block, done)
-        except BadLineError as error:
-            raise InvalidDocumentError(f"{file.shown}, {error}.") from error
-        rows = [json.loads(line) for line in block.splitlines() if line.strip()]
-        done += len(rows)
-        yield rows, share
+    with readable(file.shown):
+        yield from json_objects(file.path, arrow.BLOCK_BYTES)
