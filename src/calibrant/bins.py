@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._documents import check_names, is_number, is_text, is_whole, shown
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
 
@@ -27,7 +28,7 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
+class Bins(ReadOnlyArrays):
     """Intervals ``[e0, e1], (e1, e2], ..., (e_B-1, e_B]`` that partition [0, 1].
 
     Parameters
@@ -75,8 +76,8 @@ class Bins:
             )
         if self.origin not in ("fixed", "data"):
             raise InvalidBinsError(f'origin must be "fixed" or "data"; got {self.origin!r}.')
-        edges.flags.writeable = False
         object.__setattr__(self, "edges", edges)
+        super().__post_init__()
 
     def __len__(self) -> int:
         return self.edges.size - 1

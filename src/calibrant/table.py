@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._documents import check_names, read_json, shown
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray
 from calibrant.bins import Bins
@@ -24,7 +25,7 @@ WEIGHT_SUMS = ("sum_w", "sum_ww", "sum_wwuu")
 
 
 @dataclass(frozen=True, eq=False)
-class BinTable:
+class BinTable(ReadOnlyArrays):
     """Sums of predictions p, events y and weights w for each group and bin.
 
     Groups are the classes of a marginal problem; any other problem has one. Every array has the
@@ -57,10 +58,6 @@ class BinTable:
     sum_ww: FloatArray
     sum_wwuu: FloatArray
     level: FloatArray
-
-    def __post_init__(self) -> None:
-        for name in (*SUMS, *WEIGHT_SUMS, "level"):
-            getattr(self, name).flags.writeable = False
 
     @property
     def n(self) -> int:

@@ -127,7 +127,7 @@ def test_a_bootstrap_of_several_classes_resamples_rows(kind):
     low, high = result.confidence_interval(method="percentile", rng=0, n_resamples=200)
     assert low < high
     table_only = cb.stats.calibration_error(result.table, debias=False)
-    with pytest.raises(NoSuchEstimatorError, match="resamples rows, and a table has none"):
+    with pytest.raises(NoSuchEstimatorError, match="resamples rows; a table has none"):
         table_only.confidence_interval(method="percentile")
 
 

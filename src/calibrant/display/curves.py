@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
 from calibrant.problem import Kind, Label
@@ -19,7 +20,7 @@ from calibrant.table import BinTable
 
 
 @dataclass(frozen=True, eq=False)
-class DisplayedCurve:
+class DisplayedCurve(ReadOnlyArrays):
     """The numbers of one curve in a display.
 
     Attributes

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from sklearn.base import clone
 
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, off_device
@@ -32,7 +33,7 @@ class Validation(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class RecalibratorScores:
+class RecalibratorScores(ReadOnlyArrays):
     """Cross-validated losses of several recalibrators on the same folds.
 
     Attributes

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._documents import check_names, is_whole, shown
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, IntArray
 from calibrant.engines import compiles
@@ -30,7 +31,7 @@ class OverlapWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Fingerprint:
+class Fingerprint(ReadOnlyArrays):
     """The smallest 1,024 distinct hashes of the rows, their number, and the sum of all hashes.
 
     A row is its predictions, as float64, and its label. Two equal sets of rows have equal

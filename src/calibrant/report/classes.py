@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant import stats
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.problem import Label
 from calibrant.report.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
@@ -19,7 +20,7 @@ FEWEST_BINS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class ClassFindings:
+class ClassFindings(ReadOnlyArrays):
     """The numbers of each class, in falling order of error.
 
     Attributes

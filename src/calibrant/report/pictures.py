@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.bins import Bins
 from calibrant.problem import Label
@@ -19,7 +20,7 @@ LIMITS = (*(float(f"{digit}e-{power}") for power in range(6, 0, -1) for digit in
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Picture(ReadOnlyArrays):
     """What happened beside what was said, with limits for each bin and for all bins at once.
 
     Numbers have four significant digits, as the page publishes them, so that the script draws

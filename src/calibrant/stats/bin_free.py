@@ -230,6 +230,12 @@ class MiscalibrationBound:
     def __float__(self) -> float:
         return self.low
 
+    def __round__(self, ndigits: int | None = None) -> float:
+        return round(self.low, ndigits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.low, spec) if spec else str(self)
+
     def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g}%, {self.method} bound, n = {self.n:,}"
         return f"{self.norm} calibration error at least {self.low:.4f} ({level})"

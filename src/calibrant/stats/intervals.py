@@ -184,8 +184,9 @@ def bootstrap_values(
         return error_of(cells, weights, power, debiased)
     if resample is None:
         raise NoSuchEstimatorError(
-            "A bootstrap of continuous, marginal or weighted predictions resamples rows, and a "
-            'table has none. Call calibration_error(y_true, y_prob, ...), or use method="auto".'
+            "A bootstrap of continuous, marginal or weighted predictions resamples rows; a table "
+            "has none, and a result that was pickled has left them behind. Call "
+            'calibration_error(y_true, y_prob, ...) again, or use method="auto".'
         )
     tables = (resample(rng) for _ in range(n_resamples))
     return np.array([error_of(cells_of(each), weights, power, debiased) for each in tables])

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from calibrant._json import plain
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.problem import Label
 from calibrant.stats.estimators import cells_of
@@ -60,7 +61,7 @@ class ScoreDecomposition:
 
 
 @dataclass(frozen=True, eq=False)
-class IsotonicCurve:
+class IsotonicCurve(ReadOnlyArrays):
     """The non-decreasing event rate that fits best, and what it says about two scores.
 
     Attributes

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from html import escape
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._json import json_text, plain
+from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
 from calibrant.problem import Label
@@ -32,8 +38,15 @@ UNRESOLVED_LIMIT = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibrationErrorResult:
+class CalibrationErrorResult(ReadOnlyArrays):
     """A calibration error, with what is needed to read it honestly.
+
+    It reads as its value: ``float(result)``, ``round(result, 3)``, ``f"{result:.3f}"`` and
+    ``result < 0.05`` do what they do for the number. Two results of the same norm compare by
+    their values too; those of different norms are never equal and cannot be ordered.
+
+    A pickle holds everything but the rows: bootstrap intervals that resample them are refused
+    after it, all others are the same.
 
     Attributes
     ----------
@@ -84,6 +97,58 @@ class CalibrationErrorResult:
 
     def __float__(self) -> float:
         return self.value
+
+    def __round__(self, ndigits: int | None = None) -> float:
+        return round(self.value, ndigits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, CalibrationErrorResult):
+            return (self.power, self.value) == (other.power, other.value)
+        return bool(self.value == other) if isinstance(other, Real) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: object) -> bool:
+        return self._compare(operator.lt, other)
+
+    def __le__(self, other: object) -> bool:
+        return self._compare(operator.le, other)
+
+    def __gt__(self, other: object) -> bool:
+        return self._compare(operator.gt, other)
+
+    def __ge__(self, other: object) -> bool:
+        return self._compare(operator.ge, other)
+
+    def _compare(self, relation: Callable[[float, Any], bool], other: object) -> bool:
+        if isinstance(other, Real):
+            return bool(relation(self.value, other))
+        if not isinstance(other, CalibrationErrorResult):
+            return NotImplemented  # type: ignore[no-any-return]
+        if self.power != other.power:
+            raise InvalidArgumentError(
+                f"Only errors of the same norm can be ordered; these are {self.norm} and "
+                f"{other.norm}. Measure both in one norm, or compare their values as floats."
+            )
+        return bool(relation(self.value, other.value))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "resample": None}
+
+    def __copy__(self) -> CalibrationErrorResult:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CalibrationErrorResult:
+        return replace(
+            self,
+            table=deepcopy(self.table, memo),
+            class_weights=self.class_weights.copy(),
+            per_class=deepcopy(self.per_class, memo),
+        )
 
     def confidence_interval(
         self,
@@ -207,6 +272,23 @@ class CalibrationErrorResult:
     def __repr__(self) -> str:
         return f"<CalibrationErrorResult: {self}>"
 
+    def _repr_html_(self) -> str:
+        """Show the number in a notebook as a small table."""
+        interval = self._quiet_interval()
+        notes = filter(None, [self._inflation_note(interval), self._lower_bound_note()])
+        facts = [
+            (f"{self.table.problem.kind} {self.norm} error", f"{self.value:.4f}"),
+            (
+                f"{100 * interval.confidence_level:g}% interval",
+                f"{interval.low:.4f} to {interval.high:.4f}",
+            ),
+            ("perfect model", f"{self.noise_floor:.4f}"),
+            ("rows", f"{self.n:,} in {describe_bins(self.table)}"),
+            ("note", "; ".join(notes)),
+        ]
+        rows = [f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts if v]
+        return f"<table>{''.join(rows)}</table>"
+
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Return plain values that JSON can hold, the interval included, the table not."""
         interval = self._quiet_interval(confidence_level)
@@ -235,7 +317,7 @@ class CalibrationErrorResult:
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve:
+class ReliabilityCurve(ReadOnlyArrays):
     """What happened beside what was said, bin by bin.
 
     Arrays have one value per occupied bin, in rising order of predictions.

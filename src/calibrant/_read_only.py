@@ -1,0 +1,30 @@
+"""Arrays of results cannot be written: what was measured stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+class ReadOnlyArrays:
+    """A mixin for frozen dataclasses: no array among their fields can be written.
+
+    NumPy forgets that in pickles and deep copies, so it is said again when either is restored.
+    """
+
+    def __post_init__(self) -> None:
+        _lock(vars(self).values())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        _lock(state.values())
+
+
+def _lock(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        elif isinstance(value, tuple):
+            _lock(value)

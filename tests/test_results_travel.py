@@ -1,0 +1,232 @@
+"""Every public result can be copied, pickled and sent elsewhere, and stays what it is."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import pickle
+import subprocess
+import sys
+from functools import cache
+
+import joblib
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant import exceptions as ex
+from calibrant import stats
+from calibrant.paper import STUDIES
+from calibrant.report import report
+
+RNG = np.random.default_rng(77)
+P = RNG.uniform(size=400)
+Y = (RNG.uniform(size=400) < P**1.4).astype(int)
+LEVELS = np.round(P, 1)
+PROBS = RNG.dirichlet(np.ones(3), size=400)
+CLASS = RNG.integers(3, size=400)
+WEIGHTS = RNG.exponential(size=400) + 0.1
+
+
+def _metric():
+    metric = cb.CalibrationMetric(bins=cb.EqualWidth(5))
+    metric.update(Y, P)
+    return metric
+
+
+MADE = {
+    "error": lambda: cb.calibration_error(Y, P),
+    "error of levels": lambda: cb.calibration_error(Y, LEVELS, bins=cb.Distinct(), norm="l1"),
+    "error of classes": lambda: cb.calibration_error(
+        CLASS, PROBS, kind="marginal", class_weight=[1, 2, 3], sample_weight=WEIGHTS
+    ),
+    "interval": lambda: cb.calibration_error(Y, P).confidence_interval(),
+    "table": lambda: cb.tabulate(Y, P, bins=7),
+    "table of classes": lambda: cb.tabulate(
+        CLASS, PROBS, kind="marginal", classes=[0, 1, 2], sample_weight=WEIGHTS
+    ),
+    "bins": lambda: cb.tabulate(Y, P, bins=7).bins[0],
+    "problem": lambda: cb.tabulate(CLASS, PROBS, kind="marginal").problem,
+    "rule": lambda: cb.Hybrid(4),
+    "curve": lambda: cb.reliability_curve(Y, P),
+    "isotonic curve": lambda: stats.isotonic_curve(cb.tabulate(Y, P, bins=7)),
+    "Brier": lambda: cb.brier_decomposition(Y, P),
+    "certificate": lambda: cb.certify(Y, LEVELS, max_error=0.2),
+    "certificate of classes": lambda: cb.certify(CLASS, PROBS, kind="marginal", max_error=0.2),
+    "recheck": lambda: cb.certify(Y, LEVELS, max_error=0.2).recheck(),
+    "test": lambda: cb.calibration_test(Y, P, rng=0),
+    "Cox test": lambda: cb.calibration_test(Y, P, method="cox"),
+    "comparison": lambda: cb.compare(Y, P, LEVELS),
+    "difference": lambda: cb.compare(Y, P, LEVELS).brier,
+    "bin-free bounds": lambda: cb.bin_free_bounds(Y, P),
+    "lower bound": lambda: cb.prequential_lower_bound(Y, P),
+    "report": lambda: report(Y, P),
+    "report of classes": lambda: report(CLASS, PROBS),
+    "scores": lambda: cb.recalibrator_scores(Y, P, cv=3),
+    "fit report": lambda: cb.PlattScaling().fit(P, Y).fit_result_,
+    "resolution": lambda: cb.resolution_report(cb.ScalingBinning(n_bins=5).fit(P, Y), P, Y),
+    "study": lambda: STUDIES["example-3-1"].run(quick=True),
+    "metric": _metric,
+    "display": lambda: cb.ReliabilityDisplay.from_predictions(Y, P, isotonic=True, draw=False),
+    "recalibrator": lambda: cb.ScalingBinning(n_bins=5).fit(P, Y),
+    "recalibrator of classes": lambda: cb.OneVsRest(cb.HistogramBinning(n_bins=5)).fit(
+        PROBS, CLASS
+    ),
+}
+make = cache(lambda name: MADE[name]())
+
+
+def through_joblib(value):
+    """Write and read as joblib does between processes and in caches."""
+    stream = io.BytesIO()
+    joblib.dump(value, stream)
+    stream.seek(0)
+    return joblib.load(stream)
+
+
+WAYS = {
+    "copy": copy.copy,
+    "deep copy": copy.deepcopy,
+    "joblib": through_joblib,
+    **{
+        f"pickle {protocol}": lambda value, protocol=protocol: pickle.loads(
+            pickle.dumps(value, protocol)
+        )
+        for protocol in (2, pickle.HIGHEST_PROTOCOL)
+    },
+}
+
+
+def answers(value):
+    """Return everything an object holds, as plain values that can be compared."""
+    if isinstance(value, np.ndarray):
+        return ("array", value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return {name: answers(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [answers(member) for member in value]
+    if hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+        return (type(value).__qualname__, answers(vars(value)))
+    return "a function" if callable(value) else repr(value)
+
+
+def answers_without_rows(value):
+    """Return the same, less what results leave behind: the rows of a bootstrap."""
+    if isinstance(value, stats.CalibrationErrorResult):
+        return answers({**vars(value), "resample": None})
+    return answers(value)
+
+
+def arrays_of(value):
+    """Yield every array that can be reached from a frozen object."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from arrays_of(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from arrays_of(member)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from arrays_of(vars(value))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MADE)
+def test_a_copy_gives_the_same_answers(name, way):
+    original = make(name)
+    copied = WAYS[way](original)
+    assert type(copied) is type(original)
+    assert answers_without_rows(copied) == answers_without_rows(original)
+    if type(original).__str__ is not object.__str__:
+        assert str(copied) == str(original)
+    if hasattr(original, "to_dict"):
+        assert copied.to_dict() == original.to_dict()
+    if hasattr(original, "predict_proba"):
+        rows = PROBS if "classes" in name else P
+        assert np.array_equal(copied.predict_proba(rows), original.predict_proba(rows))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MADE)
+def test_no_array_of_a_result_can_be_written_in_any_copy(name, way):
+    for each in (make(name), WAYS[way](make(name))):
+        if dataclasses.is_dataclass(each):
+            assert all(not array.flags.writeable for array in arrays_of(each))
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if "recalibrator" not in name])
+def test_a_result_cannot_be_changed(name):
+    result = make(name)
+    if not dataclasses.is_dataclass(result):
+        assert name in ("metric", "display"), "everything else is a frozen record"
+        return
+    for field in dataclasses.fields(result):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(result, field.name, None)
+
+
+@pytest.mark.parametrize(
+    "name", ["table", "table of classes", "bins", "problem", "interval", "Brier"]
+)
+def test_copies_are_equal(name):
+    assert all(way(make(name)) == make(name) for way in WAYS.values())
+
+
+def test_a_deep_copy_of_a_table_shares_nothing_and_can_be_added():
+    table = make("table")
+    copied = copy.deepcopy(table)
+    assert not np.shares_memory(copied.count, table.count)
+    assert (copied + table).n == 2 * table.n
+    with pytest.raises(ValueError, match="read-only"):
+        copied.count[0, 0] = 7
+
+
+def test_an_error_gives_the_same_intervals_after_a_pickle():
+    result = make("error of classes")
+    copied = pickle.loads(pickle.dumps(result))
+    for method in ("auto", "box", "score"):
+        assert copied.confidence_interval(method=method) == result.confidence_interval(
+            method=method
+        )
+
+
+def test_a_pickled_error_leaves_its_rows_behind_and_says_so():
+    rng = np.random.default_rng(1)
+    p = rng.uniform(size=200_000)
+    result = cb.calibration_error(rng.uniform(size=p.size) < p, p)
+    pickled = pickle.dumps(result)
+    assert len(pickled) < p.nbytes / 10
+    with pytest.raises(
+        ex.NoSuchEstimatorError, match=r"pickled has left them behind\. Call calibr"
+    ):
+        pickle.loads(pickled).confidence_interval(method="percentile")
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_copies_in_process_keep_what_a_bootstrap_needs(way):
+    result = make("error")
+    limits = [
+        each.confidence_interval(method="percentile", rng=0, n_resamples=20)
+        for each in (result, way(result))
+    ]
+    assert limits[0] == limits[1]
+
+
+def test_a_bootstrap_that_needs_no_rows_survives_a_pickle():
+    result = make("error of levels")
+    copied = pickle.loads(pickle.dumps(result))
+    assert result.confidence_interval(method="basic", rng=0) == copied.confidence_interval(
+        method="basic", rng=0
+    )
+
+
+def test_a_result_is_read_by_a_process_that_has_imported_nothing(tmp_path):
+    (tmp_path / "result.pickle").write_bytes(pickle.dumps(make("error")))
+    code = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')))"
+    told = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "result.pickle"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.strip() == str(make("error"))
