@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -130,3 +134,110 @@ def test_batches_of_another_width_are_refused():
 def test_metrics_of_other_problems_do_not_merge():
     with pytest.raises(ex.IncompatibleTablesError, match="same problem and bins"):
         cb.CalibrationMetric().merge(cb.CalibrationMetric(bins=cb.EqualWidth(3)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_empty_batches_and_batches_without_weight_do_not_matter(weighted):
+    weights = RNG.integers(3, size=1000) * 1.0 if weighted else np.ones(1000)
+    weights[300:600] = 0
+    whole, cut = (cb.CalibrationMetric("top-label", n_classes=4) for _ in range(2))
+    whole.update(LABELS, PROBS, weights)
+    for part in np.split(np.arange(1000), [0, 300, 450, 450, 600]):
+        cut.update(LABELS[part], PROBS[part], weights[part])
+    assert cut.compute().value == pytest.approx(whole.compute().value, rel=1e-12)
+    assert cut.table.count.tolist() == whole.table.count.tolist()
+
+
+def test_a_stream_of_empty_batches_has_no_rows():
+    metric = cb.CalibrationMetric()
+    metric.update([], [])
+    metric.update(np.empty(0), np.empty(0), np.empty(0))
+    with pytest.raises(ex.EmptyInputError):
+        metric.compute()
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-150])
+def test_a_stream_without_weight_is_refused_when_it_is_computed(weight):
+    metric = cb.CalibrationMetric()
+    metric.update([0, 1], [0.2, 0.7], [weight, weight])
+    with pytest.raises(ex.InvalidWeightsError, match="zero on every row|divide all weights"):
+        metric.compute()
+    metric.update([0, 1], [0.2, 0.7], [1, 2])
+    assert metric.compute().n == (4 if weight else 2)
+
+
+def test_an_event_may_be_missing_in_batches_and_not_in_the_stream():
+    metric = cb.CalibrationMetric(pos_label="yes")
+    metric.update(["no", "no"], [0.2, 0.7])
+    with pytest.raises(ex.InvalidLabelsError, match="'yes' is the label of no row"):
+        metric.compute()
+    metric.update(["no", "yes"], [0.2, 0.7])
+    assert metric.table.sum_y.sum() == 1
+    assert metric.compute().n == 4
+
+
+def test_two_columns_are_one_event_of_a_metric_with_names():
+    metric = cb.CalibrationMetric(pos_label=1)
+    metric.update(LABELS > 1, np.column_stack([1 - PROBS[:, 0], PROBS[:, 0]]))
+    metric.update(LABELS > 1, PROBS[:, 0])
+    assert metric.table.n == 2000
+
+
+def test_threads_lose_no_rows():
+    metric = cb.CalibrationMetric(bins=cb.EqualWidth(10))
+    interval = sys.getswitchinterval()
+
+    def work():
+        for start in range(0, 1000, 5):
+            some = slice(start, start + 5)
+            metric.update(LABELS[some] > 1, PROBS[some, 0])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert metric.table.n == 8000
+
+
+def test_metrics_are_pickled_and_copied_with_their_rows():
+    metric = cb.CalibrationMetric(bins=cb.EqualWidth(10))
+    metric.update(LABELS > 1, PROBS[:, 0])
+    for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), copy.copy(metric)):
+        other.update(LABELS > 1, PROBS[:, 0])
+        assert (other.table.n, metric.table.n) == (2000, 1000)
+
+
+@pytest.mark.parametrize(
+    "state", [{}, None, [], "table", {"table": 3}, {"table": {}}, {"tabel": None}, 7]
+)
+def test_what_is_no_state_is_refused_and_changes_nothing(state):
+    metric = cb.CalibrationMetric()
+    metric.update([0, 1], [0.2, 0.7])
+    with pytest.raises(ex.InvalidDocumentError):
+        metric.load_state_dict(state)
+    assert metric.table.n == 2
+
+
+def test_a_state_with_other_bins_in_a_later_class_is_refused():
+    metric = cb.CalibrationMetric("marginal", cb.EqualWidth(4), n_classes=4)
+    metric.update(LABELS, PROBS)
+    state = metric.state_dict()
+    other = cb.tabulate(LABELS, PROBS, kind="marginal", bins=4)
+    mixed = (metric.bins, *other.bins[1:])
+    table = cb.engines.numpy.NumpyEngine().tabulate(
+        cb.problem.read_rows(LABELS, PROBS, kind="marginal"), mixed
+    )
+    with pytest.raises(ex.IncompatibleTablesError):
+        metric.load_state_dict({"table": table.to_dict()})
+    metric.load_state_dict(state)
+
+
+@pytest.mark.parametrize("other", [None, 3, {}, "metric"])
+def test_only_metrics_are_merged(other):
+    with pytest.raises(ex.InvalidArgumentError, match="CalibrationMetric"):
+        cb.CalibrationMetric().merge(other)

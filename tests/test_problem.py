@@ -15,6 +15,10 @@ P = np.array([0.1, 0.8, 0.6, 0.4])
 P3 = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.4, 0.3, 0.3]])
 
 
+LISTS = np.empty(4, object)
+LISTS[:] = [[0.1, 0.9]] * 4
+
+
 def counted(y, p, **kw):
     table = cb.tabulate(y, p, bins=cb.EqualWidth(4), **kw)
     return table.problem.kind, table.sum_y.sum(), table.sum_p.sum()
@@ -210,7 +214,13 @@ def test_string_classes_name_the_columns():
         (Y, [0.1, np.nan, 0.6, np.nan], {}, ex.NotFiniteError, r"2 of 4 values are NaN .*y_prob\[1\]"),
         (Y, [0.1, np.inf, 0.6, 0.2], {}, ex.NotFiniteError, r"1 of 4 values are infinite"),
         (Y, np.where(P3 > 0.65, np.nan, P3), {}, ex.NotFiniteError, r"first: y_prob\[0, 0\] = nan"),
-        (Y, ["a", "b", "c", "d"], {}, ex.SwappedArgumentsError, "y_prob holds text"),
+        (P, ["a", "b", "c", "d"], {}, ex.SwappedArgumentsError, "y_true holds fractions and y_prob text"),
+        (Y, ["90%", "b", "c", "d"], {}, ex.InvalidProbabilitiesError, r"y_prob\[0\] = '90%'.*divide by 100"),
+        (Y, np.array([0.9, 1.0, 0.2, None], object), {}, ex.NotFiniteError, r"y_prob\[3\]"),
+        (Y, LISTS, {}, ex.InvalidShapeError, r"4 of 4 .*y_prob\[0\] = \[0.1, 0.9\].*np.stack"),
+        (Y, np.array([{}] * 4), {}, ex.InvalidShapeError, r"y_prob\[0\] = {}"),
+        (Y, np.array([10**400, 0, 0, 1]), {}, ex.InvalidProbabilitiesError, r"1 of 4.*y_prob\[0\] = 1000"),
+        (Y, P * 1j, {}, ex.InvalidProbabilitiesError, "must hold numbers"),
         (P, Y, {}, ex.SwappedArgumentsError, "y_true holds fractions"),
         (P3, Y, {}, ex.SwappedArgumentsError, r"y_true has shape \(4, 3\)"),
         (["a", "b"], ["c", "d"], {"pos_label": "a"}, ex.InvalidProbabilitiesError, "must hold numbers"),
@@ -223,7 +233,10 @@ def test_string_classes_name_the_columns():
         (["n", "y", "y", "n"], P, {}, ex.InvalidLabelsError, "Name the event with pos_label="),
         (Y, P, {"pos_label": "y"}, ex.InvalidLabelsError, "holds integers"),
         (Y, P3, {"classes": ["a", "b", "c"]}, ex.InvalidLabelsError, "np.take"),
-        (np.eye(4)[:, :3], P3, {}, ex.InvalidLabelsError, "argmax"),
+        (np.eye(3)[[0, 1, 2, 0]], P3, {}, ex.InvalidLabelsError, "argmax"),
+        (np.eye(4)[:, :3], P3, {}, ex.InvalidLabelsError, r"row 3 has 0\).*y_true\[:, k\]"),
+        (np.tri(4, 3), P3, {}, ex.InvalidLabelsError, r"3 of 4 rows.*row 1 has 2\).*y_prob\[:, k\]"),
+        (np.full((4, 3), 2), P3, {}, ex.InvalidLabelsError, "one label each"),
         (Y[:3], P, {}, ex.LengthMismatchError, "got 3 and 4"),
         ([], [], {}, ex.EmptyInputError, "no rows"),
         (Y, np.ones((4, 3, 2)), {}, ex.InvalidShapeError, r"\(4, 3, 2\)"),
@@ -303,3 +316,104 @@ def test_problems_survive_the_round_trip(problem):
 def test_damaged_problems_are_refused(document):
     with pytest.raises(ex.InvalidDocumentError, match="problem"):
         Problem.from_dict(document)
+
+
+HIDDEN = np.array([False, False, True, False])
+MASKED = {
+    "y_true": ((np.ma.array(Y, mask=HIDDEN), P, None), ex.InvalidLabelsError),
+    "y_prob": ((Y, np.ma.array(P, mask=HIDDEN), None), ex.NotFiniteError),
+    "sample_weight": ((Y, P, np.ma.array(P, mask=HIDDEN)), ex.InvalidWeightsError),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_rows_that_a_mask_hides_are_refused(name):
+    (y, p, w), error = MASKED[name]
+    with pytest.raises(error, match=f"1 of 4 values are .*{name}\\[2\\]"):
+        cb.tabulate(y, p, sample_weight=w)
+    with pytest.raises(error, match="1 of 4 values are"):
+        cb.CalibrationMetric().update(y, p, w)
+    with pytest.raises(ex.InvalidInputError, match="must not be masked; 1 of 4"):
+        cb.tabulate(
+            "y", "p", data={"y": y, "p": p, "w": w}, sample_weight=None if w is None else "w"
+        )
+
+
+def test_rows_of_a_masked_table_and_a_list_of_masked_rows_are_refused():
+    table = np.ma.array(P3, mask=P3 == 0.8)
+    for p in (table, list(table)):
+        with pytest.raises(ex.NotFiniteError, match=r"1 of 12 values are .*y_prob\[1, 1\]"):
+            cb.tabulate(Y, p)
+
+
+def test_a_recalibrator_refuses_masked_rows():
+    masked = np.ma.array(P, mask=HIDDEN)
+    with pytest.raises(ex.NotFiniteError, match="must not be masked"):
+        cb.PlattScaling().fit(masked, Y)
+    with pytest.raises(ex.NotFiniteError, match="must not be masked"):
+        cb.PlattScaling().fit(P, Y).predict_proba(masked)
+
+
+def test_a_mask_that_hides_nothing_is_fine():
+    masked = [np.ma.array(values, mask=False) for values in (Y, P, P)]
+    assert cb.tabulate(*masked[:2], sample_weight=masked[2]) == cb.tabulate(Y, P, sample_weight=P)
+
+
+MISSING = {
+    "pandas Float64": lambda pandas: pandas.array([0.1, None, 0.9], dtype="Float64"),
+    "pandas object": lambda pandas: pandas.Series([0.1, pandas.NA, 0.9], dtype=object),
+    "pyarrow-backed": lambda pandas: pandas.array([0.1, None, 0.9], dtype="double[pyarrow]"),
+    "polars": lambda _: optional("polars").Series([0.1, None, 0.9]),
+    "None": lambda _: [0.1, None, 0.9],
+}
+
+
+@pytest.mark.parametrize("library", MISSING)
+def test_missing_values_of_every_library_are_refused_as_missing(library):
+    pandas = optional("pandas")
+    values = MISSING[library](pandas)
+    with pytest.raises(ex.NotFiniteError, match=r"missing; 1 of 3 values .*y_prob\[1\]"):
+        cb.tabulate([0, 1, 1], values)
+    with pytest.raises(ex.InvalidWeightsError, match=r"sample_weight\[1\]"):
+        cb.tabulate([0, 1, 1], [0.1, 0.2, 0.3], sample_weight=values)
+    labels = pandas.array([0, None, 1], dtype="Int64")
+    with pytest.raises(ex.InvalidLabelsError, match=r"y_true\[1\]"):
+        cb.tabulate(labels, [0.1, 0.2, 0.9])
+
+
+@pytest.mark.parametrize(("labels", "event"), [(["a", "b"], "c"), ([0, 1], 2), ([1.0, 2.0], 1.5)])
+def test_an_event_that_never_occurs_is_refused_and_the_labels_are_shown(labels, event):
+    polars = optional("polars")
+    words = f"no row \\(labels: {labels[0]!r}, {labels[1]!r}\\)"
+    y, p = labels * 5, np.linspace(0, 1, 10)
+    frame = polars.DataFrame({"y": y, "p": p})
+    for function in (cb.calibration_error, cb.tabulate, cb.certify, cb.reliability_curve):
+        with pytest.raises(ex.InvalidLabelsError, match=words):
+            function(y, p, pos_label=event)
+        for data in (frame, frame.lazy()):
+            with pytest.raises(ex.InvalidLabelsError, match=words):
+                function("y", "p", data=data, pos_label=event)
+
+
+def test_an_event_that_did_not_happen_is_fine_where_nothing_can_be_mistaken():
+    assert cb.tabulate(["no", "no"], [0.1, 0.2], classes=("no", "yes")).sum_y.sum() == 0
+    assert cb.tabulate([0, 0], [0.1, 0.2]).sum_y.sum() == 0
+    zero = cb.tabulate(["no", "yes"], [0.1, 0.2], pos_label="yes", sample_weight=[1, 0])
+    assert zero.sum_y.sum() == 0
+
+
+BIG = 2**53
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("shift", [0, 2**63 - 2**53])
+def test_integers_that_floats_cannot_tell_apart_are_told_apart(dtype, shift):
+    if dtype == np.int64 and shift:
+        pytest.skip("no int64 is so large")
+    no, yes = BIG + shift, BIG + shift + 1
+    labels = np.array([no, yes], dtype)[Y]
+    expected = cb.tabulate(Y, P, bins=2).sum_py.tolist()
+    for named in ({"classes": (no, yes)}, {"pos_label": yes}):
+        assert cb.tabulate(labels, P, bins=2, **named).sum_py.tolist() == expected
+    with pytest.raises(ex.InvalidLabelsError, match="2 of 4"):
+        cb.tabulate(labels, P, classes=(no, float(no + 2048)))

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
+from calibrant._types import AnyArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.engines import engine_for
-from calibrant.problem import Input, Kind, Label, Rows, read_rows
+from calibrant.problem import Input, Kind, Label, Rows, absent_event, check_heaviest, read_rows
 from calibrant.stats.estimators import ClassWeight, Norm
 from calibrant.table import BinTable
+
+SMALLEST_SQUARE = 1e-200
+"""Where the sum of all squared weights is less, every weight is below 1e-100."""
 
 
 def calibration_error(
@@ -202,8 +206,12 @@ def read_data(
     sample_weight: Any,
     data: Any,
     input: Input = "probabilities",  # noqa: A002
+    part: bool = False,
 ) -> Rows:
-    """Read what the user passed: arrays, columns of a frame, or tensors that stay on the GPU."""
+    """Read what the user passed: arrays, columns of a frame, or tensors that stay on the GPU.
+
+    Of arrays and tensors that are a `part` of the rows, all weights may be 0.
+    """
     given: dict[str, Any] = {
         "kind": kind,
         "classes": classes,
@@ -214,12 +222,29 @@ def read_data(
     if data is None and getattr(y_prob, "is_cuda", False) is True:
         from calibrant.engines.torch import read_tensors
 
-        return read_tensors(y_true, y_prob, **given)
+        return read_tensors(y_true, y_prob, part=part, **given)
     if data is None:
-        return read_rows(y_true, y_prob, **given)
+        return read_rows(y_true, y_prob, part=part, **given)
     from calibrant.engines.frame import read_frame
 
     return read_frame(data, y_true, y_prob, **given)
+
+
+def tabulate_part(rows: Rows, bins: Bins) -> BinTable:
+    """Count rows that are not all: the event and the weight may be in others; see `check_whole`."""
+    return engine_for(rows).tabulate(rows, (bins,) * rows.problem.n_groups)
+
+
+def check_whole(table: BinTable, labels: AnyArray | None = None) -> None:
+    """Refuse the sum of all parts if no row has weight, or none is the event that pos_label names.
+
+    `labels` are some that came, for the message.
+    """
+    if table.sum_w.sum() == 0 or table.sum_ww.sum() < SMALLEST_SQUARE:
+        check_heaviest(float(table.sum_w.max()))
+    event = table.problem.pos_label
+    if event is not None and not table.sum_y.any():
+        raise absent_event(event, np.empty(0) if labels is None else labels)
 
 
 def tabulate_rows(rows: Rows, bins: BinsLike) -> BinTable:
@@ -230,4 +255,7 @@ def tabulate_rows(rows: Rows, bins: BinsLike) -> BinTable:
         chosen = (rule,) * rows.problem.n_groups
     else:
         chosen = engine.choose_bins(rows, rule)
-    return engine.tabulate(rows, chosen)
+    table = engine.tabulate(rows, chosen)
+    if not table.sum_y.any():
+        rows.check_event()
+    return table

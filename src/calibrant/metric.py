@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from calibrant import stats
@@ -11,9 +13,10 @@ from calibrant.exceptions import (
     EmptyInputError,
     IncompatibleTablesError,
     InvalidArgumentError,
+    InvalidDocumentError,
     InvalidShapeError,
 )
-from calibrant.measure import tabulate
+from calibrant.measure import check_whole, read_data, tabulate_part
 from calibrant.problem import Input, Kind, Label, check_input, read_problem
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights, is_debiased, power_of
 from calibrant.table import BinTable
@@ -23,7 +26,8 @@ class CalibrationMetric:
     """A calibration error that is updated batch by batch, in constant memory.
 
     The state is one `BinTable`. However the rows are cut into batches, and on however many
-    workers, the answer is that of one batch. Bins must therefore be known beforehand.
+    workers, the answer is that of one batch. Bins must therefore be known beforehand. A batch may
+    be empty, or have weights of 0 only; threads may update one metric at once.
 
     Parameters
     ----------
@@ -66,6 +70,13 @@ class CalibrationMetric:
         is_debiased(power_of(norm), debias)
         class_weights(class_weight, self.problem)
         self._table: BinTable | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     @property
     def table(self) -> BinTable:
@@ -76,59 +87,90 @@ class CalibrationMetric:
 
     def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None) -> None:
         """Add a batch of rows; a batch with a bad value is refused whole and changes nothing."""
+        if (
+            _is_empty(y_true)
+            and _is_empty(y_prob)
+            and (sample_weight is None or _is_empty(sample_weight))
+        ):
+            return
         problem = self.problem
-        batch = tabulate(
+        rows = read_data(
             y_true,
             y_prob,
-            kind=problem.kind,
-            bins=self.bins,
-            classes=problem.classes,
-            pos_label=problem.pos_label,
-            sample_weight=sample_weight,
-            input=self.input,
+            problem.kind,
+            problem.classes,
+            problem.pos_label,
+            sample_weight,
+            None,
+            self.input,
+            part=True,
         )
-        if batch.problem != problem:
+        if rows.problem.n_classes != problem.n_classes:
             raise InvalidShapeError(
                 f"This metric has {problem.n_classes:,} classes; the batch has "
-                f"{batch.problem.n_classes:,} columns."
+                f"{rows.problem.n_classes:,} columns."
             )
-        self._table = batch if self._table is None else self._table + batch
+        self._add(replace(tabulate_part(rows, self.bins), problem=problem))
+
+    def _add(self, table: BinTable) -> None:
+        with self._lock:
+            self._table = table if self._table is None else self._table + table
 
     def merge(self, other: CalibrationMetric) -> CalibrationMetric:
         """Add the rows of another metric of the same problem and bins, and return self."""
+        if not isinstance(other, CalibrationMetric):
+            raise InvalidArgumentError(
+                f"Only another CalibrationMetric can be merged; got {type(other).__name__}."
+            )
         if (self.problem, self.bins) != (other.problem, other.bins):
             raise IncompatibleTablesError(
                 "Only metrics of the same problem and bins can be merged; these are "
                 f"{self.problem} with {self.bins} and {other.problem} with {other.bins}."
             )
-        if other._table is not None:
-            self._table = other._table if self._table is None else self._table + other._table
+        table = other._table
+        if table is not None:
+            self._add(table)
         return self
 
     def compute(self) -> stats.CalibrationErrorResult:
         """Return the calibration error of all rows so far."""
+        table = self.table
+        check_whole(table)
         return stats.calibration_error(
-            self.table, norm=self.norm, debias=self.debias, class_weight=self.class_weight
+            table, norm=self.norm, debias=self.debias, class_weight=self.class_weight
         )
 
     def reset(self) -> None:
         """Forget all rows."""
-        self._table = None
+        with self._lock:
+            self._table = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain values that JSON can hold."""
-        return {"table": None if self._table is None else self._table.to_dict()}
+        table = self._table
+        return {"table": None if table is None else table.to_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Replace the state by one from `state_dict`, of the same problem and bins."""
+        if not isinstance(state, Mapping) or "table" not in state:
+            raise InvalidDocumentError(
+                f'The state of a metric has the key "table"; got {state!r:.100}. '
+                "Pass what state_dict() returned."
+            )
         document = state["table"]
         table = None if document is None else BinTable.from_dict(document)
-        if table is not None and (table.problem, table.bins[0]) != (self.problem, self.bins):
+        own = (self.problem, (self.bins,) * self.problem.n_groups)
+        if table is not None and (table.problem, table.bins) != own:
             raise IncompatibleTablesError(
                 f"This state belongs to {table.problem} with {table.bins[0]}, not to "
                 f"{self.problem} with {self.bins}."
             )
-        self._table = table
+        with self._lock:
+            self._table = table
+
+
+def _is_empty(column: Any) -> bool:
+    return hasattr(column, "__len__") and len(column) == 0
 
 
 def _fixed_bins(bins: Any) -> Bins:

@@ -261,3 +261,38 @@ def test_the_module_is_the_command(csv):
         text=True,
     )
     assert (done.returncode, done.stdout.split(":")[0], done.stderr) == (2, "undecided", "")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("bins", ["auto", "width:10"])
+def test_a_chunk_without_weight_or_without_the_event_is_fine(tmp_path, suffix, bins, capsys):
+    weight = np.where(np.arange(N) < 700, 0.0, 1.0)
+    words = np.where((LABEL == 1) & (np.arange(N) >= 700), "yes", "no")
+    file = write(tmp_path / f"w{suffix}", {"y": words, "p": SCORE, "w": weight})
+    options = ("--y-true", "y", "--y-prob", "p", "--pos-label", "yes", "--bins", bins, "--json")
+    code, out, _ = run(capsys, "measure", file, *options, "--sample-weight", "w")
+    expected = cb.calibration_error(
+        words, SCORE, pos_label="yes", sample_weight=weight, bins=RULES[bins]
+    )
+    assert code == 0
+    assert same(json.loads(out), expected.to_dict())
+
+
+def test_files_without_any_weight_or_event_are_refused(tmp_path, capsys):
+    file = write(
+        tmp_path / "w.csv", {"y": np.where(LABEL, "yes", "no"), "p": SCORE, "w": 0 * SCORE}
+    )
+    options = (file, "--y-true", "y", "--y-prob", "p")
+    for bins in ("auto", "width:10", "distinct"):
+        weighed = ("--sample-weight", "w", "--classes", "no,yes", "--bins", bins)
+        code, _, err = run(capsys, "measure", *options, *weighed)
+        assert (code, "zero on every row" in err) == (3, True)
+    for command in ("measure", "certify", "report", "fit"):
+        more = ("--max-error", "0.1") if command == "certify" else ()
+        more = ("-o", tmp_path / "out") if command in ("report", "fit") else more
+        code, _, err = run(capsys, command, *options, "--pos-label", "Yes", *more)
+        assert (code, "--pos-label 'Yes' is the label of no row" in err, "'no'" in err) == (
+            3,
+            True,
+            True,
+        )

@@ -347,3 +347,48 @@ def test_a_dataset_is_read_by_polars_where_there_is_no_duckdb(monkeypatch):
 def test_what_is_no_frame_is_refused():
     with pytest.raises(InvalidArgumentError, match="must be a data frame"):
         calibrant.tabulate("won", "p", data=object())
+
+
+@on_every_engine(named=[{"classes": (2**53, 2**53 + 1)}, {"pos_label": 2**53 + 1}])
+def test_integers_that_floats_cannot_tell_apart_are_told_apart(engine, named):
+    y = 2**53 + np.array([0, 1, 1, 0])
+    columns = {"y": y, "p": np.array([0.1, 0.8, 0.6, 0.4])}
+    table = calibrant.tabulate("y", "p", data=lazy_frame(engine, columns), bins=2, **named)
+    assert table.sum_y.tolist() == [[0, 2]]
+
+
+@on_every_engine(dtype=[bool, np.int8, np.float32, np.float64])
+def test_classes_may_be_numbers_of_another_type_than_the_labels(engine, dtype):
+    columns = {"y": np.array([0, 1, 1, 0]).astype(dtype), "p": np.array([0.1, 0.8, 0.6, 0.4])}
+    data = lazy_frame(engine, columns)
+    for classes in ((0, 1), (0.0, 1.0), (False, True)):
+        table = calibrant.tabulate("y", "p", data=data, bins=2, classes=classes)
+        assert table.sum_y.tolist() == [[0, 2]]
+
+
+@on_every_engine(prefix=["_calibrant_", "_CALIBRANT_"])
+def test_columns_may_have_any_name(engine, prefix):
+    frame = example(200)
+    names = [f"{prefix}{name}" for name in ("top", "best", "0")]
+    renamed = frame.rename(columns=dict(zip(NAMES, names, strict=True)))
+    renamed = renamed.assign(**{f"{prefix}1": 0.5, "p": 0.5, "key": 1.0, "group": 2.0})
+    rows = read_rows(frame.y, frame[NAMES])
+    assert_same(read_frame(lazy_frame(engine, renamed), "y", names), rows, EqualWidth(10).bins)
+
+
+@on_every_engine(weight=[0.0, 1e-101, 1e101])
+def test_weights_that_cannot_be_squared_are_refused_as_of_arrays(engine, weight):
+    columns = {"y": [0, 1, 1], "p": [0.2, 0.6, 0.7], "w": [weight, weight / 2, 0.0]}
+    for data in (columns, lazy_frame(engine, columns)):
+        for bins in (EqualWidth(2), 2):
+            with pytest.raises(InvalidWeightsError, match="largest|zero on every row"):
+                calibrant.tabulate("y", "p", data=data, sample_weight="w", bins=bins)
+
+
+@on_every_engine()
+def test_one_weight_of_a_normal_size_is_enough(engine):
+    columns = {"y": [0, 1, 1], "p": [0.2, 0.6, 0.7], "w": [1e-200, 1e-300, 1.0]}
+    table = calibrant.tabulate(
+        "y", "p", data=lazy_frame(engine, columns), sample_weight="w", bins=Distinct()
+    )
+    assert table.n == 3

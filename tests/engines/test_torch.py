@@ -183,3 +183,35 @@ def test_uniform_mass_edges_are_those_of_all_distinct_values(n, n_bins, decimals
     for bins, column in zip(rows.engine().choose_bins(rows, rule), probs.T, strict=True):
         values, counts = np.unique(column, return_counts=True)
         assert bins == rule.choose(values, counts.astype(float))
+
+
+@pytest.mark.parametrize("named", [{"classes": (2**53, 2**53 + 1)}, {"pos_label": 2**53 + 1}])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_floats_cannot_tell_apart_are_told_apart(named, dtype):
+    labels = (2**53 + Y).astype(dtype)
+    assert tabulate_rows(rows_of(labels, P, **named), 5).sum_y.sum() == Y.sum()
+
+
+def test_integers_are_not_compared_with_floats_of_fewer_digits():
+    labels = 2**24 + Y
+    table = tabulate_rows(rows_of(labels, P, pos_label=2.0**24), 5)
+    assert table.sum_y.sum() == (Y == 0).sum()
+
+
+def test_an_event_that_never_occurs_is_refused():
+    with pytest.raises(InvalidLabelsError, match="labels: 0, 1|labels: 1, 0"):
+        tabulate_rows(rows_of(Y, P, pos_label=2), 5)
+
+
+def test_masks_beside_tensors_are_refused():
+    masked = np.ma.array(Y, mask=Y == 1)
+    with pytest.raises(InvalidLabelsError, match="must not be masked"):
+        read_tensors(masked, torch.tensor(P))
+    with pytest.raises(InvalidWeightsError, match="must not be masked"):
+        read_tensors(Y, torch.tensor(P), sample_weight=masked)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-101, 1e101])
+def test_weights_that_cannot_be_squared_are_refused_as_of_arrays(weight):
+    with pytest.raises(InvalidWeightsError, match="largest|zero on every row"):
+        rows_of(Y, P, sample_weight=P * weight)

@@ -10,7 +10,8 @@ from calibrant.cli.messages import located
 from calibrant.engines import engine_for
 from calibrant.engines.chunks import BinSearch
 from calibrant.exceptions import EmptyInputError
-from calibrant.problem import Problem, Rows
+from calibrant.measure import check_whole
+from calibrant.problem import Problem, Rows, check_heaviest
 from calibrant.stats.estimators import cells_of
 from calibrant.stats.results import UNRESOLVED_LIMIT
 
@@ -93,6 +94,8 @@ def _choose(
                     raise _TooManyOutputsError
             if notebook is not None:
                 notebook.note_pass(number, sketch, i + 1)
+        if number == 1 and sketch.n_cells() == 0:
+            check_heaviest(0.0)
         search.answer(sketch)
     return search.bins()
 
@@ -116,6 +119,7 @@ def count(
             total = part if total is None else total + part
     if total is None:
         raise EmptyInputError("There are no rows; at least one is needed.")
+    check_whole(total, None if total.sum_y.any() else next(data.chunks()).labels)
     return total
 
 

@@ -149,7 +149,9 @@ class Data:
         from calibrant.problem import read_rows
 
         with located(chunk):
-            rows = read_rows(chunk.labels, chunk.probs, sample_weight=chunk.weights, **self.options)
+            rows = read_rows(
+                chunk.labels, chunk.probs, sample_weight=chunk.weights, part=True, **self.options
+            )
         if problem not in (None, rows.problem):
             raise InvalidShapeError(
                 f"{chunk.file.shown}, rows from {chunk.start + 1:,}: there are "
@@ -165,13 +167,13 @@ class Data:
         from calibrant.bins import EqualWidth
         from calibrant.cli.messages import located
         from calibrant.exceptions import EmptyInputError
-        from calibrant.measure import tabulate_rows
+        from calibrant.measure import tabulate_part
 
         parts, problem = [], None
         for chunk in self.chunks():
             rows = self.rows_of(chunk, problem)
             with located(chunk):
-                tabulate_rows(rows, EqualWidth(1))  # which checks every value
+                tabulate_part(rows, EqualWidth(1).bins)  # which checks every value
             problem = rows.problem
             parts.append(chunk)
         if not parts:

@@ -114,10 +114,13 @@ def _labels(y_true: Any, args: argparse.Namespace) -> tuple[Any, Any]:
     """Return labels and the names of classes; --pos-label makes them no and yes."""
     if args.pos_label is None:
         return y_true, args.classes
-    from calibrant.problem import read_problem
+    from calibrant.problem import absent_event, read_problem
 
     problem = read_problem("binary", 2, args.classes, args.pos_label)
-    return problem.codes(y_true), None
+    codes = problem.codes(y_true)
+    if problem.pos_label is not None and not codes.any():
+        raise absent_event(problem.pos_label, y_true)
+    return codes, None
 
 
 def _check_event_is_last(args: argparse.Namespace) -> None:

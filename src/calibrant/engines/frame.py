@@ -34,6 +34,7 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     InvalidWeightsError,
 )
+from calibrant.problem import LARGEST_WEIGHT, check_heaviest
 from calibrant.table import BinTable
 
 __all__ = ["FrameEngine", "FrameRows", "read_frame"]
@@ -122,7 +123,11 @@ def _count_part(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
     if (bad := (key < 0) & (key != WEIGHT_ZERO)).any():
         _explain(rows, group[bad], key[bad], found["count"][bad])
     if (key < 0).all():
-        raise InvalidWeightsError("sample_weight must not be zero on every row.")
+        check_heaviest(0.0)
+    if "heaviest" in found:
+        heaviest = found.pop("heaviest").max()
+        if not any(each.within for each in passes.values()):  # else not all rows were seen
+            check_heaviest(heaviest)
     number, happened = (key, found.pop("side")) if "side" in found else np.divmod(key, 2)
     low, high = found.pop("low"), found.pop("high")
     used = key >= 0
@@ -160,5 +165,7 @@ def _explain(rows: FrameRows, group: IntArray, key: FloatArray, count: FloatArra
             f"are {what}. Drop or impute missing rows first; apply a sigmoid or softmax to logits."
         )
     raise InvalidWeightsError(
-        f"Weights in column {weight!r} must be finite and not negative; {found} are not."
+        f"Weights in column {weight!r} must be finite, not negative and at most "
+        f"{LARGEST_WEIGHT:g}; {found} are not. "
+        "Drop these rows, or divide all weights by the largest."
     )

@@ -12,7 +12,16 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.engines.counted import Counted
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
-from calibrant.problem import Input, Problem, Rows, check_input, read_meaning, read_rows
+from calibrant.problem import (
+    Input,
+    Problem,
+    Rows,
+    check_input,
+    off_device,
+    read_meaning,
+    read_rows,
+    refuse_masked,
+)
 
 DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
 
@@ -161,7 +170,9 @@ def _column(data: Any, name: Any) -> AnyArray:
     if isinstance(name, list | tuple):
         return np.column_stack([_column(data, each) for each in name])
     if isinstance(data, Mapping):
-        return np.asarray(data[known_column(name, list(data))])
+        values = data[known_column(name, list(data))]
+        refuse_masked(values, repr(name))
+        return np.asarray(off_device(values))
     array: AnyArray = data.get_column(known_column(name, data.columns)).to_numpy()
     return array
 

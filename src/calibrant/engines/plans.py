@@ -18,14 +18,12 @@ import numpy as np
 from calibrant._types import FloatArray
 from calibrant.engines.frame_rows import exact_number
 from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
-from calibrant.problem import Problem
+from calibrant.problem import LARGEST_WEIGHT, Label, Problem, same_number
 from calibrant.table import WEIGHT_SUMS
 
 LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZERO = range(
     -1, -7, -1
 )
-LARGEST_WEIGHT = 1e100
-TEMPORARY = "_calibrant_"
 LINEAR_BITS = 18
 """Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
 STEEP_AT_ZERO = range(16, 144, 16)
@@ -119,7 +117,9 @@ class Columns:
         p = nw.col("p")
         extent = [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
         sums = ["sum_pp"] if self.weights is None else ["sum_p", "sum_pp", *WEIGHT_SUMS]
-        plain = [p.sum().alias("sum_p")] if self.weights is None else []
+        plain = [p.sum().alias("sum_p")]
+        if self.weights is not None:
+            plain = [nw.col("sum_w").max().alias("heaviest")]
         return keyed.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
 
     def _keyed(self, group: int, each: Pass, folded: bool, dtype: Any) -> Any:
@@ -168,8 +168,9 @@ class Columns:
             happened = code if self.problem.kind == "binary" else _equal(code, nw.lit(float(group)))
             beside = [self._prediction(name) for name in self.beside]
             return self.frame, p, happened, self._faults([p, *beside], known)
-        names = {f"{TEMPORARY}{k}": self._prediction(n) for k, n in enumerate(self.probs)}
-        top, best = f"{TEMPORARY}top", f"{TEMPORARY}best"
+        prefix = self._free_prefix
+        names = {f"{prefix}{k}": self._prediction(n) for k, n in enumerate(self.probs)}
+        top, best = f"{prefix}top", f"{prefix}best"
         rows = self.frame.with_columns(**names).with_columns(nw.max_horizontal(*names).alias(best))
         rows = rows.with_columns(_first_equal(list(names), best).alias(top))
         probs = [nw.col(name) for name in names]
@@ -201,6 +202,14 @@ class Columns:
     def _schema(self) -> Any:
         return self.frame.collect_schema()
 
+    @cached_property
+    def _free_prefix(self) -> str:
+        """What no column of the user begins with; some engines do not tell cases apart."""
+        taken, prefix = [name.lower() for name in self._schema.names()], "_calibrant_"
+        while any(name.startswith(prefix) for name in taken):
+            prefix += "_"
+        return prefix
+
     def _codes(self, label: Any) -> tuple[Any, Any]:
         """Return the class index of each label as a float, and whether it is one."""
         nw = _nw()
@@ -213,18 +222,32 @@ class Columns:
                 f"({', '.join(map(repr, names or problem.class_names[:6]))}) are not. "
                 "Name the labels with classes= or pos_label=, of the same type as the column."
             )
-        code = label.cast(nw.Float64) if numeric else label
         if problem.pos_label is not None:
-            event = nw.when(code == names[0]).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+            event = self._is_label(label, names[0], 1.0)
             return event, ~label.is_nan() if dtype.is_float() else ~label.is_null()
         if problem.classes is not None:
-            place = [
-                nw.when(code == each).then(nw.lit(float(k + 1))).otherwise(nw.lit(0.0))
-                for k, each in enumerate(names)
-            ]
+            place = [self._is_label(label, each, float(k + 1)) for k, each in enumerate(names)]
             return _balanced(place) - 1.0, _balanced(place) > 0
+        code = label.cast(nw.Float64)
         known = code.is_between(0, problem.n_classes - 1)
         return code, known & (code % 1.0 == 0.0) if dtype.is_float() else known
+
+    def _is_label(self, column: Any, label: Label, code: float) -> Any:
+        """Return the code where the column holds the label, else 0; integers stay integers."""
+        nw = _nw()
+        if isinstance(label, str):
+            return nw.when(column == label).then(nw.lit(code)).otherwise(nw.lit(0.0))
+        dtype = self._schema[self.labels]
+        whole = dtype.is_integer()
+        unsigned = whole and dtype == nw.UInt64
+        number = same_number(label, np.dtype("u8" if unsigned else "i8" if whole else "f8"))
+        if number is None:
+            return nw.lit(0.0)
+        same = exact_number(self.frame)(number) if not whole else nw.lit(int(number))
+        if number > np.iinfo(np.int64).max and unsigned:
+            same = nw.lit(str(number)).cast(nw.UInt64)
+        column = column if whole else column.cast(nw.Float64)
+        return nw.when(column == same).then(nw.lit(code)).otherwise(nw.lit(0.0))
 
 
 def _nw() -> Any:

@@ -17,13 +17,18 @@ from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.engines.numpy import levels_of, table_of
 from calibrant.engines.refine import Values
 from calibrant.problem import (
+    LARGEST_WEIGHT,
+    SMALLEST_HEAVIEST,
     Input,
+    Label,
     Problem,
     Rows,
     check_input,
     off_device,
     read_meaning,
     read_rows,
+    refuse_masked,
+    same_number,
 )
 from calibrant.table import BinTable
 
@@ -76,6 +81,7 @@ def read_tensors(
     *,
     sample_weight: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    part: bool = False,
     **meaning: Any,
 ) -> Rows:
     """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions.
@@ -85,15 +91,21 @@ def read_tensors(
     import torch
 
     check_input(input)
+    given = {"sample_weight": sample_weight, "input": input, "part": part, **meaning}
+    refuse_masked(y_true, "y_true")
+    refuse_masked(sample_weight, "sample_weight")
     try:
         labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
     except (TypeError, ValueError):
-        return read_rows(y_true, y_prob, sample_weight=sample_weight, input=input, **meaning)
-    if labels.ndim == 0 or probs.ndim == 0:
-        return read_rows(labels, probs, **meaning)  # raises: a single value is no column
+        return read_rows(y_true, y_prob, **given)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim != 1 or probs.ndim == 0:
+        return read_rows(labels, probs, **meaning)  # raises, and says what to do
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
-        labels = labels.long()
+        signed = labels.long()
+        if bool((signed < 0).any()):  # beyond what a signed integer holds
+            return read_rows(y_true, y_prob, **given)
+        labels = signed
     problem, column = read_meaning(_shape_of(labels), _shape_of(probs), **meaning)
     kept = input == "logits" and problem.kind == "top-label"
     if column is not None:
@@ -108,7 +120,7 @@ def read_tensors(
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
     tensors = {"labels": labels, "probs": probs, "weights": weights}
     rows = TensorRows(problem, tensors, kept)
-    if weights is not None and not _are_weights(weights, len(rows)):
+    if weights is not None and not _are_weights(weights, len(rows), part):
         _ = rows.copied  # raises, and says why
     return rows
 
@@ -131,11 +143,12 @@ def _shape_of(tensor: Any) -> AnyArray:
     return np.broadcast_to(first, tuple(tensor.shape))
 
 
-def _are_weights(weights: Any, n: int) -> bool:
+def _are_weights(weights: Any, n: int, part: bool) -> bool:
     if weights.shape != (n,):
         return False
     low, high = (float(x) for x in weights.aminmax())
-    return low >= 0 and 1e-100 <= high <= 1e100
+    least = 0.0 if part else SMALLEST_HEAVIEST
+    return low >= 0 and least <= high <= LARGEST_WEIGHT
 
 
 class TorchEngine:
@@ -283,15 +296,29 @@ def _codes(problem: Problem, labels: Any) -> Any:
     import torch
 
     if problem.pos_label is not None:
-        return torch.where(labels != labels, -1, (labels == problem.pos_label).long())
+        return torch.where(labels != labels, -1, _equal(labels, problem.pos_label).long())
     if problem.classes is not None:
         codes = torch.full_like(labels, -1, dtype=torch.long)
         for code, name in enumerate(problem.classes):
-            codes[labels == name] = code
+            codes[_equal(labels, name)] = code
         return codes
     known = (labels >= 0) & (labels < problem.n_classes)
     codes = torch.where(known, labels, 0).long()
     return torch.where(known & (codes == labels), codes, -1)
+
+
+def _equal(labels: Any, name: Label) -> Any:
+    """Tell which labels equal a name; PyTorch would compare integers with floats as float32."""
+    import torch
+
+    if labels.is_floating_point():
+        number = same_number(name, np.dtype("f8"))
+        labels = labels.double()
+    else:
+        number = same_number(name, np.dtype("i8"))
+    if number is None:
+        return torch.zeros_like(labels, dtype=torch.bool)
+    return labels == number.item()
 
 
 def _distinct(values: Any, weights: Any) -> Values:

@@ -60,14 +60,15 @@ class Problem:
         """
         if labels.dtype.kind not in NUMERIC:
             return self._codes_by_name(labels.tolist())
+        if labels.dtype.kind == "b":
+            labels = labels.view(np.uint8)
         if self.pos_label is not None:
-            return np.where(np.isnan(labels), -1, labels == self.pos_label).astype(np.intp)
+            event = same_number(self.pos_label, labels.dtype)
+            happened = np.zeros(labels.shape, bool) if event is None else labels == event
+            return np.where(np.isnan(labels), -1, happened).astype(np.intp)
         if self.classes is None:
             return _whole_codes(labels, self.n_classes)
-        order = np.argsort(self.classes)
-        ranked = np.asarray(self.classes)[order]
-        place = np.minimum(np.searchsorted(ranked, labels), ranked.size - 1)
-        return np.where(ranked[place] == labels, order[place], -1)
+        return _codes_by_number(labels, self.classes)
 
     def _codes_by_name(self, labels: list[Any]) -> IntArray:
         if self.pos_label is not None:
@@ -112,6 +113,35 @@ class Problem:
 def _is_missing(label: Any) -> bool:
     """Tell None, NaN and what data frames put for a missing value from a label."""
     return not isinstance(label, str | int | float) or label != label
+
+
+def same_number(label: Label, dtype: np.dtype[Any]) -> Any:
+    """Return the number of this type that equals a label, or None if there is none.
+
+    Types are never mixed: beyond 2**53 two integers can be one float.
+    """
+    if isinstance(label, str) or label != label:
+        return None
+    if dtype.kind == "f":
+        try:
+            number = float(label)
+        except OverflowError:
+            return None
+        return np.float64(number) if number == label else None
+    if isinstance(label, float) and not label.is_integer():
+        return None
+    span = np.iinfo(dtype)
+    return dtype.type(int(label)) if span.min <= label <= span.max else None
+
+
+def _codes_by_number(labels: AnyArray, classes: tuple[Label, ...]) -> IntArray:
+    numbers = [(same_number(name, labels.dtype), code) for code, name in enumerate(classes)]
+    known = sorted((number, code) for number, code in numbers if number is not None)
+    if not known:
+        return np.full(labels.shape, -1, np.intp)
+    ranked, order = np.array([number for number, _ in known]), np.array([code for _, code in known])
+    place = np.minimum(np.searchsorted(ranked, labels), ranked.size - 1)
+    return np.where(ranked[place] == labels, order[place], -1).astype(np.intp)
 
 
 def _whole_codes(labels: AnyArray, n_classes: int) -> IntArray:

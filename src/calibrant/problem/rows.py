@@ -7,6 +7,7 @@ message when something is wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidArgumentError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
@@ -37,6 +39,9 @@ from calibrant.problem.kinds import (
     short,
 )
 from calibrant.problem.logits import Input, check_input, explain_logits, probabilities_of
+
+LARGEST_WEIGHT, SMALLEST_HEAVIEST = 1e100, 1e-100
+"""Squares of weights are summed: these stay clear of overflow, and of underflow to 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +97,13 @@ class Rows:
             "Name the labels in the order of the columns with classes=."
         )
 
+    def check_event(self) -> None:
+        """Refuse a pos_label that no row has: a misspelt one would be measured as "never"."""
+        event = self.problem.pos_label
+        if event is None or (self.codes() == 1).any():
+            return
+        raise absent_event(event, self.labels)
+
     def explain_probabilities(self) -> NoReturn:
         """Raise the exception that says which predictions are wrong."""
         if self.are_logits:
@@ -108,10 +120,12 @@ def read_rows(
     pos_label: Label | None = None,
     sample_weight: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    part: bool = False,
 ) -> Rows:
     """Decide from shapes and arguments what the arrays mean, and check that they fit together.
 
-    Logits are made probabilities at once, but for the many columns of a top-label problem.
+    Logits are made probabilities at once, but for the many columns of a top-label problem. The
+    weights of a part of the rows may all be 0: whoever adds up the parts checks their sum.
     """
     check_input(input)
     labels, probs = _as_array(y_true, "y_true"), _as_array(y_prob, "y_prob")
@@ -121,6 +135,8 @@ def read_rows(
     if column is not None:
         probs = _event_column(probs, column, input)
     weights = _read_weights(sample_weight, len(labels))
+    if weights is not None and not part:
+        check_heaviest(weights.max())
     if input == "probabilities":
         return Rows(problem, labels, probs, weights)
     if problem.kind == "top-label":
@@ -143,6 +159,18 @@ def read_meaning(
     problem, column = _read_problem(probs.shape, kind, classes, pos_label)
     _check_label_type(labels, problem)
     return problem, column
+
+
+def absent_event(event: Label, labels: AnyArray) -> InvalidLabelsError:
+    """Return the exception that says which labels came in place of the event."""
+    seen = list(dict.fromkeys(labels[:100_000].tolist()))
+    shown = ", ".join(short(label) for label in seen[:6]) + (", ..." if len(seen) > 6 else "")
+    came = f" (labels: {shown})" if seen else ""
+    return InvalidLabelsError(
+        f"The event must be among the labels; pos_label={event!r} is the label of no row{came}. "
+        "Name it as it is written there; or, if it did not happen in these rows, name both labels "
+        "with classes=(no, yes)."
+    )
 
 
 def explain_probabilities(values: AnyArray) -> NoReturn:
@@ -172,6 +200,7 @@ def explain_probabilities(values: AnyArray) -> NoReturn:
 
 
 def _as_array(values: Any, name: str) -> AnyArray:
+    refuse_masked(values, name)
     try:
         array = np.asarray(off_device(values))
     except (TypeError, ValueError, RuntimeError) as error:
@@ -185,6 +214,24 @@ def _as_array(values: Any, name: str) -> AnyArray:
             "With column names, pass the frame as data=."
         )
     return array
+
+
+MASKED_ERRORS = {"y_true": InvalidLabelsError, "sample_weight": InvalidWeightsError}
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse values that a mask hides: NumPy would read what lies below the mask."""
+    rows = values if isinstance(values, list | tuple) else [values]
+    if not any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        return
+    mask = np.ma.getmaskarray(np.ma.asanyarray(values))
+    if mask.any():
+        place = ", ".join(str(i) for i in np.argwhere(mask)[0])
+        raise MASKED_ERRORS.get(name, NotFiniteError)(
+            f"{name} must not be masked; {int(mask.sum()):,} of {mask.size:,} values are "
+            f"(first: {name}[{place}]). Drop these rows from all arrays first, for instance with "
+            f"keep = ~np.ma.getmaskarray({name})."
+        )
 
 
 def off_device(values: Any) -> Any:
@@ -201,16 +248,66 @@ def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
     if probs.dtype.kind == "O":
         try:
             return np.asarray(probs, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
-    if labels.dtype.kind in NUMERIC:
-        raise SwappedArgumentsError(
-            f"The order is (y_true, y_prob), but y_prob holds {_type_name(probs)} and y_true "
-            "numbers. Swap the two arguments, or pass probabilities as numbers."
+    raise _wrong_objects(probs, labels)
+
+
+def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
+    """Return the exception that says what came where numbers belong."""
+    if labels.dtype.kind == "f" and _is_fraction(labels) and not _is_zero_one(labels):
+        return SwappedArgumentsError(
+            f"The order is (y_true, y_prob), but y_true holds fractions and y_prob "
+            f"{_type_name(probs)}. Swap the two arguments."
         )
-    raise InvalidProbabilitiesError(
-        f"y_prob must hold numbers in [0, 1]; got {_type_name(probs)} "
-        f"(first: {short(probs.ravel()[:1].tolist())}). Convert the column to float first."
+    values = probs.ravel().tolist()
+    missing = [i for i, value in enumerate(values) if _is_absent(value)]
+    if missing:
+        return NotFiniteError(
+            f"y_prob must not be missing; {_listed(probs, values, missing)}. "
+            "Drop or impute these rows first: an error is not measured on rows left out."
+        )
+    rows = [i for i, value in enumerate(values) if _is_row(value)]
+    if rows:
+        return InvalidShapeError(
+            "y_prob must have one number in each place, of shape (n,) or (n, n_classes); "
+            f"{_listed(probs, values, rows)}. Make a table of a column of lists with "
+            "np.stack(column): all must be of one length."
+        )
+    wrong = [i for i, value in enumerate(values) if not _is_number(value)]
+    return InvalidProbabilitiesError(
+        f"y_prob must hold numbers in [0, 1], not {_type_name(probs)}; "
+        f"{_listed(probs, values, wrong)}. Convert the column to float first; of percentages "
+        'such as "90%" remove the sign and divide by 100.'
+    )
+
+
+def _is_absent(value: Any) -> bool:
+    """Tell None, NaN, NaT and pandas.NA, none of which is certain to equal itself."""
+    if value is None or isinstance(value, str | bytes | list | tuple | dict | np.ndarray):
+        return value is None
+    try:
+        return not bool(value == value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, str | bytes) and math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _is_row(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes)
+
+
+def _listed(array: AnyArray, values: list[Any], wrong: list[int]) -> str:
+    place = ", ".join(str(int(i)) for i in np.unravel_index(wrong[0], array.shape))
+    return (
+        f"{len(wrong):,} of {len(values):,} values are wrong "
+        f"(first: y_prob[{place}] = {short(values[wrong[0]])})"
     )
 
 
@@ -222,8 +319,7 @@ def _check_shapes(labels: AnyArray, probs: AnyArray) -> None:
         )
     if labels.ndim != 1:
         raise InvalidLabelsError(
-            f"y_true must be one column of labels; got shape {labels.shape}. "
-            "For one-hot rows, pass y_true.argmax(axis=1)."
+            f"y_true must be one column of labels; got shape {labels.shape}. {_advice(labels)}"
         )
     if probs.ndim > 2 or (probs.ndim == 2 and probs.shape[1] == 0):
         raise InvalidShapeError(
@@ -237,6 +333,22 @@ def _check_shapes(labels: AnyArray, probs: AnyArray) -> None:
         )
     if labels.shape[0] == 0:
         raise EmptyInputError("y_true and y_prob have no rows; at least one is needed.")
+
+
+def _advice(labels: AnyArray) -> str:
+    """Say what to do with a table of labels: only rows with a single 1 are one-hot."""
+    if labels.ndim != 2 or labels.dtype.kind not in NUMERIC or not _is_zero_one(labels):
+        return "Flatten positions such as pixels or tokens into rows, one label each."
+    events = labels.sum(axis=1)
+    several = np.flatnonzero(events != 1)
+    if several.size == 0:
+        return "For one-hot rows, pass y_true.argmax(axis=1)."
+    first = int(several[0])
+    return (
+        f"Several labels of a row may be 1 here: {several.size:,} of {len(labels):,} rows have "
+        f"none or several (first: row {first} has {int(events[first]):,}). Measure each label as "
+        "an event of its own: y_true[:, k] and y_prob[:, k]."
+    )
 
 
 def _read_problem(
@@ -320,10 +432,11 @@ def _check_label_type(labels: AnyArray, problem: Problem) -> None:
 def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
     if sample_weight is None:
         return None
+    refuse_masked(sample_weight, "sample_weight")
     try:
         weights = np.asarray(off_device(sample_weight), np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidWeightsError(f"sample_weight must hold numbers ({error}).") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _wrong_weights(sample_weight) from error
     if weights.shape != (n,):
         raise LengthMismatchError(
             f"sample_weight must have one value per row, shape ({n},); got {weights.shape}."
@@ -335,14 +448,32 @@ def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
             f"sample_weight must be finite and not negative; {wrong.sum():,} of {n:,} are not "
             f"(first: sample_weight[{first}] = {weights[first]:g})."
         )
-    if weights.max() > 1e100 or 0 < weights.max() < 1e-100:
-        raise InvalidWeightsError(
-            f"sample_weight must be of a size that can be squared; the largest is "
-            f"{weights.max():g}. Only ratios matter: divide all weights by the largest."
-        )
-    if not weights.any():
-        raise InvalidWeightsError("sample_weight must not be zero on every row.")
+    if weights.max() > LARGEST_WEIGHT:
+        check_heaviest(weights.max())
     return weights
+
+
+def _wrong_weights(weights: Any) -> InvalidWeightsError:
+    values = list(weights) if hasattr(weights, "__iter__") else [weights]
+    wrong = [i for i, value in enumerate(values) if not _is_number(value)]
+    first = f" (first: sample_weight[{wrong[0]}] = {short(values[wrong[0]])})" if wrong else ""
+    return InvalidWeightsError(
+        f"sample_weight must hold numbers; {len(wrong):,} of {len(values):,} are not{first}. "
+        "Convert the column to float, and drop or fill missing weights first."
+    )
+
+
+def check_heaviest(weight: float) -> None:
+    """Refuse the largest weight of all rows where its square is not a number to count with."""
+    if weight == 0:
+        raise InvalidWeightsError(
+            "sample_weight must not be zero on every row. Leave it out to count all rows alike."
+        )
+    if not SMALLEST_HEAVIEST <= weight <= LARGEST_WEIGHT:
+        raise InvalidWeightsError(
+            f"sample_weight must be of a size that can be squared; the largest is {weight:g}. "
+            "Only ratios matter: divide all weights by the largest."
+        )
 
 
 def _found(wrong: BoolArray, values: AnyArray, what: str) -> str:

@@ -21,7 +21,7 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.files import write_whole
-from calibrant.problem import Kind, Label, Rows, off_device, read_rows
+from calibrant.problem import Kind, Label, Rows, off_device, read_rows, refuse_masked
 from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
 from calibrant.recalibrators.newton import FitReport
 from calibrant.stats import Certificate, Recheck
@@ -233,6 +233,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: Sequence[Label] | None = None,
     ) -> Rows:
         """Check predictions, and labels where there are any."""
+        refuse_masked(y_prob, "y_prob")
         array = np.asarray(self._as_columns(off_device(y_prob)))
         labels = np.zeros(len(array) if array.ndim else 0, np.int8) if y_true is None else y_true
         try:
