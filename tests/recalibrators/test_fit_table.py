@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from shared import ISOTONIC, ONE_SCORE, SCALING, binary_rows, class_rows
 from sklearn.base import clone
 
-from calibrant import BinTable, Distinct, EqualWidth, tabulate
-from calibrant.exceptions import InvalidArgumentError
-from calibrant.recalibrators import PlattScaling, ScalingBinning, TemperatureScaling
+from calibrant import BinTable, Certificate, Distinct, EqualWidth, tabulate
+from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
+from calibrant.recalibrators import PlattScaling, ScalingBinning, TemperatureScaling, load
+from calibrant.recalibrators.document import from_json, to_dict
 
 FITTED = [r for r in ONE_SCORE if getattr(r, "split", None) is None]
 
@@ -71,3 +74,63 @@ def test_tables_that_do_not_fit_are_refused():
         ScalingBinning(split=(1, 1, 1)).fit_table(one)
     with pytest.raises(InvalidArgumentError, match="probabilities"):
         TemperatureScaling(input="logits").fit_table(one)
+
+
+@pytest.mark.parametrize("bins", [EqualWidth(4096), EqualWidth(2), 15, Distinct()], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_very_rows_of_the_table_are_refused(bins, weighted, tmp_path):
+    p, y = binary_rows(3000)
+    p = np.round(p, 3)
+    w = np.random.default_rng(0).exponential(size=3000) if weighted else None
+    fitted = ScalingBinning(n_bins=5).fit_table(tabulate(y, p, bins=bins, sample_weight=w))
+    fitted.save(tmp_path / "saved.json")
+    order = np.random.default_rng(0).permutation(3000)
+    if weighted and len(fitted.table_fingerprint_.bins) < 20:
+        pytest.skip("the counts of a few cells may agree by chance")
+    for each in (fitted, load(tmp_path / "saved.json")):
+        with pytest.raises(InvalidInputError, match="very rows it was fitted on"):
+            each.certify(p[order], y[order], max_error=0.1)
+
+
+def test_what_a_table_cannot_tell_is_an_assumption_of_the_certificate():
+    p, y = binary_rows(6000)
+    table = tabulate(y[:3000], p[:3000], bins=EqualWidth(100))
+    certificate = ScalingBinning(n_bins=5).fit_table(table).certify(p[2000:], y[2000:])
+    assert any("could not be checked" in said for said in certificate.assumptions)
+    assert Certificate.from_json(certificate.to_json()).recheck()
+    from_rows = ScalingBinning(n_bins=5).fit(p[:3000], y[:3000]).certify(p[3000:], y[3000:])
+    assert not any("could not be checked" in said for said in from_rows.assumptions)
+    assert from_rows.recheck()
+
+
+def test_rows_that_are_not_those_of_the_table_are_certified():
+    p, y = binary_rows(6000)
+    fitted = ScalingBinning(n_bins=5).fit_table(tabulate(y[:3000], p[:3000], bins=EqualWidth(1)))
+    y[3000:] = np.random.default_rng(0).permutation(np.resize(y[:3000], 3000))
+    assert fitted.certify(p[3000:], y[3000:]).n == 3000
+    refitted = fitted.fit(p[:3000], y[:3000])
+    assert refitted.table_fingerprint_ is None
+    assert "table" not in to_dict(refitted)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bins", None),
+        ("digest", "sha256:1"),
+        ("digest", 3),
+        ("sums", [1.0]),
+        ("sums", [1.0, True, 2.0]),
+        ("sums", [1.0, -1.0, 2.0]),
+        ("n_cells", 0),
+        ("n_cells", "3"),
+        ("more", 1),
+    ],
+)
+def test_a_damaged_note_of_the_table_is_refused(name, value):
+    p, y = binary_rows(300)
+    document = to_dict(PlattScaling().fit_table(tabulate(y, p, bins=EqualWidth(10))))
+    assert from_json(json.dumps(document)).table_fingerprint_ is not None
+    document["table"][name] = value
+    with pytest.raises(InvalidDocumentError):
+        from_json(json.dumps(document))

@@ -12,7 +12,7 @@ from calibrant.recalibrators.choosing import (
 from calibrant.recalibrators.classifier import RecalibratedClassifier
 from calibrant.recalibrators.document import load
 from calibrant.recalibrators.expressions import apply_to_frame, to_expression
-from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
+from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
@@ -42,6 +42,7 @@ __all__ = [
     "RecalibratedClassifier",
     "Recalibrator",
     "RecalibratorScores",
+    "RepeatedRowsWarning",
     "ResolutionReport",
     "ScalingBinning",
     "TemperatureScaling",

@@ -22,13 +22,19 @@ from calibrant.exceptions import (
 )
 from calibrant.files import write_whole
 from calibrant.problem import Kind, Label, Rows, off_device, read_rows, refuse_masked
-from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning
+from calibrant.recalibrators.fingerprint import (
+    Fingerprint,
+    OverlapWarning,
+    RepeatedRowsWarning,
+    TableFingerprint,
+)
 from calibrant.recalibrators.newton import FitReport
 from calibrant.stats import Certificate, Recheck
 
 OVERLAP_LIMIT = 0.1
+"""A tenth of the rows seen before is worth a warning; fewer hardly move a certificate."""
 UNIQUE_LIMIT = 0.9
-REPEATED_LIMIT = 0.75
+"""For fingerprints without counts: overlap by chance is negligible if so many rows differ."""
 
 
 class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,12 +48,15 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Whether the fit converged, in how many steps, to which loss, and what was unusual.
     fingerprint_ : Fingerprint or None
         A sketch of the rows whose labels were used; None after `fit_table`.
+    table_fingerprint_ : TableFingerprint or None
+        What is kept of the table after `fit_table`.
     """
 
     _learned: ClassVar[dict[str, str]] = {}
     classes_: AnyArray
     fit_result_: FitReport
     fingerprint_: Fingerprint | None
+    table_fingerprint_: TableFingerprint | None = None
 
     def fit(
         self,
@@ -105,15 +114,19 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Recalibrate fresh predictions and certify the result; see `calibrant.certify`.
 
         The very rows of the fit are refused: their labels shaped the answer. Rows that repeat
-        each other are refused if those of the fit did not. A large overlap of rows that are
-        near-unique is a warning.
+        each other more than chance explains, given those of the fit, are a `RepeatedRowsWarning`,
+        many rows that the fit has seen an `OverlapWarning`; rounded scores are neither. Of a
+        recalibrator fitted from a table only the very rows of the table are known again, and the
+        certificate says so among its assumptions.
         """
         from calibrant import verify
 
         rows = self._read_to_certify(y_prob, y_true, options.pop("classes", None))
-        self._compare_with_own_rows(Fingerprint.of(rows.probs, rows.codes()))
+        self._compare_with_own_rows(rows.probs, rows.codes())
         digests = Digests(verify.digest_of_rows(rows), self._digest())
         y_true, y_prob, options = self._certifiable(rows, options)
+        if self.table_fingerprint_ is not None:
+            options["overlap_unchecked"] = True
         return verify.certify_answers(digests, y_true, y_prob, max_error=max_error, **options)
 
     def recheck(
@@ -177,7 +190,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         """Keep the fingerprint of the rows whose labels were used."""
-        self.fingerprint_ = Fingerprint.of(probs, codes)
+        self.fingerprint_, self.table_fingerprint_ = Fingerprint.of(probs, codes), None
 
     def _check_parameters(self) -> None:
         """Raise InvalidArgumentError if a constructor argument means nothing."""
@@ -198,22 +211,35 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what a certificate speaks of: the outputs without the breaking of ties."""
         return self._apply(probs)
 
-    def _compare_with_own_rows(self, rows: Fingerprint) -> None:
+    def _compare_with_own_rows(self, probs: AnyArray, codes: IntArray) -> None:
+        """Refuse the rows of the fit, and warn of rows that do not look like fresh ones."""
+        rows, table = Fingerprint.of(probs, codes), self.table_fingerprint_
         own = [getattr(self, name, None) for name in ("fingerprint_", "rows_fingerprint_")]
-        if any(seen is not None and seen.same_rows(rows) for seen in own):
+        seen = any(each is not None and each.same_rows(rows) for each in own)
+        if seen or (table is not None and table.same_rows(probs, codes)):
             raise InvalidInputError(
                 "A certificate needs rows that the recalibrator has not seen; these are the very "
                 "rows it was fitted on, and their labels shaped its answers. Hold out other rows."
             )
-        if self.fingerprint_ is None or self.fingerprint_.distinct_share < UNIQUE_LIMIT:
+        if self.fingerprint_ is None:
             return
-        if rows.distinct_share < REPEATED_LIMIT:
-            raise InvalidInputError(
-                "A certificate counts independent rows; those of the fit were nearly all "
-                f"different, but only {rows.distinct_share:.0%} of these are. Drop the repeats."
+        pairs = self.fingerprint_.pairs_with(rows)
+        if pairs is not None and pairs.are_repeated:
+            warnings.warn(
+                "A certificate counts independent rows; these repeat each other far more than "
+                f"those of the fit: as if each had been counted about {pairs.copies:.1f} times. If "
+                "rows were copied (by a bootstrap, a join or oversampling), certify on those "
+                "before the copying. Different cases with equal scores, as of rounding, are no "
+                "copies and must stay.",
+                RepeatedRowsWarning,
+                stacklevel=3,
             )
         share = self.fingerprint_.overlap(rows)
-        if share > OVERLAP_LIMIT and rows.distinct_share >= UNIQUE_LIMIT:
+        if pairs is None:
+            shared = min(self.fingerprint_.distinct_share, rows.distinct_share) >= UNIQUE_LIMIT
+        else:
+            shared = pairs.are_shared
+        if share > OVERLAP_LIMIT and shared:
             warnings.warn(
                 f"About {share:.0%} of these rows were also used to fit the recalibrator; the "
                 "certificate is too good by what it learned from them. Hold out other rows.",

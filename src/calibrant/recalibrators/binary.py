@@ -11,6 +11,7 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Kind
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.fingerprint import TableFingerprint
 from calibrant.recalibrators.scores import Scores
 from calibrant.table import BinTable
 
@@ -23,6 +24,7 @@ class BinaryRecalibrator(Recalibrator):
 
         Every cell counts as rows at its mean prediction, so the fit differs from the one on
         rows by what a cell's width hides: nothing where cells hold one distinct prediction.
+        `certify` refuses the very rows of the table, and cannot tell whether some are among them.
         """
         self._check_parameters()
         if getattr(self, "input", "probabilities") == "logits":
@@ -30,7 +32,7 @@ class BinaryRecalibrator(Recalibrator):
                 'A table counts probabilities; fit_table needs input="probabilities".'
             )
         self._fit_scores(Scores.of_table(table))
-        self.fingerprint_ = None
+        self.table_fingerprint_ = TableFingerprint.of(table)
         return self
 
     def to_sql(self, column: str, dialect: str = "duckdb") -> str:

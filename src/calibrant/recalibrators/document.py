@@ -16,7 +16,7 @@ from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.fingerprint import Fingerprint, TableFingerprint
 from calibrant.recalibrators.newton import FitReport
 
 FORMAT = "calibrant.recalibrator"
@@ -84,7 +84,7 @@ def from_json(text: str | bytes) -> Recalibrator:
 
 
 def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
-    fingerprint = recalibrator.fingerprint_
+    fingerprint, table = recalibrator.fingerprint_, recalibrator.table_fingerprint_
     report = asdict(recalibrator.fit_result_)
     return {
         **_encode_unfitted(recalibrator),
@@ -97,6 +97,7 @@ def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
             for name, value in report.items()
         },
         "fingerprint": None if fingerprint is None else fingerprint.to_dict(),
+        **({} if table is None else {"table": table.to_dict()}),
     }
 
 
@@ -150,6 +151,8 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
     recalibrator.fit_result_ = _decode_report(_entry(document, "fit"))
     fingerprint = _entry(document, "fingerprint")
     recalibrator.fingerprint_ = None if fingerprint is None else Fingerprint.from_dict(fingerprint)
+    if "table" in document:
+        recalibrator.table_fingerprint_ = TableFingerprint.from_dict(document["table"])
     try:
         recalibrator._check_parameters()
         recalibrator._check_learned()

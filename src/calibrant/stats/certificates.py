@@ -53,7 +53,14 @@ from calibrant.stats.rechecks import (
     differing_tables,
     version_notes,
 )
-from calibrant.stats.verdicts import MinBinMass, Verdict, advice, assumptions_of, judge
+from calibrant.stats.verdicts import (
+    OVERLAP_UNCHECKED,
+    MinBinMass,
+    Verdict,
+    advice,
+    assumptions_of,
+    judge,
+)
 from calibrant.table import BinTable
 
 FORMAT = "calibrant.certificate"
@@ -187,6 +194,7 @@ class Certificate:
             min_bin_mass=self.min_bin_mass,
             class_weight=self.class_weights if self.table.n_groups > 1 else None,
             digests=self.digests,
+            overlap_unchecked=OVERLAP_UNCHECKED in self.assumptions,
         )
 
 
@@ -219,11 +227,12 @@ def certify(
     min_bin_mass: MinBinMass = None,
     class_weight: ClassWeight = None,
     digests: Digests | None = None,
+    overlap_unchecked: bool = False,
 ) -> Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
     The parameters are those of `calibrant.certify`; `digests`, for the record, say which rows
-    were counted.
+    were counted; `overlap_unchecked` adds the assumption that a recalibrator has not seen them.
     """
     power, weights = power_of(norm), class_weights(class_weight, table.problem)
     _check(table, max_error, power, confidence_level, target, min_bin_mass)
@@ -245,7 +254,7 @@ def certify(
         target=target,
         min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
         method=method,
-        assumptions=assumptions_of(table, power, target, min_bin_mass),
+        assumptions=assumptions_of(table, power, target, min_bin_mass, overlap_unchecked),
         class_weights=weights.tolist(),
         table=table,
         digests=digests or NO_DIGESTS,

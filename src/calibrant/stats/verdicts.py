@@ -60,14 +60,26 @@ def advice(table: BinTable, squared: float, max_error: float, level: float) -> s
     return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
 
 
+OVERLAP_UNCHECKED = (
+    "None of these rows are among those of the recalibrator's fit: it was fitted from a table, so "
+    "this could not be checked."
+)
+
+
 def assumptions_of(
-    table: BinTable, power: float, target: Target, min_bin_mass: MinBinMass
+    table: BinTable,
+    power: float,
+    target: Target,
+    min_bin_mass: MinBinMass,
+    overlap_unchecked: bool = False,
 ) -> list[str]:
     """Return what must be true for the bounds to hold, a sentence each."""
     said = [
         "The rows are independent draws from the population that the statement is about.",
         "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
     ]
+    if overlap_unchecked:
+        said.append(OVERLAP_UNCHECKED)
     if target == "sample":
         said.append("The statement is about the error on inputs like these rows: label noise is "
                     "accounted for, the choice of inputs is not.")  # fmt: skip
