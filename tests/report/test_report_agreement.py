@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import report_data
 
 from calibrant import Bins
+from calibrant.cli import main
 from calibrant.report import report
 
 DIFFERS = re.compile(r"^The [\d.]+% interval (lies|holds) .*$", re.MULTILINE)
@@ -63,6 +65,17 @@ def test_an_interval_within_the_limit_of_an_undecided_verdict_is_explained():
         "The 95% interval lies within the limit, but that proves nothing: it is two-sided and "
         "approximate, and the verdict rests on an exact bound.",
     )
+
+
+def test_the_command_prints_the_sentence_as_json_too(tmp_path, capsys):
+    y, p = outputs(3000, 0.06, 1)
+    np.savez(tmp_path / "rows.npz", y=y, p=p)
+    columns = ("--y-true", "y", "--y-prob", "p", "--max-error", "0.045")
+    main(["report", str(tmp_path / "rows.npz"), *columns, "--json", "-o", str(tmp_path / "a.html")])
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "undecided"
+    assert found["error"]["confidence_interval"][0] > found["max_error"]
+    assert any(DIFFERS.search(line) for line in found["summary"])
 
 
 def test_groups_that_hide_errors_are_named_as_the_reason():

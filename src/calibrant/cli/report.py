@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     made.save(args.output)
     verdict = made.findings.certificate.verdict
     if args.json:
-        say_json(made.findings.to_dict())
+        say_json({**made.findings.to_dict(), "summary": made.summary.splitlines()})
     else:
         say(f"{made.summary}\nwritten to {args.output}")
     return OK if verdict is None else EXIT[verdict], verdict, made.summary
