@@ -21,6 +21,7 @@ from calibrant.recalibrators import (
     recalibrator_scores,
     to_expression,
 )
+from calibrant.recalibrators.export import to_sql
 
 ANY_WIDTH = [Identity(), TemperatureScaling()]
 COLUMNS_ONLY = [VectorScaling(), MatrixScaling()]
@@ -56,6 +57,18 @@ def test_the_refusal_says_what_was_fitted_what_came_and_what_to_do():
         TemperatureScaling().fit(*binary_rows(300)).predict_proba(np.full((3, 4), 0.25))
 
 
+@pytest.mark.parametrize("recalibrator", [*ANY_WIDTH, *COLUMNS_ONLY, PlattScaling()], ids=str)
+@pytest.mark.parametrize(
+    "shape", [[[0.1, 0.2], [0.3]], 0.5, np.zeros((2, 2, 2)), [[], []]], ids=str
+)
+def test_what_is_no_table_is_refused_before_and_after_the_fit(recalibrator, shape):
+    rows = binary_rows(300) if isinstance(recalibrator, PlattScaling) else class_rows(300)
+    with pytest.raises(InvalidShapeError):
+        clone(recalibrator).fit(shape, [0, 1])
+    with pytest.raises(InvalidShapeError):
+        clone(recalibrator).fit(*rows).predict_proba(shape)
+
+
 @pytest.mark.parametrize("recalibrator", ANY_WIDTH, ids=str)
 def test_what_reads_one_column_refuses_a_fit_on_several(recalibrator):
     fitted = clone(recalibrator).fit(*class_rows(300))
@@ -69,6 +82,8 @@ def test_what_reads_one_column_refuses_a_fit_on_several(recalibrator):
 def test_no_sql_of_one_column_is_written_for_a_fit_on_several():
     with pytest.raises(InvalidShapeError, match="to_sql reads one column"):
         TemperatureScaling().fit(*class_rows(300)).to_sql("score")
+    with pytest.raises(InvalidShapeError, match="to_sql reads one column"):
+        to_sql(TemperatureScaling().fit(*class_rows(300)), "score")
     two = TemperatureScaling().fit(both(binary_rows(300)[0]), binary_rows(300)[1])
     assert two.to_sql("score") == TemperatureScaling().fit(*binary_rows(300)).to_sql("score")
 

@@ -88,7 +88,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return recalibrated probabilities in the shape of `y_prob`."""
-        shape = np.shape(y_prob)
+        shape = _shape(y_prob)
         out = self._apply(self._read_fitted(y_prob).probs)
         if out.ndim == 1 and _width(shape) == 2:
             return np.column_stack((1 - out, out))
@@ -260,6 +260,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Rows:
         """Check predictions, and labels where there are any."""
         refuse_masked(y_prob, "y_prob")
+        _shape(y_prob)
         array = np.asarray(self._as_columns(off_device(y_prob)))
         labels = np.zeros(len(array) if array.ndim else 0, np.int8) if y_true is None else y_true
         try:
@@ -288,7 +289,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check rows that a fitted recalibrator is applied to; see `_read`."""
         check_is_fitted(self, "classes_")
         y_prob = off_device(y_prob)
-        self._check_width(np.shape(y_prob))
+        self._check_width(_shape(y_prob))
         return self._read(y_prob, *labelled)
 
     def _check_width(self, shape: tuple[int, ...]) -> None:
@@ -324,6 +325,16 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         elif not (rows.probs.min() >= 0 and rows.probs.max() <= 1):
             rows.explain_probabilities()
+
+
+def _shape(y_prob: Any) -> tuple[int, ...]:
+    try:
+        return np.shape(y_prob)
+    except ValueError as error:
+        raise InvalidShapeError(
+            "y_prob must be a column or a table of equally long rows; these rows differ in length. "
+            "Pass one number for each row, or one for each class."
+        ) from error
 
 
 def _width(shape: tuple[int, ...]) -> int:

@@ -43,7 +43,6 @@ class BinaryRecalibrator(Recalibrator):
         from calibrant.recalibrators.export import to_sql
 
         check_is_fitted(self, "classes_")
-        self._check_one_column("to_sql")
         return to_sql(self, column, dialect)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:

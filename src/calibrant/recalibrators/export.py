@@ -112,6 +112,7 @@ def to_sql(recalibrator: BinaryRecalibrator, column: str, dialect: str = "duckdb
     x = f"CAST({name} AS {sql.float64})"
     steps = step_function(recalibrator)
     answer = _case(x, *steps, sql) if steps else _formula(recalibrator, x, sql)
+    recalibrator._check_one_column("to_sql")
     valid = _valid(recalibrator, x, sql)
     if dialect == "sqlite":
         valid = f"TYPEOF({name}) IN ('integer', 'real') AND {valid}"
