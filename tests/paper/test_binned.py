@@ -21,7 +21,7 @@ from calibrant.recalibrators import (
     QuadraticScaling,
     ScalingBinning,
 )
-from calibrant.stats.estimators import error_from_raw, raw_error
+from calibrant.stats.estimators import error_of, raw_error
 
 PUBLIC = {
     "histogram": lambda b: HistogramBinning(n_bins=b),
@@ -69,7 +69,7 @@ def test_resampled_cells_have_the_errors_of_resampled_rows(norm, debias):
     draws = draw_rows(np.random.default_rng(3), 500, 300, 5)
     cells = resampled_cells(bins.index(z), len(bins), z, y, draws)
     power = float(norm[1])
-    quick = error_from_raw(raw_error(cells, ONE, power, debias), power)
+    quick = error_of(cells, ONE, power, debias)
     slow = [calibration_error(y[d], z[d], bins=bins, norm=norm, debias=debias).value for d in draws]
     np.testing.assert_allclose(quick, slow, rtol=0, atol=1e-12)
 

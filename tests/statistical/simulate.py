@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from calibrant import Distinct, tabulate
-from calibrant.stats.estimators import Cells, cells_from_sums, error_from_raw, raw_error
+from calibrant.stats.estimators import Cells, cells_from_sums, error_of
 
 CHUNK = 2_000_000
 FIELDS = tuple(field.name for field in fields(Cells))
@@ -280,7 +280,7 @@ class ContinuousModel:
 
 def estimates(cells: Cells, weights, power: float, debiased: bool):
     """Return the reported errors, one per run."""
-    return error_from_raw(raw_error(cells, weights, power, debiased), power)
+    return error_of(cells, weights, power, debiased)
 
 
 def coverage(limits, truth) -> float:

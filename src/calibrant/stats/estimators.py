@@ -164,8 +164,10 @@ def raw_error(cells: Cells, weights: FloatArray, power: float, debiased: bool) -
     """Return the estimate of error^p for p = 1 or 2, signed, unclipped.
 
     Classes are averaged before anything is clipped: clipping per class brings the bias back.
-    Other norms have no debiased estimate, and their powers may underflow: see `lp_norm`.
+    Other norms have no debiased estimate, and their powers may underflow: see `error_of`.
     """
+    if power not in (1.0, 2.0):
+        raise ValueError(f"The power of an error exists for p = 1 and 2; got {power!r}.")
     if debiased and power == 2:
         per_bin = cells.square
     elif debiased:
