@@ -25,6 +25,11 @@ Origin: TypeAlias = Literal["fixed", "data"]
 
 LONGEST_NAME = 100
 """Of the rule in a document: it is printed with every result."""
+MOST_BINS = 1_000_000
+"""That may be asked for. A table keeps nine numbers of 8 bytes for each bin and class, which makes
+72 MB a class; and in finer bins an error is noise for any number of rows that a machine counts."""
+MOST_HYBRID_BINS = 1_000
+"""Their search holds matrices of 4 n_bins cuts by 4 n_bins: 128 MB each, and a minute."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +230,7 @@ class Hybrid:
     balance: float = 3.0
 
     def __post_init__(self) -> None:
-        _check_n_bins(self.n_bins)
+        _check_n_bins(self.n_bins, MOST_HYBRID_BINS)
         if not self.balance >= 1:
             raise InvalidArgumentError(f"balance must be at least 1; got {self.balance!r}.")
 
@@ -295,11 +300,16 @@ def _count_below(edges: FloatArray, values: FloatArray) -> IntArray:
     return below.astype(np.intp)
 
 
-def _check_n_bins(n_bins: object) -> None:
+def _check_n_bins(n_bins: object, most: int = MOST_BINS) -> None:
     whole = isinstance(n_bins, int | np.integer) and not isinstance(n_bins, bool)
     if not whole or n_bins < 1:  # type: ignore[operator]
         raise InvalidArgumentError(
             f"The number of bins must be a whole number >= 1; got {n_bins!r}."
+        )
+    if n_bins > most:  # type: ignore[operator]
+        raise InvalidArgumentError(
+            f"The number of bins must be at most {most:,}; got {n_bins:,}. More do not fit into "
+            "memory, and would show noise: ask for fewer."
         )
 
 

@@ -11,18 +11,24 @@ if TYPE_CHECKING:
 RULES = {"mass": "EqualMass", "width": "EqualWidth", "hybrid": "Hybrid"}
 NORMS = ("l1", "l2", "max")
 KINDS = ("binary", "top-label", "marginal")
+MOST_DIGITS = 15
+"""Of a whole number: what a float holds exactly, and more than any machine counts."""
 
 
 def bins_text(text: str) -> str:
     """Check what stands after --bins."""
     name, _, number = text.rpartition(":")
-    if text in ("auto", "distinct") or (number.isdigit() and name in ("", *RULES)):
-        if number.isdigit() and int(number) < 1:
+    if text in ("auto", "distinct") or (_is_whole(number) and name in ("", *RULES)):
+        if _is_whole(number) and int(number) < 1:
             raise argparse.ArgumentTypeError(f"expected at least 1 bin; got {text!r}")
         return text
     raise argparse.ArgumentTypeError(
         f"expected auto, a number, mass:15, width:15, hybrid:15 or distinct; got {text!r}"
     )
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 def read_bins(text: str) -> BinsLike:
@@ -65,11 +71,13 @@ def fraction(text: str) -> float:
     raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; got {text!r}")
 
 
-def whole_number(text: str) -> int:
+def whole_number(text: str, least: int = 1) -> int:
     """Read a whole number of at least 1."""
-    if text.isdigit() and int(text) >= 1:
+    if _is_whole(text) and int(text) >= least:
         return int(text)
-    raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; got {text!r}")
+    raise argparse.ArgumentTypeError(
+        f"expected a whole number of at least {least}, at most {MOST_DIGITS} digits; got {text!r}"
+    )
 
 
 def unicode_text(text: str) -> str:
@@ -84,7 +92,7 @@ def label(text: str) -> str | int | float:
     for read in (int, float):
         try:
             return read(text)
-        except ValueError:
+        except ValueError:  # not a number, or one of more digits than Python reads
             continue
     return text
 

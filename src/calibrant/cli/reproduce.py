@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
+from calibrant.cli.options import whole_number
 from calibrant.cli.parser import add_command
 from calibrant.cli.terminal import aligned, complain, say, shortened, tell
 
@@ -61,9 +62,7 @@ def add(commands: Any) -> None:
 
 
 def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a whole number >= 0; got {text!r}")
-    return int(text)
+    return whole_number(text, least=0)
 
 
 def run(args: argparse.Namespace) -> int:

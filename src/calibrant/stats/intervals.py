@@ -63,12 +63,21 @@ class ConfidenceInterval:
         return f"[{self.low:.4f}, {self.high:.4f}] at {100 * self.confidence_level:g}%"
 
 
+_NEAREST = 1e-15
+"""To 0 and 1 that a level may lie: nearer ones round to 0 or 1 in the course of any computation."""
+
+
 def check_level(confidence_level: float) -> None:
     """Refuse levels outside (0, 1), percentages above all."""
     if not isinstance(confidence_level, int | float) or not 0 < confidence_level < 1:
         raise InvalidArgumentError(
             f"confidence_level must lie between 0 and 1; got {confidence_level!r}. "
             "Write 0.95 for 95 percent."
+        )
+    if not _NEAREST <= confidence_level <= 1 - _NEAREST:
+        raise InvalidArgumentError(
+            f"confidence_level must be at least {_NEAREST:g} away from 0 and from 1; got "
+            f"{confidence_level!r}. Nothing is that sure: write 0.999."
         )
 
 

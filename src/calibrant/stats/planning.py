@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from calibrant.bins import auto_n_bins
+from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
 from calibrant.stats.intervals import check_level
@@ -248,7 +248,8 @@ def _least_rows(excess: Callable[[int], float]) -> int:
     while not high or high - low > max(1, low // 500):
         ratio = excess(n)
         low, high = (low, n) if ratio <= 1 else (n, high)
-        aim = n * ratio**2 * (0.9985 if ratio <= 1 else 1.0015)
+        # A ratio can be infinite for the tiniest of tolerances, and its square more often.
+        aim = min(n * ratio * ratio * (0.9985 if ratio <= 1 else 1.0015), 2.0 * _MOST_ROWS)
         if high:
             n = int(aim) if low < aim < high else (low + high) // 2
             n = min(max(n, low + 1), high - 1)
@@ -277,6 +278,10 @@ def _least(enough: Callable[[int], bool]) -> int:
 def _check_bins(n_bins: int) -> None:
     if n_bins < 1:
         raise InvalidArgumentError(f"n_bins must be at least 1; got {n_bins!r}.")
+    if n_bins > MOST_BINS:
+        raise InvalidArgumentError(
+            f"n_bins must be at most {MOST_BINS:,}; got {n_bins:,}. No table has more bins."
+        )
 
 
 def _check_plan(n_bins: int, confidence_level: float, power: float, norm: str) -> None:

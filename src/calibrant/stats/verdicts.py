@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeAlias
 
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import SMALLEST, Target
 from calibrant.stats.planning import samples_to_certify
 from calibrant.table import BinTable, describe_bins
@@ -54,7 +55,10 @@ def advice(table: BinTable, squared: float, max_error: float, level: float) -> s
         )
     if n_bins > _MOST_BINS_TO_PLAN:
         return ""
-    needed = samples_to_certify(max_error, n_bins, confidence_level=level, true_error=seeming)
+    try:
+        needed = samples_to_certify(max_error, n_bins, confidence_level=level, true_error=seeming)
+    except InvalidArgumentError:  # more rows than can be planned; the verdict stands all the same
+        return "; more than 1e15 would be needed"
     more = max(needed - table.n, table.n // 10, 1)
     more = round(more, 2 - len(str(more)))
     return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
