@@ -112,9 +112,11 @@ def answers(value):
 
 
 def answers_without_rows(value):
-    """Return the same, less what results leave behind: the rows of a bootstrap."""
+    """Return the same, less what stays behind: the rows of a bootstrap, the lock of a metric."""
     if isinstance(value, stats.CalibrationErrorResult):
         return answers({**vars(value), "resample": None})
+    if isinstance(value, cb.CalibrationMetric):  # each has a lock of its own
+        return answers(value.state_dict()), str(value.compute())
     return answers(value)
 
 
