@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -105,6 +105,7 @@ def within_variance(bins, values, counts):
     return np.sum(counts * (values - mean[index]) ** 2)
 
 
+@example(values=np.array([0.75, 0.25, 1.0, 1.0, 0.0, 0.0, 0.0]), n_bins=3)
 @given(values=hnp.arrays(np.float64, st.integers(4, 12), elements=unit), n_bins=st.integers(1, 4))
 def test_hybrid_bins_have_the_least_variance_of_all_allowed_bins(values, n_bins):
     values, counts = distinct(values)

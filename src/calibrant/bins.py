@@ -236,8 +236,8 @@ class Hybrid:
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
         """Return the bins for these distinct predictions."""
-        ends = np.append(_quantile_cuts(mass, max(400, 4 * self.n_bins)), values.size - 1)
         centred = values - np.average(values, weights=mass)
+        ends = np.append(self._candidates(mass, np.abs(centred)), values.size - 1)
         cumulated = [
             np.concatenate(([0.0], np.cumsum(term)[ends]))
             for term in (mass, mass * centred, mass * centred**2)
@@ -248,6 +248,20 @@ class Hybrid:
             cost = np.where(weight >= lightest, second - first**2 / weight, np.inf)
         cuts = [ends[stop - 1] for stop in _best_partition(cost, self.n_bins)[:-1]]
         return Bins(_edges_at(values, np.array(cuts, np.intp)), "data", "hybrid", self.n_bins)
+
+    def _candidates(self, mass: FloatArray, distance: FloatArray) -> IntArray:
+        """Return indices after which a cut may fall.
+
+        Where bins may be lighter than a step between quantiles, half of the candidates are
+        quantiles of the distance from the mean: they lie in the light tails, where such bins
+        are worth having.
+        """
+        points = max(400, 4 * self.n_bins)
+        if self.balance * self.n_bins <= points or not distance.any():
+            return _quantile_cuts(mass, points)
+        # A quarter of the points each: the partition takes the square of their number in time.
+        tails = _quantile_cuts(mass * distance, points // 4)
+        return np.union1d(_quantile_cuts(mass, points // 4), tails)
 
 
 @lru_cache(maxsize=32)
@@ -332,8 +346,12 @@ def _edges_at(values: FloatArray, cuts: IntArray) -> FloatArray:
 
 
 def _best_partition(cost: FloatArray, n_parts: int) -> list[int]:
-    """Return the ends of the cheapest partition into n_parts; fewer where that is impossible."""
+    """Return the ends of the cheapest partition into at most n_parts.
+
+    Fewer parts are cheaper where none may be light and more would have to be cut elsewhere.
+    """
     best, choices = cost[0], []
+    costs = [best[-1]]
     for _ in range(n_parts - 1):
         through = best[:, None] + cost
         choice = through.argmin(axis=0)
@@ -342,7 +360,9 @@ def _best_partition(cost: FloatArray, n_parts: int) -> list[int]:
             break
         best = longer
         choices.append(choice)
+        costs.append(best[-1])
+    n_cuts = len(costs) - 1 - int(np.argmin(costs[::-1]))
     ends = [cost.shape[0] - 1]
-    for choice in reversed(choices):
+    for choice in reversed(choices[:n_cuts]):
         ends.append(int(choice[ends[-1]]))
     return ends[::-1]

@@ -7,7 +7,7 @@ import pytest
 from shared import SEVERAL, binary_rows, class_rows
 from sklearn.base import clone
 
-from calibrant import calibration_error
+from calibrant import calibration_error, certify
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidLabelsError,
@@ -17,6 +17,7 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.recalibrators import (
+    AccuracyWarning,
     BetaScaling,
     HistogramBinning,
     OneVsRest,
@@ -35,6 +36,79 @@ def test_one_versus_rest_is_a_recalibrator_for_every_column():
     for k in range(4):
         alone = BetaScaling().fit(probs[:, k], y == k).predict_proba(probs[:, k])
         np.testing.assert_array_equal(out[:, k], alone)
+
+
+def sharp_rows(n, n_classes, seed=0):
+    """Return rows of a good, overconfident model."""
+    rng = np.random.default_rng(seed)
+    z = 8 * rng.normal(size=(n, n_classes))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    e = np.exp((z - z.max(axis=1, keepdims=True)) / 0.6)
+    return e / e.sum(axis=1, keepdims=True), y
+
+
+def accuracy_lost(fitted, probs, y):
+    return (probs.argmax(axis=1) == y).mean() - (fitted.predict(probs) == y).mean()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("n_classes", [3, 10, 100])
+def test_default_bins_do_not_cost_accuracy(n_classes, normalize):
+    probs, y = sharp_rows(6000, n_classes)
+    for inner in (ScalingBinning(), ScalingBinning(n_bins=10)):
+        fitted = OneVsRest(inner, normalize=normalize).fit(probs[:3000], y[:3000])
+        assert accuracy_lost(fitted, probs[3000:], y[3000:]) < 0.02
+        assert "less accurate" not in fitted.fit_result_.flags
+
+
+def test_default_bins_do_not_cost_accuracy_on_the_papers_rows(cifar10):
+    y, probs = cifar10
+    fitted = OneVsRest(ScalingBinning()).fit(probs[:5000], y[:5000])
+    assert accuracy_lost(fitted, probs[5000:], y[5000:]) < 0.005
+    with pytest.warns(AccuracyWarning, match=r"in 90.5% of the fitting rows.* 93.1% before"):
+        OneVsRest(ScalingBinning(bins="mass")).fit(probs[:5000], y[:5000])
+
+
+def test_outputs_too_coarse_to_choose_a_class_are_a_warning():
+    probs, y = sharp_rows(2000, 30)
+    with pytest.warns(AccuracyWarning, match="or take TopLabel"):
+        fitted = OneVsRest(ScalingBinning(bins="mass")).fit(probs, y)
+    assert "less accurate" in fitted.fit_result_.flags
+    assert fitted.accuracy_before_ == pytest.approx((probs.argmax(axis=1) == y).mean())
+    assert fitted.accuracy_after_ == pytest.approx((fitted.predict(probs) == y).mean())
+    assert fitted.accuracy_after_ < fitted.accuracy_before_ - 0.05
+
+
+def test_a_loss_that_chance_explains_is_no_warning():
+    probs, y = sharp_rows(60, 10)
+    fitted = OneVsRest(HistogramBinning(bins="mass", n_bins=3)).fit(probs[:12], y[:12])
+    assert fitted.accuracy_before_ >= fitted.accuracy_after_ >= 0
+
+
+def test_accuracy_counts_the_weights():
+    probs, y = sharp_rows(500, 4)
+    w = np.random.default_rng(0).integers(0, 4, 500)
+    a = OneVsRest(PlattScaling()).fit(probs, y, sample_weight=w)
+    b = OneVsRest(PlattScaling()).fit(np.repeat(probs, w, axis=0), np.repeat(y, w))
+    assert a.accuracy_before_ == pytest.approx(b.accuracy_before_)
+    assert a.accuracy_after_ == pytest.approx(b.accuracy_after_)
+
+
+def test_ties_between_classes_go_to_the_more_probable_one():
+    probs = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]] * 20)
+    fitted = OneVsRest(HistogramBinning(1)).fit(probs, np.arange(60) % 3)
+    fresh = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
+    assert (fitted.predict_proba(fresh) == 1 / 3).all()
+    np.testing.assert_array_equal(fitted.predict(fresh), [2, 1])
+
+
+def test_default_bins_can_still_be_certified():
+    probs, y = sharp_rows(4000, 5)
+    fitted = OneVsRest(ScalingBinning(n_bins=6)).fit(probs[:2000], y[:2000])
+    out = fitted.predict_proba(probs[2000:])
+    assert max(np.unique(out[:, k]).size for k in range(5)) <= 6
+    own = fitted.certify(probs[2000:], y[2000:])
+    assert own.upper_bound == certify(y[2000:], out, kind="marginal").upper_bound < 1
 
 
 def test_normalizing_makes_rows_add_up_and_outputs_infinitely_many():

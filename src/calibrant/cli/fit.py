@@ -91,7 +91,7 @@ def new_method(name: str, bins: str | None) -> Recalibrator:
                 "--bins of a method is auto, 20, mass:20, hybrid:20 or width:20; got 'distinct'."
             )
         options["n_bins"] = "auto" if bins == "auto" else int(number)
-        options["bins"] = rule or "mass"
+        options["bins"] = rule or "auto"
     method: Recalibrator = getattr(recalibrators, METHODS[name])(**options)
     return method
 

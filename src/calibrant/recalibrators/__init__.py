@@ -15,7 +15,7 @@ from calibrant.recalibrators.expressions import apply_to_frame, to_expression
 from calibrant.recalibrators.fingerprint import Fingerprint, OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
-from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest, TopLabel
 from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
 from calibrant.recalibrators.scaling import (
@@ -28,6 +28,7 @@ from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.temperature import TemperatureScaling
 
 __all__ = [
+    "AccuracyWarning",
     "BetaScaling",
     "Fingerprint",
     "FitReport",

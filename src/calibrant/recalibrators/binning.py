@@ -18,7 +18,7 @@ from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.scores import Scores
 from calibrant.stats import histogram_binning_bound
 
-Rule: TypeAlias = Literal["mass", "hybrid", "width"]
+Rule: TypeAlias = Literal["auto", "mass", "hybrid", "width"]
 NBins: TypeAlias = int | Literal["auto"]
 
 TIE_SHARE = 1e-9
@@ -42,6 +42,7 @@ class BinnedRecalibrator(BinaryRecalibrator):
     n_bins: NBins
     bins: Rule
     keep_order: bool = False
+    _balance: float = Hybrid().balance
 
     @property
     def effective_n_bins_(self) -> int:
@@ -70,6 +71,14 @@ class BinnedRecalibrator(BinaryRecalibrator):
     def _answers(self, probs: AnyArray) -> FloatArray:
         return np.asarray(self.levels_[self._place(probs)[0]])
 
+    def _choose_bins(self, scores: Scores, n_bins: int) -> Bins:
+        """Let the rule choose bins for distinct scores."""
+        if self.bins == "width":
+            return EqualWidth(n_bins).bins
+        hybrid = self.bins == "hybrid"
+        rule: BinRule = Hybrid(n_bins, self._balance) if hybrid else EqualMass(n_bins)
+        return rule.choose(scores.values, scores.weight)
+
     def _set_levels(self, bins: Bins, levels: FloatArray) -> None:
         keep = np.concatenate(([True], levels[1:] != levels[:-1]))
         edges = np.append(bins.edges[:-1][keep], 1.0)
@@ -77,7 +86,7 @@ class BinnedRecalibrator(BinaryRecalibrator):
         self.levels_ = levels[keep]
 
     def _check_parameters(self) -> None:
-        check_choice("bins", self.bins, ("mass", "hybrid", "width"))
+        check_choice("bins", self.bins, ("auto", "mass", "hybrid", "width"))
         check_choice("keep_order", self.keep_order, (False, True))
         if self.n_bins != "auto":
             EqualWidth(self.n_bins)
@@ -99,8 +108,9 @@ class HistogramBinning(BinnedRecalibrator):
     n_bins : int or "auto"
         "auto" is ``(n / (6 v))^(1/3)`` with v the mean of p (1 - p), which balances the noise
         of a bin against its width, and at least ten rows a bin.
-    bins : {"mass", "hybrid", "width"}
+    bins : {"auto", "mass", "hybrid", "width"}
         Uniform mass; least spread within bins of at least a third of that mass; equal width.
+        "auto" is uniform mass, and hybrid in `OneVsRest`.
     keep_order : bool
         Break ties inside a bin by less than 1e-9 of the smallest gap between outputs.
 
@@ -118,7 +128,7 @@ class HistogramBinning(BinnedRecalibrator):
     _learned: ClassVar[dict[str, str]] = {"bins_": "bins", "levels_": "probabilities"}
 
     def __init__(
-        self, n_bins: NBins = "auto", bins: Rule = "mass", keep_order: bool = False
+        self, n_bins: NBins = "auto", bins: Rule = "auto", keep_order: bool = False
     ) -> None:
         self.n_bins = n_bins
         self.bins = bins
@@ -144,7 +154,7 @@ class HistogramBinning(BinnedRecalibrator):
     def _learn(self, scores: Scores) -> None:
         flags = () if scores.weights is None else ("weighted",)
         scores = scores.distinct()
-        bins = choose_bins(scores, self.bins, self._number(scores))
+        bins = self._choose_bins(scores, self._number(scores))
         index = bins.index(scores.values)
         weight, events = bin_sums(index, len(bins), scores.weight, scores.events)
         middle = (bins.edges[:-1] + bins.edges[1:]) / 2
@@ -159,14 +169,6 @@ class HistogramBinning(BinnedRecalibrator):
         spread = max(float((scores.weight * p * (1 - p)).sum()) / scores.total, 0.02)
         wanted = round((scores.size / (6 * spread)) ** (1 / 3))
         return int(max(1, min(max(2, wanted), scores.size // 10)))
-
-
-def choose_bins(scores: Scores, rule: Rule, n_bins: int) -> Bins:
-    """Let a rule choose bins for distinct scores."""
-    if rule == "width":
-        return EqualWidth(n_bins).bins
-    chooser: BinRule = EqualMass(n_bins) if rule == "mass" else Hybrid(n_bins)
-    return chooser.choose(scores.values, scores.weight)
 
 
 def binned_report(scores: Scores, outputs: FloatArray) -> FitReport:

@@ -143,8 +143,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Return the most probable class of each row."""
         check_is_fitted(self, "recalibrator_")
         scores = self._scores(self.estimator_, X)
-        if isinstance(self.recalibrator_, TopLabel):
-            return np.asarray(self.classes_[scores.argmax(axis=1)])
+        if isinstance(self.recalibrator_, OneVsRest | TopLabel):
+            return np.asarray(self.classes_[self.recalibrator_.predict(scores)])
         return np.asarray(self.classes_[self.recalibrator_.predict_proba(scores).argmax(axis=1)])
 
     @property

@@ -20,7 +20,6 @@ from calibrant.recalibrators.binning import (
     Rule,
     bin_sums,
     binned_report,
-    choose_bins,
     ratio,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
@@ -46,8 +45,9 @@ class ScalingBinning(BinnedRecalibrator):
         Step 1; `PlattScaling` unless given.
     n_bins : int or "auto"
         "auto" is ``0.8 n^(2/5)`` (`calibrant.bins.auto_n_bins`).
-    bins : {"mass", "hybrid", "width"}
-        Step 2, on the outputs of the scaler. Hybrid bins lose less Brier score.
+    bins : {"auto", "mass", "hybrid", "width"}
+        Step 2, on the outputs of the scaler. Hybrid bins lose less Brier score. "auto" is
+        uniform mass, and in `OneVsRest` hybrid bins that may be lighter.
     split : tuple of three numbers, optional
         Shares of the rows for the three steps, as the theory wants; None uses all rows in all
         three, which works better in practice (the paper's appendix E).
@@ -93,7 +93,7 @@ class ScalingBinning(BinnedRecalibrator):
         self,
         scaler: BinaryRecalibrator | None = None,
         n_bins: NBins = "auto",
-        bins: Rule = "mass",
+        bins: Rule = "auto",
         split: tuple[float, float, float] | None = None,
         keep_order: bool = False,
         random_state: int | None = None,
@@ -151,7 +151,7 @@ class ScalingBinning(BinnedRecalibrator):
         second = self._scaled(parts[1])
         third = second if self.split is None else self._scaled(parts[2])
         n_bins = auto_n_bins(int(parts[1].size)) if self.n_bins == "auto" else self.n_bins
-        bins = choose_bins(second, self.bins, n_bins)
+        bins = self._choose_bins(second, n_bins)
         self._set_levels(bins, _levels(bins, second, third))
         self.cuts_ = self._input_cuts(scores.values)
         self.fit_result_ = binned_report(scores, self.levels_[self._place(scores.values)[0]])
