@@ -126,15 +126,23 @@ def _wrong_predictions(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
     )
     yield (
         "sum_pp is larger than predictions in this bin allow",
-        pp > (a + b) * p - a * b * w + b * room,
+        pp > (a + b) * p - a * (b * w) + b * room + tiny,
     )
-    of_events = np.where(y > 0, (py * (1 - slack)) ** 2 / (y * (1 + slack)), 0.0)
-    of_others = np.maximum(rest_p - room, 0) ** 2 / (np.maximum(rest_w, 0) + slack * w)
-    least = np.maximum(np.where(w > 0, p**2 / w, 0.0) * (1 - 4 * slack), of_events + of_others)
+    others = np.maximum(rest_p - room, 0)
+    least = np.maximum(
+        _square_over(p, w) * (1 - 4 * slack),
+        _square_over(py * (1 - slack), y) * (1 - 2 * slack)
+        + _square_over(others, np.maximum(rest_w, 0) + slack * w),
+    )
     yield (
         "sum_pp is smaller than its mean predictions allow",
-        (table.count > 0) & (pp * (1 + slack) < least - 2 * b * room),
+        (table.count > 0) & (pp * (1 + slack) < least - 2 * b * room - tiny),
     )
+
+
+def _square_over(total: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return total^2 / weight, 0 without weight, in an order that does not underflow."""
+    return np.where(weight > 0, total * (total / weight), 0.0)
 
 
 def _wrong_levels(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
@@ -153,7 +161,7 @@ def _wrong_levels(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
     )
     pairs = (
         ("sum_p", table.sum_p, level * table.sum_w),
-        ("sum_pp", table.sum_pp, level**2 * table.sum_w),
+        ("sum_pp", table.sum_pp, level * (level * table.sum_w)),
         ("sum_py", table.sum_py, level * table.sum_y),
     )
     for name, given, needed in pairs:
@@ -172,11 +180,12 @@ def _wrong_weights(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
         (ww > w**2 * (1 + slack) + tiny) | (w**2 > count * ww * (1 + slack) + tiny),
     )
     gap = np.maximum(np.abs(table.sum_y - table.sum_p) - slack * w, 0)
+    squares = table.sum_y - 2 * table.sum_py + table.sum_pp
+    least = np.maximum(gap, squares - 2 * slack * w)  # of w |y - p|, and of w (y - p)^2
     yield (
         "sum_wwuu is not possible with these sums",
-        (wwuu > ww * (1 + slack) + tiny) | (gap**2 > count * wwuu * (1 + slack) + tiny),
+        (wwuu > ww * (1 + slack) + tiny) | (least**2 > count * (wwuu + slack * ww) + tiny),
     )
-    squares = table.sum_y - 2 * table.sum_py + table.sum_pp
     yield (
         "sum_py is not possible with these sums",
         gap**2 > w * (np.maximum(squares, 0) + 2 * slack * w) + tiny,

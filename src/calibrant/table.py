@@ -59,6 +59,12 @@ class BinTable(ReadOnlyArrays):
     sum_wwuu: FloatArray
     level: FloatArray
 
+    def __post_init__(self) -> None:
+        if not self.is_weighted:  # one value however the rows were cut: documents leave it out
+            sums = {name: getattr(self, name) for name in SUMS}
+            object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
+        super().__post_init__()
+
     @property
     def n(self) -> int:
         """The number of rows."""
