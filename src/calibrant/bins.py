@@ -135,7 +135,9 @@ class Bins(ReadOnlyArrays):
             array = np.array(edges, np.float64)
             return cls(array, document["origin"], document["rule"], requested)
         except (InvalidBinsError, OverflowError) as error:
-            raise InvalidDocumentError(f"This document holds no valid bins: {error}") from error
+            raise InvalidDocumentError(
+                f"This document holds no valid bins: {error!s:.300}"
+            ) from error
 
 
 @runtime_checkable

@@ -141,6 +141,8 @@ def tampered(**changes):
         ({"method": "magic"}, "method is 'magic'"),
         ({"assumptions": ["None at all."]}, "assumptions"),
         ({"class_weights": [0.5]}, "class_weights is [0.5]"),
+        ({"class_weights": []}, "class_weights is []"),
+        ({"confidence_level": 1e-320}, "cannot be computed"),
     ],
 )
 def test_tampering_is_noticed(changes, words):
@@ -210,6 +212,7 @@ def test_a_certificate_without_a_field_is_refused():
         {"assumptions": [1]},
         {"class_weights": ["1"]},
         {"version": {}},
+        {"version": "x"},
         {"digests": None},
         {"digests__rows": "sha256:" + "0" * 64},
         {"digests__rows": 5},

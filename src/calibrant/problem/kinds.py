@@ -104,7 +104,9 @@ class Problem:
         try:
             problem = read_problem(kind, n_classes, classes, document["pos_label"])
         except InvalidArgumentError as error:
-            raise InvalidDocumentError(f"This document holds no valid problem: {error}") from error
+            raise InvalidDocumentError(
+                f"This document holds no valid problem: {error!s:.300}"
+            ) from error
         if problem.to_dict() != document:  # an event among the classes
             raise InvalidDocumentError(f"This document holds no valid problem: {shown(document)}.")
         return problem

@@ -158,7 +158,7 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
         recalibrator._check_learned()
     except (ValueError, TypeError) as error:
         name = type(recalibrator).__name__
-        raise InvalidDocumentError(f"This is no {name} that works: {error}.") from error
+        raise InvalidDocumentError(f"This is no {name} that works: {error!s:.300}.") from error
     return recalibrator
 
 

@@ -172,7 +172,7 @@ class Certificate:
             again = self._again()
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        _, reason = _judged(self.table, self.upper_bound, self.lower_bound, _statement_of(self))
+        _, reason = _judged(self.table, self.upper_bound, self.lower_bound, _statement_of(again))
         differences = [*differing_claims(self, again, reason)]
         scope, notes = "table", [*version_notes(self)]
         if table is not None:
@@ -212,7 +212,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "method": lambda x: isinstance(x, str),
     "assumptions": lambda x: isinstance(x, list) and all(isinstance(each, str) for each in x),
     "class_weights": lambda x: isinstance(x, list) and all(is_number(each, 0, 1) for each in x),
-    "version": lambda x: is_text(x, 40),
+    "version": lambda x: is_text(x, 40) and x[:1].isdecimal(),
 }
 """What the entries of a document may be at all; whether they are true is for `recheck`."""
 
@@ -345,6 +345,10 @@ def _check(
     min_bin_mass: MinBinMass,
 ) -> None:
     check_level(confidence_level)
+    if 1 - confidence_level == 1:
+        raise InvalidArgumentError(
+            f"confidence_level must differ from 0 by more than rounding; got {confidence_level!r}."
+        )
     if max_error is not None and not 0 < max_error < 1:
         raise InvalidArgumentError(
             f"max_error must lie between 0 and 1; got {max_error!r}. Write 0.02 for two points."
