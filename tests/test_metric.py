@@ -241,3 +241,12 @@ def test_a_state_with_other_bins_in_a_later_class_is_refused():
 def test_only_metrics_are_merged(other):
     with pytest.raises(ex.InvalidArgumentError, match="CalibrationMetric"):
         cb.CalibrationMetric().merge(other)
+
+
+def test_the_state_of_rows_without_weight_survives():
+    metric = cb.CalibrationMetric(kind="binary", bins=cb.EqualWidth(5))
+    metric.update([0, 1], [0.2, 0.8], sample_weight=[0, 0])
+    other = cb.CalibrationMetric(kind="binary", bins=cb.EqualWidth(5))
+    other.load_state_dict(metric.state_dict())
+    other.update([0, 1], [0.2, 0.8])
+    assert other.table.n == 2

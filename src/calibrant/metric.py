@@ -148,7 +148,9 @@ class CalibrationMetric:
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain values that JSON can hold."""
         table = self._table
-        return {"table": None if table is None else table.to_dict()}
+        if table is None or table.n == 0:  # rows without weight: a document needs some
+            return {"table": None}
+        return {"table": table.to_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Replace the state by one from `state_dict`, of the same problem and bins."""
