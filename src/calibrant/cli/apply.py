@@ -140,11 +140,20 @@ def _apply_to_table(
 def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     """Add to the objects of each line, and leave all else as it is."""
     from calibrant.cli.progress import Bar
+    from calibrant.exceptions import EmptyInputError
     from calibrant.files.tables import json_rows
 
     with Bar("repairing", [file]) as bar:
         for rows, share in json_rows(file):
             bar.show(0, share, len(rows))
-            lines = (json_text(row, ensure_ascii=False) for row in repair.objects(rows))
-            stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
+            stream.write(b"".join(map(_json_line, repair.objects(rows))))
+    if not repair.n_rows:
+        raise EmptyInputError(f"{file.shown} has no rows; at least one is needed.")
     return repair.n_rows
+
+
+def _json_line(row: dict[str, Any]) -> bytes:
+    try:
+        return f"{json_text(row, ensure_ascii=False)}\n".encode()
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8, but an escape
+        return f"{json_text(row)}\n".encode()

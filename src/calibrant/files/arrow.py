@@ -66,12 +66,11 @@ def readable(shown: str) -> Iterator[None]:
         yield
     except BadContentError as error:
         raise InvalidDocumentError(f"{shown}, {error}.") from error
-    except (pa.ArrowException, UnicodeDecodeError, OverflowError, MemoryError) as error:
-        raise InvalidDocumentError(f"{shown} cannot be read: {error}") from error
-    except OSError as error:
-        if error.errno is not None:  # of the system; those of PyArrow have no number
+    except (pa.ArrowException, UnicodeDecodeError, OverflowError, MemoryError, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # of the system; PyArrow's have no number
             raise
-        raise InvalidDocumentError(f"{shown} cannot be read: {error}") from error
+        reason = " ".join(str(error).split())  # some quote lines of the file
+        raise InvalidDocumentError(f"{shown} cannot be read: {reason:.300}") from error
 
 
 def _chosen_once(choose: Choose, names: list[str]) -> list[str]:

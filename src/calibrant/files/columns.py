@@ -73,10 +73,10 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
         return _table_of_lists(column, name, shown, start)
     numbers = _cast(column, pa.float64())
     if numbers is None:
-        plain = _trimmed(column) if _is_text(column.type) else column
-        raise InvalidProbabilitiesError(
-            f"{shown}, column {name!r:.80}{_first_bad(plain, start)}: expected numbers."
-        )
+        bad = f" holds {column.type!s:.80}"
+        if _is_text(column.type):
+            bad = _first_bad(_trimmed(column), start)
+        raise InvalidProbabilitiesError(f"{shown}, column {name!r:.80}{bad}: expected numbers.")
     return _to_numpy(numbers)
 
 
@@ -146,11 +146,14 @@ def _plain(column: Any, name: str, shown: str, start: int) -> Any:
     Old writers of Parquet do not say which bytes are text.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if isinstance(column, pa.RunEndEncodedArray):
+        column = pc.run_end_decode(column)
     if _is_bytes(column.type):
         try:
             return column.cast(pa.large_string())
@@ -183,8 +186,7 @@ def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     import pyarrow as pa
 
     where = f"{shown}, column {name!r:.80}"
-    values = getattr(column.type, "value_type", None)
-    if values is None or not _is_number(values) or pa.types.is_map(column.type):
+    if not (_is_list(column.type) and _is_number(column.type.value_type)):
         raise InvalidShapeError(
             f"{where} holds {column.type!s:.80}; expected numbers or lists of numbers."
         )
@@ -201,6 +203,10 @@ def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
         )
     flat = column.flatten().cast(pa.float64(), safe=False)
     return _to_numpy(flat).reshape(len(column), int(width))
+
+
+def _is_list(kind: Any) -> bool:
+    return str(kind).startswith(("list", "large_list", "fixed_size_list"))  # and their views
 
 
 def _is_number(kind: Any) -> bool:

@@ -103,7 +103,7 @@ class _Csv:
         self._write_rows([schema.names])
 
     def write(self, batch: Any) -> None:
-        columns = [column.to_pylist() for column in batch.columns]
+        columns = [_values(column) for column in batch.columns]
         self._write_rows(zip(*columns, strict=True))
 
     def close(self) -> None:
@@ -124,6 +124,16 @@ class _Csv:
         return '"' + text.replace('"', '""') + '"'
 
 
+def _values(column: Any) -> list[Any]:
+    """Return Python's values; times that Python does not have as text."""
+    import pyarrow as pa
+
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return list(column.cast(pa.string()).to_pylist())
+
+
 class _JsonLines:
     """One object a line; numbers that JSON does not have are null."""
 
@@ -131,7 +141,11 @@ class _JsonLines:
         self._stream = stream
 
     def write(self, batch: Any) -> None:
-        lines = (json_text(row, default=str) for row in batch.to_pylist())
+        columns = [_values(column) for column in batch.columns]
+        rows = (
+            dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)
+        )
+        lines = (json_text(row, default=str) for row in rows)
         self._stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:

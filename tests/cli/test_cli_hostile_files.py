@@ -1,0 +1,292 @@
+"""Whatever a data file holds: no crash, no exit 70, one line that names the file."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from predictions_on_disk import LABEL, ONE, SCORE, N, pa, run, write
+
+import calibrant as cb
+
+TYPES = {
+    "lists of one": [[0.5]],
+    "ragged lists": [[0.5, 0.5]] * 20 + [[0.5]],
+    "missing lists": [[0.5, 0.5], None],
+    "empty lists": [[]],
+    "lists of text": [["a", "b"]],
+    "lists of lists": [[[0.5]]],
+    "objects": [{"a": 0.5}],
+    "dates": [datetime.date(2020, 1, 1)],
+    "moments": [datetime.datetime(2020, 1, 1)],
+    "bytes": [b"\xff\xfe"],
+    "text": ["many"],
+    "nothing": [None],
+    "huge numbers": [2**62],
+}
+ROLES = ("label", "score", "weight")
+
+
+@pytest.fixture
+def calibrator(tmp_path):
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    return tmp_path / "cal.json"
+
+
+def in_columns(role, values):
+    columns = {"label": LABEL, "score": SCORE, "weight": np.ones(N)}
+    return pa.table(columns | {role: (values * N)[:N]})
+
+
+def one_line(code, out, err, file):
+    """Check that a refusal is one line that names the file."""
+    assert (code, out) == (3, ""), err
+    assert err.count("\n") == 0
+    assert str(file) in err
+    return err
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl"])
+def test_columns_of_any_type_are_read_or_refused(tmp_path, kind, role, suffix, calibrator, capsys):
+    import pyarrow.feather as pa_feather
+    import pyarrow.parquet as pa_parquet
+
+    table, file = in_columns(role, TYPES[kind]), tmp_path / f"preds{suffix}"
+    if suffix == ".parquet":
+        pa_parquet.write_table(table, file)
+    elif suffix == ".arrow":
+        pa_feather.write_feather(table, file)
+    else:
+        file.write_text("\n".join(json.dumps(row, default=str) for row in table.to_pylist()))
+    code, out, err = run(capsys, "measure", file, *ONE, "--sample-weight", "weight")
+    if code != 0:
+        one_line(code, out, err, file)
+    for name in ("out.csv", "out.jsonl"):
+        argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / name)
+        code, out, err = run(capsys, *argv)
+        assert code in (0, 3), err
+        assert code == 3 or role != "score" or kind == "lists of one"
+
+
+def test_text_among_numbers_of_json_lines_is_named_with_its_row(tmp_path, calibrator, capsys):
+    rows = [{"label": int(y), "score": float(p)} for y, p in zip(LABEL, SCORE, strict=True)]
+    rows[1233]["score"] = "many"
+    file = tmp_path / "preds.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    out = tmp_path / "out"
+    for argv in (
+        ("measure", file, *ONE),
+        ("apply", calibrator, file, "--y-prob", "score", "-o", f"{out}.jsonl"),
+        ("apply", calibrator, file, "--y-prob", "score", "-o", f"{out}.csv"),
+    ):
+        err = one_line(*run(capsys, *argv), file)
+        assert "column 'score', row 1,234 is 'many'" in err
+
+
+def test_bytes_that_are_no_text_are_named_with_their_row(tmp_path, capsys):
+    csv, lines = tmp_path / "preds.csv", tmp_path / "preds.jsonl"
+    csv.write_bytes(b"label,score\n" + b"1,0.5\n" * 700 + b"\xff,0.5\n" + b"1,0.5\n" * 9)
+    assert "column 'label', row 701" in one_line(*run(capsys, "measure", csv, *ONE), csv)
+    row = b'{"label": "a", "score": 0.5}\n'
+    lines.write_bytes(row * 700 + row.replace(b'a"', b'\xff"') + row * 9)
+    assert "row 701" in one_line(*run(capsys, "measure", lines, *ONE), lines)
+
+
+JSON_LINES = {
+    "null": (b"null\n", "row 1 is not an object"),
+    "null later": (b'{"label": 1, "score": 0.5}\n\nnull\n', "row 2 is not an object"),
+    "a deep cell": (b'{"label": 1, "score": 0.5, "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+                    "row 1 is not an object"),
+    "a deep cell of objects": (b'{"label": 1, "x": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+                               "nested"),
+    "half of a deep cell": (b'{"label": 1, "score": ' + b"[" * 100_000, "row 1 is not an object"),
+    "two objects a line": (b'{"label": 1, "score": 0.5} {"label": 1, "score": 0.5}\n',
+                           "row 1 is not an object"),
+    "an object of two lines": (b'{"label": 1,\n"score": 0.5}\n', "row 1 is not an object"),
+    "a name twice": (b'{"label": 1, "score": 0.5, "score": 0.6}\n', "'score' stands there twice"),
+    "an endless number": (b'{"label": 1, "score": 1' + b"0" * 5_000 + b"}\n", "preds.jsonl"),
+    "changing types": (b'{"label": 1, "score": 0.5}\n{"label": 1, "score": [1]}\n', "row 2 is [1]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", JSON_LINES)
+def test_json_that_is_no_line_of_objects_is_refused_with_its_row(tmp_path, case):
+    content, words = JSON_LINES[case]
+    file = tmp_path / "preds.jsonl"
+    file.write_bytes(content)
+    argv = [sys.executable, "-m", "calibrant", "measure", str(file), *ONE]
+    done = subprocess.run(argv, capture_output=True, text=True)  # a crash must not end the tests
+    assert words in one_line(done.returncode, done.stdout, done.stderr.strip(), file)
+
+
+def test_columns_that_nobody_asked_for_do_not_matter(tmp_path, capsys):
+    odd = ["1", '"a"', "[1, [2, {}]]", '{"b": null}', '"' + "[" * 500 + '"', "null", "1e400"]
+    lines = [
+        f'{{"label": {y}, "score": {p}, "odd": {odd[i % 7]}}}'
+        for i, (y, p) in enumerate(zip(LABEL, SCORE, strict=True))
+    ]
+    (tmp_path / "preds.jsonl").write_text("\n".join(lines))
+    code, out, err = run(capsys, "measure", tmp_path / "preds.jsonl", *ONE, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["n"] == N
+
+
+def test_a_line_that_is_too_long_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("calibrant.files.streams.LARGEST_RECORD", 1 << 21)
+    row = b'{"label": 1, "score": 0.5, "x": "%s"}\n'
+    (tmp_path / "a.jsonl").write_bytes(row % b"" + row % (b"x" * (3 << 20)))
+    (tmp_path / "a.csv").write_bytes(b"label,score\n1,0.5\n1," + b"5" * (3 << 20))
+    for name, line in (("a.jsonl", 2), ("a.csv", 3)):
+        err = one_line(*run(capsys, "measure", tmp_path / name, *ONE), tmp_path / name)
+        assert f"line {line} has more than" in err
+
+
+def test_a_wide_csv_is_read(tmp_path, capsys):
+    """100,000 columns took minutes when names were compared with one another."""
+    wide = 100_000
+    names = ",".join(f"c{k}" for k in range(wide))
+    row = ",0.25" * wide
+    content = f"label,score,{names}\n" + f"1,0.5{row}\n0,0.5{row}\n" * 3
+    (tmp_path / "wide.csv").write_text(content)
+    code, out, err = run(capsys, "measure", tmp_path / "wide.csv", *ONE, "--json")
+    assert code == 0, err
+    assert json.loads(out)["n"] == 6
+    code, _, err = run(capsys, "measure", tmp_path / "wide.csv", "--y-prob", "scores")
+    assert (code, "has no column" in err) == (3, True)
+
+
+# archives
+
+
+def npz(path, **arrays):
+    np.savez_compressed(path, **arrays)
+    return path.read_bytes()
+
+
+def test_a_large_array_in_columns_is_read_and_one_that_only_claims_to_be_large_is_not(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("calibrant.files.npz.HARMLESS_BYTES", 1 << 20)
+    file, argv = tmp_path / "a.npz", ("--y-true", "label", "--y-prob", "probs")
+    probs = np.asfortranarray(np.random.default_rng(0).dirichlet(np.ones(10), 40_000))
+    labels = probs.argmax(axis=1)
+    npz(file, label=labels, probs=probs)
+    assert run(capsys, "measure", file, *argv)[0] == 0
+    npz(file, label=labels, probs=np.zeros_like(probs))
+    err = one_line(*run(capsys, "measure", file, *argv), file)
+    assert "bytes unpack to 3,200,128" in err
+    npz(file, label=labels, probs=np.ascontiguousarray(np.full_like(probs, 0.1)))
+    assert run(capsys, "measure", file, *argv)[0] == 0
+
+
+def header(text):
+    text = text.ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(8 * N)
+
+
+def member(path, content, kind=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for name, array in (("label.npy", LABEL), ("score.npy", content)):
+            buffer = io.BytesIO()
+            if isinstance(array, bytes):
+                buffer.write(array)
+            else:
+                np.save(buffer, array)
+            archive.writestr(name, buffer.getvalue())
+    return path.read_bytes()
+
+
+TEXTS = np.array(["0.5"] * N)
+ARRAYS = {
+    "text": TEXTS,
+    "text beyond Unicode": np.frombuffer(np.full(N, 0x11FFFF, np.uint32).tobytes(), "<U1"),
+    "three dimensions": np.zeros((N, 2, 2)),
+    "a header that is no Python": header("{'descr': '<f8', 'fortran_order': False, 'shape': (10"),
+    "a header that calls": header("{'descr': __import__('os').system('true')}"),
+    "a header without a type": header("{'descr': 7, 'fortran_order': False, 'shape': (1500,)}"),
+    "a header with a wild type": header("{'descr': '<f9', 'fortran_order': 1, 'shape': (1500,)}"),
+    "a shape of no numbers": header("{'descr': '<f8', 'fortran_order': False, 'shape': ('a',)}"),
+    "a shape that is huge": header("{'descr': '<f8', 'fortran_order': False, 'shape': (9**99,)}"),
+    "version nine": b"\x93NUMPY\x09\x00" + header("")[8:],
+}
+
+
+@pytest.mark.parametrize("case", ARRAYS)
+def test_arrays_that_are_no_predictions_are_refused(tmp_path, case, calibrator, capsys):
+    file = tmp_path / "preds.npz"
+    member(file, ARRAYS[case])
+    one_line(*run(capsys, "measure", file, *ONE), file)
+    argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.csv")
+    code, _, err = run(capsys, *argv)
+    assert code == 3 or (code, case) == (0, "text"), err
+
+
+@pytest.mark.parametrize("kind", ["<f8", ">f8", "<f2", "longdouble"])
+def test_numbers_of_any_size_and_order_are_read(tmp_path, kind, calibrator, capsys):
+    file = tmp_path / "preds.npz"
+    member(file, SCORE.astype(kind))
+    assert run(capsys, "measure", file, *ONE)[0] == 0
+    argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.parquet")
+    assert run(capsys, *argv)[0] == 0
+
+
+# damage
+
+
+def bytes_of(suffix, tmp_path):
+    columns = {"label": LABEL[:200], "score": SCORE[:200], "text": np.array(["abc"] * 200)}
+    if suffix == ".stream.arrow":
+        sink = io.BytesIO()
+        table = pa.table(columns)
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table, 50)
+        return sink.getvalue()
+    write(tmp_path / f"whole{suffix}", columns)
+    return (tmp_path / f"whole{suffix}").read_bytes()
+
+
+def damaged(content, rng):
+    content = bytearray(content)
+    for _ in range(rng.choice([1, 1, 2, 8])):
+        at, width = rng.randrange(len(content)), rng.choice([1, 4, 8])
+        value = rng.choice([0, 1, 127, -1, -128, rng.randrange(128)])
+        content[at : at + width] = value.to_bytes(width, "little", signed=True)
+    return bytes(content[: rng.randrange(len(content))] if rng.random() < 0.1 else content)
+
+
+RUN_ALL = """
+import contextlib, io, sys
+from calibrant.cli import main
+calibrator, *files = sys.argv[1:]
+for file in files:
+    for argv in (["measure", file, "--y-true", "label", "--y-prob", "score"],
+                 ["apply", calibrator, file, "--y-prob", "score", "-o", file + ".jsonl"]):
+        print(file, flush=True)
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = main(argv)
+        assert code in (0, 3), (file, argv, code)
+print("all done")
+"""
+
+
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".csv.gz", ".jsonl", ".parquet", ".arrow", ".stream.arrow", ".npz"]
+)
+def test_damaged_files_never_crash(tmp_path, suffix, calibrator):
+    rng, content = random.Random(suffix), bytes_of(suffix, tmp_path)
+    files = [tmp_path / f"{i}{suffix}" for i in range(60)]
+    for file in files:
+        file.write_bytes(damaged(content, rng))
+    argv = [sys.executable, "-c", RUN_ALL, str(calibrator), *map(str, files)]
+    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ)
+    assert done.stdout.endswith("all done\n"), done.stderr[-2000:] + done.stdout[-200:]
