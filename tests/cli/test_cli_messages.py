@@ -99,7 +99,6 @@ BAD_FILES = {
     "no.arrow": (b"ARROW1 this is not it either", "cannot be read: "),
     "no.npz": (b"PK this is not", "cannot be read as .npz"),
     "model.pkl": (b"\x80\x04.", "ends in '.pkl'; known are .csv"),
-    "table.json": (b'{"format": "calibrant.table"}', "has no column 'label'"),
 }
 
 

@@ -10,6 +10,7 @@ from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import NORMS, fraction, read_bins
 from calibrant.cli.parser import add_command
+from calibrant.cli.saved_tables import saved_table
 from calibrant.cli.terminal import emit, say
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ EXAMPLES = """
 calibrant certify preds.parquet --y-true label --y-prob score --max-error 0.02
 calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 -o certificate.json
 calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 --junit gate.xml
+calibrant certify week.json --max-error 0.02
 calibrant certify raw.csv --y-true label --y-prob score --max-error 0.02 --calibrator cal.json
 """
 NOTES = """
@@ -28,6 +30,8 @@ Exit codes: 0 certified, 1 refuted, 2 undecided (too few rows, or continuous out
 Every distinct output is a bin of its own. If more than 5% of the rows have an output that no other
 row has, or there are more than a million outputs, they are taken as continuous and counted in
 bins: such a model can be refuted, never certified. Repair it with `calibrant fit` first.
+
+A table that `measure --table` or `merge` saved stands in place of rows; several are added.
 """
 EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
 
@@ -64,10 +68,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+    from calibrant import stats
     from calibrant.files import write_whole
 
-    with opened(args) as data:
-        certificate = _certificate(data, args)
+    table = saved_table(args, default_bins=None)
+    if table is not None:
+        certificate = stats.certify(table, **_options(args))
+    else:
+        with opened(args) as data:
+            certificate = _certificate(data, args)
     if args.output:
         write_whole(args.output, certificate.to_json())
     text = describe(certificate)
@@ -83,11 +92,7 @@ def _certificate(data: Data, args: argparse.Namespace) -> Certificate:
     from calibrant._digests import Digests, RowDigest
     from calibrant.cli.counting import tabulate, tabulate_outputs
 
-    options = {
-        "max_error": args.max_error,
-        "norm": args.norm,
-        "confidence_level": args.confidence_level,
-    }
+    options = _options(args)
     if args.calibrator:
         return _recalibrated(data, args, options)
     digest = RowDigest()
@@ -97,6 +102,14 @@ def _certificate(data: Data, args: argparse.Namespace) -> Certificate:
         table = tabulate(data, read_bins(args.bins), digest=digest)
     digests = Digests(str(digest), columns=data.digest_of_columns())
     return stats.certify(table, digests=digests, **options)
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "max_error": args.max_error,
+        "norm": args.norm,
+        "confidence_level": args.confidence_level,
+    }
 
 
 def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any]) -> Certificate:

@@ -9,6 +9,7 @@ from calibrant.cli import OK
 from calibrant.cli.data import Arrays, add_data_arguments, opened
 from calibrant.cli.options import read_bins
 from calibrant.cli.parser import add_command
+from calibrant.cli.saved_tables import is_table
 from calibrant.cli.terminal import say, say_json
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
             "Give two files, or one file and --versus with the columns of model b; "
             f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
         )
+    _check_rows(args.files)
     a = _model(args, args.files[0], args.y_prob)
     b = _model(args, args.files[-1], args.versus, None if args.versus else a.columns)
     _check_same_rows(a, b, args)
@@ -65,6 +67,17 @@ def run(args: argparse.Namespace) -> int:
             say(f"{name} = {file}, {', '.join(columns)}")
         say(str(result))
     return OK
+
+
+def _check_rows(files: list[str]) -> None:
+    """Refuse tables of sums, whose rows cannot be paired."""
+    for file in files:
+        if is_table(file):
+            raise InvalidInputError(
+                f"{file} is a table of sums; a comparison pairs the rows of both models, which a "
+                "table no longer has. Compare the files of rows; or measure each table with "
+                "`calibrant measure`: errors whose intervals do not overlap differ."
+            )
 
 
 def _model(

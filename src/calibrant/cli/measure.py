@@ -10,21 +10,27 @@ from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import norm_value, read_bins
 from calibrant.cli.parser import add_command
+from calibrant.cli.saved_tables import saved_table
 from calibrant.cli.terminal import aligned, complain, name_of, say, say_json
 
 if TYPE_CHECKING:
+    from calibrant.cli.shards import Notebook
     from calibrant.stats import CalibrationErrorResult
+    from calibrant.table import BinTable
 
 EXAMPLES = """
 calibrant measure preds.parquet --y-true label --y-prob score
 calibrant measure preds.csv --y-true label --y-prob score --norm l1 --bins width:15 --json
 calibrant measure 'part-*.parquet' --y-true label --y-prob 'prob_*' --kind marginal --table out.json
+calibrant measure week.json --norm l1
 zcat preds.csv.gz | calibrant measure - --y-true label --y-prob score
 """
 NOTES = """
 Files are read in chunks, several times where the bins depend on all rows; memory does not grow with
 the number of rows. (Bins distinct and hybrid hold every distinct prediction.) Standard input
 is kept in a temporary file meanwhile.
+
+A table that --table or `merge` saved stands in place of rows; several are added.
 
 With --table and several files, each finished file is written down in a folder beside the table.
 A run that was stopped, even by kill -9, continues there; a file that has changed is counted anew.
@@ -57,18 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     from calibrant import stats
-    from calibrant.cli.counting import tabulate
-    from calibrant.cli.shards import notebook_for
     from calibrant.files import write_whole
 
-    with opened(args) as data:
-        notebook = notebook_for(args.table, data, _settings(args))
-        try:
-            table = tabulate(data, read_bins(args.bins), notebook)
-        except KeyboardInterrupt:
-            if notebook is not None and notebook.folder.is_dir():
-                complain(f"what is finished is in {notebook.folder}; run again to continue")
-            raise
+    table, notebook = saved_table(args, default_bins="auto"), None
+    if table is None:
+        table, notebook = _counted(args)
     result = stats.calibration_error(table, norm=args.norm, debias=False if args.plug_in else None)
     if args.table:
         write_whole(args.table, table.to_json())
@@ -80,6 +79,21 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     else:
         say(text)
     return OK, None, text
+
+
+def _counted(args: argparse.Namespace) -> tuple[BinTable, Notebook | None]:
+    """Count the rows of the files, and return the table and the notebook that was kept."""
+    from calibrant.cli.counting import tabulate
+    from calibrant.cli.shards import notebook_for
+
+    with opened(args) as data:
+        notebook = notebook_for(args.table, data, _settings(args))
+        try:
+            return tabulate(data, read_bins(args.bins), notebook), notebook
+        except KeyboardInterrupt:
+            if notebook is not None and notebook.folder.is_dir():
+                complain(f"what is finished is in {notebook.folder}; run again to continue")
+            raise
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
-
-if TYPE_CHECKING:
-    from calibrant.table import BinTable
+from calibrant.cli.terminal import say, say_json
 
 EXAMPLES = """
 calibrant merge day1.json day2.json -o week.json
@@ -20,7 +16,7 @@ calibrant merge 'day*.json' -o week.json
 NOTES = """
 Tables come from `calibrant measure --table`. They must have the same bins: --bins width:N, or
 the bins of one table. The sum is the table of all rows; its error is printed. A file that is
-named twice counts once.
+named twice counts once. `measure`, `certify` and `report` take tables in place of rows too.
 """
 
 
@@ -29,28 +25,23 @@ def add(commands: Any) -> None:
     command = add_command(commands, "merge", run, "add tables of sums", EXAMPLES, NOTES)
     command.add_argument("files", nargs="+", metavar="FILE", help="tables, or patterns in quotes")
     command.add_argument("-o", "--output", metavar="FILE", required=True, help="the sum")
+    command.add_argument("--json", action="store_true", help="print its error as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Add the tables and save the sum."""
     from calibrant import stats
-    from calibrant.cli.messages import about
+    from calibrant.cli.saved_tables import sum_of
     from calibrant.files import expand, write_whole
 
     paths = expand(args.files)
-    with about(paths[0]):
-        merged = _read(paths[0])
-    for path in paths[1:]:
-        with about(path):
-            merged += _read(path)
+    merged = sum_of(paths)
     write_whole(args.output, merged.to_json())
-    say(str(stats.calibration_error(merged)))
+    result = stats.calibration_error(merged)
+    if args.json:
+        say_json(result.to_dict() | {"tables": len(paths)})
+        return OK
+    say(str(result))
     tables = "1 table" if len(paths) == 1 else f"{len(paths):,} tables"
     say(f"{tables}, {merged.n:,} rows written to {args.output}")
     return OK
-
-
-def _read(path: str) -> BinTable:
-    from calibrant.table import BinTable
-
-    return BinTable.from_json(Path(path).read_bytes())

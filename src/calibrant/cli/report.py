@@ -12,11 +12,13 @@ from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.options import fraction, read_bins
 from calibrant.cli.parser import add_command
+from calibrant.cli.saved_tables import saved_table
 from calibrant.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
     from calibrant.cli.data import Data
     from calibrant.report import Report
+    from calibrant.table import BinTable
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -26,6 +28,9 @@ calibrant report preds.parquet --y-true label --y-prob 'prob_*' --kind marginal 
 NOTES = """
 One HTML file that needs no network and no script, with the verdict first. All rows are held in
 memory. With --max-error the exit code is that of certify: 0 certified, 1 refuted, 2 undecided.
+
+A table that `measure --table` or `merge` saved stands in place of rows; the page says what it
+leaves out because it needs rows.
 """
 DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "bins": "auto", "confidence_level": 0.95}
 SHOWN = (
@@ -62,8 +67,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
-    with opened(args) as data:
-        made = _report(data, args)
+    table = saved_table(args, default_bins="auto")
+    if table is not None:
+        made = _report_of_table(table, args)
+    else:
+        with opened(args) as data:
+            made = _report(data, args)
     made.save(args.output)
     verdict = made.findings.certificate.verdict
     if args.json:
@@ -95,6 +104,18 @@ def _report(data: Data, args: argparse.Namespace) -> Report:
     except InvalidInputError:
         tabulate(data, EqualWidth(1))  # fails too, and knows where
         raise
+
+
+def _report_of_table(table: BinTable, args: argparse.Namespace) -> Report:
+    from calibrant.report.making import report_of_table
+
+    return report_of_table(
+        table,
+        max_error=args.max_error,
+        confidence_level=args.confidence_level,
+        title=args.title,
+        command=command_line(args),
+    )
 
 
 def command_line(args: argparse.Namespace) -> str:

@@ -6,6 +6,7 @@ import platform
 from importlib.metadata import version
 
 from calibrant._version import __version__
+from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.report.findings import Findings
 from calibrant.report.gain import FOLDS, Gain
 from calibrant.report.markup import Content, Element, element
@@ -66,6 +67,12 @@ def _brier_row(sign: str, name: str, value: float, note: str, largest: float) ->
 def repair(findings: Findings) -> Element:
     """Say what recalibration would gain, on rows that it was not fitted on."""
     gain = findings.gain
+    if gain is None:
+        why = (
+            "This report was made from a table of sums, which has no rows to try a recalibrator "
+            "on. Make it from the rows to see what one would gain."
+        )
+        return section("repair", "What recalibration would gain", element("p", why))
     return section("repair", "What recalibration would gain", _gain_words(gain), _gain_table(gain))
 
 
@@ -177,13 +184,15 @@ def provenance(findings: Findings, command: str, columns: str | None, made: str)
         ("Problem", _problem_words(findings)),
         ("Columns", columns and shown(columns, 400)),
         ("Event", None if problem.pos_label is None else shown(problem.pos_label)),
-        ("Fingerprint", element("code", f"{fingerprint.checksum:016x}")),
-        ("Repeated rows", _repeats(fingerprint.distinct_share)),
+        *_fingerprint_facts(fingerprint),
         ("calibrant", __version__),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in PACKAGES),
         ("Made on", made),
     ]
+    note = "The same rows in any order have the same fingerprint."
+    if fingerprint is None:
+        note = "Made from a table of sums: which rows were counted cannot be told."
     return section(
         "provenance",
         "Where this comes from",
@@ -192,10 +201,19 @@ def provenance(findings: Findings, command: str, columns: str | None, made: str)
             *(element("div", element("dt", k), element("dd", v)) for k, v in what if v),
             class_="facts",
         ),
-        element("p", "The same rows in any order have the same fingerprint.", class_="note"),
+        element("p", note, class_="note"),
         element("h3", "Made by"),
         element("pre", element("code", short(command, COMMAND_LENGTH)), tabindex=0),
     )
+
+
+def _fingerprint_facts(fingerprint: Fingerprint | None) -> list[tuple[str, Content]]:
+    if fingerprint is None:
+        return []
+    return [
+        ("Fingerprint", element("code", f"{fingerprint.checksum:016x}")),
+        ("Repeated rows", _repeats(fingerprint.distinct_share)),
+    ]
 
 
 def _repeats(distinct_share: float) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from calibrant import stats
+from calibrant._digests import Digests
 from calibrant._json import plain
 from calibrant.bins import BinsLike
 from calibrant.exceptions import UnresolvedWarning
@@ -18,7 +19,7 @@ from calibrant.report.gain import Gain, gain_of
 from calibrant.report.pictures import MOST_BINS, Picture, joined, picture_of
 from calibrant.report.plan import Plan, plan_of
 from calibrant.table import BinTable
-from calibrant.verify import tabulate_outputs
+from calibrant.verify import digest_of_rows, tabulate_outputs
 
 MOST_OUTPUTS_SHOWN = 60
 
@@ -39,9 +40,11 @@ class Findings:
         Each class by itself, for predictions of several classes.
     brier : BrierDecomposition
         Corrected for bias.
-    gain : Gain
+    gain : Gain or None
+        None without rows to try a recalibrator on: the report of a table.
     plan : Plan
-    fingerprint : Fingerprint
+    fingerprint : Fingerprint or None
+        None without rows.
     """
 
     error: stats.CalibrationErrorResult
@@ -50,9 +53,9 @@ class Findings:
     picture: Picture | None
     classes: ClassFindings | None
     brier: stats.BrierDecomposition
-    gain: Gain
+    gain: Gain | None
     plan: Plan
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint | None
 
     @property
     def table(self) -> BinTable:
@@ -72,7 +75,9 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the main numbers as plain values that JSON can hold."""
-        certificate, (gain, gain_error) = self.certificate, self.gain.amount
+        certificate = self.certificate
+        gain, gain_error = (None, None) if self.gain is None else self.gain.amount
+        mark = None if self.fingerprint is None else f"{self.fingerprint.checksum:016x}"
         numbers = {
             "error": self.error.to_dict(self.confidence_level),
             "verdict": certificate.verdict,
@@ -83,7 +88,7 @@ class Findings:
             "recalibration_gain": gain,
             "recalibration_gain_standard_error": gain_error,
             "rows_to_certify": {f"{error:g}": rows for error, rows in self.plan.needed},
-            "fingerprint": f"{self.fingerprint.checksum:016x}",
+            "fingerprint": mark,
         }
         return dict(plain(numbers))
 
@@ -93,24 +98,52 @@ def findings_of(
 ) -> Findings:
     """Compute all numbers of a report on these rows."""
     outputs = tabulate_outputs(rows)
-    certificate = stats.certify(outputs, max_error=max_error, confidence_level=confidence_level)
+    certificate = stats.certify(
+        outputs,
+        max_error=max_error,
+        confidence_level=confidence_level,
+        digests=Digests(digest_of_rows(rows)),
+    )
     table = _measured(rows, bins, outputs)
+    codes = rows.codes()
+    classes = _each_class(rows, bins, table, confidence_level)
+    findings = _of_table(table, certificate, classes)
+    return replace(
+        findings,
+        gain=gain_of(rows.probs, codes),
+        fingerprint=Fingerprint.of(rows.probs, codes),
+    )
+
+
+def findings_of_table(
+    table: BinTable, max_error: float | None, confidence_level: float
+) -> Findings:
+    """Compute the numbers of a report that need no rows."""
+    certificate = stats.certify(table, max_error=max_error, confidence_level=confidence_level)
+    marginal = table.problem.kind == "marginal"
+    classes = class_findings(table, confidence_level) if marginal else None
+    return _of_table(table, certificate, classes)
+
+
+def _of_table(
+    table: BinTable, certificate: stats.Certificate, classes: ClassFindings | None
+) -> Findings:
+    level = certificate.confidence_level
     error = stats.calibration_error(table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnresolvedWarning)  # the page says it instead
-        interval = error.confidence_interval(confidence_level)
+        interval = error.confidence_interval(level)
     single = table.n_groups == 1
-    codes = rows.codes()
     return Findings(
         error=error,
         interval=interval,
         certificate=certificate,
-        picture=picture_of(joined(table, MOST_BINS), None, confidence_level) if single else None,
-        classes=_each_class(rows, bins, table, confidence_level),
+        picture=picture_of(joined(table, MOST_BINS), None, level) if single else None,
+        classes=classes,
         brier=stats.brier_decomposition(table, debias=True),
-        gain=gain_of(rows.probs, codes),
+        gain=None,
         plan=plan_of(certificate),
-        fingerprint=Fingerprint.of(rows.probs, codes),
+        fingerprint=None,
     )
 
 

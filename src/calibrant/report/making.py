@@ -10,9 +10,10 @@ from typing import Any
 from calibrant.bins import BinsLike
 from calibrant.measure import read_data
 from calibrant.problem import Kind, Label, Rows
-from calibrant.report.findings import findings_of
+from calibrant.report.findings import findings_of, findings_of_table
 from calibrant.report.page import page
 from calibrant.report.result import Report
+from calibrant.table import BinTable
 
 
 def report(
@@ -85,6 +86,23 @@ def report(
             _today(),
         ),
     )
+
+
+def report_of_table(
+    table: BinTable,
+    *,
+    max_error: float | None = None,
+    confidence_level: float = 0.95,
+    title: str | None = None,
+    command: str = "calibrant.report.making.report_of_table(table)",
+) -> Report:
+    """Write the report of a table of sums; the page says which parts need rows.
+
+    The parameters are those of `report`.
+    """
+    findings = findings_of_table(table, max_error, confidence_level)
+    heading = title or "How far the probabilities can be trusted"
+    return Report(findings, page(findings, heading, command, None, _today()))
 
 
 def _today() -> str:
