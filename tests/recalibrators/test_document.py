@@ -204,7 +204,22 @@ def test_sizes_of_several_classes_must_agree(recalibrator, change):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "[]", "null", "3", '{"format": NaN}', b"\xff\xfe", "[" * 100_000]
+    "text",
+    [
+        "",
+        "[",
+        "[]",
+        "null",
+        "3",
+        '{"format": NaN}',
+        '{"format": 1e999}',
+        '{"format": ' + "9" * 5000 + "}",
+        '{"format": "calibrant.recalibrator", "format": "calibrant.recalibrator"}',
+        '{"format": "\\ud83d"}',
+        b"\xff\xfe",
+        "[" * 100_000,
+        '{"a":' * 100_000,
+    ],
 )
 def test_what_is_no_document_is_refused(text):
     with pytest.raises(InvalidDocumentError):
