@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -290,3 +291,15 @@ def test_damaged_files_never_crash(tmp_path, suffix, calibrator):
     argv = [sys.executable, "-c", RUN_ALL, str(calibrator), *map(str, files)]
     done = subprocess.run(argv, capture_output=True, text=True, env=os.environ)
     assert done.stdout.endswith("all done\n"), done.stderr[-2000:] + done.stdout[-200:]
+
+
+FIXTURES = sorted((Path(__file__).parent.parent / "fuzz" / "fixtures").glob("[acj]*-*.*"))
+
+
+@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.name)
+def test_files_that_once_crashed_or_lost_rows_are_refused(tmp_path, file, calibrator):
+    """All columns are read: the damage may be in one that a measurement does not need."""
+    argv = [sys.executable, "-m", "calibrant", "apply", str(calibrator), str(file)]
+    argv += ["--y-prob", "score", "-o", str(tmp_path / "out.jsonl")]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    one_line(done.returncode, done.stdout, done.stderr.strip(), file)
