@@ -4,22 +4,64 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
+from calibrant.cli.data import FILES_HELP, add_column_arguments, add_format_argument, opened
+from calibrant.cli.options import label, labels
 from calibrant.cli.parser import add_command
 from calibrant.cli.terminal import say
+from calibrant.exceptions import InvalidArgumentError
 
-EXAMPLES = "calibrant recheck certificate.json"
-NOTES = "Exit codes: 0 the table proves what the certificate says, 1 it does not."
+if TYPE_CHECKING:
+    from calibrant.stats import Certificate, Recheck
+
+EXAMPLES = """
+calibrant recheck certificate.json
+calibrant recheck certificate.json --data preds.parquet --y-true label --y-prob score
+calibrant recheck certificate.json --data raw.csv --y-prob score --calibrator cal.json
+"""
+NOTES = """
+Exit codes: 0 the table proves what the certificate says, 1 it does not.
+
+A table cannot tell which rows were counted. With --data the rows are counted again in the
+certificate's bins, and their digest, which does not depend on their order, must be the one that it
+carries: 0 then means that it was made from these very rows.
+"""
+ABOUT_DATA = {"y_true": "labels", "y_prob": ["probs"]} | dict.fromkeys(
+    ("classes", "pos_label", "calibrator", "format")
+)
 
 
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(
-        commands, "recheck", run, "compute a certificate again from its own table", EXAMPLES, NOTES
+        commands,
+        "recheck",
+        run,
+        "compute a certificate again from its own table, or from the rows",
+        EXAMPLES,
+        NOTES,
     )
     command.add_argument("file", metavar="FILE", help="what calibrant certify -o saved")
+    command.add_argument("--data", metavar="FILE", nargs="+", help=f"the rows: {FILES_HELP}")
+    add_column_arguments(command)
+    command.add_argument(
+        "--classes",
+        metavar="A,B,...",
+        type=labels,
+        help="labels in the order of the columns (default: those that the certificate names)",
+    )
+    command.add_argument(
+        "--pos-label",
+        metavar="LABEL",
+        type=label,
+        help="the label that means yes (default: the one that the certificate names)",
+    )
+    add_format_argument(command)
+    command.add_argument(
+        "--calibrator", metavar="FILE", help="what was applied to the rows before they were counted"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,8 +70,36 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.stats import Certificate
 
     with about(args.file):
-        check = Certificate.from_json(Path(args.file).read_bytes()).recheck()
+        certificate = Certificate.from_json(Path(args.file).read_bytes())
+        check = certificate.recheck() if args.data is None else None
+    if check is None:
+        check = _with_rows(certificate, args)
+    elif unused := [name for name, value in ABOUT_DATA.items() if getattr(args, name) != value]:
+        raise InvalidArgumentError(
+            f"--{unused[0].replace('_', '-')} says how rows are read: name their file with --data."
+        )
     say(str(check))
     if check.certificate is not None:
         say(str(check.certificate))
     return OK if check else REFUTED
+
+
+def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
+    """Count the rows again, as the certificate's problem unless told otherwise."""
+    from calibrant._digests import Digests, RowDigest
+    from calibrant.cli.counting import count
+    from calibrant.recalibrators import load
+
+    problem, settings = certificate.table.problem, vars(args) | {"files": args.data}
+    if args.calibrator:
+        with opened(argparse.Namespace(**settings)) as data:
+            rows = data.arrays()
+        calibrator = load(args.calibrator)
+        return calibrator.recheck(certificate, rows.y_prob, rows.y_true, args.classes)
+    settings["kind"] = problem.kind
+    if args.classes is None and args.pos_label is None:
+        settings |= {"classes": problem.classes, "pos_label": problem.pos_label}
+    digest = RowDigest()
+    with opened(argparse.Namespace(**settings)) as data:
+        table = count(data, problem, certificate.table.bins, None, digest)
+        return certificate.recheck(table, Digests(str(digest), columns=data.digest_of_columns()))
