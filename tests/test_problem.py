@@ -417,3 +417,11 @@ def test_integers_that_floats_cannot_tell_apart_are_told_apart(dtype, shift):
         assert cb.tabulate(labels, P, bins=2, **named).sum_py.tolist() == expected
     with pytest.raises(ex.InvalidLabelsError, match="2 of 4"):
         cb.tabulate(labels, P, classes=(no, float(no + 2048)))
+
+
+@pytest.mark.parametrize(
+    "weights", [["1", "2"], np.array([1, 2], "m8[s]"), np.array([1, 2], "M8[s]"), np.array([1, 2j])]
+)
+def test_weights_that_are_not_numbers_are_refused(weights):
+    with pytest.raises(ex.InvalidWeightsError, match="must hold numbers"):
+        cb.tabulate([0, 1], [0.2, 0.7], sample_weight=weights)

@@ -181,3 +181,10 @@ def test_a_table_says_what_it_is():
 def test_sums_cannot_be_changed_afterwards():
     with pytest.raises(ValueError, match="read-only"):
         table().count[0, 0] = 5
+
+
+@pytest.mark.parametrize("name", ["sum_y", "sum_p", "sum_pp", "sum_py"])
+def test_sums_near_the_largest_float_are_refused_without_a_warning(name):
+    document = cb.tabulate([0, 1], [0.2, 0.7], bins=cb.EqualWidth(2)).to_dict()
+    with pytest.raises(InvalidDocumentError):
+        cb.BinTable.from_dict(document | {name: [[1e308, 1e308]]})

@@ -190,11 +190,9 @@ def unit_weight_sums(
     sum_py: FloatArray,
 ) -> dict[str, FloatArray]:
     """Return the sums that weights of 1 give: w, w^2 and w^2 (y - p)^2."""
-    return {
-        "sum_w": count.copy(),
-        "sum_ww": count.copy(),
-        "sum_wwuu": np.maximum(sum_y - 2 * sum_py + sum_pp, 0.0),
-    }
+    with np.errstate(over="ignore", invalid="ignore"):  # of a document that is refused later
+        squares = np.maximum(sum_y - 2 * sum_py + sum_pp, 0.0)
+    return {"sum_w": count.copy(), "sum_ww": count.copy(), "sum_wwuu": squares}
 
 
 def describe_bins(table: BinTable) -> str:

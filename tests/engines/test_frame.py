@@ -392,3 +392,11 @@ def test_one_weight_of_a_normal_size_is_enough(engine):
         "y", "p", data=lazy_frame(engine, columns), sample_weight="w", bins=Distinct()
     )
     assert table.n == 3
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("name", ["*", "^.*$"])
+def test_a_name_that_selects_several_columns_is_refused(engine, name):
+    columns = {"y": [0, 1, 1], name: [0.2, 0.6, 0.7], "p": [0.1, 0.1, 0.1]}
+    with pytest.raises(InvalidArgumentError, match="pattern of columns"):
+        calibrant.tabulate("y", name, data=lazy_frame(engine, columns), bins=EqualWidth(2))

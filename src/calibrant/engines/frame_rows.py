@@ -123,7 +123,7 @@ def read_frame(
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     columns = frame.collect_schema().names()
     for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
-        known_column(name, columns)
+        _refuse_pattern(known_column(name, columns))
     problem, column = read_meaning(np.array([None]), np.empty((1, len(names))), **meaning)
     used = tuple(names) if column is None else (names[column],)
     beside = () if column is None else tuple(names[:column] + names[column + 1 :])
@@ -185,6 +185,15 @@ def known_column(name: Any, columns: list[Any]) -> Any:
     raise InvalidArgumentError(
         f"With data=, columns are given by name; there is no column {name!r:.60} among {shown}."
     )
+
+
+def _refuse_pattern(name: Any) -> None:
+    """Refuse a name by which the engine of a lazy frame would select several columns."""
+    if name == "*" or (isinstance(name, str) and name.startswith("^") and name.endswith("$")):
+        raise InvalidArgumentError(
+            f"A lazy frame takes the name {name!r:.60} for a pattern of columns, so this column "
+            "cannot be named there. Rename it, or collect the frame first."
+        )
 
 
 def exact_number(frame: Any) -> Callable[[float], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -87,11 +88,16 @@ def _chosen_once(choose: Choose, names: list[str]) -> list[str]:
 
 def _parquet(path: str, choose: Choose) -> Batches:
     """Read ahead one block a column: PyArrow would by default keep all that it has read."""
+    import pyarrow as pa
     import pyarrow.parquet as pa_parquet
 
-    with pa_parquet.ParquetFile(
-        path, pre_buffer=False, buffer_size=BLOCK_BYTES, page_checksum_verification=True
-    ) as file:
+    # as bytes: the system takes names that are not UTF-8, which PyArrow could not encode
+    with (
+        pa.OSFile(os.fsencode(path)) as raw,
+        pa_parquet.ParquetFile(
+            raw, pre_buffer=False, buffer_size=BLOCK_BYTES, page_checksum_verification=True
+        ) as file,
+    ):
         total, done = file.metadata.num_rows, 0
         names = choose(file.schema_arrow.names)
         for batch in file.iter_batches(rows_at_once(len(names)), columns=names):
@@ -105,7 +111,7 @@ def _arrow(path: str, choose: Choose) -> Batches:
     """Read the file format of Arrow, or else its stream format."""
     import pyarrow as pa
 
-    with pa.memory_map(path) as file:
+    with pa.memory_map(os.fsencode(path)) as file:
         yield from (_arrow_file if file.read(8) == ARROW_FILE else _arrow_stream)(file, choose)
 
 

@@ -116,9 +116,9 @@ class _Csv:
     def _cell(self, value: Any) -> str:
         if value is None:
             return ""
-        if not isinstance(value, str):
-            return str(value).lower() if isinstance(value, bool) else str(value)
-        text = as_formula_safe(value) if self._escape else value
+        if isinstance(value, bool):
+            return str(value).lower()
+        text = as_formula_safe(value) if self._escape and isinstance(value, str) else str(value)
         if self._special.isdisjoint(text):
             return text
         return '"' + text.replace('"', '""') + '"'

@@ -292,9 +292,13 @@ def _is_absent(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
+NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
+"""What Python or NumPy would turn into a float, though it is none."""
+
+
 def _is_number(value: Any) -> bool:
     try:
-        return not isinstance(value, str | bytes) and math.isfinite(value)
+        return not isinstance(value, NOT_NUMBERS) and math.isfinite(value)
     except (TypeError, ValueError, OverflowError):
         return False
 
@@ -434,9 +438,13 @@ def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         return None
     refuse_masked(sample_weight, "sample_weight")
     try:
-        weights = np.asarray(off_device(sample_weight), np.float64)
+        given = np.asarray(off_device(sample_weight))
+        # NumPy would make floats of text and of times, too
+        weights = given.astype(np.float64, copy=False) if given.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
+    if weights is None:
+        raise _wrong_weights(sample_weight)
     if weights.shape != (n,):
         raise LengthMismatchError(
             f"sample_weight must have one value per row, shape ({n},); got {weights.shape}."
