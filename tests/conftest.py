@@ -13,6 +13,23 @@ from hypothesis import settings
 settings.register_profile("calibrant", deadline=None)  # a busy machine is not a bug
 settings.load_profile("calibrant")
 
+collect_ignore_glob = ["fuzz/[!t]*.py"]  # what its child processes run; no doctests there
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--fuzz-cases",
+        type=int,
+        default=400,
+        help="cases of each category of tests/fuzz (default 400, a minute on two cores)",
+    )
+
+
+@pytest.fixture
+def fuzz_cases(request):
+    """Return how many cases of each category the fuzz suite tries."""
+    return request.config.getoption("--fuzz-cases")
+
 
 def optional(name: str):
     """Import a package; where it is missing, skip on a laptop and fail in CI."""
