@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._documents import check_names, is_number, is_text, is_whole, shown
+from calibrant._options import is_integer, is_real
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
@@ -60,7 +61,12 @@ class Bins(ReadOnlyArrays):
     requested: int | None = None
 
     def __post_init__(self) -> None:
-        edges = np.array(self.edges, dtype=np.float64)
+        try:
+            edges = np.array(self.edges, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidBinsError(
+                f"Bin edges must be numbers that rise from 0 to 1; got {self.edges!r:.60}."
+            ) from error
         if edges.ndim != 1 or edges.size < 2:
             raise InvalidBinsError(
                 f"Bin edges must be a 1-D array of at least 2 numbers; got shape {edges.shape}."
@@ -233,8 +239,8 @@ class Hybrid:
 
     def __post_init__(self) -> None:
         _check_n_bins(self.n_bins, MOST_HYBRID_BINS)
-        if not self.balance >= 1:
-            raise InvalidArgumentError(f"balance must be at least 1; got {self.balance!r}.")
+        if not (is_real(self.balance) and self.balance >= 1):
+            raise InvalidArgumentError(f"balance must be at least 1; got {self.balance!r:.60}.")
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
         """Return the bins for these distinct predictions."""
@@ -296,7 +302,7 @@ def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
         return bins.bins
     if isinstance(bins, Bins):
         return bins
-    if not isinstance(bins, type | str) and isinstance(bins, BinRule):
+    if not isinstance(bins, type | str | np.ndarray | np.generic) and isinstance(bins, BinRule):
         return bins
     raise InvalidArgumentError(
         'bins must be an int, "auto", EqualMass(n), EqualWidth(n), Hybrid(n), Distinct() or '
@@ -317,10 +323,9 @@ def _count_below(edges: FloatArray, values: FloatArray) -> IntArray:
 
 
 def _check_n_bins(n_bins: object, most: int = MOST_BINS) -> None:
-    whole = isinstance(n_bins, int | np.integer) and not isinstance(n_bins, bool)
-    if not whole or n_bins < 1:  # type: ignore[operator]
+    if not is_integer(n_bins) or n_bins < 1:  # type: ignore[operator]
         raise InvalidArgumentError(
-            f"The number of bins must be a whole number >= 1; got {n_bins!r}."
+            f"The number of bins must be a whole number >= 1; got {n_bins!r:.60}."
         )
     if n_bins > most:  # type: ignore[operator]
         raise InvalidArgumentError(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
+from calibrant._options import is_integer
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
@@ -109,8 +110,8 @@ def displayed_curve(
 
 def worst_classes(table: BinTable, n_max: int) -> list[Label]:
     """Return the classes of the largest debiased l2 error, the worst first."""
-    if n_max < 1:
-        raise InvalidArgumentError(f"n_max must be at least 1; got {n_max!r}.")
+    if not is_integer(n_max) or n_max < 1:
+        raise InvalidArgumentError(f"n_max must be a whole number >= 1; got {n_max!r:.60}.")
     per_class = stats.calibration_error(table).per_class
     if per_class is None:
         raise InvalidArgumentError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from calibrant._options import check_flag
 from calibrant.bins import BinsLike, Distinct
 from calibrant.display import drawing
 from calibrant.display.curves import DisplayedCurve, displayed_curve, predict, worst_classes
@@ -13,6 +14,7 @@ from calibrant.display.grid import ReliabilityGrid
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import tabulate
 from calibrant.problem import Input, Kind, Label
+from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -106,7 +108,8 @@ class ReliabilityDisplay:
         **options
             As in `plot`: band, consistency, counts, error, legend, line_kw.
         """
-        models = y_prob if isinstance(y_prob, Mapping) else {name: y_prob}
+        check_flag("isotonic", isotonic)
+        models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
         reading: dict[str, Any] = {"kind": kind, "sample_weight": sample_weight, "data": data}
         reading |= {"classes": classes, "pos_label": pos_label, "input": input}
         curves = [
@@ -168,7 +171,8 @@ class ReliabilityDisplay:
         The isotonic curve is exact if each bin of the table holds one distinct prediction,
         else that of the binned predictions. Other parameters: see `from_predictions`.
         """
-        tables = table if isinstance(table, Mapping) else {name: table}
+        check_flag("isotonic", isotonic)
+        tables = table if isinstance(table, Mapping) else {_name(name): table}
         curves = [
             displayed_curve(
                 one,
@@ -220,6 +224,8 @@ class ReliabilityDisplay:
         else:
             reading: dict[str, Any] = {"sample_weight": sample_weight, "data": data, "input": input}
             table = tabulate(y_true, y_prob, kind="marginal", bins=bins, classes=classes, **reading)
+        check_level(confidence_level)
+        check_flag("simultaneous", simultaneous)
         how: dict[str, Any] = {"simultaneous": simultaneous, "draw": False}
         how["confidence_level"] = 1 - (1 - confidence_level) / (
             table.n_groups if simultaneous else 1
@@ -284,3 +290,10 @@ class ReliabilityDisplay:
 
     def _drawn(self, draw: bool, ax: Axes | None, options: PlotOptions) -> ReliabilityDisplay:
         return self.plot(ax, **options) if draw else self
+
+
+def _name(name: Any) -> str | None:
+    """Return how the legend calls a curve."""
+    if name is None or isinstance(name, str):
+        return name
+    raise InvalidArgumentError(f"name must be text for the legend; got {name!r:.60}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -179,7 +179,7 @@ def _column(data: Any, name: Any) -> AnyArray:
 
 def known_column(name: Any, columns: list[Any]) -> Any:
     """Return the name of a column; raise InvalidArgumentError if there is no such column."""
-    if name in columns:
+    if isinstance(name, Hashable) and name in columns:
         return name
     shown = ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
     raise InvalidArgumentError(

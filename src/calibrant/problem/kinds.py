@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant._documents import check_names, is_whole, shown
+from calibrant._options import is_among, is_integer
 from calibrant._types import AnyArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 
@@ -169,7 +170,7 @@ def read_problem(
         n_classes = len(names) if names is not None else 2 if kind == "binary" else None
     if n_classes is None:
         raise InvalidArgumentError(f'kind="{kind}" needs n_classes= or classes=.')
-    if n_classes < 2 or (kind == "binary" and n_classes != 2):
+    if not is_integer(n_classes) or n_classes < 2 or (kind == "binary" and n_classes != 2):
         raise InvalidArgumentError(
             f'n_classes must be {"2" if kind == "binary" else "at least 2"} for kind="{kind}"; '
             f"got {n_classes!r}."
@@ -183,9 +184,9 @@ def read_problem(
 
 def check_kind(kind: Any) -> None:
     """Refuse what is not the name of a kind of problem."""
-    if kind not in get_args(Kind):
+    if not is_among(kind, get_args(Kind)):
         raise InvalidArgumentError(
-            f'kind must be "binary", "top-label" or "marginal"; got {kind!r}.'
+            f'kind must be "binary", "top-label" or "marginal"; got {kind!r:.60}.'
         )
 
 
@@ -193,14 +194,27 @@ def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
     """Return the names of the classes, checked."""
     if classes is None:
         return None
-    if isinstance(classes, str):
-        raise InvalidArgumentError(f"classes must be a sequence of labels; got {classes!r}.")
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
+    if isinstance(classes, str | bytes | Mapping | Set) or not hasattr(classes, "__iter__"):
+        raise InvalidArgumentError(
+            "classes must be a sequence of labels in the order of the columns, such as "
+            f'("no", "yes"); got {short(classes)}.'
+        )
+    names = tuple(read_label("classes", name) for name in np.ravel(np.asarray(classes, object)))
     if len(set(names)) != len(names):
         raise InvalidArgumentError(f"classes must be distinct; got {short(names)}.")
     if len({isinstance(name, str) for name in names}) > 1:
         raise InvalidArgumentError(f"classes must be all text or all numbers; got {short(names)}.")
     return names
+
+
+def read_label(option: str, label: Any) -> Label:
+    """Return a label as a plain value; refuse what no row can have as its label."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, str | int | float) and plain == plain:
+        return plain
+    raise InvalidArgumentError(
+        f"{option} must name labels, each text or a number; got {short(label)}."
+    )
 
 
 def _read_event(
@@ -214,7 +228,7 @@ def _read_event(
             f'pos_label names the event of a binary problem; kind is "{kind}". '
             "Name the classes with classes= instead."
         )
-    event: Label = np.asarray(pos_label).item()
+    event = read_label("pos_label", pos_label)
     if names is None:
         return None, event
     if event not in names:

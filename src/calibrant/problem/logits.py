@@ -6,6 +6,7 @@ from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 
+from calibrant._options import is_among
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError, NotFiniteError
@@ -16,8 +17,8 @@ PIECE_VALUES = 1 << 18
 
 def check_input(given: Any) -> None:
     """Raise InvalidArgumentError unless it is one of the two words."""
-    if given not in get_args(Input):
-        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r}.')
+    if not is_among(given, get_args(Input)):
+        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r:.60}.')
 
 
 def probabilities_of(logits: AnyArray) -> FloatArray:

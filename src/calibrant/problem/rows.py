@@ -35,6 +35,7 @@ from calibrant.problem.kinds import (
     Problem,
     check_kind,
     read_classes,
+    read_label,
     read_problem,
     short,
 )
@@ -391,7 +392,7 @@ def _counted_columns(pos_label: Label) -> tuple[Label, ...]:
 
     Libraries sort the columns by label, so that the event of another name may be in either.
     """
-    if pos_label in (0, 1):
+    if read_label("pos_label", pos_label) in (0, 1):
         return (0, 1)
     raise InvalidArgumentError(
         f"With two columns, pos_label alone does not say which is the event's; got {pos_label!r}. "
@@ -462,7 +463,7 @@ def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
 
 
 def _wrong_weights(weights: Any) -> InvalidWeightsError:
-    values = list(weights) if hasattr(weights, "__iter__") else [weights]
+    values = list(weights) if np.ndim(weights) else [weights]
     wrong = [i for i, value in enumerate(values) if not _is_number(value)]
     first = f" (first: sample_weight[{wrong[0]}] = {short(values[wrong[0]])})" if wrong else ""
     return InvalidWeightsError(

@@ -88,7 +88,7 @@ class BinnedRecalibrator(BinaryRecalibrator):
     def _check_parameters(self) -> None:
         check_choice("bins", self.bins, ("auto", "mass", "hybrid", "width"))
         check_choice("keep_order", self.keep_order, (False, True))
-        if self.n_bins != "auto":
+        if not (isinstance(self.n_bins, str) and self.n_bins == "auto"):
             EqualWidth(self.n_bins)
 
     def _check_learned(self) -> None:
@@ -163,7 +163,7 @@ class HistogramBinning(BinnedRecalibrator):
         self.fit_result_ = replace(report, flags=report.flags + flags)
 
     def _number(self, scores: Scores) -> int:
-        if self.n_bins != "auto":
+        if not (isinstance(self.n_bins, str) and self.n_bins == "auto"):
             return self.n_bins
         p = scores.values
         spread = max(float((scores.weight * p * (1 - p)).sum()) / scores.total, 0.02)

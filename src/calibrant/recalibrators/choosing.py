@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from sklearn.base import clone
 
+from calibrant._options import generator, is_integer
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
@@ -80,12 +81,16 @@ def recalibrator_scores(
     reader = Identity()
     rows = reader._read(y_prob, y_true, sample_weight, classes)
     codes, probs, weights = rows.codes(), rows.probs, rows.weights
-    chosen = tuple(_default_candidates(probs) if candidates is None else candidates)
+    listed = _default_candidates(probs) if candidates is None else candidates
+    chosen = tuple(listed) if isinstance(listed, Sequence) else ()
     if probs.ndim == 1 and np.ndim(y_prob) == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
         probs = np.asarray(off_device(y_prob), np.float64)
-    if not chosen:
-        raise InvalidArgumentError("candidates must hold at least one recalibrator.")
+    if not chosen or not all(isinstance(each, Recalibrator) for each in chosen):
+        raise InvalidArgumentError(
+            "candidates must be a sequence of recalibrators, such as (Identity(), PlattScaling()); "
+            f"got {candidates!r:.60}."
+        )
     folds = list(_folds(codes, cv, random_state))
     losses = np.stack([_losses(c, probs, codes, weights, folds, scoring) for c in chosen])
     return _compare(chosen, losses, weights)
@@ -154,9 +159,9 @@ def _default_candidates(probs: AnyArray) -> list[Recalibrator]:
 
 def _folds(codes: IntArray, cv: int, seed: int | None) -> Iterator[AnyArray]:
     """Yield the mask of the rows of each fold; every class is spread evenly."""
-    if not 2 <= cv <= codes.size:
+    if not (is_integer(cv) and 2 <= cv <= codes.size):
         raise InvalidArgumentError(f"cv must be between 2 and the {codes.size:,} rows; got {cv!r}.")
-    order = np.random.default_rng(seed).permutation(codes.size)
+    order = generator("random_state", seed).permutation(codes.size)
     order = order[np.argsort(codes[order], kind="stable")]
     fold = np.empty(codes.size, np.intp)
     fold[order] = np.arange(codes.size) % cv

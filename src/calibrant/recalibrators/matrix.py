@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
+from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Kind
@@ -184,9 +185,10 @@ class VectorScaling(Recalibrator):
 
     def _check_parameters(self) -> None:
         check_choice("input", self.input, ("probabilities", "logits"))
-        if not self.regularization > 0:
+        if not (is_real(self.regularization) and 0 < float(self.regularization) <= 1e100):
             raise InvalidArgumentError(
-                f"regularization must be above 0; got {self.regularization!r}."
+                "regularization must be above 0 and at most 1e100; "
+                f"got {self.regularization!r:.60}."
             )
 
     def _check_learned(self) -> None:

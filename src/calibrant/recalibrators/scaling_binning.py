@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Bins, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
@@ -180,7 +181,9 @@ class ScalingBinning(BinnedRecalibrator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         good = self.split is None or (
-            len(self.split) == 3 and all(isinstance(x, int | float) and x > 0 for x in self.split)
+            isinstance(self.split, tuple | list)
+            and len(self.split) == 3
+            and all(is_real(x) and x > 0 for x in self.split)
         )
         if not good:
             raise InvalidArgumentError(

@@ -42,6 +42,7 @@ import numpy as np
 from scipy import special
 
 from calibrant._json import plain
+from calibrant._options import generator, is_among
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.cox import fit_logistic
@@ -286,12 +287,12 @@ def prequential_lower_bound(
     check_level(confidence_level)
     y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
     check_rows(y, p)
-    if norm not in ("l1", "l2") or method not in ("betting", "normal"):
+    if not (is_among(norm, ("l1", "l2")) and is_among(method, ("betting", "normal"))):
         raise InvalidArgumentError(
             'norm must be "l1" or "l2" and method "betting" or "normal"; '
             f"got {norm!r} and {method!r}."
         )
-    order = np.random.default_rng(rng).permutation(y.size)
+    order = generator("rng", rng).permutation(y.size)
     gains = _prequential_gains(y[order], p[order])
     bound = _betting_bound if method == "betting" else _normal_bound
     low = bound(gains, 1 - confidence_level) if gains.size > 1 else 0.0

@@ -18,6 +18,7 @@ from scipy import special
 
 from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import check_names, is_number, is_text, is_whole, read_json, shown
+from calibrant._options import is_among, is_real
 from calibrant._version import __version__
 from calibrant.bins import auto_n_bins
 from calibrant.exceptions import (
@@ -349,15 +350,15 @@ def _check(
         raise InvalidArgumentError(
             f"confidence_level must differ from 0 by more than rounding; got {confidence_level!r}."
         )
-    if max_error is not None and not 0 < max_error < 1:
+    if max_error is not None and not (is_real(max_error) and 0 < max_error < 1):
         raise InvalidArgumentError(
-            f"max_error must lie between 0 and 1; got {max_error!r}. Write 0.02 for two points."
+            f"max_error must lie between 0 and 1; got {max_error!r:.60}. Write 0.02 for two points."
         )
     if power not in (1.0, 2.0, math.inf):
         raise NoSuchEstimatorError(
             f'Certificates exist for "l1", "l2" and "max"; got {norm_name(power)}.'
         )
-    if target not in ("population", "sample"):
+    if not is_among(target, ("population", "sample")):
         raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
     if target == "sample" and table.n_groups > 1 and table.is_binned_model:
         raise NoSuchEstimatorError(
@@ -373,7 +374,7 @@ def _check(
 
 
 def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
-    if min_bin_mass is None or min_bin_mass == "learned":
+    if min_bin_mass is None or (isinstance(min_bin_mass, str) and min_bin_mass == "learned"):
         return
     is_share = isinstance(min_bin_mass, int | float) and type(min_bin_mass) is not bool
     if not (is_share and 0 < min_bin_mass <= 1):

@@ -10,7 +10,6 @@ Fricker (2012) for the debiased square; Sun et al. (2024) for its U-statistic fo
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from calibrant._options import check_flag, is_real
 from calibrant._types import BoolArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
 from calibrant.problem import Label, Problem
@@ -111,7 +111,7 @@ def power_of(norm: Norm) -> float:
         if norm in named:
             return named[norm]
     elif isinstance(norm, Real) and not isinstance(norm, bool) and norm >= 1:
-        return math.inf if norm > sys.float_info.max else float(norm)
+        return math.inf if not is_real(norm) else float(norm)
     raise InvalidArgumentError(f'norm must be "l1", "l2", "max" or a number >= 1; got {norm!r}.')
 
 
@@ -123,6 +123,8 @@ def norm_name(power: float) -> str:
 
 def is_debiased(power: float, debias: bool | None) -> bool:
     """Read ``debias=``: None means where a correction exists, True insists on one."""
+    if debias is not None:
+        check_flag("debias", debias)
     exists = power in (1.0, 2.0)
     if debias and not exists:
         raise NoSuchEstimatorError(
@@ -147,9 +149,14 @@ def class_weights(class_weight: ClassWeight, problem: Problem) -> FloatArray:
                 f"class_weight names {unknown[0]!r}, which is not among the classes "
                 f"{problem.class_names!r:.80}."
             )
-        weights = np.array([class_weight.get(name, 0.0) for name in problem.class_names], float)
-    else:
+        class_weight = [class_weight.get(name, 0.0) for name in problem.class_names]
+    try:
         weights = np.asarray(class_weight, float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidWeightsError(
+            "class_weight must be a dict of classes or a sequence of numbers, one for each class; "
+            f"got {class_weight!r:.60}."
+        ) from error
     if weights.shape != (problem.n_groups,):
         raise InvalidWeightsError(
             f"class_weight must have one value for each of the {problem.n_groups:,} classes; "

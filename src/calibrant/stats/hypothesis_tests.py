@@ -28,11 +28,15 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy import special
 
+from calibrant._options import generator, is_among, is_integer
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.cox import cox_test
 from calibrant.stats.null_hypothesis import Atoms, CalibrationTestResult, is_contradicted
+
+MOST_RESAMPLES = 10_000_000
+"""Their statistics are held in memory; beyond it a p-value changes in no digit that matters."""
 
 TestMethod: TypeAlias = Literal[
     "exact", "adaptive", "kuiper", "spiegelhalter", "hosmer-lemeshow", "cox"
@@ -90,7 +94,7 @@ def calibration_test(
         return cox_test(atoms)
     statistics = _statistics_of(atoms, method, bins)
     observed = statistics(atoms.events[None, :])
-    random = np.random.default_rng(rng)
+    random = generator("rng", rng)
     drawn = np.concatenate([statistics(events) for events in atoms.draw(n_resamples, random)])
     if method == "adaptive":
         return _smallest_pvalue(np.concatenate([observed, drawn]), atoms.n)
@@ -99,12 +103,14 @@ def calibration_test(
 
 
 def _check_options(method: str, n_resamples: int) -> None:
-    if method not in get_args(TestMethod):
+    if not is_among(method, get_args(TestMethod)):
         names = ", ".join(f'"{name}"' for name in get_args(TestMethod))
         raise InvalidArgumentError(f"method must be one of {names}; got {method!r}.")
-    whole = isinstance(n_resamples, int | np.integer) and not isinstance(n_resamples, bool)
-    if not whole or n_resamples < 1:
-        raise InvalidArgumentError(f"n_resamples must be a whole number >= 1; got {n_resamples!r}.")
+    if not is_integer(n_resamples) or not 1 <= n_resamples <= MOST_RESAMPLES:
+        raise InvalidArgumentError(
+            f"n_resamples must be a whole number from 1 to {MOST_RESAMPLES:,}; "
+            f"got {n_resamples!r:.60}."
+        )
 
 
 def _pvalue(observed: float, drawn: FloatArray) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from calibrant._json import plain
+from calibrant._options import check_flag
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.problem import Label
@@ -176,6 +177,7 @@ def consistency_limits(
     (array([0.4]), array([0.6]))
     """
     check_level(confidence_level)
+    check_flag("simultaneous", simultaneous)
     group = group_of(table, class_label)
     used = np.flatnonzero(table.count[group])
     tail = (1 - confidence_level) / 2

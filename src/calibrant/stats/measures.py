@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant._options import check_flag
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label
 from calibrant.stats.estimators import (
@@ -83,6 +84,7 @@ def reliability_curve(
         Which class of a marginal problem.
     """
     check_level(confidence_level)
+    check_flag("simultaneous", simultaneous)
     group = group_of(table, class_label)
     cells = cells_of(table)
     used = np.flatnonzero(table.count[group])
@@ -115,6 +117,7 @@ def brier_decomposition(
     """
     weights = class_weights(class_weight, table.problem)
     cells = cells_of(table)
+    check_flag("debias", debias)
     total = table.sum_w.sum(axis=-1)
     brier = float((table.sum_y - 2 * table.sum_py + table.sum_pp).sum(axis=-1) / total @ weights)
     base = table.sum_y.sum(axis=-1) / total
@@ -135,7 +138,7 @@ def group_of(table: BinTable, class_label: Label | None) -> int:
             )
         return 0
     names = table.problem.class_names
-    if class_label not in names:
+    if not isinstance(class_label, str | int | float) or class_label not in names:
         raise InvalidArgumentError(
             f"class_label must be one of the classes {names!r:.80}; got {class_label!r}."
         )

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
+from calibrant._options import check_flag, is_among, is_integer, is_real
 from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
@@ -58,7 +59,9 @@ def samples_to_certify(
     2946
     """
     _check_plan(n_bins, confidence_level, power, norm)
-    if not 0 <= true_error < max_error < 1:
+    check_flag("balanced", balanced)
+    known = is_real(true_error) and is_real(max_error)
+    if not (known and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
             "A certificate needs 0 <= true_error < max_error < 1; got "
             f"true_error={true_error!r} and max_error={max_error!r}. No number of rows certifies "
@@ -92,7 +95,8 @@ def smallest_certifiable_error(
     0.027
     """
     _check_plan(n_bins, confidence_level, power, norm)
-    if n < 1 or not 0 <= true_error < 1:
+    check_flag("balanced", balanced)
+    if not (_is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
             f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
         )
@@ -113,7 +117,7 @@ def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: f
     """
     check_level(confidence_level)
     _check_bins(n_bins)
-    if not balance > 1:
+    if not (is_real(balance) and balance > 1):
         raise InvalidArgumentError(f"balance must exceed 1; got {balance!r}.")
     if n_bins == 1:
         return 1
@@ -153,12 +157,16 @@ def samples_to_calibrate(
     """
     check_level(confidence_level)
     _check_bins(n_bins)
-    if not 0 < max_error < 1:
+    if not (is_real(max_error) and 1e-100 <= max_error < 1):
         raise InvalidArgumentError(f"max_error must lie between 0 and 1; got {max_error!r}.")
-    if method == "histogram-binning":
+    if not (_is_count(n_parameters)):
+        raise InvalidArgumentError(
+            f"n_parameters must be a whole number >= 1; got {n_parameters!r:.60}."
+        )
+    if is_among(method, ("histogram-binning",)):
         tail = -math.log1p(-confidence_level)
         return math.ceil((n_bins + 2 * math.sqrt(n_bins * tail) + 2 * tail) / (4 * max_error**2))
-    if method != "scaling-binning":
+    if not is_among(method, ("scaling-binning",)):
         raise InvalidArgumentError(
             f'method must be "scaling-binning" or "histogram-binning"; got {method!r}.'
         )
@@ -207,11 +215,11 @@ def recommended_bins(
     >>> recommended_bins(10_000), recommended_bins(10_000, purpose="histogram-binning")
     (32, 22)
     """
-    if n < 1:
-        raise InvalidArgumentError(f"n must be at least 1; got {n!r}.")
-    if purpose == "evaluation":
+    if not _is_count(n):
+        raise InvalidArgumentError(f"n must be at least 1, a whole number; got {n!r:.60}.")
+    if is_among(purpose, ("evaluation",)):
         return auto_n_bins(n)
-    if purpose == "histogram-binning":
+    if is_among(purpose, ("histogram-binning",)):
         return max(2, int(n ** (1 / 3) + 0.5))
     raise InvalidArgumentError(
         f'purpose must be "evaluation" or "histogram-binning"; got {purpose!r}.'
@@ -276,18 +284,24 @@ def _least(enough: Callable[[int], bool]) -> int:
 
 
 def _check_bins(n_bins: int) -> None:
-    if n_bins < 1:
-        raise InvalidArgumentError(f"n_bins must be at least 1; got {n_bins!r}.")
+    if not _is_count(n_bins):
+        raise InvalidArgumentError(
+            f"n_bins must be at least 1, a whole number; got {n_bins!r:.60}."
+        )
     if n_bins > MOST_BINS:
         raise InvalidArgumentError(
             f"n_bins must be at most {MOST_BINS:,}; got {n_bins:,}. No table has more bins."
         )
 
 
+def _is_count(n: object) -> bool:
+    return is_integer(n) and 1 <= n <= _MOST_ROWS  # type: ignore[operator]
+
+
 def _check_plan(n_bins: int, confidence_level: float, power: float, norm: str) -> None:
     check_level(confidence_level)
     _check_bins(n_bins)
-    if not 0 < power < 1:
+    if not (is_real(power) and 0 < power < 1):
         raise InvalidArgumentError(f"power must lie between 0 and 1; got {power!r}.")
-    if norm not in ("l1", "l2"):
+    if not is_among(norm, ("l1", "l2")):
         raise InvalidArgumentError(f'Plans exist for norm="l2" and "l1"; got {norm!r}.')

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant._json import json_text, plain
+from calibrant._options import is_among
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
@@ -186,9 +187,11 @@ class CalibrationErrorResult(ReadOnlyArrays):
             published: they need not hold the estimate.
         """
         check_level(confidence_level)
+        if not isinstance(method, str):
+            raise InvalidArgumentError(f'method must be a word such as "auto"; got {method!r:.60}.')
         if method == "auto":
             method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
-        if target not in ("population", "sample"):
+        if not is_among(target, ("population", "sample")):
             raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
         if self.unresolved_mass > UNRESOLVED_LIMIT:
             warnings.warn(

@@ -1,0 +1,49 @@
+"""What an option is, asked before its value is compared: any object may come as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from calibrant.exceptions import InvalidArgumentError
+
+
+def is_real(value: Any) -> bool:
+    """Tell a real number that a float can hold; booleans are none."""
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def is_integer(value: Any) -> bool:
+    """Tell a whole number that a float can hold; booleans are none."""
+    return isinstance(value, Integral) and is_real(value)
+
+
+def is_among(value: Any, choices: Iterable[str]) -> bool:
+    """Tell whether a value is one of these words."""
+    return isinstance(value, str) and value in tuple(choices)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"{name} must be True or False; got {value!r:.60}.")
+
+
+def generator(name: str, seed: Any) -> np.random.Generator:
+    """Return the random generator that a seed, a generator or None stands for."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{name} must be None, a whole number >= 0 or a numpy.random.Generator; "
+            f"got {seed!r:.60}."
+        ) from error

@@ -1,0 +1,211 @@
+"""Any option may be given any value: it is understood, or refused by an exception of calibrant."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant import stats
+from calibrant.exceptions import CalibrantError
+
+RNG = np.random.default_rng(0)
+P = np.round(RNG.uniform(size=80), 1)
+Y = (RNG.uniform(size=80) < P).astype(int)
+P3 = RNG.dirichlet(np.ones(3), size=80)
+Y3 = RNG.integers(3, size=80)
+TABLE = cb.tabulate(Y, P, bins=cb.Distinct())
+MARGINAL = cb.tabulate(Y3, P3, kind="marginal", bins=cb.EqualWidth(4))
+
+HOSTILE = {
+    "text": "nonsense",
+    "percent": "90%",
+    "no text": "",
+    "bytes": b"l2",
+    "empty list": [],
+    "list": [1, 2],
+    "empty dict": {},
+    "dict": {"a": 1},
+    "set": {1, 2},
+    "None": None,
+    "object": object(),
+    "type": int,
+    "function": len,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "-inf": float("-inf"),
+    "-1": -1,
+    "0": 0,
+    "1": 1,
+    "1.5": 1.5,
+    "tiny": 1e-320,
+    "huge float": 1e308,
+    "huge": 10**30,
+    "large": 2**62,
+    "too many": 2**40,
+    "huge negative": -(10**30),
+    "beyond floats": 10**400,
+    "complex": 1j,
+    "True": True,
+    "False": False,
+    "array": np.array([1, 2]),
+    "0-d array": np.array(0.5),
+    "0-d text": np.array("l2"),
+    "empty array": np.array([]),
+    "nan array": np.array([np.nan, np.nan, np.nan]),
+    "object array": np.array([object(), None, "a"], object),
+    "NumPy scalar": np.float32(0.5),
+    "NaT": np.datetime64("NaT"),
+}
+
+
+def fitted(recalibrator, p=P, y=Y):
+    return recalibrator.fit(p, y).predict_proba(p)
+
+
+def error_of(**options):
+    return cb.calibration_error(Y, P, bins=cb.EqualWidth(5)).confidence_interval(**options)
+
+
+def of_metric(**options):
+    metric = cb.CalibrationMetric(**options)
+    metric.update(Y, P)
+    return metric.compute()
+
+
+PREDICTIONS = {
+    "calibration_error": cb.calibration_error,
+    "tabulate": cb.tabulate,
+    "reliability_curve": cb.reliability_curve,
+    "brier_decomposition": cb.brier_decomposition,
+    "certify": cb.certify,
+    "calibration_test": cb.calibration_test,
+    "bin_free_bounds": cb.bin_free_bounds,
+    "prequential_lower_bound": cb.prequential_lower_bound,
+    "recalibrator_scores": cb.recalibrator_scores,
+}
+FUNCTIONS = {
+    **{f"{name} of one event": partial(each, Y, P) for name, each in PREDICTIONS.items()},
+    "calibration_error of classes": partial(cb.calibration_error, Y3, P3, kind="marginal"),
+    "tabulate of classes": partial(cb.tabulate, Y3, P3),
+    "certify of classes": partial(cb.certify, Y3, P3, kind="marginal", bins=4),
+    "compare": partial(cb.compare, Y, P, P**2),
+    "compare of classes": partial(cb.compare, Y3, P3, P3[::-1], kind="marginal"),
+    "interval": error_of,
+    "CalibrationMetric": of_metric,
+    "stats.calibration_error": partial(stats.calibration_error, MARGINAL),
+    "stats.reliability_curve": partial(stats.reliability_curve, MARGINAL, class_label=1),
+    "stats.brier_decomposition": partial(stats.brier_decomposition, MARGINAL),
+    "stats.certify": partial(stats.certify, TABLE),
+    "stats.isotonic_curve": partial(stats.isotonic_curve, MARGINAL, class_label=1),
+    "stats.consistency_limits": partial(stats.consistency_limits, TABLE),
+    "ReliabilityDisplay": partial(cb.ReliabilityDisplay.from_predictions, Y, P, draw=False),
+    "ReliabilityDisplay.from_table": partial(cb.ReliabilityDisplay.from_table, TABLE, draw=False),
+    "ReliabilityDisplay.grid": partial(cb.ReliabilityDisplay.grid, Y3, P3, draw=False),
+    "recommended_bins": partial(cb.recommended_bins, n=1000),
+    "samples_to_balance": partial(cb.samples_to_balance, n_bins=10),
+    "samples_to_calibrate": partial(cb.samples_to_calibrate, max_error=0.1),
+    "samples_to_certify": partial(cb.samples_to_certify, max_error=0.5, n_bins=2),
+    "smallest_certifiable_error": partial(cb.smallest_certifiable_error, n=1000, n_bins=5),
+    "Bins": lambda **options: cb.Bins(**{"edges": [0, 0.5, 1], **options}),
+}
+RULES = (cb.EqualMass, cb.EqualWidth, cb.Hybrid)
+RECALIBRATORS = (
+    cb.BetaScaling,
+    cb.HistogramBinning,
+    cb.IsotonicCalibration,
+    cb.PlattScaling,
+    cb.QuadraticScaling,
+    cb.ScalingBinning,
+    cb.TemperatureScaling,
+)
+OF_CLASSES = (cb.MatrixScaling, cb.VectorScaling)
+WRAPPERS = (cb.OneVsRest, cb.TopLabel)
+
+
+def rule_call(rule):
+    return lambda **options: cb.tabulate(Y, P, bins=rule(**options))
+
+
+def recalibrator_call(made):
+    return lambda **options: fitted(made(**options))
+
+
+def classes_call(made):
+    return lambda **options: fitted(made(**options), P3, Y3)
+
+
+def wrapper_call(made):
+    return lambda **options: fitted(made(**{"recalibrator": cb.PlattScaling(), **options}), P3, Y3)
+
+
+MADE = {
+    **{each.__name__: (each, rule_call(each)) for each in RULES},
+    **{each.__name__: (each, recalibrator_call(each)) for each in RECALIBRATORS},
+    **{each.__name__: (each, classes_call(each)) for each in OF_CLASSES},
+    **{each.__name__: (each, wrapper_call(each)) for each in WRAPPERS},
+}
+LEFT_OUT = {
+    "y_true",
+    "y_prob",
+    "prob_a",
+    "prob_b",
+    "table",
+    "self",
+    "draw",
+    "ax",
+    "command",
+    "title",
+    # Not for users to set: what the library notes about a certificate, and about bins it made.
+    "digests",
+    "overlap_unchecked",
+    "origin",
+    "rule",
+    "requested",
+}
+OPTIONS = {
+    "interval": cb.calibration_error(Y, P).confidence_interval,
+    "CalibrationMetric": cb.CalibrationMetric,
+    "Bins": cb.Bins,
+}
+
+
+def options_of(function):
+    """Return the names of the options of a function that may have any value."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [
+        name
+        for name, option in inspect.signature(function).parameters.items()
+        if option.kind in kinds and name not in LEFT_OUT
+    ]
+
+
+CASES = [
+    *(
+        (name, option)
+        for name, f in FUNCTIONS.items()
+        for option in options_of(OPTIONS.get(name, f))
+    ),
+    *((name, option) for name, (made, _) in MADE.items() for option in options_of(made)),
+]
+
+
+@pytest.mark.parametrize(("name", "option"), CASES)
+def test_any_value_is_understood_or_refused(name, option):
+    call = FUNCTIONS[name] if name in FUNCTIONS else MADE[name][1]
+    wrong = []
+    for what, value in HOSTILE.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                call(**{option: value})
+            except CalibrantError as error:
+                if len(str(error)) > 1000:
+                    wrong.append(f"{what}: a message of {len(str(error)):,} letters")
+            except Exception as error:
+                wrong.append(f"{what}: {type(error).__name__}: {error!s:.150}")
+    assert not wrong, "\n".join(wrong)
