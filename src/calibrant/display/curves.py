@@ -111,7 +111,7 @@ def displayed_curve(
 def worst_classes(table: BinTable, n_max: int) -> list[Label]:
     """Return the classes of the largest debiased l2 error, the worst first."""
     if not is_integer(n_max) or n_max < 1:
-        raise InvalidArgumentError(f"n_max must be a whole number >= 1; got {n_max!r:.60}.")
+        raise InvalidArgumentError(f"n_max must be at least 1, a whole number; got {n_max!r:.60}.")
     per_class = stats.calibration_error(table).per_class
     if per_class is None:
         raise InvalidArgumentError(
