@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from calibrant.stats import (
         Certificate,
+        compare_tables,
         recommended_bins,
         samples_to_balance,
         samples_to_calibrate,
@@ -99,6 +100,7 @@ _HOME = {
     "calibration_test": "verify",
     "certify": "verify",
     "compare": "verify",
+    "compare_tables": "stats",
     "exceptions": "",
     "load": "recalibrators",
     "paper": "",
@@ -150,6 +152,7 @@ __all__ = [
     "calibration_test",
     "certify",
     "compare",
+    "compare_tables",
     "exceptions",
     "load",
     "paper",

@@ -80,13 +80,30 @@ def test_options_about_rows_are_refused_beside_a_table(week, command, flag, valu
     assert f"{flag} says how rows are read, and whole.json is a table of sums" in err
 
 
-def test_tables_and_rows_do_not_mix_and_are_not_compared(week, capsys):
+def test_tables_and_rows_do_not_mix(week, capsys):
     code, _, err = run(capsys, "measure", "whole.json", "rows.csv")
     assert code == 3
     assert "whole.json is a table of sums and rows.csv is not" in err
-    code, _, err = run(capsys, "compare", "whole.json", "rows.json")
+    code, _, err = run(capsys, "compare", "whole.json", "rows.csv")
     assert code == 3
-    assert "a comparison pairs the rows of both models" in err
+    assert "A table of sums is compared with another table; got 1 of 2 files" in err
+
+
+def test_tables_are_compared_as_different_rows(week, capsys):
+    code, out, err = run(capsys, "compare", "whole.json", "rows.json", "--json")
+    assert (code, err) == (0, "")
+    numbers = json.loads(out)
+    tables = [
+        cb.BinTable.from_json(Path(name).read_bytes()) for name in ("whole.json", "rows.json")
+    ]
+    assert numbers == cb.compare_tables(*tables).to_dict()
+    code, out, _ = run(capsys, "compare", "whole.json", "rows.json")
+    assert code == 0
+    assert "a = whole.json" in out
+    assert "the rows of a and b are different and independent" in out
+    code, _, err = run(capsys, "compare", "whole.json", "rows.json", "--bins", "5")
+    assert code == 4
+    assert "--bins says how rows are read" in err
 
 
 def test_tables_of_other_bins_and_damaged_ones_are_bad_input(week, capsys):

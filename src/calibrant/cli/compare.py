@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.data import Arrays, add_data_arguments, opened
 from calibrant.cli.options import read_bins
 from calibrant.cli.parser import add_command
-from calibrant.cli.saved_tables import is_table
+from calibrant.cli.saved_tables import saved_table
 from calibrant.cli.terminal import say, say_json
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
+
+if TYPE_CHECKING:
+    from calibrant.stats import Comparison, TableComparison
+    from calibrant.table import BinTable
 
 EXAMPLES = """
 calibrant compare a.csv b.csv --y-true label --y-prob score
 calibrant compare preds.parquet --y-true label --y-prob old_score --versus new_score
 calibrant compare preds.parquet --y-true label --y-prob 'old_*' --versus 'new_*' --json
+calibrant compare last-week.json this-week.json
 """
 NOTES = """
 Two files with the same rows in the same order, or one file with the predictions of both models.
 Differences are paired, so what both models share cancels. All rows are held in memory.
+
+Two tables that `calibrant measure --table` saved are compared as tables of different, independent
+rows: two weeks, say. Their calibration errors are compared, and no scores.
 """
 
 
@@ -41,14 +49,16 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from calibrant import verify
+    from calibrant import stats, verify
 
     if len(args.files) > 2 or (len(args.files) == 1 and not args.versus):
         raise InvalidArgumentError(
             "Give two files, or one file and --versus with the columns of model b; "
             f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
         )
-    _check_rows(args.files)
+    if tables := _tables(args):
+        found = stats.compare_tables(*tables, confidence_level=args.confidence_level)
+        return _show(found, args, [f"{name} = {file}" for name, file, _ in _legend(args)])
     a = _model(args, args.files[0], args.y_prob)
     b = _model(args, args.files[-1], args.versus, None if args.versus else a.columns)
     _check_same_rows(a, b, args)
@@ -60,24 +70,30 @@ def run(args: argparse.Namespace) -> int:
         confidence_level=args.confidence_level,
         **a.options,
     )
+    legend = [f"{name} = {file}, {', '.join(columns)}" for name, file, columns in _legend(args)]
+    return _show(result, args, legend)
+
+
+def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend: list[str]) -> int:
     if args.json:
         say_json(result.to_dict())
     else:
-        for name, file, columns in _legend(args):
-            say(f"{name} = {file}, {', '.join(columns)}")
+        for line in legend:
+            say(line)
         say(str(result))
     return OK
 
 
-def _check_rows(files: list[str]) -> None:
-    """Refuse tables of sums, whose rows cannot be paired."""
-    for file in files:
-        if is_table(file):
-            raise InvalidInputError(
-                f"{file} is a table of sums; a comparison pairs the rows of both models, which a "
-                "table no longer has. Compare the files of rows; or measure each table with "
-                "`calibrant measure`: errors whose intervals do not overlap differ."
-            )
+def _tables(args: argparse.Namespace) -> list[BinTable]:
+    """Return the two tables that the files hold, none if they hold rows."""
+    chosen = [argparse.Namespace(**vars(args) | {"files": [file]}) for file in args.files]
+    tables = [table for each in chosen if (table := saved_table(each, "auto")) is not None]
+    if tables and len(tables) != 2:
+        raise InvalidInputError(
+            f"A table of sums is compared with another table; got {len(tables)} of "
+            f"{len(args.files)} files. Count the rows of the other with `calibrant measure --table`."
+        )
+    return tables
 
 
 def _model(

@@ -31,6 +31,7 @@ from calibrant.stats.planning import (
 )
 from calibrant.stats.rechecks import Recheck
 from calibrant.stats.results import BrierDecomposition, CalibrationErrorResult, ReliabilityCurve
+from calibrant.stats.table_comparison import TableComparison, compare_tables
 
 __all__ = [
     "BinFreeBounds",
@@ -47,12 +48,14 @@ __all__ = [
     "Recheck",
     "ReliabilityCurve",
     "ScoreDecomposition",
+    "TableComparison",
     "bin_free_bounds",
     "brier_decomposition",
     "calibration_error",
     "calibration_test",
     "certify",
     "compare_errors",
+    "compare_tables",
     "consistency_limits",
     "histogram_binning_bound",
     "isotonic_curve",

@@ -266,10 +266,11 @@ def _class_weights(weights: FloatArray | None, n_classes: int) -> FloatArray:
 def _mean_difference(a: FloatArray, b: FloatArray, reach: float) -> Difference:
     """Compare two means over the same rows."""
     d = a - b
-    return _difference(float(a.mean()), float(b.mean()), float(d.mean()), _spread(d), reach)
+    return difference(float(a.mean()), float(b.mean()), float(d.mean()), _spread(d), reach)
 
 
-def _difference(a: float, b: float, estimate: float, spread: float, reach: float) -> Difference:
+def difference(a: float, b: float, estimate: float, spread: float, reach: float) -> Difference:
+    """Return a difference with its standard error, and an interval of so many of them."""
     margin = reach * spread + ROUNDING if spread > 0 else 0.0
     return Difference(a, b, estimate, estimate - margin, estimate + margin)
 
@@ -293,7 +294,7 @@ def _squared_error(a: _Model, b: _Model, weights: FloatArray, reach: float) -> D
     square_a = float(weights @ [group.squared for group in groups_a])
     square_b = float(weights @ [group.squared for group in groups_b])
     spread = max(_spread(influence), floor)
-    return _difference(square_a, square_b, square_a - square_b, spread, reach)
+    return difference(square_a, square_b, square_a - square_b, spread, reach)
 
 
 @dataclass(frozen=True, eq=False)
