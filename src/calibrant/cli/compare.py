@@ -91,7 +91,7 @@ def _tables(args: argparse.Namespace) -> list[BinTable]:
     if tables and len(tables) != 2:
         raise InvalidInputError(
             f"A table of sums is compared with another table; got {len(tables)} of "
-            f"{len(args.files)} files. Count the rows of the other with `calibrant measure --table`."
+            f"{len(args.files)} files. Count the other rows with `calibrant measure --table`."
         )
     return tables
 
