@@ -5,10 +5,11 @@ With the notation of `calibrant.stats.comparison`, the debiased squared error T 
     Var T = Var(h) / n + V,    h_i = 2 m_j u_i - m_j^2,
     V = (2 / n^2) sum of (e_i e_k)^2 / (N_j - 1)^2 over pairs of different rows of a bin.
 
-With the observed gap d_j for m_j the first term is a function of the sums of a bin, and too large by V on average; V, with (sum of e_i^2)^2 in the place of the
-sum over pairs, which is a little larger, is its floor. Rows of different tables are independent, so
-variances add up. Classes of one table depend on each other in a way that no table knows: their
-standard deviations are added, the largest sum that they can have.
+With the observed gap d_j for m_j the first term is a function of the sums of a bin, and too large
+by V on average; V, with (sum of e_i^2)^2 in the place of the sum over pairs, which is a little
+larger, is its floor. Rows of different tables are independent, so variances add up. Classes of one
+table depend on each other in a way that no table knows: their standard deviations are added, the
+largest sum that they can have.
 """
 
 from __future__ import annotations
