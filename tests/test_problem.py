@@ -420,7 +420,14 @@ def test_integers_that_floats_cannot_tell_apart_are_told_apart(dtype, shift):
 
 
 @pytest.mark.parametrize(
-    "weights", [["1", "2"], np.array([1, 2], "m8[s]"), np.array([1, 2], "M8[s]"), np.array([1, 2j])]
+    "weights",
+    [
+        ["1", "2"],
+        [np.ones(2), None],
+        np.array([1, 2], "m8[s]"),
+        np.array([1, 2], "M8[s]"),
+        np.array([1, 2j]),
+    ],
 )
 def test_weights_that_are_not_numbers_are_refused(weights):
     with pytest.raises(ex.InvalidWeightsError, match="must hold numbers"):

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from calibrant.exceptions import InvalidLabelsError
 from calibrant.recalibrators import (
     BetaScaling,
     HistogramBinning,
@@ -284,3 +285,15 @@ def test_the_default_is_platt_scaling_of_logistic_regression():
     )
     assert isinstance(Identity().fit(*binary_rows(50)), Identity)
     assert IsotonicCalibration().fit(*binary_rows(50)).score(*binary_rows(50)) > -0.3
+
+
+@pytest.mark.parametrize("recalibrator", ALL, ids=str)
+def test_labels_that_are_not_given_are_not_taken_for_zeros(recalibrator):
+    probs, labels = rows_for(recalibrator, 100)
+    with pytest.raises(InvalidLabelsError, match="target y is None"):
+        clone(recalibrator).fit(probs, None)
+    fitted = clone(recalibrator).fit(probs, labels)
+    with pytest.raises(InvalidLabelsError, match="target y is None"):
+        fitted.score(probs, None)
+    with pytest.raises(InvalidLabelsError, match="target y is None"):
+        fitted.certify(probs, None)

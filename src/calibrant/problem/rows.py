@@ -463,7 +463,8 @@ def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
 
 
 def _wrong_weights(weights: Any) -> InvalidWeightsError:
-    values = list(weights) if np.ndim(weights) else [weights]
+    several = isinstance(weights, list | tuple) or np.ndim(weights)  # a ragged list has no ndim
+    values = list(weights) if several else [weights]
     wrong = [i for i, value in enumerate(values) if not _is_number(value)]
     first = f" (first: sample_weight[{wrong[0]}] = {short(values[wrong[0]])})" if wrong else ""
     return InvalidWeightsError(

@@ -16,6 +16,7 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidInputError,
+    InvalidLabelsError,
     InvalidShapeError,
     NotFiniteError,
     SwappedArgumentsError,
@@ -79,6 +80,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The labels in the order of the columns; for one column (no, yes).
         """
         self._check_parameters()
+        _refuse_no_labels(y_true)
         rows = self._read(y_prob, y_true, sample_weight, classes)
         codes = rows.codes()
         self.classes_ = np.array(rows.problem.class_names)
@@ -104,6 +106,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
         """Return the negative Brier score of the recalibrated probabilities: higher is better."""
         check_is_fitted(self, "classes_")
+        _refuse_no_labels(y_true)
         rows = self._read_fitted(y_prob, y_true, sample_weight, self.classes_.tolist())
         probs, codes = self._apply(rows.probs), rows.codes()
         return -float(np.average(squared_errors(probs, codes), weights=rows.weights))
@@ -154,6 +157,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "classes_")
         if classes is None and not _is_counting(self.classes_):
             classes = self.classes_.tolist()
+        _refuse_no_labels(y_true)
         return self._read_fitted(y_prob, y_true, None, classes)
 
     def _digest(self) -> str | None:
@@ -358,3 +362,12 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
 
 def _is_counting(classes: AnyArray) -> bool:
     return classes.dtype.kind in "biu" and np.array_equal(classes, np.arange(classes.size))
+
+
+def _refuse_no_labels(y_true: Any) -> None:
+    """Refuse None, which inside means rows whose labels do not matter."""
+    if y_true is None:
+        raise InvalidLabelsError(
+            "A recalibrator requires y to be passed, but the target y is None. Give the labels of "
+            "the rows after their predictions."
+        )
