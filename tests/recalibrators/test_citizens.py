@@ -167,7 +167,6 @@ NOT_APPLICABLE = {
     "check_pipeline_consistency": FEATURES,
     "check_positive_only_tag_during_fit": FEATURES,
     "check_readonly_memmap_input": FEATURES,
-    "check_requires_y_none": FEATURES,
     "check_sample_weight_equivalence_on_dense_data": FEATURES,
     "check_sample_weights_list": FEATURES,
     "check_sample_weights_not_an_array": FEATURES,
