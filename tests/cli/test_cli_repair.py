@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from predictions_on_disk import (
 )
 
 import calibrant as cb
+from calibrant.recalibrators import load
 
 
 @pytest.fixture(autouse=True)
@@ -185,3 +187,100 @@ def test_a_calibrator_can_be_certified_on_fresh_rows_only(tmp_path, capsys):
     code, _, err = run(capsys, "certify", half, *gate)
     assert code == 3
     assert "the very rows it was fitted on" in err
+
+
+@pytest.fixture
+def animals(tmp_path, monkeypatch):
+    """Two halves of the rows: one to fit on, one to certify on."""
+    monkeypatch.chdir(tmp_path)
+    fresh = slice(N // 2, N)
+    columns = COLUMNS | {"word": np.where(LABEL == 1, "spam", "ham"), "flipped": 1 - LABEL}
+    write(tmp_path / "old.csv", columns, slice(0, N // 2))
+    write(tmp_path / "new.csv", columns, fresh)
+    return {"new": fresh, "old": slice(0, N // 2)}
+
+
+def certified(capsys, *options):
+    """Certify the fresh rows with cal.json, check them again, and return the certificate."""
+    about_rows = ("--calibrator", "cal.json", *options)
+    gate = ("certify", "new.csv", *about_rows, "--max-error", "0.9", "-o", "c.json")
+    code, _, err = run(capsys, *gate)
+    assert code in (0, 2), err
+    return json.loads(Path("c.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", ["top-label", "marginal"])
+def test_the_kind_of_a_certificate_of_a_calibrator_is_the_one_asked_for(animals, kind, capsys):
+    run(capsys, "fit", "old.csv", *MANY, "--method", "temperature", "-o", "cal.json")
+    found = certified(capsys, *MANY, "--kind", kind, "--bins", "width:3")
+    own = load("cal.json").certify(
+        PROBS[animals["new"]],
+        NAMES[CLASS[animals["new"]]],
+        max_error=0.9,
+        kind=kind,
+        bins=cb.EqualWidth(3),
+    )
+    assert found["lower_bound"] == pytest.approx(own.lower_bound, rel=1e-9)
+    assert found["table"]["problem"]["kind"] == kind
+    assert own.table.bins[0] == cb.EqualWidth(3).bins
+    again = ("recheck", "c.json", "--data", "new.csv", *MANY, "--calibrator", "cal.json")
+    assert run(capsys, *again)[0] == 0
+
+
+def test_a_calibrator_of_the_top_label_certifies_no_other_kind(animals, capsys):
+    run(capsys, "fit", "old.csv", *MANY, "--kind", "top-label", "-o", "cal.json")
+    plain, named = certified(capsys, *MANY), certified(capsys, *MANY, "--kind", "top-label")
+    assert named["upper_bound"] == plain["upper_bound"]
+    gate = ("certify", "new.csv", *MANY, "--calibrator", "cal.json", "--max-error", "0.9")
+    code, _, err = run(capsys, *gate, "--kind", "marginal")
+    assert (code, "speaks of the top-label error" in err) == (4, True)
+
+
+@pytest.mark.parametrize(("column", "event"), [("word", "spam"), ("flipped", "0")])
+def test_the_event_of_a_certificate_of_a_calibrator_is_the_one_named(
+    animals, column, event, capsys
+):
+    options = ("--y-true", column, "--y-prob", "score", "--pos-label", event)
+    run(capsys, "fit", "old.csv", *options, "--bins", "5", "-o", "cal.json")
+    found = certified(capsys, *options)
+    new = animals["new"]
+    own = load("cal.json").certify(SCORE[new], LABEL[new], max_error=0.9)
+    assert found["upper_bound"] == pytest.approx(own.upper_bound, rel=1e-9)
+    again = ("recheck", "c.json", "--data", "new.csv", *options, "--calibrator", "cal.json")
+    assert run(capsys, *again)[0] == 0
+
+
+def test_the_event_of_a_calibrator_with_named_classes_is_its_second_class(animals, capsys):
+    options = ("--y-true", "word", "--y-prob", "score")
+    named = (*options, "--classes", "ham,spam")
+    run(capsys, "fit", "old.csv", *named, "--bins", "5", "-o", "cal.json")
+    by_event = certified(capsys, *options, "--pos-label", "spam")
+    assert by_event["upper_bound"] == certified(capsys, *named)["upper_bound"]
+    gate = ("certify", "new.csv", *options, "--calibrator", "cal.json", "--max-error", "0.9")
+    code, _, err = run(capsys, *gate, "--pos-label", "ham")
+    assert (code, "its event is spam; got --pos-label ham" in err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("apply", "--replace", "--suffix", "_new", "-o", "out.csv"), "--replace adds none"),
+        (("apply", "--escape-formulas", "-o", "out.parquet"), "--escape-formulas is for CSV"),
+        (("apply", "--escape-formulas", "-o", "out.jsonl"), "--escape-formulas is for CSV"),
+        (("compare", "--versus", "squared"), "--versus says how rows are read"),
+        (("fit", "--confidence-level", "0.9", "-o", "x.json"), "unrecognized arguments"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(animals, argv, words, capsys):
+    one = ("--y-true", "label", "--y-prob", "score")
+    run(capsys, "fit", "old.csv", *one, "-o", "cal.json")
+    run(capsys, "measure", "old.csv", *one, "--bins", "width:3", "--table", "table.json")
+    command, *options = argv
+    files = {
+        "apply": ("cal.json", "old.csv", "--y-prob", "score"),
+        "compare": ("table.json", "table.json"),
+        "fit": ("old.csv", *one),
+    }
+    code, _, err = run(capsys, command, *files[command], *options)
+    assert (code, words in err) == (4, True), err
+    assert not any(Path(name).exists() for name in ("out.csv", "out.parquet", "out.jsonl"))

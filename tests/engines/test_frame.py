@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidArgumentError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidWeightsError,
@@ -399,4 +402,11 @@ def test_one_weight_of_a_normal_size_is_enough(engine):
 def test_a_name_that_selects_several_columns_is_refused(engine, name):
     columns = {"y": [0, 1, 1], name: [0.2, 0.6, 0.7], "p": [0.1, 0.1, 0.1]}
     with pytest.raises(InvalidArgumentError, match="pattern of columns"):
+        calibrant.tabulate("y", name, data=lazy_frame(engine, columns), bins=EqualWidth(2))
+
+
+@pytest.mark.parametrize(("engine", "name"), [("ibis", ""), ("ibis", "p\0"), ("spark", "a.b")])
+def test_a_name_that_the_engine_cannot_read_is_named(engine, name):
+    columns = {"y": [0, 1, 1], name: [0.2, 0.6, 0.7], "q": [0.1, 0.1, 0.1]}
+    with pytest.raises(InvalidInputError, match=re.escape(f"cannot read column {name!r}")):
         calibrant.tabulate("y", name, data=lazy_frame(engine, columns), bins=EqualWidth(2))

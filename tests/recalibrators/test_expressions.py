@@ -130,3 +130,34 @@ def test_what_cannot_be_applied_is_refused():
         to_expression(HistogramBinning(3, keep_order=True).fit(p, y), "x")
     with pytest.raises(NotFittedError):
         to_expression(PlattScaling(), "x")
+
+
+@pytest.mark.parametrize("engine", ["polars eager", *QUICK])
+@pytest.mark.parametrize("name", ["*", "^.*$"])
+def test_a_name_that_selects_several_columns_is_refused(engine, name):
+    p, y = binary_rows(300)
+    fitted = HistogramBinning(4).fit(p, y)
+    with pytest.raises(InvalidArgumentError, match="pattern of columns"):
+        apply_to_frame(fitted, frame_of(engine, {"p": p, name: 1 - p}), name)
+    with pytest.raises(InvalidArgumentError, match="pattern of columns"):
+        to_expression(fitted, name)
+
+
+@pytest.mark.parametrize("engine", [*EAGER, *QUICK])
+def test_a_column_beside_is_kept_whatever_its_name_or_refused(engine):
+    p, y = binary_rows(300)
+    fitted, frame = HistogramBinning(4).fit(p, y), frame_of(engine, {"*": 1 - p, "p": p})
+    if engine == "duckdb":
+        with pytest.raises(InvalidArgumentError, match="pattern of columns"):
+            apply_to_frame(fitted, frame, "p")
+        return
+    after = nw.from_native(apply_to_frame(fitted, frame, "p")).lazy().collect()
+    assert after.columns == ["*", "p", "calibrated"]
+    np.testing.assert_array_equal(after["calibrated"].to_numpy(), fitted.predict_proba(p))
+
+
+def test_a_name_that_pandas_takes_as_it_is_is_applied():
+    p, y = binary_rows(300)
+    fitted, frame = HistogramBinning(4).fit(p, y), frame_of("pandas", {"p": p, "*": 1 - p})
+    after = apply_to_frame(fitted, frame, "*")
+    np.testing.assert_array_equal(after["calibrated"], fitted.predict_proba(1 - p))

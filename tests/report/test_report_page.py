@@ -15,6 +15,7 @@ import pytest
 import report_data
 
 import calibrant
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.report import page as page_module
 from calibrant.report import report
 
@@ -143,6 +144,21 @@ def test_versions_the_command_and_the_day_are_named(monkeypatch):
     for expected in (calibrant.__version__, np.__version__, "calibrant report a.csv"):
         assert expected in made.html
     assert f"{made.findings.fingerprint.checksum:016x}" in made.html
+
+
+@pytest.mark.parametrize(
+    "day", ["soon", "-1", " 5", "1.5", "²", "253402300800", "9" * 20, "9" * 5000]
+)
+def test_a_day_that_no_calendar_has_is_refused(monkeypatch, day):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", day)
+    with pytest.raises(InvalidArgumentError, match="SOURCE_DATE_EPOCH must be a whole number"):
+        report([0, 1] * 30, [0.3, 0.6] * 30)
+
+
+@pytest.mark.parametrize(("day", "words"), [("0", "1 January 1970"), ("253402300799", "9999")])
+def test_the_first_and_the_last_day_of_the_calendar_are_days(monkeypatch, day, words):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", day)
+    assert words in report([0, 1] * 30, [0.3, 0.6] * 30).html
 
 
 def test_the_same_rows_give_the_same_page(monkeypatch):

@@ -14,6 +14,7 @@ from calibrant.cli.data import add_format_argument
 from calibrant.cli.options import unicode_text
 from calibrant.cli.parser import add_command
 from calibrant.cli.terminal import binary_output, complain
+from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant.cli.repairing import Repair
@@ -33,6 +34,7 @@ replaced whole or not at all. From CSV to Parquet, JSON lines or Arrow, columns 
 Cells that begin with = + - @ are formulas to a spreadsheet. Your own are copied as they are, unless
 you ask for --escape-formulas; names that calibrant makes are always escaped.
 """
+SUFFIX = "_calibrated"
 
 
 def add(commands: Any) -> None:
@@ -61,7 +63,6 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--suffix",
         type=unicode_text,
-        default="_calibrated",
         help="what the names of added columns end in (default _calibrated)",
     )
     command.add_argument(
@@ -81,8 +82,9 @@ def run(args: argparse.Namespace) -> int:
 
     with about(args.calibrator):
         calibrator = load(args.calibrator)
-    suffix = None if args.replace else args.suffix
+    suffix = _suffix(args)
     with found([args.file], args.format) as files, _target(args.output) as (stream, format_):
+        _check_escape(args.escape_formulas, format_)
         repair = Repair(calibrator, args.y_prob, suffix, files[0].shown)
         if files[0].format == format_ == "jsonl":
             n = _apply_to_json(files[0], repair, stream)
@@ -93,9 +95,28 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
+def _suffix(args: argparse.Namespace) -> str | None:
+    """Return what the names of added columns end in; None where none are added."""
+    if args.replace and args.suffix is not None:
+        raise InvalidArgumentError(
+            "--suffix is for added columns, and --replace adds none. Leave one of them out."
+        )
+    if args.replace:
+        return None
+    suffix: str = SUFFIX if args.suffix is None else args.suffix
+    return suffix
+
+
+def _check_escape(escape: bool, format_: str) -> None:
+    if escape and format_ not in ("csv", "tsv"):
+        raise InvalidArgumentError(
+            "--escape-formulas is for CSV and TSV, which spreadsheets run; the output is "
+            f"{format_}. Leave the option out."
+        )
+
+
 @contextmanager
 def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
-    from calibrant.exceptions import InvalidArgumentError
     from calibrant.files import format_of, replaced
     from calibrant.files.names import COMPRESSIONS
 

@@ -114,12 +114,18 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any]) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
+    from calibrant.cli.calibrators import labels_to_certify
+    from calibrant.cli.messages import about
     from calibrant.recalibrators import load
 
-    calibrator, rows = load(args.calibrator), data.arrays()
-    if data.classes is not None:
-        options["classes"] = data.classes
-    return calibrator.certify(rows.y_prob, rows.y_true, **options)
+    with about(args.calibrator):
+        calibrator = load(args.calibrator)
+    rows = data.arrays()
+    labels, classes = labels_to_certify(calibrator, rows, args)
+    bins = None if args.bins is None else read_bins(args.bins)
+    chosen = {"classes": classes, "kind": args.kind, "bins": bins}
+    options |= {name: value for name, value in chosen.items() if value is not None}
+    return calibrator.certify(rows.y_prob, labels, **options)
 
 
 def describe(certificate: Certificate) -> str:

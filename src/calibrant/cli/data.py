@@ -27,10 +27,10 @@ def add_data_arguments(
     *,
     bins: str | None = "auto",
     bins_help: str = "auto, 15, mass:15, width:15, hybrid:15 or distinct (default auto)",
-    files: str = "+",
+    level: bool = True,
 ) -> None:
-    """Add the arguments that `opened` reads: files, columns, kind, bins, labels."""
-    command.add_argument("files", nargs=files, metavar="FILE", help=FILES_HELP)
+    """Add the arguments that `opened` reads, files, columns, kind, labels; bins, and a level."""
+    command.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
     add_column_arguments(command)
     command.add_argument(
         "--kind",
@@ -49,13 +49,14 @@ def add_data_arguments(
         "--pos-label", metavar="LABEL", type=label, help="the label that means yes"
     )
     add_format_argument(command)
-    command.add_argument(
-        "--confidence-level",
-        metavar="LEVEL",
-        type=fraction,
-        default=0.95,
-        help="of each interval and bound (default 0.95)",
-    )
+    if level:
+        command.add_argument(
+            "--confidence-level",
+            metavar="LEVEL",
+            type=fraction,
+            default=0.95,
+            help="of each interval and bound (default 0.95)",
+        )
 
 
 def add_column_arguments(command: argparse.ArgumentParser) -> None:

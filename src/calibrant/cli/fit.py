@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
+from calibrant.cli.calibrators import labels_to_fit
 from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.parser import add_command
 from calibrant.cli.terminal import say
@@ -46,7 +47,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "fit", run, "learn to repair predictions", EXAMPLES, NOTES)
     bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20 or width:20 (default auto)"
-    add_data_arguments(command, bins=None, bins_help=bins_help)
+    add_data_arguments(command, bins=None, bins_help=bins_help, level=False)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
         "--method",
@@ -64,12 +65,10 @@ def run(args: argparse.Namespace) -> int:
     method = new_method(args.method, args.bins)
     with opened(args) as data:
         rows = data.arrays()
-    labels, classes = _labels(rows.y_true, args)
+    labels, classes = labels_to_fit(rows, args)
     y_prob = rows.y_prob
     if y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)
-    elif y_prob.ndim == 2:
-        _check_event_is_last(args)
     fitted = method.fit(y_prob, labels, sample_weight=rows.weights, classes=classes)
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
@@ -108,29 +107,6 @@ def for_classes(method: Recalibrator, name: str, kind: str | None) -> Recalibrat
         return method
     wrapper = OneVsRest if kind == "marginal" else TopLabel
     return wrapper(method)
-
-
-def _labels(y_true: Any, args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return labels and the names of classes; --pos-label makes them no and yes."""
-    if args.pos_label is None:
-        return y_true, args.classes
-    from calibrant.problem import absent_event, read_problem
-
-    problem = read_problem("binary", 2, args.classes, args.pos_label)
-    codes = problem.codes(y_true)
-    if problem.pos_label is not None and not codes.any():
-        raise absent_event(problem.pos_label, y_true)
-    return codes, None
-
-
-def _check_event_is_last(args: argparse.Namespace) -> None:
-    """Refuse two columns whose first is the event's: what is fitted takes the second."""
-    names = args.classes or (0, 1)
-    if args.pos_label is not None and args.pos_label == names[0]:
-        raise InvalidArgumentError(
-            f"Of two columns the second must be the event's; --pos-label {args.pos_label} is the "
-            "first. Give --y-prob in the other order, or the event's column alone."
-        )
 
 
 def _summary(fitted: Recalibrator, name: str, n: int) -> str:

@@ -87,15 +87,19 @@ def run(args: argparse.Namespace) -> int:
 def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
     """Count the rows again, as the certificate's problem unless told otherwise."""
     from calibrant._digests import Digests, RowDigest
+    from calibrant.cli.calibrators import labels_to_certify
     from calibrant.cli.counting import count
+    from calibrant.cli.messages import about
     from calibrant.recalibrators import load
 
     problem, settings = certificate.table.problem, vars(args) | {"files": args.data}
     if args.calibrator:
         with opened(argparse.Namespace(**settings)) as data:
             rows = data.arrays()
-        calibrator = load(args.calibrator)
-        return calibrator.recheck(certificate, rows.y_prob, rows.y_true, args.classes)
+        with about(args.calibrator):
+            calibrator = load(args.calibrator)
+        labels, classes = labels_to_certify(calibrator, rows, args)
+        return calibrator.recheck(certificate, rows.y_prob, labels, classes)
     settings["kind"] = problem.kind
     if args.classes is None and args.pos_label is None:
         settings |= {"classes": problem.classes, "pos_label": problem.pos_label}

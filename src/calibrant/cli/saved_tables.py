@@ -20,7 +20,8 @@ be JSON lines."""
 ABOUT_ROWS = {
     "y_true": "labels",
     "y_prob": ["probs"],
-    **dict.fromkeys(("kind", "classes", "pos_label", "format", "sample_weight", "calibrator")),
+    **dict.fromkeys(("kind", "classes", "pos_label", "format")),
+    **dict.fromkeys(("sample_weight", "calibrator", "versus")),
 }
 """Options that say how rows are read, and their defaults; --bins is another, and the command's."""
 

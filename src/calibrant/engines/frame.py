@@ -15,7 +15,7 @@ import numpy as np
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.engines.counted import Counted
-from calibrant.engines.frame_rows import FrameRows, read_frame
+from calibrant.engines.frame_rows import FrameRows, blaming_columns, read_frame
 from calibrant.engines.lockstep import quantile_values
 from calibrant.engines.plans import (
     LABEL_MISSING,
@@ -115,7 +115,8 @@ def _count(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
 
 def _count_part(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
     """Run one plan; refuse the rows if a key tells of bad ones."""
-    found = _collected(Columns(rows.frame, rows.problem, **rows.names).sums(passes))
+    with blaming_columns(rows.frame, [*rows.columns, *rows.names["beside"]]):
+        found = _collected(Columns(rows.frame, rows.problem, **rows.names).sums(passes))
     if found["count"].size == 0:
         raise EmptyInputError("The data frame has no rows to count; at least one is needed.")
     key = found.pop("key")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -11,7 +12,12 @@ import numpy as np
 
 from calibrant._types import AnyArray
 from calibrant.engines.counted import Counted
-from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.exceptions import (
+    CalibrantError,
+    InvalidArgumentError,
+    InvalidInputError,
+    MissingDependencyError,
+)
 from calibrant.problem import (
     Input,
     Problem,
@@ -71,6 +77,12 @@ class FrameRows(Rows):
         """Keep what has been counted."""
         object.__setattr__(self, "counted", counted)
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that are read, each once."""
+        label, probs, weight = self.names["labels"], self.names["probs"], self.names["weights"]
+        return [*dict.fromkeys([label, *probs, *([] if weight is None else [weight])])]
+
     @cached_property
     def _n(self) -> int:
         import narwhals as nw
@@ -85,8 +97,8 @@ class FrameRows(Rows):
     @cached_property
     def _collected(self) -> Rows:
         label, probs, weight = self.names["labels"], self.names["probs"], self.names["weights"]
-        eager = self.frame.select(*dict.fromkeys([label, *probs, *([weight] if weight else [])]))
-        eager = eager.collect()
+        with blaming_columns(self.frame, self.columns):
+            eager = self.frame.select(*self.columns).collect()
         single = self.problem.kind == "binary"
         return read_rows(
             _column(eager, label),
@@ -123,7 +135,7 @@ def read_frame(
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     columns = frame.collect_schema().names()
     for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
-        _refuse_pattern(known_column(name, columns))
+        refuse_pattern(known_column(name, columns))
     problem, column = read_meaning(np.array([None]), np.empty((1, len(names))), **meaning)
     used = tuple(names) if column is None else (names[column],)
     beside = () if column is None else tuple(names[:column] + names[column + 1 :])
@@ -187,13 +199,50 @@ def known_column(name: Any, columns: list[Any]) -> Any:
     )
 
 
-def _refuse_pattern(name: Any) -> None:
-    """Refuse a name by which the engine of a lazy frame would select several columns."""
+def takes_patterns(frame: Any) -> bool:
+    """Tell whether some names would select several columns: engines and Polars select by them."""
+    return _is_lazy(frame) or bool(frame.implementation.is_polars())
+
+
+def refuse_pattern(name: Any) -> None:
+    """Refuse a name by which some engine would select several columns."""
     if name == "*" or (isinstance(name, str) and name.startswith("^") and name.endswith("$")):
         raise InvalidArgumentError(
-            f"A lazy frame takes the name {name!r:.60} for a pattern of columns, so this column "
-            "cannot be named there. Rename it, or collect the frame first."
+            f"An expression takes the name {name!r:.60} for a pattern of columns, so this column "
+            "of the frame cannot be named. Rename it first."
         )
+
+
+@contextmanager
+def blaming_columns(frame: Any, names: Iterable[str]) -> Iterator[None]:
+    """Name the column that an engine cannot read, whatever the engine itself says.
+
+    Only after a failure is each column asked for alone, and none is blamed if not even the rows
+    can be counted: then the frame is at fault, and its own exception tells more.
+    """
+    import narwhals as nw
+
+    try:
+        yield
+    except CalibrantError:
+        raise
+    except Exception as error:
+        bad = [] if _fails(frame, nw.len()) else [n for n in names if _fails(frame, nw.col(n))]
+        if not bad:
+            raise
+        reason = " ".join(str(error).split())
+        raise InvalidInputError(
+            f"The engine of the lazy frame cannot read column {bad[0]!r:.60}: {reason:.200}. "
+            "If the name is at fault, rename the column first."
+        ) from error
+
+
+def _fails(frame: Any, expression: Any) -> bool:
+    try:
+        frame.select(expression.alias("asked")).head(1).collect()
+    except Exception:
+        return True
+    return False
 
 
 def exact_number(frame: Any) -> Callable[[float], Any]:

@@ -9,7 +9,14 @@ from typing import Any, TypeAlias
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import FloatArray
-from calibrant.engines.frame_rows import as_frame, exact_number, known_column
+from calibrant.engines.frame_rows import (
+    as_frame,
+    blaming_columns,
+    exact_number,
+    known_column,
+    refuse_pattern,
+    takes_patterns,
+)
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.export import is_identity, step_function
@@ -67,12 +74,17 @@ def apply_to_frame(
     frame = as_frame(data)
     columns = frame.collect_schema().names()
     known_column(column, columns)
+    if takes_patterns(frame):
+        refuse_pattern(column)
+    if frame.implementation.is_duckdb() and "*" in columns:
+        refuse_pattern("*")  # DuckDB would put all columns in the place of this one
     if output != column and output in columns:
         raise InvalidArgumentError(
             f"The frame already has a column {output!r}; name the new one with output=."
         )
     recalibrated = _expression(recalibrator, column, exact_number(frame))
-    return frame.with_columns(recalibrated.alias(output)).to_native()
+    with blaming_columns(frame, [column]):
+        return frame.with_columns(recalibrated.alias(output)).to_native()
 
 
 def to_expression(recalibrator: Recalibrator, column: str) -> Any:
@@ -93,6 +105,7 @@ def to_expression(recalibrator: Recalibrator, column: str) -> Any:
     """
     import narwhals as nw
 
+    refuse_pattern(column)
     return _expression(recalibrator, column, nw.lit)
 
 

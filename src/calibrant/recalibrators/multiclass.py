@@ -306,8 +306,14 @@ class TopLabel(_Wrapper):
         return share_out(probs.astype(np.float64), *self._confidence(probs))
 
     def _certifiable(self, rows: Rows, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        if (kind := options.get("kind")) not in (None, "top-label"):
+            raise InvalidArgumentError(
+                "TopLabel repairs the confidence in the predicted class, and its certificate "
+                f'speaks of the top-label error; kind is "{kind}". Leave kind out, or fit a '
+                "recalibrator of that kind."
+            )
         top, confidence = self._confidence(rows.probs, levels=True)
-        return (rows.codes() == top).astype(np.intp), confidence, {"kind": "binary", **options}
+        return (rows.codes() == top).astype(np.intp), confidence, options | {"kind": "binary"}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
