@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv as csv_module
 import io
 import json
+import os
+import subprocess
+import sys
 import unicodedata
 from xml.etree import ElementTree
 
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from predictions_on_disk import CLASS, LABEL, PROBS, SCORE, pa, run, write
+from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, pa, run, write
 
 import calibrant as cb
 from calibrant.cli.junit import document
@@ -197,3 +200,18 @@ def test_any_text_gives_valid_xml(name, message, outcome):
     case = ElementTree.fromstring(document(name, outcome, "type", message, 0.1).encode())[0][0]
     assert case.get("classname") == "calibrant"
     assert len(case) == 1
+
+
+@pytest.mark.parametrize("day", ["", "soon", "-1", "99999999999999999", "9" * 5000])
+@pytest.mark.parametrize("command", ["report", "measure"])
+def test_a_day_that_no_calendar_has_is_refused_in_one_line(tmp_path, command, day):
+    file = write(tmp_path / "preds.csv")
+    argv = [sys.executable, "-m", "calibrant", command, file, *ONE]
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"SOURCE_DATE_EPOCH": day},
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
+    assert "SOURCE_DATE_EPOCH must be a whole number" in done.stderr

@@ -32,9 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    from calibrant._clock import now
     from calibrant.cli.parser import new_parser
 
     args = new_parser().parse_args(argv)
+    now()  # NumPy reads SOURCE_DATE_EPOCH too, as it is loaded, and fails if it is no number
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         return int(args.run(args))

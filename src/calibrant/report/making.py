@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
+from calibrant._clock import now
 from calibrant.bins import BinsLike
-from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import read_data
 from calibrant.problem import Kind, Label, Rows
 from calibrant.report.findings import findings_of, findings_of_table
 from calibrant.report.page import page
 from calibrant.report.result import Report
 from calibrant.table import BinTable
-
-MOST_DIGITS = 12
-"""Of seconds since 1970: those of the year 9999 have as many."""
 
 
 def report(
@@ -111,18 +105,4 @@ def report_of_table(
 
 
 def _today() -> str:
-    """Return the day in UTC; SOURCE_DATE_EPOCH, where set, makes reports reproducible."""
-    given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = _moment(given) if given else datetime.now(UTC)
-    return now.strftime("%d %B %Y").lstrip("0")
-
-
-def _moment(seconds: str) -> datetime:
-    """Read whole seconds since 1970; a calendar ends with the year 9999."""
-    if seconds.isascii() and seconds.isdigit() and len(seconds) <= MOST_DIGITS:
-        with suppress(ValueError, OverflowError, OSError):
-            return datetime.fromtimestamp(int(seconds), UTC)
-    raise InvalidArgumentError(
-        "The environment variable SOURCE_DATE_EPOCH must be a whole number of seconds since 1970, "
-        f"before the year 10000; got {seconds!r:.60}. Unset it, or give such a number."
-    )
+    return now().strftime("%d %B %Y").lstrip("0")
