@@ -7,10 +7,12 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import calibrant as cb
-from calibrant import stats
+from calibrant import report, stats
 from calibrant.exceptions import CalibrantError
 
 RNG = np.random.default_rng(0)
@@ -19,6 +21,10 @@ Y = (RNG.uniform(size=80) < P).astype(int)
 P3 = RNG.dirichlet(np.ones(3), size=80)
 Y3 = RNG.integers(3, size=80)
 TABLE = cb.tabulate(Y, P, bins=cb.Distinct())
+X = P[:, None]
+FITTED = LogisticRegression().fit(X, Y)
+PLATT = cb.PlattScaling().fit(P, Y)
+FRAME = pd.DataFrame({"p": P})
 MARGINAL = cb.tabulate(Y3, P3, kind="marginal", bins=cb.EqualWidth(4))
 
 HOSTILE = {
@@ -77,6 +83,26 @@ def of_metric(**options):
     return metric.compute()
 
 
+def with_usual(function, **usual):
+    """Return the function with arguments that any option replaces, also a positional one."""
+    return lambda **options: function(**{**usual, **options})
+
+
+def classified(**options):
+    return cb.RecalibratedClassifier(**{"cv": 2, **options}).fit(X, Y).predict_proba(X)
+
+
+def drawn(function):
+    def call(**options):
+        plt = pytest.importorskip("matplotlib.pyplot")
+        try:
+            return function(**options)
+        finally:
+            plt.close("all")
+
+    return call
+
+
 PREDICTIONS = {
     "calibration_error": cb.calibration_error,
     "tabulate": cb.tabulate,
@@ -111,6 +137,31 @@ FUNCTIONS = {
     "samples_to_calibrate": partial(cb.samples_to_calibrate, max_error=0.1),
     "samples_to_certify": partial(cb.samples_to_certify, max_error=0.5, n_bins=2),
     "smallest_certifiable_error": partial(cb.smallest_certifiable_error, n=1000, n_bins=5),
+    "best_recalibrator": with_usual(
+        partial(cb.best_recalibrator, Y, P), candidates=[cb.Identity()]
+    ),
+    "compare_tables": with_usual(cb.compare_tables, a=MARGINAL, b=MARGINAL),
+    "load": cb.load,
+    "report": partial(report.report, [0, 1] * 10, [0.25, 0.75] * 10),
+    "recheck": with_usual(
+        cb.recheck,
+        certificate=cb.certify([0, 1] * 10, [0.25, 0.75] * 10, max_error=0.9),
+        y_true=[0, 1] * 10,
+        y_prob=[0.25, 0.75] * 10,
+    ),
+    "resolution_report": with_usual(cb.resolution_report, recalibrator=PLATT, y_prob=P, y_true=Y),
+    "apply_to_frame": with_usual(cb.apply_to_frame, recalibrator=PLATT, data=FRAME, column="p"),
+    "RecalibratedClassifier": classified,
+    "RecalibratedClassifier of prefit": with_usual(classified, cv="prefit", estimator=FITTED),
+    "RecalibratedClassifier.fit": partial(cb.RecalibratedClassifier(cv=2).fit, X, Y),
+    "ReliabilityDisplay()": cb.ReliabilityDisplay,
+    "ReliabilityDisplay.plot": drawn(cb.ReliabilityDisplay.from_predictions(Y, P, draw=False).plot),
+    "ReliabilityDisplay.draw": drawn(partial(cb.ReliabilityDisplay.from_predictions, Y, P)),
+    "ReliabilityDisplay.of_table": with_usual(cb.ReliabilityDisplay.from_table, draw=False),
+    "ReliabilityDisplay.from_estimator": with_usual(
+        cb.ReliabilityDisplay.from_estimator, estimator=FITTED, X=X, y=Y, draw=False
+    ),
+    "ReliabilityGrid.plot": drawn(cb.ReliabilityDisplay.grid(Y3, P3, n_max=1, draw=False).plot),
     "Bins": lambda **options: cb.Bins(**{"edges": [0, 0.5, 1], **options}),
 }
 RULES = (cb.EqualMass, cb.EqualWidth, cb.Hybrid)
@@ -167,6 +218,24 @@ LEFT_OUT = {
     "rule",
     "requested",
 }
+PLOT_OPTIONS = ["band", "consistency", "counts", "error", "legend", "line_kw"]
+# Where a signature does not tell, where data come as options, or where what others sweep is slow.
+NAMED = {
+    "best_recalibrator": ["candidates", "cv", "scoring", "sample_weight", "classes"],
+    "compare_tables": ["a", "b", "class_weight", "confidence_level"],
+    "recheck": ["certificate", "y_true", "y_prob", "classes", "pos_label", "data"],
+    "report": ["kind", "classes", "max_error", "confidence_level", "title", "command", "data"],
+    "resolution_report": ["recalibrator", "y_prob", "y_true", "sample_weight"],
+    "apply_to_frame": ["recalibrator", "data", "column", "output"],
+    "RecalibratedClassifier": ["estimator", "recalibrator", "cv"],
+    "RecalibratedClassifier of prefit": ["estimator", "recalibrator"],
+    "RecalibratedClassifier.fit": ["sample_weight"],
+    "ReliabilityDisplay.plot": ["ax", *PLOT_OPTIONS],
+    "ReliabilityDisplay.draw": ["draw"],
+    "ReliabilityDisplay.of_table": ["table"],
+    "ReliabilityDisplay.from_estimator": ["estimator", "y", "name"],
+    "ReliabilityGrid.plot": PLOT_OPTIONS,
+}
 OPTIONS = {
     "interval": cb.calibration_error(Y, P).confidence_interval,
     "CalibrationMetric": cb.CalibrationMetric,
@@ -188,7 +257,7 @@ CASES = [
     *(
         (name, option)
         for name, f in FUNCTIONS.items()
-        for option in options_of(OPTIONS.get(name, f))
+        for option in NAMED.get(name) or options_of(OPTIONS.get(name, f))
     ),
     *((name, option) for name, (made, _) in MADE.items() for option in options_of(made)),
 ]
@@ -206,6 +275,53 @@ def test_any_value_is_understood_or_refused(name, option):
             except CalibrantError as error:
                 if len(str(error)) > 1000:
                     wrong.append(f"{what}: a message of {len(str(error)):,} letters")
+            except OSError:
+                if name != "load":  # a file that is not there is said as Python says it
+                    raise
             except Exception as error:
                 wrong.append(f"{what}: {type(error).__name__}: {error!s:.150}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_folds_that_are_none_are_refused_with_their_number():
+    rows = np.arange(80)
+    folds = {
+        "fold 1": [[1, 2]],
+        "fold 2": [(rows[::2], rows[1::2]), (rows, [80])],
+        "got <class": type(cb),
+    }
+    for message, cv in folds.items():
+        with pytest.raises(CalibrantError, match=message):
+            classified(cv=cv)
+
+
+def test_there_are_no_more_folds_than_rows():
+    rows, labels, weights = X[:12], Y[:12], [1] * 10 + [0, 0]
+    cb.RecalibratedClassifier(cv=10).fit(rows, labels, weights)
+    for cv in (11, 2**40, 10**400):
+        with pytest.raises(CalibrantError, match="at most the number of rows with a weight, 10"):
+            cb.RecalibratedClassifier(cv=cv).fit(rows, labels, weights)
+
+
+def test_a_plan_for_very_many_outputs_is_answered():
+    """The work does not grow with the number of outputs."""
+    many = cb.smallest_certifiable_error(10**8, n_bins=10**6)
+    assert 0.03 < many < 0.04
+
+
+def test_a_tolerance_of_almost_1_is_refused_after_few_steps():
+    near = 1 - 1e-15
+    with pytest.raises(CalibrantError, match="More than 1e15 rows"):
+        cb.samples_to_certify(near, n_bins=1, power=near, true_error=near * (1 - 1e-12))
+
+
+@pytest.mark.parametrize("power", [1e-320, 1e-15, 1 - 1e-16])
+def test_a_power_that_is_no_plan_is_refused(power):
+    with pytest.raises(CalibrantError, match="nine times in ten"):
+        cb.samples_to_certify(0.05, n_bins=1000, power=power)
+
+
+@pytest.mark.parametrize("balance", [np.nextafter(1, 2), 1 + 1e-12])
+def test_a_balance_that_no_rows_reach_is_refused(balance):
+    with pytest.raises(CalibrantError, match="larger balance"):
+        cb.samples_to_balance(10, balance=float(balance))

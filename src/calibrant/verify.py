@@ -170,6 +170,11 @@ def _rows_for(
     data: Any,
 ) -> Rows:
     """Read rows as the certificate's problem."""
+    if not isinstance(certificate, stats.Certificate):
+        raise InvalidArgumentError(
+            "certificate must be a Certificate, such as certify gives or Certificate.from_json "
+            f"reads; got {certificate!r:.60}."
+        )
     problem = certificate.table.problem
     if classes is None and pos_label is None:
         classes, pos_label = problem.classes, problem.pos_label

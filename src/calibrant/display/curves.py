@@ -85,6 +85,11 @@ def displayed_curve(
     distinct: BinTable | None = None,
 ) -> DisplayedCurve:
     """Compute all numbers of one curve; `distinct` is the table to fit an isotonic curve to."""
+    if not isinstance(table, BinTable):
+        raise InvalidArgumentError(
+            "A diagram is drawn of a table, such as tabulate makes, or of a dict of tables; got "
+            f"{table!r:.60}."
+        )
     how: dict[str, Any] = {
         "confidence_level": confidence_level,
         "simultaneous": simultaneous,

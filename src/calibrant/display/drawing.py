@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from calibrant._options import check_flag, is_among
 from calibrant.display.curves import DisplayedCurve
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.stats import ReliabilityCurve
@@ -149,7 +150,15 @@ def style_of(position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]
     from matplotlib.lines import Line2D
 
     base = {"linewidth": 1.3, "markersize": 4.5, "zorder": 3}
-    return base | STYLES[position % len(STYLES)] | normalize_kwargs(dict(line_kw or {}), Line2D)
+    try:
+        wishes = normalize_kwargs({} if line_kw is None else {**line_kw}, Line2D)
+        Line2D([], [], **wishes)  # tells what no line has before anything is drawn
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"line_kw must be a dict of what matplotlib's Axes.plot takes, such as "
+            f'{{"linewidth": 2}}; got {line_kw!r:.60} ({error!s:.100}).'
+        ) from error
+    return base | STYLES[position % len(STYLES)] | wishes
 
 
 def draw_curve(
@@ -227,7 +236,25 @@ def limits_note(curve: ReliabilityCurve, band: Band, consistency: bool) -> str:
     return "\n".join(notes)
 
 
-def check_band(band: object) -> None:
-    """Refuse a band that means nothing."""
-    if band not in (True, False, "ribbon", "bars"):
-        raise InvalidArgumentError(f'band must be True, False, "ribbon" or "bars"; got {band!r}.')
+def check_options(options: PlotOptions) -> None:
+    """Refuse options that mean nothing, before anything is drawn."""
+    pyplot()
+    band = options.get("band", True)
+    if not (isinstance(band, bool) or is_among(band, ("ribbon", "bars"))):
+        raise InvalidArgumentError(
+            f'band must be True, False, "ribbon" or "bars"; got {band!r:.60}.'
+        )
+    for name in ("consistency", "counts", "error", "legend"):
+        check_flag(name, options.get(name, True))
+    style_of(0, options.get("line_kw"))
+
+
+def check_axes(ax: object) -> None:
+    """Refuse what cannot be drawn on."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise InvalidArgumentError(
+            "ax must be matplotlib axes, such as plt.subplots() makes, or None for new ones; got "
+            f"{ax!r:.60}."
+        )

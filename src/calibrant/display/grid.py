@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
-from calibrant.display.drawing import WIDTH, PlotOptions, plain, pyplot, write
+from calibrant.display.drawing import WIDTH, PlotOptions, check_options, plain, pyplot, write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +38,7 @@ class ReliabilityGrid:
 
     def plot(self, **options: Unpack[PlotOptions]) -> ReliabilityGrid:
         """Draw the panels on a new figure; the options are those of `ReliabilityDisplay.plot`."""
+        check_options(options)
         n = len(self.displays)
         columns = min(math.ceil(math.sqrt(n)), 3)
         rows = -(-n // columns)

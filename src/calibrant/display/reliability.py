@@ -59,9 +59,15 @@ class ReliabilityDisplay:
     lines_: list[Line2D]
 
     def __init__(self, curves: Iterable[DisplayedCurve]) -> None:
-        self.curves = tuple(curves)
-        if not self.curves:
-            raise InvalidArgumentError("A display needs at least one curve; got none.")
+        try:
+            self.curves = tuple(curves)
+        except TypeError:
+            self.curves = ()
+        if not self.curves or not all(isinstance(each, DisplayedCurve) for each in self.curves):
+            raise InvalidArgumentError(
+                f"A display needs at least one curve, and nothing but curves; got {curves!r:.60}. "
+                "Make it with from_predictions, from_estimator or from_table."
+            )
 
     @classmethod
     def from_predictions(
@@ -143,7 +149,7 @@ class ReliabilityDisplay:
         default; more classes are a top-label problem unless ``kind="marginal"`` is asked for.
         The other parameters are those of `from_predictions`.
         """
-        named = {name or type(estimator).__name__: estimator}
+        named = {_name(name) or type(estimator).__name__: estimator}
         models = estimator if isinstance(estimator, Mapping) else named
         plotting: Any = {k: options.pop(k) for k in PlotOptions.__annotations__ if k in options}
         curves: list[DisplayedCurve] = []
@@ -226,6 +232,7 @@ class ReliabilityDisplay:
             table = tabulate(y_true, y_prob, kind="marginal", bins=bins, classes=classes, **reading)
         check_level(confidence_level)
         check_flag("simultaneous", simultaneous)
+        check_flag("draw", draw)
         how: dict[str, Any] = {"simultaneous": simultaneous, "draw": False}
         how["confidence_level"] = 1 - (1 - confidence_level) / (
             table.n_groups if simultaneous else 1
@@ -267,7 +274,18 @@ class ReliabilityDisplay:
         line_kw : dict, optional
             Passed to ``Axes.plot`` for every curve, over the default style.
         """
-        drawing.check_band(band)
+        drawing.check_options(
+            {
+                "band": band,
+                "consistency": consistency,
+                "counts": counts,
+                "error": error,
+                "legend": legend,
+                "line_kw": line_kw,
+            }
+        )
+        if ax is not None:
+            drawing.check_axes(ax)
         self.ax_ = drawing.new_axes() if ax is None else ax
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
         before = len(drawing.drawn_lines(self.ax_))
@@ -289,6 +307,7 @@ class ReliabilityDisplay:
         return self
 
     def _drawn(self, draw: bool, ax: Axes | None, options: PlotOptions) -> ReliabilityDisplay:
+        check_flag("draw", draw)
         return self.plot(ax, **options) if draw else self
 
 

@@ -57,7 +57,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for more than two classes is `VectorScaling`, and a recalibrator that reads
         probabilities only is refused.
     cv : int, splitter or "prefit"
-        The folds; "prefit" takes a fitted estimator and uses all rows for the recalibrator.
+        The folds, no more than rows; "prefit" takes a fitted estimator and uses all rows for the
+        recalibrator.
 
     Attributes
     ----------
@@ -114,8 +115,10 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             For splitters that keep groups together, such as `GroupKFold`.
         """
         X, y, weights, used = self._checked(X, y, sample_weight)  # noqa: N806
+        prefit = isinstance(self.cv, str) and self.cv == "prefit"
+        _check_estimator(self.estimator, prefit)
         estimator = LogisticRegression() if self.estimator is None else self.estimator
-        if isinstance(self.cv, str) and self.cv == "prefit":
+        if prefit:
             check_is_fitted(estimator)
             self.estimator_, self.classes_ = estimator, _classes_of(estimator)
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
@@ -162,7 +165,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_classification_targets(y)
         if sample_weight is None:
             return x, y, None, np.ones(y.shape, bool)
-        weights = np.asarray(sample_weight, np.float64)
+        weights = _numbers(sample_weight)
         if weights.shape != y.shape or not weights.any():
             raise InvalidWeightsError(
                 f"sample_weight must have shape {y.shape} and not be zero on every row; got shape "
@@ -196,6 +199,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         several = self.classes_.size > 2
         has_probabilities = hasattr(estimator, "predict_proba")
         has_scores = hasattr(estimator, "decision_function")
+        _check_recalibrator(self.recalibrator)
         inner = PlattScaling() if self.recalibrator is None else clone(self.recalibrator)
         declared = getattr(inner, "input", "probabilities")
         if not (has_scores or (has_probabilities and declared == "probabilities")):
@@ -269,6 +273,39 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
 
+def _check_estimator(estimator: Any, prefit: bool) -> None:
+    """Refuse what is no classifier; None stands for one that is still to be fitted."""
+    if estimator is None and not prefit:
+        return
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise InvalidArgumentError(
+            f"estimator must be a {'fitted ' * prefit}classifier, such as "
+            f"LogisticRegression(){'.fit(X, y)' * prefit}; got {estimator!r:.60}."
+        )
+
+
+def _check_recalibrator(recalibrator: Any) -> None:
+    """Refuse what is no recalibrator, and one whose options mean nothing."""
+    if recalibrator is None:
+        return
+    if not isinstance(recalibrator, Recalibrator):
+        raise InvalidArgumentError(
+            "recalibrator must be one of calibrant's, such as PlattScaling(); got "
+            f"{recalibrator!r:.60}."
+        )
+    recalibrator._check_parameters()
+
+
+def _numbers(sample_weight: Any) -> FloatArray:
+    try:
+        return np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidWeightsError(
+            "sample_weight must be a column of numbers, one for each row; got "
+            f"{sample_weight!r:.60}. Leave it out to count all rows alike."
+        ) from error
+
+
 def _is_of_one_score(recalibrator: Recalibrator) -> bool:
     return isinstance(recalibrator, BinaryRecalibrator) and not isinstance(
         recalibrator, TemperatureScaling
@@ -336,26 +373,59 @@ def _folds(
         yield from _even_folds(int(cv), y, np.flatnonzero(used))
         return
     # A splitter may name rows by position, so it sees all of them.
-    for train, test in check_cv(cv, y, classifier=True).split(x, y, groups):
-        train, test = (np.arange(len(y))[part] for part in (train, test))
+    for number, fold in enumerate(_splits(cv, x, y, groups), start=1):
+        train, test = _parts(fold, number, len(y))
         yield train[used[train]], test[used[test]]
+
+
+def _splits(cv: Any, x: Any, y: AnyArray, groups: Any) -> Iterator[Any]:
+    """Return the folds of a splitter, or those that came as they are."""
+    try:
+        # Text, bytes and classes have a split too, which is another one.
+        if not isinstance(cv, str | bytes | type):
+            if cv is not None and not hasattr(cv, "split"):
+                return iter(cv)
+            return iter(check_cv(cv, y, classifier=True).split(x, y, groups))
+    except TypeError:
+        pass
+    raise InvalidArgumentError(
+        f'cv must be 2 folds or more, a splitter or "prefit"; got {cv!r:.60}. Write 5 for five '
+        "folds, or pass a splitter object, such as StratifiedKFold(5)."
+    )
+
+
+def _parts(fold: Any, number: int, n: int) -> tuple[IntArray, IntArray]:
+    """Return the rows that a fold trains on and those that it tests."""
+    try:
+        train, test = (np.arange(n)[part] for part in fold)
+        if train.ndim == test.ndim == 1:
+            return train, test
+    except (TypeError, ValueError, IndexError):
+        pass
+    raise InvalidArgumentError(
+        f"Each fold of cv must be a pair of arrays, the positions among {n:,} rows to train on and "
+        f"to test; fold {number} is {fold!r:.60}. Use a number of folds, or a splitter such as "
+        "StratifiedKFold(5)."
+    )
 
 
 def _even_folds(cv: int, y: AnyArray, used: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield folds over which every class is spread evenly."""
     if cv < 2:
-        raise InvalidArgumentError(f'cv must be 2 folds or more, a splitter or "prefit"; got {cv}.')
-    n = min(cv, used.size)
-    if n < 2:
-        raise InvalidLabelsError(
-            f"{cv} folds of {used.size} rows leave nothing to fit: n_samples=1."
+        raise InvalidArgumentError(
+            f'cv must be 2 folds or more, a splitter or "prefit"; got {cv!r:.60}.'
+        )
+    if cv > used.size:
+        raise InvalidArgumentError(
+            f"cv must be at most the number of rows with a weight, {used.size:,}; got {cv!r:.60}. "
+            "Use fewer folds, or more rows."
         )
     order = np.random.default_rng(0).permutation(used.size)
     _, codes = np.unique(y[used], return_inverse=True)
     order = order[np.argsort(codes[order], kind="stable")]
     fold = np.empty(used.size, np.intp)
-    fold[order] = np.arange(used.size) % n
-    for k in range(n):
+    fold[order] = np.arange(used.size) % cv
+    for k in range(cv):
         yield used[fold != k], used[fold == k]
 
 

@@ -64,7 +64,14 @@ def load(path: str | os.PathLike[str]) -> Recalibrator:
     >>> same.slope_ == platt.slope_
     True
     """
-    return from_json(Path(path).read_bytes())
+    try:
+        content = Path(path).read_bytes()
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"path must name a file, as text or as a pathlib.Path; got {path!r:.60}. Pass "
+            "what save was given."
+        ) from error
+    return from_json(content)
 
 
 def from_json(text: str | bytes) -> Recalibrator:

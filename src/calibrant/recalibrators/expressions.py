@@ -71,6 +71,7 @@ def apply_to_frame(
     0    0.1         0.5
     1    0.9         1.0
     """
+    _check_recalibrator(recalibrator)
     frame = as_frame(data)
     columns = frame.collect_schema().names()
     known_column(column, columns)
@@ -78,6 +79,10 @@ def apply_to_frame(
         refuse_pattern(column)
     if frame.implementation.is_duckdb() and "*" in columns:
         refuse_pattern("*")  # DuckDB would put all columns in the place of this one
+    if not isinstance(output, str):
+        raise InvalidArgumentError(
+            f"output must be the name of the new column, as text; got {output!r:.60}."
+        )
     if output != column and output in columns:
         raise InvalidArgumentError(
             f"The frame already has a column {output!r}; name the new one with output=."
@@ -106,7 +111,16 @@ def to_expression(recalibrator: Recalibrator, column: str) -> Any:
     import narwhals as nw
 
     refuse_pattern(column)
+    _check_recalibrator(recalibrator)
     return _expression(recalibrator, column, nw.lit)
+
+
+def _check_recalibrator(recalibrator: Any) -> None:
+    if not isinstance(recalibrator, Recalibrator):
+        raise InvalidArgumentError(
+            "recalibrator must be a fitted one of calibrant's, such as PlattScaling().fit(p, y); "
+            f"got {recalibrator!r:.60}."
+        )
 
 
 def _expression(recalibrator: Recalibrator, column: str, number: Number) -> Any:

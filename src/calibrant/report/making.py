@@ -7,6 +7,7 @@ from typing import Any
 
 from calibrant._clock import now
 from calibrant.bins import BinsLike
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import read_data
 from calibrant.problem import Kind, Label, Rows
 from calibrant.report.findings import findings_of, findings_of_table
@@ -65,6 +66,8 @@ def report(
     >>> print(made.summary.splitlines()[0])
     Certified: The predicted probabilities are off by at most 1.2 percentage points, ...
     """
+    _check_text("title", title)
+    _check_text("command", command)
     rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
     rows = Rows(rows.problem, rows.labels, rows.probs, None)
     findings = findings_of(rows, bins, max_error, confidence_level)
@@ -102,6 +105,13 @@ def report_of_table(
     findings = findings_of_table(table, max_error, confidence_level)
     heading = title or "How far the probabilities can be trusted"
     return Report(findings, page(findings, heading, command, None, _today()))
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not (value is None or isinstance(value, str)):
+        raise InvalidArgumentError(
+            f"{name} must be text, or None for the usual one; got {value!r:.60}."
+        )
 
 
 def _today() -> str:

@@ -21,6 +21,13 @@ from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
 from calibrant.stats.intervals import check_level
 
 _MOST_ROWS = 10**15
+_PATIENCE = 20
+"""Steps of a search for rows, which takes about 8, before it doubles or halves: excess may not fall
+as expected."""
+_LEAST_POWER = 0.001
+"""A plan that fails 999 times in 1,000 is none; far below, no bound is left to be found."""
+_MOST_OUTPUTS = 128
+"""More outputs than these are planned by so many, each of which stands for several."""
 
 
 def samples_to_certify(
@@ -44,7 +51,7 @@ def samples_to_certify(
     confidence_level : float
         Of the certificate.
     power : float
-        The probability that the certificate is obtained.
+        The probability that the certificate is obtained, 0.001 or more.
     true_error : float
         The model's true error; 0 for a calibrated one.
     norm : {"l2", "l1"}
@@ -123,6 +130,11 @@ def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: f
         return 1
 
     def enough(k: int) -> bool:
+        if n_bins * k > 2 * _MOST_ROWS:
+            raise InvalidArgumentError(
+                f"balance must be far enough from 1; with {balance!r} more than 1e15 rows would be "
+                "needed. Ask for a larger balance, such as 2."
+            )
         rest = n_bins * k + 1 - k
         light = special.betainc(k, rest, 1 / (balance * n_bins))
         heavy = special.betaincc(k, rest, min(balance / n_bins, 1.0))
@@ -231,12 +243,15 @@ def _bound_with_power(
 ) -> float:
     """Return the bound that the `power` quantile of the squared estimate would give."""
     s = (np.arange(n_bins) + 0.5) / n_bins
-    size = np.full(n_bins, max(n / n_bins, 1.0))
-    ones = np.ones(n_bins)
-    evidence = Evidence(n, size, s, s, ones, np.full(n_bins, np.nan), n_bins)
-    mass = 0.5 / n_bins if balanced else 0.0
-    setting = Setting("population", 1 - level, mass)
-    return upper_bound_at(_quantile(n, s * (1 - s), true_error, power), evidence, setting)
+    quantile = _quantile(n, s * (1 - s), true_error, power)
+    n_shown = min(n_bins, _MOST_OUTPUTS)
+    each = n_bins / n_shown  # how many outputs one stands for
+    s = (np.arange(n_shown) + 0.5) / n_shown
+    size, spread = np.full(n_shown, max(n / n_bins, 1.0)), np.full(n_shown, np.nan)
+    evidence = Evidence(n, size, s, s, np.full(n_shown, each), spread, n_bins)
+    # The least mass is that of one output; `Setting` takes it times the weight.
+    mass = 0.5 / n_bins / each if balanced else 0.0
+    return upper_bound_at(quantile, evidence, Setting("population", 1 - level, mass))
 
 
 def _quantile(
@@ -252,17 +267,18 @@ def _quantile(
 
 def _least_rows(excess: Callable[[int], float]) -> int:
     """Return about the least n whose excess is at most 1, if excess falls about as 1 / sqrt(n)."""
-    low, high, n = 0, 0, 1000
+    low, high, n, steps = 0, 0, 1000, 0
     while not high or high - low > max(1, low // 500):
-        ratio = excess(n)
+        ratio, steps = excess(n), steps + 1
+        patient = steps < _PATIENCE
         low, high = (low, n) if ratio <= 1 else (n, high)
         # A ratio can be infinite for the tiniest of tolerances, and its square more often.
         aim = min(n * ratio * ratio * (0.9985 if ratio <= 1 else 1.0015), 2.0 * _MOST_ROWS)
         if high:
-            n = int(aim) if low < aim < high else (low + high) // 2
+            n = int(aim) if patient and low < aim < high else (low + high) // 2
             n = min(max(n, low + 1), high - 1)
         else:
-            n = max(int(aim), 2 * n if ratio > 1.5 else n + 1)
+            n = max(int(aim), 2 * n if ratio > 1.5 or not patient else n + 1)
         if n > _MOST_ROWS:
             raise InvalidArgumentError(
                 "More than 1e15 rows would be needed. Ask for a larger max_error, or a larger "
@@ -301,7 +317,10 @@ def _is_count(n: object) -> bool:
 def _check_plan(n_bins: int, confidence_level: float, power: float, norm: str) -> None:
     check_level(confidence_level)
     _check_bins(n_bins)
-    if not (is_real(power) and 0 < power < 1):
-        raise InvalidArgumentError(f"power must lie between 0 and 1; got {power!r}.")
+    if not (is_real(power) and _LEAST_POWER <= power <= 1 - 1e-15):
+        raise InvalidArgumentError(
+            f"power must lie between {_LEAST_POWER:g} and 1, and not at 1; got {power!r:.60}. "
+            "Write 0.9 for a certificate that is obtained nine times in ten."
+        )
     if not is_among(norm, ("l1", "l2")):
         raise InvalidArgumentError(f'Plans exist for norm="l2" and "l1"; got {norm!r}.')
