@@ -5,16 +5,13 @@ from __future__ import annotations
 import datetime
 import io
 import json
-import os
-import random
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from predictions_on_disk import LABEL, ONE, SCORE, N, pa, run, write
+from predictions_on_disk import LABEL, ONE, SCORE, N, pa, run
 
 import calibrant as cb
 
@@ -239,67 +236,3 @@ def test_numbers_of_any_size_and_order_are_read(tmp_path, kind, calibrator, caps
     assert run(capsys, "measure", file, *ONE)[0] == 0
     argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.parquet")
     assert run(capsys, *argv)[0] == 0
-
-
-# damage
-
-
-def bytes_of(suffix, tmp_path):
-    columns = {"label": LABEL[:200], "score": SCORE[:200], "text": np.array(["abc"] * 200)}
-    if suffix == ".stream.arrow":
-        sink = io.BytesIO()
-        table = pa.table(columns)
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table, 50)
-        return sink.getvalue()
-    write(tmp_path / f"whole{suffix}", columns)
-    return (tmp_path / f"whole{suffix}").read_bytes()
-
-
-def damaged(content, rng):
-    content = bytearray(content)
-    for _ in range(rng.choice([1, 1, 2, 8])):
-        at, width = rng.randrange(len(content)), rng.choice([1, 4, 8])
-        value = rng.choice([0, 1, 127, -1, -128, rng.randrange(128)])
-        content[at : at + width] = value.to_bytes(width, "little", signed=True)
-    return bytes(content[: rng.randrange(len(content))] if rng.random() < 0.1 else content)
-
-
-RUN_ALL = """
-import contextlib, io, sys
-from calibrant.cli import main
-calibrator, *files = sys.argv[1:]
-for file in files:
-    for argv in (["measure", file, "--y-true", "label", "--y-prob", "score"],
-                 ["apply", calibrator, file, "--y-prob", "score", "-o", file + ".jsonl"]):
-        print(file, flush=True)
-        with contextlib.redirect_stdout(io.StringIO()):
-            code = main(argv)
-        assert code in (0, 3), (file, argv, code)
-print("all done")
-"""
-
-
-@pytest.mark.parametrize(
-    "suffix", [".csv", ".csv.gz", ".jsonl", ".parquet", ".arrow", ".stream.arrow", ".npz"]
-)
-def test_damaged_files_never_crash(tmp_path, suffix, calibrator):
-    rng, content = random.Random(suffix), bytes_of(suffix, tmp_path)
-    files = [tmp_path / f"{i}{suffix}" for i in range(25)]
-    for file in files:
-        file.write_bytes(damaged(content, rng))
-    argv = [sys.executable, "-c", RUN_ALL, str(calibrator), *map(str, files)]
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ)
-    assert done.stdout.endswith("all done\n"), done.stderr[-2000:] + done.stdout[-200:]
-
-
-FIXTURES = sorted((Path(__file__).parent.parent / "fuzz" / "fixtures").glob("[acj]*-*.*"))
-
-
-@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.name)
-def test_files_that_once_crashed_or_lost_rows_are_refused(tmp_path, file, calibrator):
-    """All columns are read: the damage may be in one that a measurement does not need."""
-    argv = [sys.executable, "-m", "calibrant", "apply", str(calibrator), str(file)]
-    argv += ["--y-prob", "score", "-o", str(tmp_path / "out.jsonl")]
-    done = subprocess.run(argv, capture_output=True, text=True)
-    one_line(done.returncode, done.stdout, done.stderr.strip(), file)
