@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from predictions_on_disk import COLUMNS, LABEL, ONE, SCORE, run, write
 
 import calibrant as cb
+from calibrant.cli import main
 from calibrant.cli.introspection import commands_of
 from calibrant.cli.parser import COMMANDS, new_parser
 from calibrant.exceptions import InvalidArgumentError
@@ -23,7 +26,7 @@ NAMES = ("", "-1", "nan", "no\x1bthing", "\udcff")
 BASE = {
     "measure": ("preds.csv", *ONE),
     "certify": ("preds.csv", *ONE, "--max-error", "0.1"),
-    "recheck": ("certificate.json",),
+    "recheck": ("certificate.json", "--data", "preds.csv", *ONE),
     "plan": ("--max-error", "0.1", "--n-bins", "3"),
     "fit": ("preds.csv", *ONE, "-o", "fitted.json"),
     "apply": ("cal.json", "preds.csv", "--y-prob", "score", "-o", "out.csv"),
@@ -45,14 +48,25 @@ def options_to_try():
                 yield command.name, option.flags[0], option.metavar
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Make a small file of each kind, once."""
+    folder = tmp_path_factory.mktemp("options")
+    preds = str(folder / "preds.csv")
+    write(folder / "preds.csv", {name: column[:60] for name, column in COLUMNS.items()})
+    cb.Identity().fit(SCORE, LABEL).save(folder / "cal.json")
+    assert main(["measure", preds, *ONE, "--table", str(folder / "table.json")]) == 0
+    # a tolerance that is kept: a recheck of "undecided" plans how many more rows would decide
+    certificate = str(folder / "certificate.json")
+    assert main(["certify", preds, *ONE, "--max-error", "0.9", "-o", certificate]) == 0
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch, capsys):
+def folder(files, tmp_path, monkeypatch):
     """Work in a folder with a small file of each kind."""
+    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "preds.csv", {name: column[:60] for name, column in COLUMNS.items()})
-    cb.Identity().fit(SCORE, LABEL).save("cal.json")
-    run(capsys, "measure", "preds.csv", *ONE, "--table", "table.json")
-    run(capsys, "certify", *BASE["certify"], "-o", "certificate.json")
 
 
 def test_every_command_is_tried():

@@ -69,15 +69,16 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.cli.messages import about
     from calibrant.stats import Certificate
 
+    unused = [name for name, value in ABOUT_DATA.items() if getattr(args, name) != value]
+    if args.data is None and unused:
+        raise InvalidArgumentError(
+            f"--{unused[0].replace('_', '-')} says how rows are read: name their file with --data."
+        )
     with about(args.file):
         certificate = Certificate.from_json(Path(args.file).read_bytes())
         check = certificate.recheck() if args.data is None else None
     if check is None:
         check = _with_rows(certificate, args)
-    elif unused := [name for name, value in ABOUT_DATA.items() if getattr(args, name) != value]:
-        raise InvalidArgumentError(
-            f"--{unused[0].replace('_', '-')} says how rows are read: name their file with --data."
-        )
     say(str(check))
     if check.certificate is not None:
         say(str(check.certificate))
