@@ -148,6 +148,12 @@ def test_empty_batches_and_batches_without_weight_do_not_matter(weighted):
     assert cut.table.count.tolist() == whole.table.count.tolist()
 
 
+def test_a_batch_of_no_dimension_is_refused():
+    metric = cb.CalibrationMetric("binary")
+    with pytest.raises(ex.CalibrantError):
+        metric.update(np.array(1), np.array(0.5))
+
+
 def test_a_stream_of_empty_batches_has_no_rows():
     metric = cb.CalibrationMetric()
     metric.update([], [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -172,7 +172,11 @@ class CalibrationMetric:
 
 
 def _is_empty(column: Any) -> bool:
-    return hasattr(column, "__len__") and len(column) == 0
+    """Tell a column without rows; an array of no dimension has a length of no kind."""
+    shape = getattr(column, "shape", None)
+    if isinstance(shape, tuple):
+        return shape[:1] == (0,)
+    return isinstance(column, Sized) and len(column) == 0
 
 
 def _fixed_bins(bins: Any) -> Bins:

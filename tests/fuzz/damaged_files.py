@@ -450,11 +450,12 @@ def read_json(data: bytes, names: tuple[str, ...]) -> list[tuple]:
 
 def read_npz(data: bytes, names: tuple[str, ...]) -> list[tuple]:
     with zipfile.ZipFile(io.BytesIO(data)) as zipped:
-        members = [name.removesuffix(".npy") for name in zipped.namelist()]
-    if any(members.count(name) != 1 for name in names):
-        raise Unreadable("an array that is there twice, or not at all")
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        columns = [arrays[name] for name in names]
+        infos = [(info.filename.removesuffix(".npy"), info) for info in zipped.infolist()]
+        if any([name for name, _ in infos].count(name) != 1 for name in names):
+            raise Unreadable("an array that is there twice, or not at all")
+        # member by member: np.load looks at the first, which may be damaged and not wanted
+        members = [io.BytesIO(zipped.read(dict(infos)[name])) for name in names]
+    columns = [np.load(member, allow_pickle=False) for member in members]
     shapes = [column.shape for column in columns]
     if any(len(shape) not in (1, 2) or shape[0] != shapes[0][0] for shape in shapes):
         raise Unreadable("arrays of other shapes")
@@ -482,7 +483,7 @@ def read_arrow(data: bytes, kind: str, names: tuple[str, ...]) -> list[tuple]:
 def number(value: object) -> float | None:
     """Return what a cell says, None where it is missing."""
     if isinstance(value, str | bytes):
-        text = value.decode() if isinstance(value, bytes) else value
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         text = text.strip()
         if text.lower() in BLANKS:
             return None
@@ -502,6 +503,8 @@ def number(value: object) -> float | None:
 
 def event(value: object) -> float | None:
     """Return the prediction of the event: of two columns it is the second."""
+    if isinstance(value, str) and value.startswith("["):  # a list in a CSV
+        value = json.loads(value)
     if isinstance(value, list) and len(value) == 2:
         first, second = map(number, value)
         return None if first is None or not 0 <= first <= 1 else second

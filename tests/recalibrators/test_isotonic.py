@@ -7,7 +7,7 @@ import pytest
 from shared import Y, Z, binary_rows
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.recalibrators import IsotonicCalibration, VennAbers
+from calibrant.recalibrators import IsotonicCalibration, VennAbers, best_recalibrator
 from calibrant.recalibrators.isotonic import gap_slopes
 
 
@@ -125,3 +125,14 @@ def test_the_interval_of_venn_abers_narrows_with_more_rows():
         p0, p1 = VennAbers().fit(*binary_rows(n)).predict_interval(np.linspace(0.2, 0.8, 20))
         widths.append((p1 - p0).mean())
     assert widths[1] < widths[0] / 5
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "step", "centred"])
+def test_scores_that_are_almost_zero_are_answered_with_probabilities(interpolation):
+    # the slope between two such scores is beyond every float
+    p = np.array([0.0, 1e-320, 2e-320, 3e-320, 4e-320, 1e-310] * 10)
+    y = np.array([0, 0, 1, 0, 1, 1] * 10)
+    fitted = IsotonicCalibration(interpolation=interpolation).fit(p, y)
+    answers = fitted.predict_proba(np.concatenate([p, p / 2, 1.5 * p]))
+    assert np.all((answers >= 0) & (answers <= 1))
+    assert best_recalibrator(y, p).predict_proba(p).max() <= 1

@@ -16,6 +16,7 @@ from calibrant.recalibrators.losses import identity_loss
 from calibrant.recalibrators.newton import FitReport
 from calibrant.recalibrators.pooling import Blocks
 from calibrant.recalibrators.scores import Scores
+from calibrant.stats.isotonic_curve import interpolate
 
 
 class IsotonicCalibration(BinaryRecalibrator):
@@ -103,7 +104,7 @@ class IsotonicCalibration(BinaryRecalibrator):
         scores = probs.astype(np.float64)
         if self.interpolation == "step":
             return np.asarray(self.y_[np.searchsorted(self.x_, scores, side="left")])
-        return np.interp(scores, self.x_, self.y_)
+        return interpolate(scores, self.x_, self.y_)
 
     def _check_parameters(self) -> None:
         check_choice("interpolation", self.interpolation, ("linear", "step", "centred"))

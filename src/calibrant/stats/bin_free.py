@@ -48,6 +48,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.cox import fit_logistic
 from calibrant.stats.hypothesis_tests import cumulative_differences, kuiper
 from calibrant.stats.intervals import check_level
+from calibrant.stats.isotonic_curve import interpolate
 from calibrant.stats.null_hypothesis import Atoms, check_rows
 
 LowerBoundMethod: TypeAlias = Literal["betting", "normal"]
@@ -320,7 +321,7 @@ def _curves(past: Atoms, p: FloatArray) -> FloatArray:
     from sklearn.isotonic import isotonic_regression
 
     fitted = isotonic_regression(past.events / past.count, sample_weight=past.count)
-    isotonic = np.interp(p, past.p, fitted)
+    isotonic = interpolate(p, past.p, fitted)
     inside = (past.p > 0) & (past.p < 1)
     fit = fit_logistic(Atoms(past.p[inside], past.count[inside], past.events[inside]))
     with np.errstate(invalid="ignore"):

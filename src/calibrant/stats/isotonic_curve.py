@@ -25,6 +25,10 @@ from calibrant.table import BinTable
 
 ScoreRule: TypeAlias = Literal["brier", "log"]
 
+LARGE = 2.0**52
+"""Multiplied by it, neighbouring scores next to 0 have a slope between them that is finite; a power
+of two changes no other answer."""
+
 
 @dataclass(frozen=True)
 class ScoreDecomposition:
@@ -152,6 +156,15 @@ def isotonic_curve(table: BinTable, *, class_label: Label | None = None) -> Isot
         log=_decompose("log", *columns),
         is_exact=not np.isnan(level).any(),
     )
+
+
+def interpolate(scores: FloatArray, knots: FloatArray, values: FloatArray) -> FloatArray:
+    """Return values between rising knots in [0, 1], also where knots are almost one.
+
+    >>> interpolate(np.array([1e-320]), np.array([0.0, 2e-320]), np.array([0.0, 1.0])).round(2)
+    array([0.5])
+    """
+    return np.interp(LARGE * scores, LARGE * knots, values)
 
 
 def consistency_limits(
