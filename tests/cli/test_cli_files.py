@@ -382,3 +382,12 @@ def test_lists_stay_in_their_cell_of_a_csv(tmp_path, suffix, calibrators, capsys
         ["0.5", "['a\\tb', 'c']", "0.5"],
         ["0.7", "", "0.7"],
     ]
+
+
+def test_an_array_named_like_a_pattern_is_one_array(tmp_path, capsys):
+    np.savez(tmp_path / "in.npz", **{"*": LABEL, "score": SCORE, "note": LABEL})
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    out = tmp_path / "out.csv"
+    argv = ("apply", tmp_path / "cal.json", tmp_path / "in.npz", "--y-prob", "score", "-o", out)
+    assert run(capsys, *argv)[0] == 0
+    assert out.read_text().splitlines()[0] == "*,score,note,score_calibrated"

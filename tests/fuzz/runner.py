@@ -30,6 +30,10 @@ def cases_of(category: str, asked: int) -> int:
     return max(1, round(CATEGORIES[category] * asked))
 
 
+CASES_OF_A_CHILD = 1000
+"""Allocators keep address space of files that asked for gigabytes, and a child's is limited."""
+
+
 @dataclass
 class Report:
     """What came of the cases of one category."""
@@ -47,7 +51,10 @@ def run_cases(category: str, numbers: Iterable[int], folder: Path) -> Report:
     """Run cases and report; the folder of a case that failed is kept in `folder`."""
     report, child = Report(category), None
     folder.mkdir(parents=True, exist_ok=True)
-    for number in numbers:
+    for i, number in enumerate(numbers):
+        if child is not None and i % CASES_OF_A_CHILD == 0:
+            _end(child)
+            child = None
         if child is None:
             child = _start(category, folder)
         answer, failure = _ask(child, number)

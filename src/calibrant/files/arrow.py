@@ -71,7 +71,9 @@ def readable(shown: str) -> Iterator[None]:
         if getattr(error, "errno", None) is not None:  # of the system; PyArrow's have no number
             raise
         reason = " ".join(str(error).split())  # some quote lines of the file
-        raise InvalidDocumentError(f"{shown} cannot be read: {reason:.300}") from error
+        if isinstance(error, MemoryError):  # Python's own says nothing
+            reason = f"it asks for more memory than there is. {reason}"
+        raise InvalidDocumentError(f"{shown} cannot be read: {reason.rstrip():.300}") from error
 
 
 def _chosen_once(choose: Choose, names: list[str]) -> list[str]:

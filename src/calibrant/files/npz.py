@@ -61,12 +61,14 @@ class _Member:
         return self.dtype.itemsize * math.prod(self.shape[1:])
 
 
-def npz_chunks(path: str, wanted: Sequence[str], shown: str) -> Iterator[tuple[Columns, float]]:
-    """Yield (wanted arrays, share read), some rows at a time."""
+def npz_chunks(
+    path: str, wanted: Sequence[str] | None, shown: str
+) -> Iterator[tuple[Columns, float]]:
+    """Yield (wanted arrays, share read), some rows at a time; None wants all of them."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = {_plain_name(info.filename): info for info in archive.infolist()}
-            names = match_columns(list(infos), wanted, shown)
+            names = list(infos) if wanted is None else match_columns(list(infos), wanted, shown)
             _refuse_repeats(archive, names, shown)
             members = [_read_header(archive, name, infos[name], shown) for name in names]
             yield from _chunks(archive, members, shown)
@@ -77,7 +79,8 @@ def npz_chunks(path: str, wanted: Sequence[str], shown: str) -> Iterator[tuple[C
             raise
         raise InvalidDocumentError(f"{shown} cannot be read as .npz: {error}.") from error
     except DAMAGED as error:
-        raise InvalidDocumentError(f"{shown} cannot be read as .npz: {error}.") from error
+        reason = str(error) or "it asks for more memory than there is"
+        raise InvalidDocumentError(f"{shown} cannot be read as .npz: {reason}.") from error
 
 
 def _refuse_repeats(archive: zipfile.ZipFile, names: list[str], shown: str) -> None:
