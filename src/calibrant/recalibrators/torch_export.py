@@ -45,9 +45,9 @@ def to_torch(recalibrator: Recalibrator) -> Any:
     Examples
     --------
     >>> from calibrant.recalibrators import HistogramBinning
-    >>> import torch
+    >>> import torch  # doctest: +SKIP
     >>> binned = HistogramBinning(n_bins=2).fit([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1])
-    >>> to_torch(binned)(torch.tensor([0.1, 0.9, float("nan")]))
+    >>> to_torch(binned)(torch.tensor([0.1, 0.9, float("nan")]))  # doctest: +SKIP
     tensor([0.5000, 1.0000,    nan], dtype=torch.float64)
     """
     return _module(_import_torch(), recalibrator)
