@@ -51,7 +51,10 @@ def add(commands: Any) -> None:
         help="what the error really is (default 0)",
     )
     command.add_argument(
-        "--power", type=fraction, default=0.9, help="how probable success shall be (default 0.9)"
+        "--power",
+        type=fraction,
+        default=0.9,
+        help="probability of obtaining the certificate (default 0.9)",
     )
     command.add_argument(
         "--confidence-level",

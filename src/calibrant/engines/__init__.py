@@ -1,4 +1,4 @@
-"""Engines: who counts. Each turns rows, wherever they live, into a `BinTable`."""
+"""Engines: each turns rows, wherever they live, into a `BinTable`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Engine(Protocol):
 
 @runtime_checkable
 class HasEngine(Protocol):
-    """Rows that are not arrays, and know who counts them."""
+    """Rows that are not arrays, and name their own engine."""
 
     def engine(self) -> Engine:
-        """Return who counts these rows."""
+        """Return the engine for these rows."""
 
 
 def engine_for(rows: Rows) -> Engine:

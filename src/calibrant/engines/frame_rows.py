@@ -68,7 +68,7 @@ class FrameRows(Rows):
         return self._n
 
     def engine(self) -> Any:
-        """Return who counts these rows."""
+        """Return the engine for these rows."""
         from calibrant.engines.frame import FrameEngine
 
         return FrameEngine()

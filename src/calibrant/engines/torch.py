@@ -52,7 +52,7 @@ class TensorRows(Rows):
         return len(self.tensors["labels"])
 
     def engine(self) -> TorchEngine:
-        """Return who counts these rows."""
+        """Return the engine for these rows."""
         return TorchEngine()
 
     def __getattr__(self, name: str) -> Any:
