@@ -37,7 +37,7 @@ from simulate_certificates import (
 )
 
 from calibrant import EqualWidth, certify, samples_to_certify, tabulate
-from calibrant.stats import bounds, certificates
+from calibrant.stats import bounds, certificates, proofs
 from calibrant.stats.bounds import ETA, Setting
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ def test_the_simulated_bounds_are_the_public_ones(setting):
     np.testing.assert_allclose(observed, [table.squared(ETA) for table in tables])
     found = [bounds.upper_bound(table, chosen) for table in tables]
     np.testing.assert_allclose(upper_bounds(tables[0], chosen, observed), found)
-    by_certify = certificates.evidence_of(model.table(size, events[0]), np.ones(1))
+    by_certify = proofs.evidence_of(model.table(size, events[0]), np.ones(1))
     assert by_certify.n_planned == tables[0].n_planned
     assert bounds.upper_bound(by_certify, chosen) == pytest.approx(found[0], rel=1e-9)
 
@@ -104,7 +104,7 @@ def test_bounds_hold_when_the_masses_are_learned(lightest):
     misses = np.zeros(2)
     for size in rng.multinomial(n, shares, size=25):
         table = model.table(size, size // 2)
-        mass, used = certificates._least_mass(table, "learned", "population", DELTA)
+        mass, used = proofs._least_mass(table, "learned", "population", DELTA)
         assert 0 < used < DELTA
         setting = Setting("population", DELTA - used, mass)
         misses += miss_rates(model, size, setting, 300, rng)

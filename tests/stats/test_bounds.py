@@ -18,7 +18,7 @@ from calibrant.stats.bounds import (
     upper_bound,
     upper_bound_at,
 )
-from calibrant.stats.certificates import evidence_of
+from calibrant.stats.proofs import evidence_of
 
 TEN = (np.arange(10) + 0.5) / 10
 FREE = Setting("population", 0.05)

@@ -20,23 +20,14 @@ from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import check_names, is_number, is_text, is_whole, read_json, shown
 from calibrant._options import is_among, is_real
 from calibrant._version import __version__
-from calibrant.bins import auto_n_bins
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidDocumentError,
     InvalidWeightsError,
     NoSuchEstimatorError,
 )
-from calibrant.stats.bounds import (
-    SMALLEST,
-    Evidence,
-    Setting,
-    Target,
-    lower_bound,
-    lower_bound_l1,
-    upper_bound,
-)
-from calibrant.stats.bounds_l1 import one_line_upper_bound_l1, upper_bound_l1
+from calibrant.stats.bounds import SMALLEST, Setting, Target
+from calibrant.stats.bounds_l1 import one_line_upper_bound_l1
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -46,7 +37,8 @@ from calibrant.stats.estimators import (
     power_of,
     raw_error,
 )
-from calibrant.stats.intervals import box_interval, check_level, clopper_pearson
+from calibrant.stats.intervals import check_level
+from calibrant.stats.proofs import bounds_of, evidence_of
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -66,8 +58,6 @@ from calibrant.table import BinTable
 
 FORMAT = "calibrant.certificate"
 SCHEMA = 2
-_LEARNING_SHARE = 0.05
-"""Of the error probability, spent on learning the least mass; affects tightness, not validity."""
 _INCREDIBLE = 1e-12
 """A claim about masses under which so rare an output had so small a chance is refused."""
 
@@ -240,7 +230,7 @@ def certify(
     delta = 1 - confidence_level
     if not table.is_binned_model:
         target = _target_of_mixed(table, target)
-    upper, lower, method = _bounds(table, weights, power, delta, target, min_bin_mass)
+    upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass)
     norm = norm_name(power)
     verdict, reason = _judged(table, upper, lower, (norm, confidence_level, max_error, weights))
     return Certificate(
@@ -314,29 +304,6 @@ def one_line_ece_bound(
     return one_line_upper_bound_l1(evidence_of(table, weights), setting)
 
 
-def evidence_of(table: BinTable, weights: np.ndarray[Any, Any]) -> Evidence:
-    """Return the occupied bins of the classes that count."""
-    used = (table.count > 0) & (weights > 0)[:, None]
-    cells = cells_of(table)
-    width = np.zeros(table.count.shape)
-    for group, bins in enumerate(table.bins):
-        width[group, : len(bins)] = np.diff(bins.edges)
-    fixed = np.array([bins.origin == "fixed" for bins in table.bins])[:, None]
-    mixed = np.where(fixed, (1 + width) ** 2 / 4, np.full(width.shape, 0.25))
-    spread = np.full(mixed.shape, np.nan) if table.is_binned_model else mixed
-    group_weight = np.broadcast_to(weights[:, None], used.shape)
-    return Evidence(
-        n=table.n,
-        size=table.count[used],
-        rate=cells.rate[used],
-        s=np.where(np.isnan(table.level), cells.mean, table.level)[used],
-        weight=group_weight[used],
-        spread=spread[used],
-        n_planned=max(map(len, table.bins)) if fixed.all() else auto_n_bins(table.n),
-        largest_spread=float(mixed.max()) if not table.is_binned_model else 0.25,
-    )
-
-
 def _check(
     table: BinTable,
     max_error: float | None,
@@ -399,42 +366,3 @@ def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
 
 def _target_of_mixed(table: BinTable, target: Target) -> Target:
     return target if all(bins.origin == "fixed" for bins in table.bins) else "sample"
-
-
-def _bounds(
-    table: BinTable,
-    weights: np.ndarray[Any, Any],
-    power: float,
-    delta: float,
-    target: Target,
-    min_bin_mass: MinBinMass,
-) -> tuple[float, float, str]:
-    evidence = evidence_of(table, weights)
-    if math.isinf(power):
-        low, high = box_interval(cells_of(table), weights, power, 1 - delta)
-        upper = float(high) if table.is_binned_model else 1.0
-        return upper, float(low) if table.is_binned_model else 0.0, "Clopper-Pearson with Sidak"
-    mass, used = _least_mass(table, min_bin_mass, target, delta)
-    setting = Setting(target, delta - used, mass)
-    if power == 1:
-        lower = lower_bound_l1(evidence, setting)
-        upper = upper_bound_l1(evidence, setting) if table.is_binned_model else 1.0
-        return upper, lower, "exponential moments of the absolute error"
-    lower = lower_bound(evidence, setting)
-    upper = upper_bound(evidence, setting) if table.is_binned_model else 1.0
-    return upper, lower, "exponential moments of the squared error"
-
-
-def _least_mass(
-    table: BinTable, min_bin_mass: MinBinMass, target: Target, delta: float
-) -> tuple[float, float]:
-    """Return a lower bound of all bin masses, and the error probability spent on learning it."""
-    if min_bin_mass is None or target == "sample":
-        return 0.0, 0.0
-    if min_bin_mass != "learned":
-        return float(min_bin_mass), 0.0
-    n_bins = sum(len(bins) for bins in table.bins)
-    share = _LEARNING_SHARE * delta
-    low, _ = clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * share / n_bins)
-    real = np.array([[j < len(b) for j in range(table.count.shape[1])] for b in table.bins])
-    return float(low[real].min()), share
