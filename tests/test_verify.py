@@ -17,7 +17,7 @@ Y = RNG.uniform(size=2000) < P
 PROBS = RNG.dirichlet(np.ones(3), size=2000)
 LABELS = (PROBS.cumsum(axis=1) < RNG.uniform(size=(2000, 1))).sum(axis=1)
 NAMES = np.array(["cat", "dog", "eel"])
-METHODS = ["exact", "adaptive", "kuiper", "spiegelhalter", "hosmer-lemeshow", "cox"]
+METHODS = ["exact", "adaptive", "l2", "kuiper", "spiegelhalter", "hosmer-lemeshow", "cox"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -38,6 +38,7 @@ def certify(
     bins: BinsLike | None = None,
     target: Target = "population",
     min_bin_mass: MinBinMass = None,
+    looks: int = 1,
     class_weight: ClassWeight = None,
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
@@ -66,6 +67,11 @@ def certify(
     min_bin_mass : float or "learned", optional
         A known lower bound of the probability of every output, or "learned" if the table has all
         outputs and the bound may be inferred from the counts. Either sharpens the bound.
+    looks : int
+        How often these rows will be certified as they grow, this time included; it divides the
+        error probability. Give k at each of k looks; or i * (i + 1) at the i-th of any number,
+        since 1/2 + 1/6 + 1/12 + ... = 1. The numbers of rows must be fixed before the first look.
+        Certifying a growing sample with ``looks=1`` until it passes proves less than it says.
     y_true, y_prob, kind, class_weight, classes, pos_label, data
         As in `calibration_error`.
 
@@ -91,6 +97,7 @@ def certify(
         confidence_level=confidence_level,
         target=target,
         min_bin_mass=min_bin_mass,
+        looks=looks,
         class_weight=class_weight,
         digests=Digests(digest_of_rows(rows), columns=_digest_of_names(data, y_true, y_prob)),
     )

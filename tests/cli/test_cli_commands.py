@@ -174,6 +174,22 @@ def test_certify_has_an_exit_code_for_each_verdict(
     assert run(capsys, "recheck", saved)[0] == 0
 
 
+def test_looks_are_planned_on_the_command_line(tmp_path, csv, capsys):
+    saved = tmp_path / "certificate.json"
+    gate = ("certify", csv, *ONE, "--norm", "l1", "--max-error", "0.2", "--looks")
+    code, out, _ = run(capsys, *gate, "5", "-o", saved)
+    assert code == 0
+    assert "over 5 looks" in out
+    assert cb.Certificate.from_json(saved.read_text()).looks == 5
+    assert run(capsys, "recheck", saved)[0] == 0
+    assert run(capsys, *gate, "0")[0] == 4
+    code, _, err = run(capsys, *gate, "2000000")
+    assert code == 4
+    assert "looks must be a whole number from 1 to 1,000,000" in err
+    code, out, _ = run(capsys, "plan", "--rows", "2000", "--n-bins", "10", "--looks", "5")
+    assert (code, "in one look of 5" in out) == (0, True)
+
+
 def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
     saved = tmp_path / "certificate.json"
     run(capsys, "certify", csv, *ONE, "--norm", "l1", "--max-error", "0.001", "-o", saved)

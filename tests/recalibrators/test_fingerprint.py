@@ -326,3 +326,11 @@ def test_counts_that_no_rows_can_have_are_refused(counts):
     assert document["counts"] == "1 1 1"
     with pytest.raises(InvalidDocumentError):
         Fingerprint.from_dict({**document, "counts": counts})
+
+
+def test_a_recalibrator_passes_looks_on():
+    p, y = binary_rows(2000)
+    fitted = ScalingBinning(n_bins=5).fit(p[:1000], y[:1000])
+    certificate = fitted.certify(p[1000:], y[1000:], max_error=0.3, looks=4)
+    assert certificate.looks == 4
+    assert fitted.recheck(certificate, p[1000:], y[1000:])

@@ -34,6 +34,38 @@ def test_there_are_three_verdicts_with_reasons(y, max_error, verdict, words):
     assert repr(certificate) == f"<Certificate: {certificate}>"
 
 
+@pytest.mark.parametrize("norm", ["l2", "l1", "max"])
+@pytest.mark.parametrize("looks", [2, 20, 1_000_000])
+def test_looks_divide_the_error_probability(norm, looks):
+    planned = cb.certify(GOOD, LEVELS, norm=norm, looks=looks)
+    once = cb.certify(GOOD, LEVELS, norm=norm, confidence_level=1 - 0.05 / looks)
+    assert planned.upper_bound == pytest.approx(once.upper_bound, rel=1e-9)
+    assert planned.lower_bound == pytest.approx(once.lower_bound, rel=1e-9)
+    assert planned.upper_bound > cb.certify(GOOD, LEVELS, norm=norm).upper_bound
+    assert planned.confidence_level == 0.95
+
+
+def test_looks_are_said_and_kept_and_checked():
+    planned = cb.certify(GOOD, LEVELS, max_error=0.08, looks=np.int64(3))
+    assert "with 95% confidence over 3 looks" in planned.reason
+    assert any("At most 3 certificates are asked of these rows" in a for a in planned.assumptions)
+    again = cb.Certificate.from_json(planned.to_json())
+    assert again.looks == 3
+    assert again.recheck()
+    document = json.loads(planned.to_json()) | {"looks": 1}
+    assert not cb.Certificate.from_json(json.dumps(document)).recheck()
+    alone = cb.certify(GOOD, LEVELS, max_error=0.08)
+    assert any("the only certificate asked of these rows" in each for each in alone.assumptions)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "max"])
+def test_an_undecided_certificate_says_that_a_second_look_must_be_planned(norm):
+    unplanned = cb.certify(GOOD, LEVELS, max_error=0.01, norm=norm)
+    assert "looks=k at each of k looks, or looks=i*(i+1)" in unplanned.reason
+    planned = cb.certify(GOOD, LEVELS, max_error=0.01, norm=norm, looks=5)
+    assert "only as planned, at the next of these 5 looks" in planned.reason
+
+
 def test_without_a_tolerance_there_are_bounds_and_no_verdict():
     certificate = cb.certify(GOOD, LEVELS)
     assert certificate.verdict is None
@@ -168,9 +200,9 @@ def test_a_tampered_table_is_noticed():
     [
         ("{", "valid JSON"),
         ("{}", '"format"'),
-        ('{"format": "calibrant.certificate", "schema": 9}', "schema 2; the document has 9"),
+        ('{"format": "calibrant.certificate", "schema": 9}', "schema 3; the document has 9"),
         ('{"format": "calibrant.certificate", "schema": true}', "the document has True"),
-        ('{"format": "calibrant.certificate", "schema": 2}', "needs 'verdict'"),
+        ('{"format": "calibrant.certificate", "schema": 3}', "needs 'verdict'"),
         ("[" * 100_000, "nests 100,000 deep"),
         ('{"format": 1, "format": "calibrant.certificate"}', "'format' is there twice"),
         ('{"n": NaN}', "NaN is not a number"),
@@ -208,6 +240,10 @@ def test_a_certificate_without_a_field_is_refused():
         {"target": "everything"},
         {"min_bin_mass": "guessed"},
         {"min_bin_mass": 7},
+        {"looks": 0},
+        {"looks": True},
+        {"looks": 1.5},
+        {"looks": "two"},
         {"assumptions": "none"},
         {"assumptions": [1]},
         {"class_weights": ["1"]},
@@ -237,6 +273,12 @@ def test_entries_that_a_certificate_cannot_have_are_refused(changes):
         ({"min_bin_mass": 2}, "min_bin_mass must be"),
         ({"min_bin_mass": "guessed"}, "min_bin_mass must be"),
         ({"min_bin_mass": True}, "min_bin_mass must be"),
+        ({"looks": 0}, "looks must be a whole number from 1 to 1,000,000; got 0"),
+        ({"looks": 2.0}, "looks must be a whole number"),
+        ({"looks": True}, "looks must be a whole number"),
+        ({"looks": 10**7}, "looks must be a whole number"),
+        ({"looks": "two"}, "1 for once"),
+        ({"looks": 100, "confidence_level": 1 - 2e-15}, "by more than rounding"),
         ({"min_bin_mass": 0.2}, "cannot exceed 1 / 9 with 9 outputs"),
     ],
 )

@@ -67,6 +67,7 @@ def test_the_rows_of_a_plan_certify_its_error_and_fewer_do_not(balanced, true_er
         ({"confidence_level": 0.99}, {"confidence_level": 0.9}),
         ({"true_error": 0.02}, {"true_error": 0.0}),
         ({"balanced": False}, {"balanced": True}),
+        ({"looks": 5}, {"looks": 1}),
     ],
 )
 def test_a_harder_task_needs_more_rows_and_leaves_a_larger_error(harder, easier):
@@ -77,6 +78,12 @@ def test_a_harder_task_needs_more_rows_and_leaves_a_larger_error(harder, easier)
         usual = {"n": 3000, "n_bins": 10}
         large, small = (smallest_certifiable_error(**(usual | task)) for task in (harder, easier))
         assert large > small
+
+
+def test_looks_divide_the_error_probability_of_a_plan():
+    assert samples_to_certify(0.1, 5, looks=4) == samples_to_certify(
+        0.1, 5, confidence_level=1 - 0.05 / 4
+    )
 
 
 def test_an_l2_plan_serves_for_l1():
@@ -97,6 +104,7 @@ def test_few_rows_certify_nothing():
         ({"max_error": 0.02, "n_bins": 10, "power": 1.0}, "power must lie between"),
         ({"max_error": 0.02, "n_bins": 10, "confidence_level": 95}, "Write 0.95"),
         ({"max_error": 0.02, "n_bins": 10, "norm": "max"}, 'norm="l2" and "l1"'),
+        ({"max_error": 0.02, "n_bins": 10, "looks": 0}, "looks must be a whole number"),
         ({"max_error": 1e-8, "n_bins": 2}, "More than 1e15 rows"),
     ],
 )

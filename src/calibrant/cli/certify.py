@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK, REFUTED, UNDECIDED
 from calibrant.cli.data import add_data_arguments, opened
 from calibrant.cli.junit import add_junit_argument, reported
-from calibrant.cli.options import NORMS, fraction, read_bins
+from calibrant.cli.options import NORMS, fraction, read_bins, whole_number
 from calibrant.cli.parser import add_command
 from calibrant.cli.saved_tables import saved_table
 from calibrant.cli.terminal import emit, say
@@ -31,6 +31,10 @@ Every distinct output is a bin of its own. If more than 5% of the rows have an o
 row has, or there are more than a million outputs, they are taken as continuous and counted in
 bins: such a model can be refuted, never certified. Repair it with `calibrant fit` first.
 
+Rows that grow and are certified again need a plan: --looks 5 at each of five looks, or --looks 2,
+6, 12, 20, ... (i times i + 1) at the i-th of any number, after numbers of rows fixed before the
+first. Without a plan, certifying until it passes proves less than it says.
+
 A table that `measure --table` or `merge` saved stands in place of rows; several are added.
 """
 EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
@@ -51,6 +55,13 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--norm", choices=NORMS, default="l2", help="l1 (ECE), l2 or max (MCE) (default l2)"
+    )
+    command.add_argument(
+        "--looks",
+        metavar="K",
+        type=whole_number,
+        default=1,
+        help="how often these rows will be certified as they grow (default 1: only now)",
     )
     command.add_argument(
         "--calibrator",
@@ -109,6 +120,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "max_error": args.max_error,
         "norm": args.norm,
         "confidence_level": args.confidence_level,
+        "looks": args.looks,
     }
 
 

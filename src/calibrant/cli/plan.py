@@ -13,6 +13,7 @@ from calibrant.cli.terminal import say, say_json
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20
 calibrant plan --rows 5000 --n-bins 20
+calibrant plan --max-error 0.02 --n-bins 20 --looks 2
 """
 
 
@@ -63,6 +64,13 @@ def add(commands: Any) -> None:
         default=0.95,
         help="of the certificate (default 0.95)",
     )
+    command.add_argument(
+        "--looks",
+        metavar="K",
+        type=whole_number,
+        default=1,
+        help="how often the rows will be certified as they grow (default 1)",
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -74,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         "true_error": args.true_error,
         "power": args.power,
         "confidence_level": args.confidence_level,
+        "looks": args.looks,
     }
     rows, max_error = args.rows, args.max_error
     if rows is None:
@@ -83,9 +92,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({"rows": rows, "max_error": max_error, "n_bins": args.n_bins, **options})
     else:
+        looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
         say(
             f"{rows:,} rows certify an error of at most {max_error:.4g} with probability "
             f"{args.power:g}, if the model has {args.n_bins:,} outputs and its error is "
-            f"{args.true_error:g}."
+            f"{args.true_error:g}{looks}."
         )
     return OK

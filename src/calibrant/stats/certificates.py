@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from scipy import special
@@ -38,6 +38,7 @@ from calibrant.stats.estimators import (
     raw_error,
 )
 from calibrant.stats.intervals import check_level
+from calibrant.stats.looks import error_probability
 from calibrant.stats.proofs import bounds_of, evidence_of
 from calibrant.stats.rechecks import (
     Recheck,
@@ -53,11 +54,12 @@ from calibrant.stats.verdicts import (
     advice,
     assumptions_of,
     judge,
+    look_again,
 )
 from calibrant.table import BinTable
 
 FORMAT = "calibrant.certificate"
-SCHEMA = 2
+SCHEMA = 3
 _INCREDIBLE = 1e-12
 """A claim about masses under which so rare an output had so small a chance is refused."""
 
@@ -79,7 +81,7 @@ class Certificate:
         The error is at least this, with probability at least `confidence_level`.
     n : int
         The number of rows.
-    confidence_level, max_error, norm, target, min_bin_mass
+    confidence_level, max_error, norm, target, min_bin_mass, looks
         As they were given.
     method : str
         The theorem that was used.
@@ -101,6 +103,7 @@ class Certificate:
     norm: str
     target: Target
     min_bin_mass: MinBinMass
+    looks: int
     method: str
     assumptions: list[str]
     class_weights: list[float]
@@ -163,7 +166,7 @@ class Certificate:
             again = self._again()
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        _, reason = _judged(self.table, self.upper_bound, self.lower_bound, _statement_of(again))
+        _, reason = _judged(self.table, self.upper_bound, self.lower_bound, Statement.of(again))
         differences = [*differing_claims(self, again, reason)]
         scope, notes = "table", [*version_notes(self)]
         if table is not None:
@@ -183,6 +186,7 @@ class Certificate:
             confidence_level=self.confidence_level,
             target=self.target,
             min_bin_mass=self.min_bin_mass,
+            looks=self.looks,
             class_weight=self.class_weights if self.table.n_groups > 1 else None,
             digests=self.digests,
             overlap_unchecked=OVERLAP_UNCHECKED in self.assumptions,
@@ -200,6 +204,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "norm": lambda x: isinstance(x, str),
     "target": lambda x: x in get_args(Target),
     "min_bin_mass": lambda x: x is None or x == "learned" or is_number(x, 0, 1),
+    "looks": lambda x: is_whole(x, 1),
     "method": lambda x: isinstance(x, str),
     "assumptions": lambda x: isinstance(x, list) and all(isinstance(each, str) for each in x),
     "class_weights": lambda x: isinstance(x, list) and all(is_number(each, 0, 1) for each in x),
@@ -216,6 +221,7 @@ def certify(
     confidence_level: float = 0.95,
     target: Target = "population",
     min_bin_mass: MinBinMass = None,
+    looks: int = 1,
     class_weight: ClassWeight = None,
     digests: Digests | None = None,
     overlap_unchecked: bool = False,
@@ -227,49 +233,66 @@ def certify(
     """
     power, weights = power_of(norm), class_weights(class_weight, table.problem)
     _check(table, max_error, power, confidence_level, target, min_bin_mass)
-    delta = 1 - confidence_level
+    delta = error_probability(confidence_level, looks)
     if not table.is_binned_model:
         target = _target_of_mixed(table, target)
     upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass)
-    norm = norm_name(power)
-    verdict, reason = _judged(table, upper, lower, (norm, confidence_level, max_error, weights))
+    statement = Statement(norm_name(power), float(confidence_level), max_error, int(looks), weights)
+    verdict, reason = _judged(table, upper, lower, statement)
     return Certificate(
         verdict=verdict,
         reason=reason,
         upper_bound=upper,
         lower_bound=lower,
         n=table.n,
-        confidence_level=float(confidence_level),
+        confidence_level=statement.confidence_level,
         max_error=None if max_error is None else float(max_error),
-        norm=norm,
+        norm=statement.norm,
         target=target,
         min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
+        looks=statement.looks,
         method=method,
-        assumptions=assumptions_of(table, power, target, min_bin_mass, overlap_unchecked),
+        assumptions=assumptions_of(
+            table, power, target, min_bin_mass, statement.looks, overlap_unchecked
+        ),
         class_weights=weights.tolist(),
         table=table,
         digests=digests or NO_DIGESTS,
     )
 
 
-_Statement: TypeAlias = tuple[str, float, float | None, np.ndarray[Any, Any]]
+class Statement(NamedTuple):
+    """What is asked of a table, as its verdict and reason need it."""
 
+    norm: str
+    confidence_level: float
+    max_error: float | None
+    looks: int
+    weights: np.ndarray[Any, Any]
 
-def _statement_of(certificate: Certificate) -> _Statement:
-    weights = np.array(certificate.class_weights)
-    return certificate.norm, certificate.confidence_level, certificate.max_error, weights
+    @classmethod
+    def of(cls, certificate: Certificate) -> Statement:
+        """Return the statement that a certificate makes."""
+        return cls(
+            certificate.norm,
+            certificate.confidence_level,
+            certificate.max_error,
+            certificate.looks,
+            np.array(certificate.class_weights),
+        )
 
 
 def _judged(
-    table: BinTable, upper: float, lower: float, statement: _Statement
+    table: BinTable, upper: float, lower: float, statement: Statement
 ) -> tuple[Verdict | None, str]:
     """Return the verdict and its reason, with advice where rows are too few."""
-    norm, confidence_level, max_error, weights = statement
-    verdict, reason = judge(table, upper, lower, confidence_level, max_error)
-    plannable = norm == "l2" and table.is_binned_model and upper > SMALLEST
-    if verdict == "undecided" and max_error and plannable:
-        squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
-        reason += advice(table, squared, max_error, confidence_level)
+    norm, level, max_error, looks, weights = statement
+    verdict, reason = judge(table, upper, lower, level, max_error, looks)
+    if verdict == "undecided" and max_error and table.is_binned_model and upper > SMALLEST:
+        if norm == "l2":
+            squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
+            reason += advice(table, squared, max_error, level, looks)
+        reason += look_again(looks)
     return verdict, reason
 
 

@@ -6,17 +6,19 @@ probability. The predictions may come from anywhere but from these labels.
 =================  ==============================================================================
 method             what it compares with what
 =================  ==============================================================================
-"exact"            the debiased squared error in given bins with that of labels drawn at random
+"exact"            squared gaps of bins, each standardised by its mean and variance under the null
 "adaptive"         the same in 2, 4, 8, ... equal-width bins at once, to find errors of any width
-"kuiper"           the range of the cumulative differences with drawn labels; needs no bins
+"l2"               the debiased squared error, which is what `calibration_error` estimates
+"hosmer-lemeshow"  squared gaps of bins over the variances of the gaps
+"kuiper"           the range of the cumulative differences; needs no bins
 "spiegelhalter"    the Brier score with its mean and variance; blind to errors at predictions of 1/2
-"hosmer-lemeshow"  squared gaps of bins over their variances with a chi-square law
 "cox"              the logistic fit with intercept 0 and slope 1, by likelihood ratio
 =================  ==============================================================================
 
-The first three are exact at any n: under the null the observed and the R drawn statistics are
-exchangeable, so ``p = (1 + #{drawn >= observed}) / (R + 1)`` is at most a with probability a at
-most. The others are right in the limit of many rows.
+The first five are exact at any n. They compare the statistic with that of labels drawn at random
+from the predictions: under the null the observed and the R drawn statistics are exchangeable, so
+``p = (1 + #{drawn >= observed}) / (R + 1)`` is at most a with probability a at most. The last two
+are right in the limit of many rows and events. Sizes and powers: docs/calibration-tests.md.
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ from calibrant.stats.null_hypothesis import Atoms, CalibrationTestResult, is_con
 MOST_RESAMPLES = 10_000_000
 """Their statistics are held in memory; beyond it a p-value changes in no digit that matters."""
 
+_CERTAIN = ("exact", "adaptive", "hosmer-lemeshow")
+"""Methods that divide by variances: rows predicted with certainty have none. They tell nothing if
+they agree, and refute calibration if they do not."""
+
 TestMethod: TypeAlias = Literal[
-    "exact", "adaptive", "kuiper", "spiegelhalter", "hosmer-lemeshow", "cox"
+    "exact", "adaptive", "l2", "hosmer-lemeshow", "kuiper", "spiegelhalter", "cox"
 ]
 
 
@@ -62,10 +68,11 @@ def calibration_test(
     method : str
         See the table at the top of this module.
     bins : int, "auto", rule or Bins
-        For "exact" and "hosmer-lemeshow". Rules see predictions only, so the level is kept.
+        For "exact", "l2" and "hosmer-lemeshow". Rules see predictions only, so the level is kept.
     n_resamples : int
-        Labels drawn by "exact", "adaptive" and "kuiper". The p-value is at least
-        ``1 / (n_resamples + 1)``. The cost grows with the number of distinct predictions.
+        Sets of labels drawn by all methods but "spiegelhalter" and "cox". The p-value is at least
+        ``1 / (n_resamples + 1)``, unless something happened that was predicted with probability
+        0. The cost grows with the number of distinct predictions.
     rng : numpy Generator or int, optional
         Source of these draws.
 
@@ -80,7 +87,7 @@ def calibration_test(
     >>> p = rng.uniform(size=1000)
     >>> y = (rng.uniform(size=1000) < p**2).astype(float)
     >>> print(calibration_test(y, p, rng=0))
-    exact: statistic = 0.02701, p = 0.0005, n = 1,000
+    exact: statistic = 26.11, p = 0.0005, n = 1,000
     >>> print(calibration_test(y, p, "cox"))
     cox: statistic = 144.8, p = 3.606e-32, n = 1,000 (intercept -1.038, slope 1.263)
     """
@@ -88,10 +95,10 @@ def calibration_test(
     atoms = Atoms.of(y, p)
     if method == "spiegelhalter":
         return _spiegelhalter(atoms)
-    if method == "hosmer-lemeshow":
-        return _hosmer_lemeshow(atoms, bins)
     if method == "cox":
         return cox_test(atoms)
+    if method in _CERTAIN and is_contradicted(atoms):
+        return CalibrationTestResult(math.inf, 0.0, method, atoms.n)
     statistics = _statistics_of(atoms, method, bins)
     observed = statistics(atoms.events[None, :])
     random = generator("rng", rng)
@@ -123,12 +130,15 @@ def _statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[Float
     """Return what turns lines of events into lines of statistics."""
     if method == "kuiper":
         return lambda events: kuiper(cumulative_differences(atoms, events))[:, None]
-    if method == "exact":
-        cell = _chosen_bins(atoms, bins).index(atoms.p)
-        return lambda events: _squared_error(*_bin_sums(atoms, events, cell), atoms.n)[:, None]
-    depth = max(1, int(math.log2(atoms.n)))
-    finest = Bins(np.arange(2**depth + 1) / 2**depth).index(atoms.p)
-    return lambda events: _dyadic_errors(atoms, events, finest, depth)
+    if method == "adaptive":
+        depth = max(1, int(math.log2(atoms.n)))
+        finest = Bins(np.arange(2**depth + 1) / 2**depth).index(atoms.p)
+        return lambda events: _dyadic_excesses(atoms, events, finest, depth)
+    cell = _chosen_bins(atoms, bins).index(atoms.p)
+    if method == "l2":
+        return lambda events: _squared_error(atoms, events, cell)[:, None]
+    statistic = _chi_square if method == "hosmer-lemeshow" else _standardised_excess
+    return lambda events: statistic(*_gaps(atoms, events, cell))[:, None]
 
 
 def _chosen_bins(atoms: Atoms, bins: BinsLike) -> Bins:
@@ -136,34 +146,68 @@ def _chosen_bins(atoms: Atoms, bins: BinsLike) -> Bins:
     return rule if isinstance(rule, Bins) else rule.choose(atoms.p, atoms.count)
 
 
-def _bin_sums(
-    atoms: Atoms, events: FloatArray, cell: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return rows, sums of u = y - p and sums of u^2 in each occupied bin, for lines of events."""
+def _squared_error(atoms: Atoms, events: FloatArray, cell: IntArray) -> FloatArray:
+    """Return the debiased squared error: in each bin the sum of u_i u_k over pairs, / (N - 1)."""
     starts = np.flatnonzero(np.diff(cell, prepend=-1))
     size = np.add.reduceat(atoms.count, starts)
     u = np.add.reduceat(events - atoms.count * atoms.p, starts, axis=1)
     square = events * (1 - 2 * atoms.p) + atoms.count * atoms.p**2
-    return size, u, np.add.reduceat(square, starts, axis=1)
+    pairs = u**2 - np.add.reduceat(square, starts, axis=1)
+    return (
+        np.asarray(np.where(size > 1, pairs / np.maximum(size - 1, 1), 0.0).sum(axis=-1)) / atoms.n
+    )
 
 
-def _squared_error(size: FloatArray, u: FloatArray, uu: FloatArray, n: int) -> FloatArray:
-    """Return the debiased squared error: in each bin the sum of u_i u_k over pairs, / (N - 1)."""
-    pairs = np.where(size > 1, (u**2 - uu) / np.maximum(size - 1, 1), 0.0)
-    return np.asarray(pairs.sum(axis=-1) / n)
+def _gaps(
+    atoms: Atoms, events: FloatArray, cell: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the gaps K - sum p of occupied bins, for lines of events, and their null moments.
+
+    These are the variance, sum v with v = p (1 - p), and the fourth cumulant, sum v (1 - 6 v).
+    """
+    starts = np.flatnonzero(np.diff(cell, prepend=-1))
+    v = atoms.p * (1 - atoms.p)
+    return (
+        np.add.reduceat(events - atoms.count * atoms.p, starts, axis=1),
+        np.add.reduceat(atoms.count * v, starts),
+        np.add.reduceat(atoms.count * v * (1 - 6 * v), starts),
+    )
 
 
-def _dyadic_errors(atoms: Atoms, events: FloatArray, finest: IntArray, depth: int) -> FloatArray:
-    """Return the debiased squared error in 2, 4, ..., 2^depth equal-width bins."""
-    sums, cell = _bin_sums(atoms, events, finest), np.unique(finest)
-    errors = [_squared_error(*sums, atoms.n)]
+def _chi_square(gap: FloatArray, variance: FloatArray, _: FloatArray) -> FloatArray:
+    """Return the sum over bins of gap^2 / variance, the statistic of Hosmer and Lemeshow."""
+    used = variance > 0
+    return np.asarray((gap[:, used] ** 2 / variance[used]).sum(axis=1))
+
+
+def _standardised_excess(gap: FloatArray, variance: FloatArray, fourth: FloatArray) -> FloatArray:
+    """Return the sum over B bins of (gap^2 - its mean) / its deviation, over sqrt(B).
+
+    Under the null each bin contributes mean 0 and variance 1. The variance of gap^2 is
+    2 variance^2 + fourth cumulant: where few events are expected the second rules, and a bin of
+    one surprising event has less weight than in the chi-square statistic, whose null is then all
+    tail.
+    """
+    used = variance > 0
+    gap, variance, fourth = gap[:, used], variance[used], fourth[used]
+    # One row predicted 1/2 has a squared gap of 1/4 whatever happens, a variance of 0 up to
+    # rounding; the floor makes its contribution 0 and is far below any other variance.
+    spread = np.sqrt(np.maximum(2 * variance**2 + fourth, 1e-12 * variance**2))
+    excess = (gap**2 - variance) / spread
+    return np.asarray(excess.sum(axis=1) / math.sqrt(max(excess.shape[1], 1)))
+
+
+def _dyadic_excesses(atoms: Atoms, events: FloatArray, finest: IntArray, depth: int) -> FloatArray:
+    """Return the standardised excess in 2, 4, ..., 2^depth equal-width bins."""
+    sums, cell = _gaps(atoms, events, finest), np.unique(finest)
+    excesses = [_standardised_excess(*sums)]
     for _ in range(depth - 1):
         cell = cell >> 1
         starts = np.flatnonzero(np.diff(cell, prepend=-1))
-        size, u, uu = (np.add.reduceat(each, starts, axis=-1) for each in sums)
-        sums, cell = (size, u, uu), cell[starts]
-        errors.append(_squared_error(*sums, atoms.n))
-    return np.stack(errors[::-1], axis=1)
+        gap, variance, fourth = (np.add.reduceat(each, starts, axis=-1) for each in sums)
+        sums, cell = (gap, variance, fourth), cell[starts]
+        excesses.append(_standardised_excess(*sums))
+    return np.stack(excesses[::-1], axis=1)
 
 
 def _smallest_pvalue(statistics: FloatArray, n: int) -> CalibrationTestResult:
@@ -215,20 +259,3 @@ def _spiegelhalter(atoms: Atoms) -> CalibrationTestResult:
         z = excess / math.sqrt(variance)
     pvalue = float(2 * special.ndtr(-abs(z)))
     return CalibrationTestResult(z, pvalue, "spiegelhalter", atoms.n)
-
-
-def _hosmer_lemeshow(atoms: Atoms, bins: BinsLike) -> CalibrationTestResult:
-    """Sum over bins (K - sum p)^2 / sum p (1 - p), chi-square with one degree a bin.
-
-    That is the law of held-out rows. A row predicted with certainty tells nothing if it agrees
-    and refutes calibration if it does not.
-    """
-    if is_contradicted(atoms):
-        return CalibrationTestResult(math.inf, 0.0, "hosmer-lemeshow", atoms.n)
-    starts = np.flatnonzero(np.diff(_chosen_bins(atoms, bins).index(atoms.p), prepend=-1))
-    gap = np.add.reduceat(atoms.events - atoms.count * atoms.p, starts)
-    variance = np.add.reduceat(atoms.count * atoms.p * (1 - atoms.p), starts)
-    used = variance > 0
-    statistic = float(np.sum(gap[used] ** 2 / variance[used]))
-    pvalue = float(special.chdtrc(used.sum(), statistic)) if used.any() else 1.0
-    return CalibrationTestResult(statistic, pvalue, "hosmer-lemeshow", atoms.n)

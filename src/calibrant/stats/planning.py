@@ -19,6 +19,7 @@ from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
 from calibrant.stats.intervals import check_level
+from calibrant.stats.looks import error_probability
 
 _MOST_ROWS = 10**15
 _PATIENCE = 20
@@ -39,6 +40,7 @@ def samples_to_certify(
     true_error: float = 0.0,
     norm: str = "l2",
     balanced: bool = False,
+    looks: int = 1,
 ) -> int:
     """Return how many rows certify an error of at most `max_error`, with the given power.
 
@@ -59,14 +61,20 @@ def samples_to_certify(
     balanced : bool
         Whether it will be known that every output has probability at least 1 / (2 n_bins)
         (``min_bin_mass``), as for uniform-mass bins.
+    looks : int
+        That of `certify`: how often the rows will be certified as they grow. The power is that of
+        one look.
 
     Examples
     --------
     >>> samples_to_certify(0.05, n_bins=10)
     2946
+    >>> samples_to_certify(0.05, n_bins=10, looks=2) > 2946
+    True
     """
     _check_plan(n_bins, confidence_level, power, norm)
     check_flag("balanced", balanced)
+    delta = error_probability(confidence_level, looks)
     known = is_real(true_error) and is_real(max_error)
     if not (known and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
@@ -76,7 +84,7 @@ def samples_to_certify(
         )
 
     def excess(n: int) -> float:
-        bound = _bound_with_power(n, n_bins, confidence_level, power, true_error, balanced)
+        bound = _bound_with_power(n, n_bins, delta, power, true_error, balanced)
         return (bound - true_error) / (max_error - true_error)
 
     return _least_rows(excess)
@@ -91,6 +99,7 @@ def smallest_certifiable_error(
     true_error: float = 0.0,
     norm: str = "l2",
     balanced: bool = False,
+    looks: int = 1,
 ) -> float:
     """Return the smallest tolerance that n rows certify with the given power.
 
@@ -103,11 +112,12 @@ def smallest_certifiable_error(
     """
     _check_plan(n_bins, confidence_level, power, norm)
     check_flag("balanced", balanced)
+    delta = error_probability(confidence_level, looks)
     if not (_is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
             f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
         )
-    return _bound_with_power(n, n_bins, confidence_level, power, true_error, balanced)
+    return _bound_with_power(n, n_bins, delta, power, true_error, balanced)
 
 
 def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: float = 0.95) -> int:
@@ -239,7 +249,7 @@ def recommended_bins(
 
 
 def _bound_with_power(
-    n: int, n_bins: int, level: float, power: float, true_error: float, balanced: bool
+    n: int, n_bins: int, delta: float, power: float, true_error: float, balanced: bool
 ) -> float:
     """Return the bound that the `power` quantile of the squared estimate would give."""
     s = (np.arange(n_bins) + 0.5) / n_bins
@@ -251,7 +261,7 @@ def _bound_with_power(
     evidence = Evidence(n, size, s, s, np.full(n_shown, each), spread, n_bins)
     # The least mass is that of one output; `Setting` takes it times the weight.
     mass = 0.5 / n_bins / each if balanced else 0.0
-    return upper_bound_at(quantile, evidence, Setting("population", 1 - level, mass))
+    return upper_bound_at(quantile, evidence, Setting("population", delta, mass))
 
 
 def _quantile(

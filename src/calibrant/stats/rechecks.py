@@ -27,6 +27,7 @@ CLAIMS = (
     "norm",
     "target",
     "min_bin_mass",
+    "looks",
     "method",
     "assumptions",
     "class_weights",

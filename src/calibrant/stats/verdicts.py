@@ -17,10 +17,15 @@ _MOST_BINS_TO_PLAN = 30
 
 
 def judge(
-    table: BinTable, upper: float, lower: float, level: float, max_error: float | None
+    table: BinTable,
+    upper: float,
+    lower: float,
+    level: float,
+    max_error: float | None,
+    looks: int,
 ) -> tuple[Verdict | None, str]:
     """Return the verdict on a tolerance, and the sentence that says why."""
-    sure = f"with {100 * level:g}% confidence"
+    sure = f"with {100 * level:g}% confidence" + (f" over {looks:,} looks" if looks > 1 else "")
     what = f"{table.problem.kind} error"
     where = f"(n = {table.n:,}, {describe_bins(table)})"
     if max_error is None:
@@ -45,8 +50,11 @@ def judge(
     )
 
 
-def advice(table: BinTable, squared: float, max_error: float, level: float) -> str:
-    """Say how many more rows would decide, if the error is what it seems to be."""
+def advice(table: BinTable, squared: float, max_error: float, level: float, looks: int) -> str:
+    """Say how many more rows would decide, if the error is what it seems to be.
+
+    They are certified in another look, so there are at least two.
+    """
     seeming = math.sqrt(max(squared, 0.0))
     n_bins = int((table.count > 0).sum(axis=1).max())
     if seeming >= 0.95 * max_error:
@@ -56,12 +64,28 @@ def advice(table: BinTable, squared: float, max_error: float, level: float) -> s
     if n_bins > _MOST_BINS_TO_PLAN:
         return ""
     try:
-        needed = samples_to_certify(max_error, n_bins, confidence_level=level, true_error=seeming)
+        needed = samples_to_certify(
+            max_error,
+            n_bins,
+            confidence_level=level,
+            true_error=seeming,
+            looks=max(looks, 2),
+        )
     except InvalidArgumentError:  # more rows than can be planned; the verdict stands all the same
         return "; more than 1e15 would be needed"
     more = max(needed - table.n, table.n // 10, 1)
     more = round(more, 2 - len(str(more)))
     return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
+
+
+def look_again(looks: int) -> str:
+    """Say under which condition the same rows, with more of them, may be certified again."""
+    if looks > 1:
+        return f". Certify again only as planned, at the next of these {looks:,} looks"
+    return (
+        ". Certify again only as planned before the first look, at numbers of rows fixed then: "
+        "with looks=k at each of k looks, or looks=i*(i+1) at the i-th of any number"
+    )
 
 
 OVERLAP_UNCHECKED = (
@@ -75,6 +99,7 @@ def assumptions_of(
     power: float,
     target: Target,
     min_bin_mass: MinBinMass,
+    looks: int,
     overlap_unchecked: bool = False,
 ) -> list[str]:
     """Return what must be true for the bounds to hold, a sentence each."""
@@ -82,6 +107,14 @@ def assumptions_of(
         "The rows are independent draws from the population that the statement is about.",
         "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
     ]
+    said.append(
+        "This is the only certificate asked of these rows: their number was not chosen in the "
+        "light of an earlier one."
+        if looks == 1
+        else f"At most {looks:,} certificates are asked of these rows as they grow, this one "
+        "included (or the sum of 1/looks over all of them is at most 1), at numbers of rows that "
+        "were not chosen in the light of the labels."
+    )
     if overlap_unchecked:
         said.append(OVERLAP_UNCHECKED)
     if target == "sample":
