@@ -14,6 +14,7 @@ from calibrant.stats.bounds import (
     SMALLEST,
     Evidence,
     Setting,
+    UpperTest,
     lower_bound,
     upper_bound,
     upper_bound_at,
@@ -190,6 +191,37 @@ def test_the_bound_never_falls_when_the_statistic_rises():
         found = [upper_bound_at(t, table, setting) for t in np.linspace(-0.002, 0.05, 12)]
         assert np.all(np.diff(found) >= 0)
         assert found[0] < found[-1]
+
+
+# Masses inferred from the counts
+
+
+def test_inferred_masses_do_not_tune_the_tests():
+    # Their proof averages over the counts, so nothing that tunes them may depend on these.
+    table = evidence(CLOSE)
+    for lo, hi in ((0.05, 0.055), (0.1, 0.11), (0.5, 0.55)):
+        tests = [
+            UpperTest.tuned(table, Setting("population", 0.05, mass, 1 / 20), lo, hi)
+            for mass in (0.0, 1e-4, 0.08, np.linspace(0.01, 0.1, 10))
+        ]
+        assert len({(test.lam, test.q) for test in tests}) == 1
+
+
+def test_less_mass_inferred_never_sharpens_a_bound():
+    wrong = evidence(np.clip(np.array(CLOSE) + 15, 0, 100))
+    settings = [Setting("population", 0.05, mass, 1 / 20) for mass in (0.08, 0.04, 0.02, 0.005)]
+    uppers = [upper_bound(evidence(CLOSE), each) for each in settings]
+    lowers = [lower_bound(wrong, each) for each in settings]
+    assert uppers == sorted(uppers)
+    assert lowers == sorted(lowers, reverse=True)
+    assert uppers[0] < uppers[-1] < 1
+
+
+def test_inferred_masses_far_from_even_sharpen_the_bound_all_the_same():
+    s, size = np.array([0.02, 0.2, 0.5, 0.8, 0.98]), np.array([6000, 2000, 1000, 800, 200])
+    table = evidence(np.array([130, 386, 513, 630, 197]), size, s)
+    inferred = Setting("population", 0.05, 0.7 * size / 10_000, 1 / 10)
+    assert upper_bound(table, inferred) < 0.95 * upper_bound(table, FREE)
 
 
 # Several classes

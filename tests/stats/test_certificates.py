@@ -113,7 +113,7 @@ def test_learned_masses_assume_that_all_outputs_are_in_the_table():
     assert any("no outputs besides" in each for each in learned.assumptions)
     empty = cb.certify(GOOD, LEVELS, min_bin_mass="learned", bins=cb.EqualWidth(100))
     free = cb.certify(GOOD, LEVELS, bins=cb.EqualWidth(100))
-    assert empty.upper_bound == pytest.approx(free.upper_bound, rel=0.05), "an empty bin: no gain"
+    assert free.upper_bound < empty.upper_bound < 1.3 * free.upper_bound, "an empty bin: no gain"
 
 
 def test_top_label_and_marginal_are_certified():

@@ -51,6 +51,8 @@ _MARGIN = 1.005
 _CAP = 0.95
 _RATIO = 1.1
 _WIDE_RATIO = 1.3
+_SPARE = 20
+"""Masses this many times below the nominal one leave 1 - q e^2 positive; tightness only."""
 _MOST_PLANNED = 1024
 """Outputs by which a test is tuned stand for more beyond this; affects tightness, not validity."""
 
@@ -98,19 +100,39 @@ class Evidence:
         return float(np.sum(self.weight * self.mass * psi))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
-    """What a bound is about: target, error probability, and a lower bound of all bin masses."""
+    """What a bound is about, and what is known of the masses.
+
+    Attributes
+    ----------
+    target : {"population", "sample"}
+    delta : float
+        The error probability.
+    least_mass : float or ndarray
+        A lower bound of the masses, of all bins or of each, declared or inferred from the counts.
+        It limits how far a bin may be off, and nothing else: where it is lower, less is rejected.
+        So it may be wrong with some probability, which has to be taken off delta.
+    nominal_mass : float, optional
+        The mass by which tests are tuned. It must be known before the rows and need not be true:
+        it affects tightness, never validity. None if the least mass was declared, and serves.
+    """
 
     target: Target
     delta: float
-    least_mass: float = 0.0
+    least_mass: FloatArray | float = 0.0
+    nominal_mass: float | None = None
 
-    def lightest(self, evidence: Evidence) -> float:
-        """Return a lower bound of w_k p_j over all bins; 0 if nothing is known."""
-        if self.target == "sample":
-            return float((evidence.weight * evidence.mass).min())
-        return float(evidence.weight.min()) * self.least_mass
+    def largest_squares(self, evidence: Evidence, t: float) -> FloatArray:
+        """Return for each bin what its e^2 cannot exceed if the error is t."""
+        mass = evidence.mass if self.target == "sample" else self.least_mass
+        return _largest_squares(t, evidence.weight * mass)
+
+    def nominal_square(self, evidence: Evidence, t: float) -> float:
+        """Return the largest e^2 for which the test of an error t is tuned."""
+        if self.target == "sample" or self.nominal_mass is None:
+            return float(self.largest_squares(evidence, t).max())
+        return float(_largest_squares(t, evidence.weight * self.nominal_mass).max())
 
     def sees_counts(self, evidence: Evidence) -> bool:
         """Whether the tests may be tuned to the counts.
@@ -189,33 +211,39 @@ class UpperTest:
     setting: Setting
     lam: float
     q: float
-    reach: float
+    reach: FloatArray
 
     @classmethod
     def tuned(cls, evidence: Evidence, setting: Setting, lo: float, hi: float) -> UpperTest:
         """Choose (lam, q) by the normal approximation at calibration; any choice is valid."""
-        largest = _largest_square(hi, setting.lightest(evidence))
+        largest = setting.nominal_square(evidence, hi)
+        reach = np.sqrt(setting.largest_squares(evidence, hi))
         if setting.sees_counts(evidence):
             s, weight = evidence.s, evidence.weight
-            v = _largest_variance(s, math.sqrt(largest))
+            v = _largest_variance(s, reach)
         else:  # nothing here may depend on the counts, nor on which outputs were seen
             n_points = min(evidence.n_planned, _MOST_PLANNED)
             s = (np.arange(n_points) + 0.5) / n_points
             weight, v = np.full(n_points, evidence.n_planned / n_points), 0.25
         q, steepness = _choices(setting.target, largest, v)
+        if setting.nominal_mass is not None:
+            roomy = q <= _CAP / min(1.0, _SPARE * largest)
+            q, steepness = q[roomy], steepness[roomy]
         scaled = steepness[:, None] * (s * (1 - s))
         peaks = (ETA * scaled - 0.5 * np.log1p(2 * scaled)) @ weight
         u = q * lo * hi
         gain = evidence.n * (u if setting.target == "sample" else -np.log1p(-u))
         best = int(((gain - peaks + math.log(setting.delta)) / steepness).argmax())
         lam = float(steepness[best]) * evidence.n
-        return cls(evidence, setting, lam, float(q[best]), math.sqrt(largest))
+        return cls(evidence, setting, lam, float(q[best]), reach)
 
     def largest_accepted(self, observed: float, least: float) -> float:
         """Return the largest t that this test does not reject, or some number up to `least`.
 
         A tolerance of half of what the bins may add still shows that t = least is rejected.
         """
+        if self.setting.target == "population" and self.q * float(self.reach.max()) ** 2 >= 1:
+            return math.inf  # 1 - q e^2 may be negative, and then nothing is proved
         spare = self._gain(least) - self.lam * observed + math.log(self.setting.delta)
         half = spare / float(self.evidence.weight.sum()) / 2
         if half > TOLERANCE:
@@ -276,8 +304,8 @@ def _free_choices() -> tuple[FloatArray, FloatArray]:
 
 def _smallest_accepted(evidence: Evidence, setting: Setting, observed: float, hi: float) -> float:
     """Return the smallest t that the test of errors up to hi does not reject."""
-    largest = _largest_square(hi, setting.lightest(evidence))
-    bernoulli = _sub_gaussian(evidence.s, math.sqrt(largest))
+    squares = setting.largest_squares(evidence, hi)
+    bernoulli, largest = _sub_gaussian(evidence.s, np.sqrt(squares)), float(squares.max())
     spread = np.where(np.isnan(evidence.spread), bernoulli, evidence.spread)
     lam, q = _tuned_lower(evidence, setting, spread, hi)
     peaks = -0.5 * float(evidence.weight @ np.log1p(-2 * lam / evidence.n * spread))
@@ -297,7 +325,7 @@ def _tuned_lower(
         top = evidence.largest_spread
         spread, weight = np.array([0.8 * top]), np.array([float(evidence.n_planned)])
     if setting.target == "population":
-        square = _largest_square(hi, setting.least_mass)
+        square = setting.nominal_square(evidence, hi)
         r = np.expm1(np.minimum(q * square, 700.0)) / square
         cost = np.log1p(r * hi**2) / hi**2
     lam = q / (1 + 2 * q * top) * evidence.n
@@ -307,18 +335,18 @@ def _tuned_lower(
     return float(lam[best]), float(q[best])
 
 
-def _largest_square(t: float, lightest: float) -> float:
-    """Return m: no e_j^2 can exceed it if the error is t."""
-    return min(1.0, t**2 / lightest) if lightest > 0 else 1.0
+def _largest_squares(t: float, mass: FloatArray) -> FloatArray:
+    """Return what e_j^2 cannot exceed if the error is t, given lower bounds of w_k p_j."""
+    return np.minimum(1.0, np.divide(t**2, mass, out=np.ones_like(mass), where=mass > 0))
 
 
-def _largest_variance(s: FloatArray, reach: float) -> float:
-    """Return the largest pi (1 - pi) over pi within reach of any s."""
+def _largest_variance(s: FloatArray, reach: FloatArray) -> float:
+    """Return the largest pi (1 - pi) over pi within reach of their s."""
     nearest = s + np.clip(0.5 - s, -reach, reach)
     return max(float(np.max(nearest * (1 - nearest))), 1e-9)
 
 
-def _sub_gaussian(s: FloatArray, reach: float) -> FloatArray:
+def _sub_gaussian(s: FloatArray, reach: FloatArray) -> FloatArray:
     """Return the largest sub-Gaussian variance of Bernoulli(pi) over pi within reach of s.
 
     (1 - 2 pi) / (2 log((1 - pi) / pi)), the least v with E exp(t (Y - pi)) <= exp(v t^2 / 2) for

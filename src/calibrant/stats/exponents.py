@@ -77,8 +77,10 @@ class Bumps:
         """Return an upper bound of the function of each bin at one pi each."""
         return log_moment(pi, self.size, self.a, self.c) + self.gain(pi)
 
-    def highest(self, reach: float, tolerance: float = TOLERANCE) -> FloatArray:
+    def highest(self, reach: FloatArray | float, tolerance: float = TOLERANCE) -> FloatArray:
         """Return an upper bound of each maximum over pi in [0, 1] within `reach` of s.
+
+        The reach is one for all bins, or one for each.
 
         It exceeds the maximum by at most about the tolerance, unless the function is so flat that
         too many intervals would have to be told apart; it is an upper bound all the same.
@@ -174,12 +176,13 @@ class _Pieces:
     log_right: FloatArray
 
     @classmethod
-    def cover(cls, bumps: Bumps, reach: float) -> _Pieces:
+    def cover(cls, bumps: Bumps, reach: FloatArray | float) -> _Pieces:
         """Cover all pi within reach of s, finely near s and by growing steps beyond."""
+        reach = np.broadcast_to(reach, bumps.s.shape)
         unit = np.sqrt(bumps.s * (1 - bumps.s) / bumps.size) + 1 / bumps.size
-        farthest = math.log(reach / (_STEPS[-1] * float(unit.min())), _GROWTH)
+        farthest = math.log(float((reach / unit).max()) / _STEPS[-1], _GROWTH)
         beyond = _GROWTH ** np.arange(1, max(math.ceil(farthest), 0) + 1) * _STEPS[-1]
-        away = np.minimum(unit[:, None] * np.append(_STEPS, beyond), reach)
+        away = np.minimum(unit[:, None] * np.append(_STEPS, beyond), reach[:, None])
         points = np.column_stack([(bumps.s[:, None] - away)[:, ::-1], bumps.s[:, None] + away])
         pieces = cls._between(bumps, np.arange(bumps.s.size), np.clip(points, 0.0, 1.0))
         return pieces.keep(pieces.left < pieces.right)
