@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 
 from calibrant.recalibrators import (
     BetaScaling,
@@ -30,6 +32,11 @@ SCALING = [
     BetaScaling("log-odds"),
     QuadraticScaling(),
     TemperatureScaling(),
+    PlattScaling(on="probabilities"),
+    PlattScaling(smoothing=0.01),
+    BetaScaling(smoothing=0.5),
+    QuadraticScaling(smoothing=1e-15),
+    TemperatureScaling(smoothing=0.99),
 ]
 ON_LOGITS = [
     PlattScaling(input="logits"),
@@ -58,6 +65,8 @@ SEVERAL = [
     TemperatureScaling(),
     VectorScaling(),
     MatrixScaling(),
+    TemperatureScaling(smoothing=0.5),
+    VectorScaling(smoothing=1e-30),
     OneVsRest(PlattScaling()),
     OneVsRest(ScalingBinning(n_bins=5), normalize=True),
     TopLabel(HistogramBinning(n_bins=5)),
@@ -70,6 +79,26 @@ def binary_rows(n=2000, seed=0, power=1.5):
     rng = np.random.default_rng(seed)
     p = rng.beta(1.2, 0.8, size=n)
     return p, (rng.uniform(size=n) < p**power).astype(int)
+
+
+def vote_rows(n=4500, n_trees=20):
+    """Return shares of votes of a forest over 20 classes, three quarters of them 0, and labels."""
+    features, y = make_classification(
+        1500 + n,
+        n_features=30,
+        n_informative=20,
+        n_redundant=0,
+        n_classes=20,
+        n_clusters_per_class=1,
+        class_sep=3.0,
+        random_state=0,
+    )
+    forest = RandomForestClassifier(n_trees, max_depth=8, random_state=0)
+    trees = forest.fit(features[:1500], y[:1500]).estimators_
+    votes = np.zeros((n, 20))
+    for tree in trees:
+        votes[np.arange(n), tree.predict(features[1500:]).astype(int)] += 1
+    return votes / n_trees, y[1500:]
 
 
 def class_rows(n=1500, n_classes=4, seed=0, temperature=0.5):

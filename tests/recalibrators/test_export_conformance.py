@@ -13,12 +13,14 @@ from sklearn.base import clone
 
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.recalibrators import (
+    BetaScaling,
     HistogramBinning,
     Identity,
     IsotonicCalibration,
     MatrixScaling,
     OneVsRest,
     PlattScaling,
+    QuadraticScaling,
     ScalingBinning,
     TemperatureScaling,
     TopLabel,
@@ -72,6 +74,11 @@ def one_score_cases():
         if has_a_form(recalibrator):
             fitted = fitted_on_probabilities(recalibrator)
             yield pytest.param(fitted, probabilities_at(fitted), IMPOSSIBLE, id=str(fitted))
+    p, y = binary_rows(900)
+    for recalibrator in (PlattScaling(), BetaScaling(), QuadraticScaling(), TemperatureScaling()):
+        fitted = clone(recalibrator).fit(np.round(p, 1), y)
+        assert fitted.smoothing_ > 0
+        yield pytest.param(fitted, probabilities_at(fitted), IMPOSSIBLE, id=f"{fitted} of 0 and 1")
     kept = PlattScaling().fit(np.r_[0.001, 0.999], [0, 1])
     assert "kept identity" in kept.fit_result_.flags
     yield pytest.param(kept, probabilities_at(kept), IMPOSSIBLE, id="kept identity")
@@ -253,8 +260,7 @@ def test_what_has_no_form_is_refused_by_every_export(recalibrator):
 def kept_identity(cls, **options):
     """Return a scaling that found nothing to repair."""
     rows = np.eye(3)[np.arange(60) % 3]
-    if options:
-        rows = 800 * rows
+    rows = 800 * rows if options else 1e-9 + (1 - 3e-9) * rows
     fitted = cls(**options).fit(rows, np.arange(60) % 3)
     assert "kept identity" in fitted.fit_result_.flags
     return fitted
@@ -275,6 +281,11 @@ def class_cases():
             np.concatenate([odd, probs[:50]]),
             id=str(recalibrator),
         )
+    rounded = np.round(probs, 1)
+    for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
+        fitted = cls().fit(rounded, y)
+        assert fitted.smoothing_ > 0
+        yield pytest.param(fitted, np.concatenate([odd, rounded[:50]]), id=f"{cls.__name__} of 0")
     z = np.random.default_rng(0).normal(size=(300, 4)) * 5
     for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
         yield pytest.param(cls(input="logits").fit(z, z.argmax(1)), z, id=f"{cls.__name__} logits")

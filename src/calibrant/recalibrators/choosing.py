@@ -17,7 +17,8 @@ from calibrant.problem import Label, off_device
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
 from calibrant.recalibrators.isotonic import IsotonicCalibration
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
-from calibrant.recalibrators.scaling import CLIP, BetaScaling, Identity, PlattScaling
+from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
+from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
 
 Scoring: TypeAlias = Literal["log", "brier"]

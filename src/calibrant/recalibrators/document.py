@@ -22,6 +22,8 @@ from calibrant.recalibrators.newton import FitReport
 FORMAT = "calibrant.recalibrator"
 VERSION = 1
 MAX_DEPTH = 8
+LATER = {"smoothing": 0.0, "on": "log-odds"}
+"""Parameters that came later, and the values that say what recalibrators without them did."""
 
 
 @cache
@@ -149,6 +151,8 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
     recalibrator = _decode_unfitted(document, depth)
     recalibrator.classes_ = _decode_classes(_entry(document, "classes"))
     learned = _entry(document, "learned")
+    if isinstance(learned, dict) and _is_older(recalibrator, document["parameters"]):
+        learned = {"smoothing": 0.0, **learned}
     names = {name.rstrip("_"): name for name in recalibrator._learned}
     if not isinstance(learned, dict) or set(learned) != set(names):
         raise InvalidDocumentError(f'"learned" must hold exactly {sorted(names)}.')
@@ -174,9 +178,18 @@ def _decode_unfitted(document: Any, depth: int) -> Recalibrator:
     cls = known().get(name) if isinstance(name, str) else None
     if cls is None or depth > MAX_DEPTH:
         raise InvalidDocumentError(f"There is no recalibrator named {name!r:.60}.")
+    if isinstance(parameters, dict) and _is_older(cls, parameters):
+        parameters = {name: x for name, x in LATER.items() if name in cls._get_param_names()} | (
+            parameters
+        )
     if not isinstance(parameters, dict) or set(parameters) != set(cls._get_param_names()):
         raise InvalidDocumentError(f"{name} needs the parameters {cls._get_param_names()}.")
     return cls(**{key: _decode_parameter(value, depth) for key, value in parameters.items()})
+
+
+def _is_older(recalibrator: Any, parameters: dict[str, Any]) -> bool:
+    """Tell whether a document was written before recalibrators like this one could smooth."""
+    return "smoothing_" in recalibrator._learned and not LATER.keys() & parameters.keys()
 
 
 def _decode_parameter(value: Any, depth: int) -> Any:
@@ -228,7 +241,7 @@ def _decode(value: Any, kind: str, name: str, depth: int) -> Any:
 
 
 def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
-    dimensions = {"number": 0, "positive": 0, "matrix": 2}.get(kind, 1)
+    dimensions = {"number": 0, "positive": 0, "share": 0, "matrix": 2}.get(kind, 1)
     if not _holds_numbers(value, dimensions):
         raise InvalidDocumentError(f'"{name}" must hold finite numbers in {dimensions} dimensions.')
     try:
@@ -238,6 +251,7 @@ def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
     wrong = (
         not np.isfinite(array).all()
         or (kind == "positive" and array <= 0)
+        or (kind == "share" and not 0 <= array < 1)
         or (kind == "probabilities" and (array.size == 0 or array.min() < 0 or array.max() > 1))
         or (kind == "rising" and (np.diff(array) <= 0).any())
     )

@@ -15,13 +15,13 @@ from calibrant.recalibrators.binning import BinnedRecalibrator
 from calibrant.recalibrators.isotonic import IsotonicCalibration
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.scaling import (
-    CLIP,
     BetaScaling,
     LogisticScaling,
     PlattScaling,
     QuadraticScaling,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
 
 
@@ -178,8 +178,11 @@ def _case(x: str, cuts: FloatArray, levels: FloatArray, sql: Dialect) -> str:
 def _formula(recalibrator: BinaryRecalibrator, x: str, sql: Dialect) -> str:
     if is_identity(recalibrator) and recalibrator.input == "probabilities":
         return x
-    safe = sql.clipped(x, sql.number(CLIP), sql.number(1 - CLIP))
-    logits = f"LN({safe} / (1 - {safe}))"
+    happens, fails = _both_sides(getattr(recalibrator, "smoothing_", 0.0), x, sql)
+    logits = f"LN({happens} / {fails})"
+    if getattr(recalibrator, "on", "log-odds") == "probabilities":
+        # A product with a number as small as that would underflow, an error in PostgreSQL.
+        logits = sql.clipped(x, sql.number(TINY_LOGIT), "1.0")
     if getattr(recalibrator, "input", "") == "logits":
         within = sql.clipped(x, sql.number(-HUGE_LOGIT), sql.number(HUGE_LOGIT))
         logits = f"CASE WHEN ABS({x}) < {sql.number(TINY_LOGIT)} THEN 0 ELSE {within} END"
@@ -195,10 +198,19 @@ def _formula(recalibrator: BinaryRecalibrator, x: str, sql: Dialect) -> str:
         )
     elif isinstance(recalibrator, BetaScaling):
         a, b, c = recalibrator.coef_
-        eta = f"LN({safe}) * {sql.number(a)} - {sql.number(b)} * LN(1 - {safe}) + {sql.number(c)}"
+        eta = f"LN({happens}) * {sql.number(a)} - {sql.number(b)} * LN({fails}) + {sql.number(c)}"
     else:
         raise no_form(recalibrator, "SQL")
     return f"1 / (1 + EXP({sql.clipped(f'-({eta})', '-700', '700')}))"
+
+
+def _both_sides(share: float, x: str, sql: Dialect) -> tuple[str, str]:
+    """Return the probabilities of the event and of its absence, away from 0 and 1."""
+    if not share:
+        safe = sql.clipped(x, sql.number(CLIP), sql.number(1 - CLIP))
+        return safe, f"(1 - {safe})"
+    mixed = sql.number(share)
+    return f"({x} + (0.5 - {x}) * {mixed})", f"((1 - {x}) + (0.5 - (1 - {x})) * {mixed})"
 
 
 def is_identity(recalibrator: Recalibrator) -> bool:
@@ -207,7 +219,7 @@ def is_identity(recalibrator: Recalibrator) -> bool:
         return recalibrator.is_identity_
     if isinstance(recalibrator, VectorScaling):
         return "kept identity" in recalibrator.fit_result_.flags
-    return isinstance(recalibrator, TemperatureScaling) and recalibrator.temperature_ == 1
+    return isinstance(recalibrator, TemperatureScaling) and recalibrator.is_identity_
 
 
 def no_form(recalibrator: Recalibrator, target: str) -> InvalidArgumentError:

@@ -21,12 +21,12 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.export import is_identity, step_function
 from calibrant.recalibrators.scaling import (
-    CLIP,
     BetaScaling,
     Identity,
     PlattScaling,
     QuadraticScaling,
 )
+from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
 
 Number: TypeAlias = Callable[[float], Any]
@@ -153,8 +153,12 @@ def _smooth(recalibrator: Recalibrator, x: Any) -> Any:
     logits = getattr(recalibrator, "input", "probabilities") == "logits"
     if isinstance(recalibrator, Identity) or (is_identity(recalibrator) and not logits):
         return x
-    z = _clipped(x, CLIP, 1 - CLIP)
-    odds = x if logits else (z / (1.0 - z)).log()
+    # Frames compute impossible rows too, and warn of their logarithms.
+    p = _clipped(x, 0.0, 1.0)
+    happens, fails = _both_sides(p, getattr(recalibrator, "smoothing_", 0.0))
+    odds = x if logits else (happens / fails).log()
+    if getattr(recalibrator, "on", "log-odds") == "probabilities":
+        odds = p
     if isinstance(recalibrator, TemperatureScaling):
         eta = odds / recalibrator.temperature_
     elif isinstance(recalibrator, PlattScaling):
@@ -165,13 +169,21 @@ def _smooth(recalibrator: Recalibrator, x: Any) -> Any:
         eta = odds * slope + odds * odds * bend + shift
     elif isinstance(recalibrator, BetaScaling):
         a, b, shift = recalibrator.coef_.tolist()
-        eta = z.log() * a - (1.0 - z).log() * b + shift
+        eta = happens.log() * a - fails.log() * b + shift
     else:
         raise InvalidArgumentError(
             f"{type(recalibrator).__name__} has no form as an expression of one column; binned "
             'and scaling recalibrators of one score and IsotonicCalibration("step") do.'
         )
     return 1.0 / ((-_clipped(eta, -STEEPEST, STEEPEST)).exp() + 1.0)
+
+
+def _both_sides(p: Any, share: float) -> tuple[Any, Any]:
+    """Return the probabilities of the event and of its absence, away from 0 and 1."""
+    if not share:
+        p = _clipped(p, CLIP, 1 - CLIP)
+        return p, 1.0 - p
+    return p + (0.5 - p) * share, (1.0 - p) + (0.5 - (1.0 - p)) * share
 
 
 def _clipped(x: Any, low: float, high: float) -> Any:

@@ -22,7 +22,8 @@ from calibrant.recalibrators.rows import (
     own_values,
     sums_of_blocks,
 )
-from calibrant.recalibrators.temperature import fit_row_temperature
+from calibrant.recalibrators.smoothing import Smoothing, check_smoothing, may_keep
+from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
 
 
 class VectorScaling(Recalibrator):
@@ -37,9 +38,13 @@ class VectorScaling(Recalibrator):
     regularization : float
         Multiplies the penalty; above 0.
     input : {"probabilities", "logits"}
+    smoothing : float or "auto"
+        See `TemperatureScaling`.
 
     Attributes
     ----------
+    smoothing_ : float
+        The share of the uniform distribution that is mixed in before tempering.
     temperature_ : float
     mixing_ : float
         The share of the uniform distribution in z.
@@ -58,11 +63,13 @@ class VectorScaling(Recalibrator):
     """
 
     _learned: ClassVar[dict[str, str]] = {
+        "smoothing_": "share",
         "temperature_": "positive",
         "mixing_": "number",
         "weight_": "vector",
         "bias_": "vector",
     }
+    smoothing_: float
     temperature_: float
     mixing_: float
     weight_: FloatArray
@@ -72,9 +79,11 @@ class VectorScaling(Recalibrator):
         self,
         regularization: float = 1.0,
         input: Input = "probabilities",  # noqa: A002
+        smoothing: Smoothing = "auto",
     ) -> None:
         self.regularization = regularization
         self.input = input
+        self.smoothing = smoothing
 
     def _kind(self, shape: tuple[int, ...]) -> Kind:
         if len(shape) == 1 or shape[1] == 1:
@@ -85,19 +94,21 @@ class VectorScaling(Recalibrator):
         return "top-label"
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        rows = ClassRows.of(probs, codes, weights, self.input)
+        rows = smoothed_rows(ClassRows.of(probs, codes, weights, self.input), self.smoothing)
+        self.smoothing_ = rows.smoothing
         beta, _, flags, _ = fit_row_temperature(rows)
         self.temperature_, self.mixing_ = 1 / beta, 1 / (rows.size + 1)
         converged, iterations, after = self._minimise(rows)
         before = rows.loss()
-        if not after <= before:
+        if not after <= before and may_keep(rows.rows, self.smoothing, self.input):
             self._set_identity(self.classes_.size)
             after, flags = before, (*flags, "kept identity")
         self.fit_result_ = FitReport(converged, iterations, after, before, flags)
 
     def _mixed(self, rows: AnyArray) -> FloatArray:
         """Return the log-probabilities of the tempered, mixed distribution."""
-        mixed = softmax(log_scores(rows, self.input) / self.temperature_) * (1 - self.mixing_)
+        z = log_scores(rows, self.input, self.smoothing_, rows.shape[1])
+        mixed = softmax(z / self.temperature_) * (1 - self.mixing_)
         mixed += self.mixing_ / rows.shape[1]
         return np.asarray(np.log(mixed, out=mixed))
 
@@ -141,7 +152,7 @@ class VectorScaling(Recalibrator):
         self.bias_, self.weight_ = x[:k].copy(), 1 + x[k:]
 
     def _set_identity(self, k: int) -> None:
-        self.temperature_, self.mixing_ = 1.0, 0.0
+        self.smoothing_, self.temperature_, self.mixing_ = 0.0, 1.0, 0.0
         self._set(np.zeros(self._penalty(k).size), k)
 
     def _slopes(
@@ -185,6 +196,7 @@ class VectorScaling(Recalibrator):
 
     def _check_parameters(self) -> None:
         check_choice("input", self.input, ("probabilities", "logits"))
+        check_smoothing(self.smoothing, self.input)
         if not (is_real(self.regularization) and 0 < float(self.regularization) <= 1e100):
             raise InvalidArgumentError(
                 "regularization must be above 0 and at most 1e100; "

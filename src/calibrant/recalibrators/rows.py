@@ -7,7 +7,7 @@ their size is made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.problem.logits import Input
 from calibrant.recalibrators.logistic import dot
-from calibrant.recalibrators.scaling import CLIP
+from calibrant.recalibrators.smoothing import log_smoothed
 
 BLOCK_VALUES = 1 << 16
 PARTS = 64
@@ -26,12 +26,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ClassRows:
-    """Probabilities or logits (n, K) with labels and weights above 0."""
+    """Probabilities or logits (n, K) with labels and weights above 0, and how to smooth them."""
 
     rows: AnyArray
     codes: IntArray
     weights: FloatArray
     kind: Input
+    smoothing: float = 0.0
 
     @classmethod
     def of(
@@ -51,20 +52,23 @@ class ClassRows:
     def every(self, step: int) -> ClassRows:
         """Return every few rows."""
         few = slice(None, None, step)
-        return ClassRows(self.rows[few], self.codes[few], self.weights[few], self.kind)
+        return replace(self, rows=self.rows[few], codes=self.codes[few], weights=self.weights[few])
 
     def centred(self, part: slice) -> FloatArray:
         """Return log-scores of a block, with the largest of each row moved to 0."""
-        z = log_scores(self.rows[part], self.kind)
+        z = self._log_scores(self.rows[part])
         z -= z.max(axis=1, keepdims=True)
         return z
+
+    def _log_scores(self, values: AnyArray) -> FloatArray:
+        return log_scores(values, self.kind, self.smoothing, self.rows.shape[1])
 
     def own(self) -> FloatArray:
         """Return how far the log-score of the label is below the largest of its row."""
 
         def block(part: slice) -> FloatArray:
-            top = log_scores(self.rows[part].max(axis=1), self.kind)
-            return log_scores(own_values(self.rows[part], self.codes[part]), self.kind) - top
+            top = self._log_scores(self.rows[part].max(axis=1))
+            return self._log_scores(own_values(self.rows[part], self.codes[part])) - top
 
         return np.concatenate(in_blocks(self.rows.shape, block))
 
@@ -109,12 +113,11 @@ def own_values(rows: AnyArray, codes: IntArray) -> AnyArray:
     return np.asarray(rows[np.arange(len(codes)), codes])
 
 
-def log_scores(rows: AnyArray, kind: Input) -> FloatArray:
-    """Return log-probabilities, kept above log(1e-12), or the logits themselves."""
+def log_scores(values: AnyArray, kind: Input, smoothing: float, n_classes: int) -> FloatArray:
+    """Return smoothed log-probabilities, or the logits themselves."""
     if kind == "logits":
-        return rows.astype(np.float64)
-    z = np.maximum(rows, CLIP, dtype=np.float64)
-    return np.asarray(np.log(z, out=z))
+        return values.astype(np.float64)
+    return log_smoothed(values, smoothing, n_classes)
 
 
 def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:

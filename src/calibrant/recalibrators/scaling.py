@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import off_device
 from calibrant.problem.logits import Input, sigmoid
 from calibrant.recalibrators.base import Recalibrator, check_choice
@@ -20,13 +21,26 @@ from calibrant.recalibrators.newton import (
     fit_logistic,
     fit_shift,
     is_separated,
+    one_pseudo_row,
     platt_targets,
 )
 from calibrant.recalibrators.scores import Scores
-
-CLIP = 1e-12
+from calibrant.recalibrators.smoothing import (
+    CLIP,
+    Smoothing,
+    best_share,
+    check_smoothing,
+    log_smoothed,
+    logit,
+    may_keep,
+)
 
 Solved: TypeAlias = tuple[FloatArray, int, float | None, tuple[str, ...]]
+On: TypeAlias = Literal["log-odds", "probabilities"]
+
+SMOOTHING_ROWS = 1 << 12
+"""So many rows, at equal steps through all, decide how much is mixed in; few distinct scores, as of
+votes, are added up first and all used."""
 
 
 class Identity(Recalibrator):
@@ -57,13 +71,18 @@ class LogisticScaling(BinaryRecalibrator):
     ----------
     coef_ : ndarray
         The coefficients of the features, then the intercept.
+    smoothing_ : float
+        The share of the even distribution that is mixed in before logarithms are taken.
     """
 
-    _learned: ClassVar[dict[str, str]] = {"coef_": "vector"}
+    _learned: ClassVar[dict[str, str]] = {"coef_": "vector", "smoothing_": "share"}
     _identity: ClassVar[tuple[float, ...]] = (1.0, 0.0)
     coef_: FloatArray
+    smoothing_: float
     input: Input = "probabilities"
     loss: Loss = "log"
+    on: On = "log-odds"
+    smoothing: Smoothing = "auto"
 
     @property
     def intercept_(self) -> float:
@@ -73,11 +92,14 @@ class LogisticScaling(BinaryRecalibrator):
     @property
     def is_identity_(self) -> bool:
         """Whether the scores are left alone."""
-        return bool(self.coef_.tolist() == list(self._identity))
+        if self.on == "probabilities":
+            # No line through probabilities is the identity, so coefficients cannot tell.
+            return "kept identity" in self.fit_result_.flags
+        return bool(self.coef_.tolist() == list(self._identity)) and self.smoothing_ == 0
 
     def _features(self, scores: FloatArray) -> FloatArray:
         """Return the features (k, n) of scores; of which the logit is a combination."""
-        return self._logits(scores)[None, :]
+        return self._base(scores)[None, :]
 
     def _all_features(self, scores: FloatArray) -> FloatArray:
         """Return the same for many scores, from all cores."""
@@ -89,22 +111,29 @@ class LogisticScaling(BinaryRecalibrator):
         in_pieces(scores.size, PIECE_ROWS, write)
         return out
 
-    def _logits(self, scores: FloatArray) -> FloatArray:
-        return scores.copy() if self.input == "logits" else logit(scores)
+    def _base(self, scores: FloatArray) -> FloatArray:
+        """Return what the map is drawn over: log-odds, or the probabilities themselves."""
+        if self.input == "logits" or self.on == "probabilities":
+            return scores.copy()
+        return logit(scores, self.smoothing_)
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.compressed()
-        low, high = self._logits(np.array([scores.values.min(), scores.values.max()]))
+        self.smoothing_ = self._share(scores)
+        low, high = self._base(np.array([scores.values.min(), scores.values.max()]))
         flags = _degenerate(scores, low, high)
         if flags:
-            shift = fit_shift(self._logits(scores.values), scores)
+            shift = fit_shift(self._base(scores.values), scores)
             theta, iterations, loss = np.array([*self._identity[:-1], shift]), 0, None
         else:
             theta, iterations, loss, flags = self._solve(scores)
         loss = self._loss_of(theta, scores) if loss is None else loss
         loss_identity = self._loss_of_identity(scores)
-        if not loss <= loss_identity:
-            theta, loss = np.array(self._identity), loss_identity
+        bounded = self.loss == "squared"
+        if not loss <= loss_identity and (
+            bounded or may_keep(scores.values, self.smoothing, self.input)
+        ):
+            theta, loss, self.smoothing_ = np.array(self._identity), loss_identity, 0.0
             flags = (*flags, "kept identity")
         self.coef_ = theta
         if not self._is_increasing(low, high):
@@ -112,6 +141,20 @@ class LogisticScaling(BinaryRecalibrator):
         self.fit_result_ = FitReport(
             "not converged" not in flags, iterations, loss, loss_identity, flags
         )
+
+    def _share(self, scores: Scores) -> float:
+        """Return how much is mixed in: as declared, or what fits a sample of the rows best."""
+        if self.smoothing != "auto":
+            return float(self.smoothing)
+        if self.input == "logits" or self.on == "probabilities":
+            return 0.0
+        few = one_pseudo_row(scores.thinned(SMOOTHING_ROWS))
+
+        def loss(share: float) -> float:
+            self.smoothing_ = share
+            return fit_logistic(self._features(few.values), few, self.loss).loss
+
+        return best_share(np.minimum(scores.values, 1 - scores.values), 2, loss)
 
     def _solve(self, scores: Scores) -> Solved:
         """Fit rows with both labels and several scores."""
@@ -138,6 +181,14 @@ class LogisticScaling(BinaryRecalibrator):
     def _check_parameters(self) -> None:
         check_choice("input", self.input, ("probabilities", "logits"))
         check_choice("loss", self.loss, ("log", "squared"))
+        check_choice("on", self.on, ("log-odds", "probabilities"))
+        check_smoothing(self.smoothing, self.input)
+        if self.on == "probabilities" and (self.input == "logits" or self.smoothing != "auto"):
+            raise InvalidArgumentError(
+                'on="probabilities" takes no logarithm of probabilities, and needs '
+                f'input="probabilities" and smoothing="auto"; got input={self.input!r} and '
+                f"smoothing={self.smoothing!r}."
+            )
 
     def _check_learned(self) -> None:
         if self.coef_.size != len(self._identity):
@@ -148,15 +199,21 @@ class PlattScaling(LogisticScaling):
     """Fit ``sigma(a logit(z) + c)``: Platt scaling on log-odds.
 
     Minimises the log loss, or the squared error as step 1 of section 4.1 of Kumar, Liang, Ma
-    (2019) writes it, by a safeguarded Newton method. Probabilities are kept 1e-12 away from
-    0 and 1. Separable rows get Platt's targets; a fit that would be worse than doing nothing
-    on its own rows is not used.
+    (2019) writes it, by a safeguarded Newton method. Separable rows get Platt's targets; a fit
+    that would be worse than doing nothing on its own rows is not used, unless doing nothing
+    means answers of exactly 0 or 1, which the log loss of the next row may not survive.
 
     Parameters
     ----------
     loss : {"log", "squared"}
     input : {"probabilities", "logits"}
         What the scores are; they are never guessed.
+    on : {"log-odds", "probabilities"}
+        What the line is drawn over. ``sigma(a z + c)`` suits scores that are no probabilities of
+        a likelihood, such as votes or shares of neighbours; the log-odds suit all others.
+    smoothing : float or "auto"
+        The share of the even distribution that is mixed in before log-odds are taken; see
+        `TemperatureScaling`. The share that "auto" finds is the best one for this family.
 
     References
     ----------
@@ -170,13 +227,21 @@ class PlattScaling(LogisticScaling):
     (1.372329, 0.160078)
     """
 
-    def __init__(self, loss: Loss = "log", input: Input = "probabilities") -> None:  # noqa: A002
+    def __init__(
+        self,
+        loss: Loss = "log",
+        input: Input = "probabilities",  # noqa: A002
+        on: On = "log-odds",
+        smoothing: Smoothing = "auto",
+    ) -> None:
         self.loss = loss
         self.input = input
+        self.on = on
+        self.smoothing = smoothing
 
     @property
     def slope_(self) -> float:
-        """The coefficient of the log-odds."""
+        """The coefficient of the log-odds, or of the probabilities."""
         return float(self.coef_[0])
 
 
@@ -195,11 +260,16 @@ class QuadraticScaling(LogisticScaling):
 
     _identity = (1.0, 0.0, 0.0)
 
-    def __init__(self, input: Input = "probabilities") -> None:  # noqa: A002
+    def __init__(
+        self,
+        input: Input = "probabilities",  # noqa: A002
+        smoothing: Smoothing = "auto",
+    ) -> None:
         self.input = input
+        self.smoothing = smoothing
 
     def _features(self, scores: FloatArray) -> FloatArray:
-        logits = self._logits(scores)
+        logits = self._base(scores)
         return np.stack((logits, logits**2))
 
     def _is_increasing(self, low: float, high: float) -> bool:
@@ -217,6 +287,8 @@ class BetaScaling(LogisticScaling):
     ----------
     parameters : {"abm", "log-odds"}
         All three, or the family of the paper's synthetic studies (appendix E), a = b.
+    smoothing : float or "auto"
+        See `PlattScaling`.
 
     References
     ----------
@@ -231,16 +303,23 @@ class BetaScaling(LogisticScaling):
 
     _identity = (1.0, 1.0, 0.0)
 
-    def __init__(self, parameters: Literal["abm", "log-odds"] = "abm") -> None:
+    def __init__(
+        self, parameters: Literal["abm", "log-odds"] = "abm", smoothing: Smoothing = "auto"
+    ) -> None:
         self.parameters = parameters
+        self.smoothing = smoothing
 
     def _features(self, scores: FloatArray) -> FloatArray:
+        if self.smoothing_:
+            happens, fails = (log_smoothed(p, self.smoothing_, 2) for p in (scores, 1 - scores))
+            return np.stack((happens, -fails))
         z = np.clip(scores, CLIP, 1 - CLIP)
         return np.stack((np.log(z), -np.log1p(-z)))
 
     def _solve(self, scores: Scores) -> Solved:
         if self.parameters == "log-odds":
             platt = PlattScaling()
+            platt.smoothing_ = self.smoothing_
             (slope, shift), its, loss, flags = platt._solve(scores)
             slope = max(slope, 0.0)
             return np.array([slope, slope, shift]), its, loss if slope else None, flags
@@ -267,6 +346,7 @@ class BetaScaling(LogisticScaling):
 
     def _check_parameters(self) -> None:
         check_choice("parameters", self.parameters, ("abm", "log-odds"))
+        check_smoothing(self.smoothing, self.input)
 
 
 def _solve(scores: Scores, features: Callable[[], FloatArray], loss: Loss = "log") -> Solved:
@@ -286,9 +366,3 @@ def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
     short = n1 < scores.total if scores.weights is None else (scores.events < scores.weights).any()
     constant = high - low <= 1e-13 * max(abs(low), abs(high))
     return (() if n1 > 0 and short else ("one class",)) + (("constant scores",) if constant else ())
-
-
-def logit(probs: FloatArray) -> FloatArray:
-    """Return ``log(p / (1 - p))`` with p kept 1e-12 away from 0 and 1."""
-    p = np.clip(probs, CLIP, 1 - CLIP)
-    return np.asarray(np.log(p / (1 - p)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -14,16 +15,25 @@ from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.losses import identity_loss, mean_loss
-from calibrant.recalibrators.newton import STEP_TOLERANCE, FitReport
+from calibrant.recalibrators.newton import STEP_TOLERANCE, FitReport, one_pseudo_row
 from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores
-from calibrant.recalibrators.scaling import logit
 from calibrant.recalibrators.scores import Scores
+from calibrant.recalibrators.smoothing import (
+    Smoothing,
+    best_share,
+    check_smoothing,
+    logit,
+    may_keep,
+)
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
 
 LIMIT = 16.0
 WARM_VALUES = 1 << 20
 MAX_ITERATIONS = 100
+SMOOTHING_VALUES = 1 << 18
+"""About so many values, at equal steps through the rows, decide how much is mixed in: one number,
+that a few thousand rows determine well enough, for a handful of fits."""
 
 
 class TemperatureScaling(BinaryRecalibrator):
@@ -39,11 +49,18 @@ class TemperatureScaling(BinaryRecalibrator):
     ----------
     input : {"probabilities", "logits"}
         What the rows are; they are never guessed.
+    smoothing : float or "auto"
+        The share of the even distribution that is mixed in before logarithms are taken, so that
+        exact zeros have one. "auto" is 0, and scores are kept above 1e-12, unless probabilities
+        of exactly 0 (or, of one event, 1) are among the fitting rows; then it is the share of
+        least log loss, with one pseudo-row of every label beside the fitting rows.
 
     Attributes
     ----------
     temperature_ : float
-        Above 1 for an overconfident model.
+        Above 1 for an overconfident model, where nothing is mixed in.
+    smoothing_ : float
+        The share of the even distribution.
 
     References
     ----------
@@ -57,11 +74,17 @@ class TemperatureScaling(BinaryRecalibrator):
     0.62405
     """
 
-    _learned: ClassVar[dict[str, str]] = {"temperature_": "positive"}
+    _learned: ClassVar[dict[str, str]] = {"temperature_": "positive", "smoothing_": "share"}
     temperature_: float
+    smoothing_: float
 
-    def __init__(self, input: Input = "probabilities") -> None:  # noqa: A002
+    def __init__(
+        self,
+        input: Input = "probabilities",  # noqa: A002
+        smoothing: Smoothing = "auto",
+    ) -> None:
         self.input = input
+        self.smoothing = smoothing
 
     def _kind(self, shape: tuple[int, ...]) -> Kind:
         return Recalibrator._kind(self, shape)
@@ -70,13 +93,15 @@ class TemperatureScaling(BinaryRecalibrator):
         if probs.ndim == 1:
             super()._fit(probs, codes, weights)
             return
-        rows = ClassRows.of(probs, codes, weights, self.input)
+        rows = smoothed_rows(ClassRows.of(probs, codes, weights, self.input), self.smoothing)
+        self.smoothing_ = rows.smoothing
         beta, iterations, flags, after = fit_row_temperature(rows)
-        self._keep_the_better(beta, iterations, flags, after, rows.loss())
+        self._keep_the_better(rows.rows, beta, iterations, flags, after, rows.loss())
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.compressed()
-        logits = scores.values if self.input == "logits" else logit(scores.values)
+        self.smoothing_ = self._share(scores)
+        logits = self._logits(scores.values)
         odds = scores.replace_values(logits)
         all_right = _all_right(odds)
         slopes = _odds_slopes(_with_pseudo_rows(odds) if all_right else odds)
@@ -84,32 +109,62 @@ class TemperatureScaling(BinaryRecalibrator):
         before = mean_loss(logits, scores) if self.input == "logits" else identity_loss(scores)
         after = mean_loss(beta * logits, scores)
         flags = (("separable",) if all_right else ()) + flags
-        self._keep_the_better(beta, iterations, flags, after, before)
+        self._keep_the_better(scores.values, beta, iterations, flags, after, before)
+
+    def _share(self, scores: Scores) -> float:
+        if self.smoothing != "auto":
+            return float(self.smoothing)
+        if self.input == "logits":
+            return 0.0
+        few = one_pseudo_row(scores.thinned(SMOOTHING_VALUES))
+
+        def loss(share: float) -> float:
+            logits = logit(few.values, share)
+            beta = inverse_temperature(_odds_slopes(few.replace_values(logits)))[0]
+            return mean_loss(beta * logits, few)
+
+        return best_share(np.minimum(scores.values, 1 - scores.values), 2, loss)
+
+    def _logits(self, scores: FloatArray) -> FloatArray:
+        return scores if self.input == "logits" else logit(scores, self.smoothing_)
+
+    @property
+    def is_identity_(self) -> bool:
+        """Whether the scores are left alone."""
+        return self.temperature_ == 1 and self.smoothing_ == 0
 
     def _keep_the_better(
-        self, beta: float, iterations: int, flags: tuple[str, ...], after: float, before: float
+        self,
+        probs: AnyArray,
+        beta: float,
+        iterations: int,
+        flags: tuple[str, ...],
+        after: float,
+        before: float,
     ) -> None:
-        if not after <= before:
+        if not after <= before and may_keep(probs, self.smoothing, self.input):
             beta, after, flags = 1.0, before, (*flags, "kept identity")
+            self.smoothing_ = 0.0
         self.temperature_ = 1 / beta
         self.fit_result_ = FitReport(True, iterations, after, before, flags)
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        if self.temperature_ == 1 and self.input == "probabilities":
+        if self.is_identity_ and self.input == "probabilities":
             return probs.astype(np.float64)
         if probs.ndim == 1:
-            z = probs.astype(np.float64)
-            return sigmoid((z if self.input == "logits" else logit(z)) / self.temperature_)
+            return sigmoid(self._logits(probs.astype(np.float64)) / self.temperature_)
         out = np.empty(probs.shape)
 
         def write(part: slice) -> None:
-            out[part] = softmax(log_scores(probs[part], self.input) / self.temperature_)
+            z = log_scores(probs[part], self.input, self.smoothing_, probs.shape[1])
+            out[part] = softmax(z / self.temperature_)
 
         in_blocks(probs.shape, write)
         return out
 
     def _check_parameters(self) -> None:
         check_choice("input", self.input, ("probabilities", "logits"))
+        check_smoothing(self.smoothing, self.input)
 
 
 def inverse_temperature(slopes: Slopes, start: float = 1.0) -> tuple[float, int, tuple[str, ...]]:
@@ -139,7 +194,7 @@ def _all_right(odds: Scores) -> bool:
 
 
 def _with_pseudo_rows(odds: Scores) -> Scores:
-    """Mix the labels with one pseudo-row for each class, as `_smooth_targets` does for several."""
+    """Mix the labels with one pseudo-row for each class, as `_mixed_targets` does for several."""
     n = odds.size
     return Scores(odds.values, (n * odds.events + odds.weight) / (n + 2), odds.weights, n)
 
@@ -154,11 +209,28 @@ def _odds_slopes(odds: Scores) -> Slopes:
     return slopes
 
 
+def smoothed_rows(rows: ClassRows, smoothing: Smoothing) -> ClassRows:
+    """Return the rows with the share to mix in: that of least log loss after tempering."""
+    if smoothing != "auto":
+        return replace(rows, smoothing=float(smoothing))
+    if rows.kind == "logits":
+        return rows
+    few = rows.every(max(1, rows.rows.size // SMOOTHING_VALUES))
+
+    def loss(share: float) -> float:
+        mixed = replace(few, smoothing=share)
+        target = _mixed_targets(mixed, mixed.own(), 1.0)
+        beta = inverse_temperature(_row_slopes(mixed, target))[0]
+        return mixed.softmax_sums(beta, target)[0]
+
+    return replace(rows, smoothing=best_share(rows.rows, rows.rows.shape[1], loss))
+
+
 def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], float]:
     """Return (beta, iterations, flags, loss); every few rows of a long data set give the start."""
     own = rows.own()
     all_right = bool((own >= 0).all())
-    target = _smooth_targets(rows, own) if all_right else own
+    target = _mixed_targets(rows, own, float(rows.rows.shape[1])) if all_right else own
     start, step = 1.0, rows.rows.size // WARM_VALUES
     if step > 4:
         start = inverse_temperature(_row_slopes(rows.every(step), target[::step]))[0]
@@ -167,11 +239,11 @@ def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], f
     return beta, iterations, (("separable",) if all_right else ()) + flags, loss
 
 
-def _smooth_targets(rows: ClassRows, own: FloatArray) -> FloatArray:
-    """Mix the labels with one pseudo-row for each class, so that the optimum is finite."""
-    n, k = rows.size, rows.rows.shape[1]
+def _mixed_targets(rows: ClassRows, own: FloatArray, n_pseudo: float) -> FloatArray:
+    """Mix the labels with pseudo-rows of every class, so that the optimum is finite."""
+    n = rows.size
     means = in_blocks(rows.rows.shape, lambda part: rows.centred(part).mean(axis=1))
-    return np.asarray((n * own + k * np.concatenate(means)) / (n + k))
+    return np.asarray((n * own + n_pseudo * np.concatenate(means)) / (n + n_pseudo))
 
 
 def _row_slopes(rows: ClassRows, target: FloatArray) -> Slopes:

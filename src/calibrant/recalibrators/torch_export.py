@@ -17,12 +17,12 @@ from calibrant.recalibrators.export import is_identity, no_form, step_function
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import LEAST_CONFIDENCE, MARGIN, OneVsRest, TopLabel
 from calibrant.recalibrators.scaling import (
-    CLIP,
     BetaScaling,
     Identity,
     PlattScaling,
     QuadraticScaling,
 )
+from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
 
 Forward: TypeAlias = Callable[..., Any]
@@ -153,15 +153,17 @@ def _smooth(recalibrator: Recalibrator, logits: bool) -> Recipe:
             "weight": recalibrator.weight_,
             "bias": recalibrator.bias_,
         }
-        return partial(_linear, logits=logits), buffers, {}
+        return partial(_linear, logits=logits, share=recalibrator.smoothing_), buffers, {}
     if isinstance(recalibrator, TemperatureScaling):
         buffers = {"temperature": np.array(recalibrator.temperature_)}
-        return partial(_temperature, logits=logits), buffers, {}
+        return partial(_temperature, logits=logits, share=recalibrator.smoothing_), buffers, {}
     if isinstance(recalibrator, BetaScaling):
-        return _beta, {"coef": recalibrator.coef_}, {}
+        return partial(_beta, share=recalibrator.smoothing_), {"coef": recalibrator.coef_}, {}
     if isinstance(recalibrator, PlattScaling | QuadraticScaling):
         forward = _platt if isinstance(recalibrator, PlattScaling) else _quadratic
-        return partial(forward, logits=logits), {"coef": recalibrator.coef_}, {}
+        as_they_are = logits or recalibrator.on == "probabilities"
+        computed = partial(forward, logits=as_they_are, share=recalibrator.smoothing_)
+        return computed, {"coef": recalibrator.coef_}, {}
     raise no_form(recalibrator, "torch")
 
 
@@ -177,39 +179,50 @@ def _binned(torch: Any, m: Any, p: Any) -> Any:
     return m.levels[torch.bucketize(p.contiguous(), m.cuts)]
 
 
-def _log_odds(torch: Any, p: Any, logits: bool) -> Any:
+def _both_sides(p: Any, share: float) -> tuple[Any, Any]:
+    """Return the probabilities of the event and of its absence, away from 0 and 1."""
+    if not share:
+        p = p.clamp(CLIP, 1 - CLIP)
+        return p, 1 - p
+    return p + (0.5 - p) * share, (1 - p) + (0.5 - (1 - p)) * share
+
+
+def _log_odds(torch: Any, p: Any, logits: bool, share: float) -> Any:
     if logits:
         return p
-    p = p.clamp(CLIP, 1 - CLIP)
-    return torch.log(p / (1 - p))
+    happens, fails = _both_sides(p, share)
+    return torch.log(happens / fails)
 
 
-def _platt(torch: Any, m: Any, p: Any, logits: bool) -> Any:
-    return _squash(torch, m, _log_odds(torch, p, logits) * m.coef[0] + m.coef[1])
+def _platt(torch: Any, m: Any, p: Any, logits: bool, share: float) -> Any:
+    return _squash(torch, m, _log_odds(torch, p, logits, share) * m.coef[0] + m.coef[1])
 
 
-def _quadratic(torch: Any, m: Any, p: Any, logits: bool) -> Any:
-    z = _log_odds(torch, p, logits)
+def _quadratic(torch: Any, m: Any, p: Any, logits: bool, share: float) -> Any:
+    z = _log_odds(torch, p, logits, share)
     return _squash(torch, m, z * m.coef[0] + m.coef[1] * z**2 + m.coef[2])
 
 
-def _beta(torch: Any, m: Any, p: Any) -> Any:
-    p = p.clamp(CLIP, 1 - CLIP)
-    eta = torch.log(p) * m.coef[0] + m.coef[1] * -torch.log1p(-p) + m.coef[2]
+def _beta(torch: Any, m: Any, p: Any, share: float) -> Any:
+    happens, fails = _both_sides(p, share)
+    eta = torch.log(happens) * m.coef[0] + m.coef[1] * -torch.log(fails) + m.coef[2]
     return _squash(torch, m, eta)
 
 
-def _log_rows(torch: Any, p: Any, logits: bool) -> Any:
-    return p if logits else torch.log(p.clamp(min=CLIP))
+def _log_rows(torch: Any, p: Any, logits: bool, share: float) -> Any:
+    if logits:
+        return p
+    return torch.log(p + (1 / p.shape[1] - p) * share if share else p.clamp(min=CLIP))
 
 
-def _temperature(torch: Any, m: Any, p: Any, logits: bool) -> Any:
-    z = _log_odds(torch, p, logits) if p.ndim == 1 else _log_rows(torch, p, logits)
-    return _squash(torch, m, z / m.temperature)
+def _temperature(torch: Any, m: Any, p: Any, logits: bool, share: float) -> Any:
+    of_rows = _log_odds if p.ndim == 1 else _log_rows
+    return _squash(torch, m, of_rows(torch, p, logits, share) / m.temperature)
 
 
-def _linear(torch: Any, m: Any, p: Any, logits: bool) -> Any:
-    mixed = torch.softmax(_log_rows(torch, p, logits) / m.temperature, dim=1) * (1 - m.mixing)
+def _linear(torch: Any, m: Any, p: Any, logits: bool, share: float) -> Any:
+    z = _log_rows(torch, p, logits, share)
+    mixed = torch.softmax(z / m.temperature, dim=1) * (1 - m.mixing)
     z = torch.log(mixed + m.mixing / p.shape[1])
     scaled = z * m.weight if m.weight.ndim == 1 else z @ m.weight.T
     return torch.softmax(scaled + m.bias, dim=1)

@@ -1,0 +1,107 @@
+"""Smoothing: the one rule for scores of exactly 0 and 1 wherever their logarithm is taken.
+
+Votes of a forest, neighbours, and a softmax in float32 answer with exact zeros, whose log-odds are
+infinite. With a share s of the even distribution over K outcomes mixed in, ``(1 - s) p + s / K``,
+they are finite, and s says what a zero is worth. Near 0 the smoothed log-odds follow the log-odds,
+near 1 they are almost linear in p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from calibrant._options import is_real
+from calibrant._types import AnyArray, FloatArray
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem.logits import Input
+
+Smoothing: TypeAlias = float | Literal["auto"]
+
+CLIP = 1e-12
+"""How far scores are kept from 0 and 1 where nothing is mixed in."""
+
+SHARES = np.array(
+    [
+        *(1e-300, 1e-100, 1e-40, 1e-30, 1e-20, 1e-15, 1e-12, 1e-9, 1e-7, 1e-5, 1e-4),
+        *(1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9, 0.99),
+    ]
+)
+"""The shares that "auto" tries. The loss is flat around its minimum, so steps of three are fine
+enough; a softmax needs the tiny ones, votes the large ones."""
+
+FAR_BELOW = 1e-3
+"""Zeros more than a thousand times below the smallest other score are not tried."""
+
+
+def check_smoothing(smoothing: object, kind: Input) -> None:
+    """Raise InvalidArgumentError unless this is "auto" or a share of probabilities."""
+    if isinstance(smoothing, str) and smoothing == "auto":
+        return
+    if not (is_real(smoothing) and 0 <= float(smoothing) < 1):  # type: ignore[arg-type]
+        raise InvalidArgumentError(
+            f'smoothing must be "auto" or a share in [0, 1); got {smoothing!r:.60}. '
+            "Write 0 to mix nothing in."
+        )
+    if kind == "logits" and smoothing:
+        raise InvalidArgumentError(
+            f"smoothing is for probabilities of exactly 0 and 1; got {smoothing!r:.60} for a "
+            'recalibrator of logits, which have none. Leave smoothing at "auto".'
+        )
+
+
+def smoothed(p: AnyArray, share: float, n_outcomes: int) -> FloatArray:
+    """Return ``p + share (1 / n_outcomes - p)`` as float64.
+
+    Exports write it like this too: the same rounding, and no product that underflows, which
+    PostgreSQL answers with an error.
+    """
+    out = np.subtract(1 / n_outcomes, p, dtype=np.float64)
+    out *= share
+    out += p
+    return np.asarray(out)
+
+
+def log_smoothed(p: AnyArray, share: float, n_outcomes: int) -> FloatArray:
+    """Return log-probabilities, smoothed or, without a share, kept above log(1e-12)."""
+    z = smoothed(p, share, n_outcomes) if share else np.maximum(p, CLIP, dtype=np.float64)
+    return np.asarray(np.log(z, out=z))
+
+
+def logit(p: FloatArray, share: float = 0.0) -> FloatArray:
+    """Return log-odds of smoothed probabilities or, without a share, of clipped ones."""
+    if share:
+        return np.asarray(np.log(smoothed(p, share, 2) / smoothed(1 - p, share, 2)))
+    p = np.clip(p, CLIP, 1 - CLIP)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def may_keep(p: AnyArray, smoothing: Smoothing, kind: Input) -> bool:
+    """Tell whether leaving scores alone is an answer where it is the better one on their own rows.
+
+    Not if they hold exact zeros or ones, which may be wrong the next time and then lose without
+    limit; unless the caller declared that nothing is to be mixed in.
+    """
+    if kind == "logits" or smoothing == 0:
+        return True
+    return not (p == 0).any() and (p.ndim > 1 or not (p == 1).any())
+
+
+def best_share(p: AnyArray, n_outcomes: int, loss: Callable[[float], float]) -> float:
+    """Return the share of least loss, or 0 where there is no exact zero among the scores."""
+    if not (p == 0).any():
+        return 0.0
+    smallest = p.min(where=p > 0, initial=1.0)
+    shares = SHARES[FAR_BELOW * n_outcomes * smallest <= SHARES].tolist()
+    lost = cache(lambda i: loss(shares[i]))
+    best, step = 0, 4
+    near = range(0, len(shares), step)
+    while step:
+        # The loss falls and rises once, so a coarse search finds the way to the lowest.
+        best = min(near, key=lost)
+        step //= 2
+        near = range(max(best - step, 0), min(best + step + 1, len(shares)), max(step, 1))
+    return float(shares[best])
