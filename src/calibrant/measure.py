@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.engines import engine_for
 from calibrant.problem import Input, Kind, Label, Rows, absent_event, check_heaviest, read_rows
 from calibrant.stats.estimators import ClassWeight, Norm
+from calibrant.stats.results import ReadAgain
 from calibrant.table import BinTable
 
 SMALLEST_SQUARE = 1e-200
@@ -98,9 +100,17 @@ def calibration_error(
         drawn = rows.take(rng.integers(len(rows), size=len(rows)))
         return engine_for(drawn).tabulate(drawn, table.bins)
 
-    return stats.calibration_error(
-        table, norm=norm, debias=debias, class_weight=class_weight, resample=resample
+    result = stats.calibration_error(
+        table,
+        norm=norm,
+        debias=debias,
+        class_weight=class_weight,
+        resample=resample,
+        read_again=reader_of(rows, table),
     )
+    if rows.is_lazy:  # its connection may be closed when the interval is asked for
+        result.settle()
+    return result
 
 
 def tabulate(
@@ -228,6 +238,15 @@ def read_data(
     from calibrant.engines.frame import read_frame
 
     return read_frame(data, y_true, y_prob, **given)
+
+
+def reader_of(rows: Rows, table: BinTable) -> ReadAgain:
+    """Return what reads the rows of a table once more; see `calibrant._influences`."""
+
+    def read_again(influence: Influence) -> InfluenceSums | None:
+        return engine_for(rows).influence_sums(rows, table.bins, influence)
+
+    return read_again
 
 
 def tabulate_part(rows: Rows, bins: Bins) -> BinTable:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
+from calibrant._influences import Influence, InfluenceSums
 from calibrant.engines import engine_for
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
@@ -36,6 +38,9 @@ class Tensors:
 
     def tabulate(self, rows, bins):
         return engine_for(self.moved(rows)).tabulate(self.moved(rows), bins)
+
+    def influence_sums(self, rows, bins, influence):
+        return engine_for(self.moved(rows)).influence_sums(self.moved(rows), bins, influence)
 
     def moved(self, rows):
         from calibrant.engines.torch import read_tensors
@@ -428,3 +433,65 @@ def test_classes_with_bins_of_their_own_are_counted_as_by_numpy(engine, n_classe
     bins = engine.choose_bins(rows, EqualMass(6))
     assert bins == NumpyEngine().choose_bins(rows, EqualMass(6))
     assert_same_table(engine.tabulate(rows, bins), NumpyEngine().tabulate(rows, bins))
+
+
+def row_by_row(rows, bins, influence):
+    """Sums of row influences from the definition, in extended precision."""
+    total = np.zeros(6, np.longdouble)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights / influence.mean_weight
+    codes = rows.problem.codes(rows.labels)
+    for p, code, w in zip(rows.probs.astype(np.longdouble), codes, weights, strict=True):
+        place = [int(each.index(np.float64(x))) for each, x in zip(bins, p, strict=True)]
+        slope = [influence.slope[k, j] for k, j in enumerate(place)]
+        offset = [influence.offset[k, j] for k, j in enumerate(place)]
+        a = sum(s * ((k == code) - x) for k, (s, x) in enumerate(zip(slope, p, strict=True)))
+        wa, wm = w * (a - influence.mean_a), w * (sum(offset) - influence.mean_m)
+        total += [w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4]
+    return InfluenceSums(*map(float, total))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rule", [EqualWidth(7), EqualMass(4), Bins([0, 0.001, 0.21, 0.9, 1])])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_influences_of_rows_are_summed_as_defined(engine, rule, dtype, weighted):
+    rng = np.random.default_rng(17)
+    probs = rng.dirichlet(np.full(5, 0.3), size=700).astype(dtype)
+    weights = rng.exponential(size=700) * (rng.uniform(size=700) < 0.9) if weighted else None
+    rows = read_rows(rng.integers(5, size=700), probs, kind="marginal", sample_weight=weights)
+    bins = (rule,) * 5
+    if not isinstance(rule, Bins):
+        bins = (rule.bins,) * 5 if isinstance(rule, EqualWidth) else engine.choose_bins(rows, rule)
+    shape = (5, max(map(len, bins)))
+    influence = Influence(rng.normal(size=shape), rng.uniform(size=shape), 0.1, 0.7, 1.3)
+    found, expected = (
+        engine.influence_sums(rows, bins, influence),
+        row_by_row(rows, bins, influence),
+    )
+    assert dataclasses.astuple(found) == pytest.approx(dataclasses.astuple(expected), rel=1e-11)
+
+
+@pytest.mark.parametrize("n_classes", [2, 300, 1100])
+def test_influences_of_many_classes_are_summed_over_all_of_them(engine, n_classes):
+    rng = np.random.default_rng(18)
+    probs = rng.dirichlet(np.full(n_classes, 0.05), size=50)
+    rows = read_rows(rng.integers(n_classes, size=50), probs, kind="marginal")
+    bins = engine.choose_bins(rows, EqualMass(3))
+    shape = (n_classes, max(map(len, bins)))
+    influence = Influence(rng.normal(size=shape), rng.uniform(size=shape), 0.0, 0.0)
+    found, expected = (
+        engine.influence_sums(rows, bins, influence),
+        row_by_row(rows, bins, influence),
+    )
+    assert dataclasses.astuple(found) == pytest.approx(dataclasses.astuple(expected), rel=1e-11)
+
+
+def test_reading_again_takes_no_temporaries_of_the_size_of_the_input(array_engine, monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    rng = np.random.default_rng(19)
+    probs = rng.random((400_000, 20), dtype=np.float32)
+    rows = read_rows(rng.integers(20, size=400_000), probs, kind="marginal")
+    bins = (EqualWidth(15).bins,) * 20
+    influence = Influence(rng.normal(size=(20, 15)), rng.uniform(size=(20, 15)), 0.0, 0.0)
+    array_engine.influence_sums(rows.take(slice(100)), bins, influence)
+    peak = traced_peak(lambda: array_engine.influence_sums(rows, bins, influence))
+    assert peak < 0.1 * probs.nbytes

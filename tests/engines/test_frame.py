@@ -27,6 +27,7 @@ from conftest import optional
 from lazy_frames import arrow_table, lazy_frame, on_every_engine
 
 pandas = optional("pandas")
+collected = frame_engine._collected
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning")
 
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
@@ -305,6 +306,46 @@ def test_uniform_mass_takes_at_most_four_passes_and_lists_few_values(shape, monk
     calibrant.tabulate("y", "p", data=data, bins=EqualMass(4))
     assert len(sizes) <= 4
     assert max(sizes) < 80_000 or shape == "log-uniform"
+
+
+@on_every_engine(weight=[None, "w"], norm=["l1", "l2"], rule=[EqualWidth(7), EqualMass(4), MANY])
+def test_intervals_of_several_classes_are_those_of_arrays(engine, weight, norm, rule):
+    frame = example(500)
+    options = {"kind": "marginal", "bins": rule, "norm": norm}
+    lazy = calibrant.calibration_error(
+        "y", NAMES, data=lazy_frame(engine, frame), sample_weight=weight, **options
+    )
+    arrays = calibrant.calibration_error(
+        frame.y, frame[NAMES], sample_weight=None if weight is None else frame.w, **options
+    )
+    for level in (0.5, 0.95):
+        found, expected = lazy.confidence_interval(level), arrays.confidence_interval(level)
+        assert tuple(found) == pytest.approx(tuple(expected), rel=1e-9)
+        assert found.notes == expected.notes
+
+
+def test_the_interval_of_classes_is_one_more_query_and_collects_nothing(monkeypatch):
+    asked = []
+    monkeypatch.setattr(frame_engine, "_collected", lambda lazy: asked.append(1) or collected(lazy))
+    monkeypatch.setattr(FrameRows, "_collected", property(lambda self: pytest.fail("collected")))
+    lazy = lazy_frame("polars", example(500))
+    calibrant.tabulate("y", NAMES, data=lazy, kind="marginal", bins=EqualWidth(5))
+    counting = len(asked)
+    result = calibrant.calibration_error("y", NAMES, data=lazy, kind="marginal", bins=EqualWidth(5))
+    assert len(asked) == 2 * counting + 1
+    assert not result.confidence_interval().notes
+    assert len(asked) == 2 * counting + 1
+
+
+def test_a_query_of_too_many_bins_is_not_asked_and_the_interval_says_so(monkeypatch):
+    monkeypatch.setattr(frame_engine, "MOST_STEPS", 14)
+    lazy = lazy_frame("polars", example(500))
+    options = {"data": lazy, "kind": "marginal", "bins": EqualWidth(5)}
+    result = calibrant.calibration_error("y", NAMES, **options)
+    assert result.confidence_interval() == (
+        calibrant.stats.calibration_error(result.table).confidence_interval()
+    )
+    assert "how classes depend on each other" in str(result)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -72,9 +72,10 @@ def test_certain_and_always_wrong_is_the_worst():
 
 
 def test_two_columns_of_one_event_bound_like_one():
-    """Classes that mirror each other are perfectly dependent, so the bound is attained."""
+    """Classes that mirror each other are perfectly dependent, so a table's bound is attained."""
     two = np.column_stack([1 - LEVELS, LEVELS])
-    marginal = cb.calibration_error(Y, two, kind="marginal", bins=cb.Distinct())
+    table = cb.tabulate(Y, two, kind="marginal", bins=cb.Distinct())
+    marginal = cb.stats.calibration_error(table)
     assert tuple(marginal.confidence_interval()) == pytest.approx(
         tuple(ERROR.confidence_interval())
     )

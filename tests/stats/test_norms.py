@@ -73,11 +73,12 @@ def test_errors_intervals_and_floors_rise_with_the_norm():
         )
         for norm in POWERS
     ]
+    boxes = [each.confidence_interval(method="box", target="sample") for each in results]
     rising = [
         [each.value for each in results],
         [each.noise_floor for each in results],
         [each.per_class[0] for each in results],
-        *zip(*(each.confidence_interval(method="box") for each in results), strict=True),
+        *zip(*boxes, strict=True),
     ]
     for values in rising:
         assert np.all(np.isfinite(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule
 from calibrant.cli.messages import located
 from calibrant.engines import engine_for
@@ -121,6 +122,21 @@ def count(
         raise EmptyInputError("There are no rows; at least one is needed.")
     check_whole(total, None if total.sum_y.any() else next(data.chunks()).labels)
     return total
+
+
+def influence_sums(data: Data, table: BinTable, influence: Influence) -> InfluenceSums:
+    """Read all files once more, for the interval of an error of several classes."""
+    total = InfluenceSums()
+    for _, rows_of_file in _files(data, table.problem, "reading again"):
+        for chunk, rows in rows_of_file:
+            with located(chunk):
+                total += _of_rows(rows, table, influence)
+    return total
+
+
+def _of_rows(rows: Rows, table: BinTable, influence: Influence) -> InfluenceSums:
+    sums = engine_for(rows).influence_sums(rows, table.bins, influence)
+    return InfluenceSums() if sums is None else sums
 
 
 def _count_file(

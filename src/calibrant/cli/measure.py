@@ -16,6 +16,7 @@ from calibrant.cli.terminal import aligned, complain, name_of, say, say_json
 if TYPE_CHECKING:
     from calibrant.cli.shards import Notebook
     from calibrant.stats import CalibrationErrorResult
+    from calibrant.stats.results import ReadAgain
     from calibrant.table import BinTable
 
 EXAMPLES = """
@@ -28,7 +29,8 @@ zcat preds.csv.gz | calibrant measure - --y-true label --y-prob score
 NOTES = """
 Files are read in chunks, several times where the bins depend on all rows; memory does not grow with
 the number of rows. (Bins distinct and hybrid hold every distinct prediction.) Standard input
-is kept in a temporary file meanwhile.
+is kept in a temporary file meanwhile. The interval of several classes (--kind marginal, l1 or l2)
+reads the files once more; from a table alone it is wider.
 
 A table that --table or `merge` saved stands in place of rows; several are added.
 
@@ -62,15 +64,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
-    from calibrant import stats
     from calibrant.files import write_whole
 
     table, notebook = saved_table(args, default_bins="auto"), None
-    if table is None:
-        table, notebook = _counted(args)
-    result = stats.calibration_error(table, norm=args.norm, debias=False if args.plug_in else None)
+    result = _measured(args, table) if table is not None else None
+    if result is None:
+        result, notebook = _counted(args)
     if args.table:
-        write_whole(args.table, table.to_json())
+        write_whole(args.table, result.table.to_json())
     if notebook is not None:
         notebook.close()
     text = describe(result, args.confidence_level)
@@ -81,15 +82,29 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     return OK, None, text
 
 
-def _counted(args: argparse.Namespace) -> tuple[BinTable, Notebook | None]:
-    """Count the rows of the files, and return the table and the notebook that was kept."""
-    from calibrant.cli.counting import tabulate
+def _measured(
+    args: argparse.Namespace, table: BinTable, read_again: ReadAgain | None = None
+) -> CalibrationErrorResult:
+    from calibrant import stats
+
+    debias = False if args.plug_in else None
+    return stats.calibration_error(table, norm=args.norm, debias=debias, read_again=read_again)
+
+
+def _counted(args: argparse.Namespace) -> tuple[CalibrationErrorResult, Notebook | None]:
+    """Measure the rows of the files, and return the notebook that was kept."""
+    from calibrant.cli.counting import influence_sums, tabulate
     from calibrant.cli.shards import notebook_for
 
     with opened(args) as data:
         notebook = notebook_for(args.table, data, _settings(args))
         try:
-            return tabulate(data, read_bins(args.bins), notebook), notebook
+            table = tabulate(data, read_bins(args.bins), notebook)
+            result = _measured(
+                args, table, lambda influence: influence_sums(data, table, influence)
+            )
+            result.settle()  # standard input is gone afterwards
+            return result, notebook
         except KeyboardInterrupt:
             if notebook is not None and notebook.folder.is_dir():
                 complain(f"what is finished is in {notebook.folder}; run again to continue")
@@ -112,7 +127,8 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
         ("perfect model", f"{result.noise_floor:.4f}", "what chance alone would score"),
         ("rows", f"{result.n:,}", f"in {facts['bins']}"),
     ]
-    parts = [aligned(rows), *_caveats(result, high)]
+    notes = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
+    parts = [aligned(rows), *notes, *_caveats(result, high)]
     if result.per_class:
         parts += ["", _classes(result.per_class)]
     return "\n".join(parts)

@@ -6,6 +6,7 @@ import os
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.problem import Rows
@@ -24,6 +25,11 @@ class Engine(Protocol):
 
     def choose_bins(self, rows: Any, rule: BinRule) -> tuple[Bins, ...]:
         """Check the predictions and let the rule choose bins for each group."""
+
+    def influence_sums(
+        self, rows: Any, bins: tuple[Bins, ...], influence: Influence
+    ) -> InfluenceSums | None:
+        """Read the rows of a marginal table once more; None where that would cost too much."""
 
 
 @runtime_checkable

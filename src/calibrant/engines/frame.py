@@ -12,12 +12,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.engines.counted import Counted
 from calibrant.engines.frame_rows import FrameRows, blaming_columns, read_frame
 from calibrant.engines.lockstep import quantile_values
 from calibrant.engines.plans import (
+    INFLUENCE_SUMS,
     LABEL_MISSING,
     LABEL_UNKNOWN,
     LINEAR_BITS,
@@ -46,6 +48,11 @@ COMPARED_BINS = 16
 """So few irregular bins are found by comparing with every edge, in one pass."""
 
 
+MOST_STEPS = 5_000
+"""Bins of all classes in one query: each is a comparison to plan. Where there are more, intervals
+are those that a table alone gives, which are wider."""
+
+
 class FrameEngine:
     """Counts lazy frames by group-by, all groups in one plan."""
 
@@ -72,6 +79,17 @@ class FrameEngine:
         if counted is None or counted.cut_by(bins).any():
             counted = _count_in(rows, bins)
         return counted.table(rows.problem, bins)
+
+    def influence_sums(
+        self, rows: FrameRows, bins: tuple[Bins, ...], influence: Influence
+    ) -> InfluenceSums | None:
+        """Ask for the sums in one query; none if it would have too many steps to be planned."""
+        if sum(map(len, bins)) > MOST_STEPS:
+            return None
+        columns = Columns(rows.frame, rows.problem, **rows.names)
+        with blaming_columns(rows.frame, rows.columns):
+            found = _collected(columns.influences([each.edges for each in bins], influence))
+        return InfluenceSums(*(float(found[name][0]) for name in INFLUENCE_SUMS))
 
 
 def _count_in(rows: FrameRows, bins: tuple[Bins, ...]) -> Counted:

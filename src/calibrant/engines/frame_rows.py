@@ -67,6 +67,11 @@ class FrameRows(Rows):
     def __len__(self) -> int:
         return self._n
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the rows stay where they are, and are read by queries."""
+        return True
+
     def engine(self) -> Any:
         """Return the engine for these rows."""
         from calibrant.engines.frame import FrameEngine

@@ -13,6 +13,7 @@ from itertools import islice
 
 import numpy as np
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._threads import run
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins
@@ -56,6 +57,16 @@ class NumbaEngine:
             rows.weights is not None,
         )
 
+    def influence_sums(
+        self, rows: Rows, bins: tuple[Bins, ...], influence: Influence
+    ) -> InfluenceSums:
+        """Read the rows of a marginal table once more; see `calibrant._influences`."""
+        plan = _Plan(rows, lookup(bins))
+        step = plan.segment_rows
+        segments = [slice(i, i + step) for i in range(0, len(rows), step)]
+        parts = run([partial(plan.influences, segment, influence) for segment in segments])
+        return sum(parts, InfluenceSums())
+
 
 @dataclass(frozen=True)
 class _Plan:
@@ -96,6 +107,29 @@ class _Plan:
         totals = self._read(piece, None)
         sums: FloatArray = totals[0] - totals[1]
         return sums
+
+    def influences(self, segment: slice, influence: Influence) -> InfluenceSums:
+        """Return the sums of the influences of some rows, all columns of them."""
+        from calibrant.engines.kernels_influences import sum_influences
+
+        rows, tables, sums = self.rows, self.tables, np.zeros(6)
+        status = sum_influences(
+            native(rows.probs[segment]),
+            _labels(rows, segment),
+            None if rows.weights is None else rows.weights[segment],
+            tables.even,
+            tables.edges,
+            tables.grids,
+            tables.scales,
+            tables.shift,
+            tables.steps,
+            np.ascontiguousarray(influence.slope).ravel(),
+            np.ascontiguousarray(influence.offset).ravel(),
+            np.array([influence.mean_a, influence.mean_m, influence.mean_weight]),
+            sums,
+        )
+        refuse(rows, status)
+        return InfluenceSums(*sums.tolist())
 
     def levels(self, sums: FloatArray) -> FloatArray:
         """Return the one prediction of each bin; where sums do not tell it, read rows again."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.engines.lookup import lookup
@@ -42,13 +43,21 @@ class NumpyEngine:
         step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
         for start in range(0, len(rows), step):
             block = rows if len(rows) <= step else rows.take(slice(start, start + step))
-            for tally, (p, happened) in zip(tallies, _columns(block, rows), strict=True):
+            for tally, (p, happened) in zip(tallies, checked_columns(block, rows), strict=True):
                 tally.add(p, happened, block.weights)
         sums = np.concatenate([tally.sums for tally in tallies], axis=1)
         level = np.concatenate([tally.level for tally in tallies])
         shape = (len(bins), n_bins)
         sums, level = sums.T.reshape(*shape, 2, -1), level.reshape(shape)
         return table_of(rows.problem, bins, sums, level, rows.weights is not None)
+
+    def influence_sums(
+        self, rows: Rows, bins: tuple[Bins, ...], influence: Influence
+    ) -> InfluenceSums:
+        """Read the rows once more; see `calibrant._influences`."""
+        from calibrant.engines.influences import influence_sums
+
+        return influence_sums(rows, bins, influence)
 
 
 def table_of(
@@ -91,7 +100,7 @@ def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
     return level, bool(np.any((count > 0) & (level == -1)))
 
 
-def _columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:
+def checked_columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:
     """Yield (predictions, whether they came true) of 16 groups at a time, groups by rows."""
     codes = block.problem.codes(block.labels)
     if codes.min() < 0:

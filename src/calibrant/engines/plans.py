@@ -9,12 +9,13 @@ by the same group-by.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
 from calibrant.engines.frame_rows import exact_number
 from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
@@ -26,6 +27,7 @@ LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZER
 )
 LINEAR_BITS = 18
 """Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
+INFLUENCE_SUMS = tuple(field.name for field in fields(InfluenceSums))
 STEEP_AT_ZERO = range(16, 144, 16)
 STEEP_AT_ONE = range(16, 64, 16)
 STEEP_SHARE = 2.0**-11
@@ -111,6 +113,29 @@ class Columns:
             parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
         whole = parts[0] if len(parts) == 1 else nw.concat(parts, how="vertical")
         return self._summed(whole, keys)
+
+    def influences(self, edges: Sequence[FloatArray], influence: Influence) -> Any:
+        """Return one lazy plan that sums what each row adds to a marginal error."""
+        nw = _nw()
+        code, _ = self._codes(nw.col(self.labels))
+        number, first, second = exact_number(self.frame), [], []
+        for k, name in enumerate(self.probs):
+            p, inner = self._prediction(name), edges[k][1:-1]
+            slope = _stepped(p, inner, influence.slope[k], number)
+            first.append(slope * (_equal(code, nw.lit(float(k))) - p))
+            second.append(_stepped(p, inner, influence.offset[k], number))
+        w = nw.lit(1.0)
+        if self.weights is not None:
+            w = self._weight() / number(influence.mean_weight)
+        rows = self.frame.select(a=_balanced(first), m=_balanced(second), w=w)
+        a, m, w = nw.col("a"), nw.col("m"), nw.col("w")
+        parts = {"wa": w * (a - number(influence.mean_a)), "wm": w * (m - number(influence.mean_m))}
+        rows = rows.select("w", **parts)
+        wa, wm = nw.col("wa"), nw.col("wm")
+        square = (wa - wm) * (wa - wm)
+        terms = (w, wa, wa * wa, wa * wm, wm * wm, square * square)
+        summed = rows.select(**dict(zip(INFLUENCE_SUMS, terms, strict=True)))
+        return summed.select(*(nw.col(name).sum() for name in INFLUENCE_SUMS))
 
     def _summed(self, keyed: Any, keys: list[str]) -> Any:
         nw = _nw()
@@ -266,6 +291,16 @@ def _balanced(terms: Sequence[Any]) -> Any:
         pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
         terms = [*pairs, *terms[len(terms) - len(terms) % 2 :]]
     return terms[0]
+
+
+def _stepped(p: Any, edges: FloatArray, values: FloatArray, number: Callable[[float], Any]) -> Any:
+    """Return values[j] where p lies in bin j, by halving: shallow, and exact to the last bit."""
+    if edges.size == 0 or np.all(values[: edges.size + 1] == values[0]):
+        return number(values[0])
+    middle = edges.size // 2
+    below = _stepped(p, edges[:middle], values[: middle + 1], number)
+    above = _stepped(p, edges[middle + 1 :], values[middle + 1 :], number)
+    return _nw().when(p > number(edges[middle])).then(above).otherwise(below)
 
 
 def _equal(a: Any, b: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.engines.numpy import levels_of, table_of
@@ -187,6 +188,25 @@ class TorchEngine:
             rows.problem, bins, sums.reshape(*shape, 2, -1), level.reshape(shape), weighted
         )
 
+    def influence_sums(
+        self, rows: TensorRows, bins: tuple[Bins, ...], influence: Influence
+    ) -> InfluenceSums:
+        """Read the rows once more; see `calibrant._influences`."""
+        import torch
+
+        tally, where = _Tally(rows, bins), rows.tensors["probs"].device
+        slope = torch.from_numpy(influence.slope.ravel().copy()).to(where)
+        offset = torch.from_numpy(influence.offset.ravel().copy()).to(where)
+        total = torch.zeros(6, dtype=torch.float64, device=where)
+        for p, event, weights in _chunks(rows):
+            place = tally.places(p)
+            w = torch.ones_like(p[0]) if weights is None else weights / influence.mean_weight
+            wa = w * ((slope[place] * (event - p)).sum(0) - influence.mean_a)
+            wm = w * (offset[place].sum(0) - influence.mean_m)
+            terms = (w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4)
+            total += torch.stack([term.sum() for term in terms])
+        return InfluenceSums(*total.tolist())
+
 
 class _Tally:
     """Sums on the device."""
@@ -224,7 +244,7 @@ class _Tally:
             terms = [(w > 0).double(), w * p, w * p * p, w, square, square * (event - p) ** 2]
         n_cells = self.total.shape[1]
         turn = torch.arange(p.numel(), device=p.device) % self.copies
-        place = n_cells * turn + (2 * self._bins(p) + event).ravel()
+        place = n_cells * turn + (2 * self.places(p) + event).ravel()
         for total, lost, term in zip(self.total, self.lost, terms, strict=True):
             parts = torch.zeros(self.copies * n_cells, dtype=torch.float64, device=p.device)
             parts.scatter_add_(0, place, term.ravel())
@@ -233,7 +253,7 @@ class _Tally:
             lost.copy_((new - total) - moved)
             total.copy_(new)
 
-    def _bins(self, p: Any) -> Any:
+    def places(self, p: Any) -> Any:
         """Return how many edges lie strictly below each prediction, and the bins before them."""
         return self.torch.searchsorted(self.edges, p.contiguous()) + self.first
 
@@ -245,7 +265,7 @@ class _Tally:
         torch, nowhere = self.torch, level.size
         known = torch.from_numpy(np.append(level, np.nan)).to(self.edges.device)
         for p, _, weights in chunks:
-            place = self._bins(p)
+            place = self.places(p)
             if weights is not None:
                 place = torch.where(weights > 0, place, nowhere)
             known[torch.where(known[place] == -1, place, nowhere)] = p

@@ -62,6 +62,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the rows stay where they are, and are read by queries."""
+        return False
+
     def take(self, index: IntArray | slice) -> Rows:
         """Return the rows at these positions."""
         weights = None if self.weights is None else self.weights[index]

@@ -11,13 +11,14 @@ from calibrant._digests import Digests
 from calibrant._json import plain
 from calibrant.bins import BinsLike
 from calibrant.exceptions import UnresolvedWarning
-from calibrant.measure import tabulate_rows
+from calibrant.measure import reader_of, tabulate_rows
 from calibrant.problem import Rows
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.report.classes import ClassFindings, class_findings
 from calibrant.report.gain import Gain, gain_of
 from calibrant.report.pictures import MOST_BINS, Picture, joined, picture_of
 from calibrant.report.plan import Plan, plan_of
+from calibrant.stats.results import ReadAgain
 from calibrant.table import BinTable
 from calibrant.verify import digest_of_rows, tabulate_outputs
 
@@ -107,7 +108,7 @@ def findings_of(
     table = _measured(rows, bins, outputs)
     codes = rows.codes()
     classes = _each_class(rows, bins, table, confidence_level)
-    findings = _of_table(table, certificate, classes)
+    findings = _of_table(table, certificate, classes, reader_of(rows, table))
     return replace(
         findings,
         gain=gain_of(rows.probs, codes),
@@ -126,10 +127,13 @@ def findings_of_table(
 
 
 def _of_table(
-    table: BinTable, certificate: stats.Certificate, classes: ClassFindings | None
+    table: BinTable,
+    certificate: stats.Certificate,
+    classes: ClassFindings | None,
+    read_again: ReadAgain | None = None,
 ) -> Findings:
     level = certificate.confidence_level
-    error = stats.calibration_error(table)
+    error = stats.calibration_error(table, read_again=read_again)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnresolvedWarning)  # the page says it instead
         interval = error.confidence_interval(level)

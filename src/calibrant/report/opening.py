@@ -89,4 +89,5 @@ def _error_words(findings: Findings) -> str:
             f"{percent(result.unresolved_mass)} of the rows sit alone in their group, where "
             "error and chance cannot be told apart."
         )
+    words += [f"{note[0].upper()}{note[1:]}." for note in findings.interval.notes]
     return " ".join(words)

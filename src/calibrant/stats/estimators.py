@@ -70,6 +70,10 @@ class Cells:
         """The same cells as many tables of one group, which estimators take in one call."""
         return Cells(**{name: value[..., None, :] for name, value in vars(self).items()})
 
+    def take(self, index: int) -> Cells:
+        """Return one of many tables."""
+        return Cells(**{name: value[index] for name, value in vars(self).items()})
+
     @property
     def unresolved_mass(self) -> FloatArray:
         """The share of each group's weight in bins of fewer than two rows."""

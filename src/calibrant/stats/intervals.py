@@ -5,14 +5,16 @@ method        norms     what it is
 ============  ========  ==========================================================================
 "score"       l2        closed form, inverts the test of every error with its own variance
 "normal"      l1        closed form, conservative: allows for the largest bias the plug-in can have
-"box"         any       exact Clopper-Pearson interval in each bin, all at once; wide
+"box"         any       exact Clopper-Pearson intervals of rates and masses, all bins at once; wide
 "percentile"  any       bootstrap quantiles, as the field computes them; covers badly near zero
 "basic"       any       the same reflected at the estimate, as the paper's library computes them
 ============  ========  ==========================================================================
 
-Classes of a marginal problem share their rows, so their errors are dependent. The closed forms
-bound that dependence (standard deviations are added, as for perfectly correlated classes); the
-bootstrap measures it by resampling whole rows.
+Classes of a marginal problem share their rows, so their errors are dependent. Where the rows can be
+read once more, the closed forms measure that dependence by row influences
+(`calibrant.stats.influences`). A table alone bounds it: standard deviations are added, as for
+perfectly correlated classes, which makes the interval two to three times (ten classes) or eight to
+ten times (a hundred) as wide. The bootstrap resamples whole rows.
 """
 
 from __future__ import annotations
@@ -46,12 +48,16 @@ Resampler: TypeAlias = Callable[[np.random.Generator], BinTable]
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """An interval ``low, high = interval`` that covers the error at the given level."""
+    """An interval ``low, high = interval`` that covers the error at the given level.
+
+    `notes` say where it may not, or where it is wider than rows would make it.
+    """
 
     low: float
     high: float
     confidence_level: float = 0.95
     method: str = "score"
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.low, self.high))
@@ -65,6 +71,11 @@ class ConfidenceInterval:
 
 _NEAREST = 1e-15
 """To 0 and 1 that a level may lie: nearer ones round to 0 or 1 in the course of any computation."""
+
+
+SLOPE_CAUTION = 1.2
+"""Times the slope s of dependent classes: an error that sits where labels vary most adds more
+than its share of J, of which chance fills the rest. 1.0 covered down to 88.2% at a nominal 90%."""
 
 
 def check_level(confidence_level: float) -> None:
@@ -82,76 +93,161 @@ def check_level(confidence_level: float) -> None:
 
 
 def score_interval(
-    cells: Cells, weights: FloatArray, confidence_level: float, target: Target = "population"
+    cells: Cells,
+    weights: FloatArray,
+    confidence_level: float,
+    target: Target = "population",
+    spread: FloatArray | float | None = None,
 ) -> Limits:
     """Closed-form interval for the l2 error, from one table or many at once.
 
-    Solves ``(T - t^2)^2 = z^2 (V0 + 4 vmax t^2 / n + g)`` for t^2, where T is the debiased square,
-    V0 its variance at calibration, the second term what a true error t adds to it, and g the
-    noise of the bin masses (left out for ``target="sample"``). At a small error the first term
-    rules, at a large one the second: there is no regime to choose. In simulation it covers
-    where bins expect ten rows and ten events (docs/coverage.md); it is not an exact certificate.
+    Solves ``(T - t^2)^2 = z^2 (V0 + s t^2)`` for t^2, where T is the debiased square, V0 its
+    variance at calibration and s t^2 what a true error t adds to it. At a small error the first
+    term rules, at a large one the second: there is no regime to choose. In simulation it covers
+    where the condition of docs/coverage.md holds; it is not an exact certificate.
 
-    Several classes with weights w_k: V0 and g become ``(sum w_k sqrt(V0_k))^2`` and likewise,
-    their largest possible values; the middle term needs no change, by Jensen's inequality.
+    With one class, ``s = 4 vmax / n``, and the noise of the bin masses is added to V0 (left out
+    for ``target="sample"``). Several classes with weights w_k depend on each other. `spread`, the
+    variance of row influences (`calibrant.stats.influences`), tells how much; see
+    `_measured_variance`. Without it V0 and the noise of masses become ``(sum w_k sqrt(V0_k))^2``
+    and likewise, their largest possible values; s needs no change, by Jensen's inequality.
     """
     z = special.ndtri((1 + confidence_level) / 2)
     v = _label_variance(cells)
-    n = _rows(cells)
     t = raw_error(cells, weights, 2.0, debiased=True)
-    v0 = (np.sqrt(null_variance(cells, v)) @ weights) ** 2
-    g = (np.sqrt(_mass_variance(cells, v)) @ weights) ** 2 if target == "population" else 0.0
-    used = (cells.mass > 0) & (weights > 0)[:, None]
-    vmax = np.where(used, v, 0.0).max(axis=(-2, -1))
-    b = 4 * z**2 * np.maximum(vmax, 1 / n) / n
-    spread = z**2 * (v0 + g)
-    low = t + b / 2 - np.sqrt(np.maximum(b * t + b**2 / 4 + spread, 0.0))
+    if spread is None:
+        v0, masses, slope = _bounded_variance(cells, weights, v, target)
+    else:
+        v0, slope = _measured_variance(cells, weights, v, np.asarray(spread))
+        masses = np.zeros_like(v0)
+    b = z**2 * slope
+    spread_at_zero = z**2 * (v0 + masses)
+    low = t + b / 2 - np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
     low = np.where(t > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
     t = np.maximum(t, -np.sqrt(v0))
-    high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread, 0.0))
+    high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
     return np.sqrt(np.clip(low, 0, 1)), np.sqrt(np.clip(high, 0, 1))
 
 
-def normal_interval(cells: Cells, weights: FloatArray, confidence_level: float) -> Limits:
+def _bounded_variance(
+    cells: Cells, weights: FloatArray, v: FloatArray, target: Target
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return V0, the noise of bin masses, and s, at their largest for any dependent classes."""
+    n = _rows(cells)
+    v0 = (np.sqrt(null_variance(cells, v)) @ weights) ** 2
+    masses = np.zeros_like(v0)
+    if target == "population":
+        masses = (np.sqrt(_mass_variance(cells, v)) @ weights) ** 2
+    used = (cells.mass > 0) & (weights > 0)[:, None]
+    vmax = np.where(used, v, 0.0).max(axis=(-2, -1))
+    return v0, masses, 4 * np.maximum(vmax, 1 / n) / n
+
+
+def _measured_variance(
+    cells: Cells, weights: FloatArray, v: FloatArray, spread: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return V0 and s of dependent classes, from the variance J of their rows' influences.
+
+    Gaps P that were observed are true errors and chance: P = T + F in square. J is quadratic in
+    them, so an error t alone would make it J t^2 / P, hence s = J / P. Chance alone makes it
+    J F / P, and that is twice V0: the influence of a row holds the chance of a pair of rows once
+    for each of them (as the jackknife does). V0 lies between those of independent classes and of
+    classes that err together, whatever J is.
+    """
+    per_class = null_variance(cells, v)
+    independent, together = per_class @ weights**2, (np.sqrt(per_class) @ weights) ** 2
+    gap = np.where(cells.resolved, cells.gap, 0.0)
+    plug_in = (cells.mass * gap**2).sum(axis=-1) @ weights
+    chance = plug_in - raw_error(cells, weights, 2.0, debiased=True)
+    slope = np.divide(spread, plug_in, out=np.zeros_like(spread), where=plug_in > 0)
+    return np.clip(slope * chance / 2, independent, together), SLOPE_CAUTION * slope
+
+
+def normal_interval(
+    cells: Cells,
+    weights: FloatArray,
+    confidence_level: float,
+    spread: FloatArray | float | None = None,
+) -> Limits:
     """Closed-form conservative interval for the l1 error (ECE), from one table or many at once.
 
     The plug-in error lies above the true one on average, by at most what it would score at
     calibration, F = sum p_j sqrt(2 v_j / (pi N_j)); its standard deviation is at most that of the
     signed errors, s. The interval is ``[plug-in - F - z s, plug-in + z s]``: one side allows for
-    the whole bias, the other for none of it.
+    the whole bias, the other for none of it. Of several classes s is that of row influences,
+    where `spread` is given, else the sum over classes, its largest possible value.
     """
     z = special.ndtri((1 + confidence_level) / 2)
     v = _label_variance(cells)
-    spread = np.where(cells.size > 0, v / np.maximum(cells.size, 1), 0.0)
+    noise = np.where(cells.size > 0, v / np.maximum(cells.size, 1), 0.0)
     value = raw_error(cells, weights, 1.0, debiased=False)
-    floor = math.sqrt(2 / math.pi) * (cells.mass * np.sqrt(spread)).sum(axis=-1) @ weights
-    first = (cells.mass * np.abs(cells.gap)).sum(axis=-1)
-    second = (cells.mass * cells.gap**2).sum(axis=-1)
-    masses = np.maximum(second - first**2, 0.0) / _group_rows(cells)
-    s = np.sqrt((cells.mass**2 * spread).sum(axis=-1) + masses) @ weights
+    floor = math.sqrt(2 / math.pi) * (cells.mass * np.sqrt(noise)).sum(axis=-1) @ weights
+    labels = (cells.mass**2 * noise).sum(axis=-1)
+    if spread is None:
+        first = (cells.mass * np.abs(cells.gap)).sum(axis=-1)
+        second = (cells.mass * cells.gap**2).sum(axis=-1)
+        masses = np.maximum(second - first**2, 0.0) / _group_rows(cells)
+        s = np.sqrt(labels + masses) @ weights
+    else:
+        s = np.sqrt(np.maximum(spread, labels @ weights**2))
     return np.clip(value - floor - z * s, 0, 1), np.clip(value + z * s, 0, 1)
 
 
+_MASS_SHARE = 0.1
+"""Of the error probability of a box, spent on the masses; affects its width, never its coverage."""
+
+
 def box_interval(
-    cells: Cells, weights: FloatArray, power: float, confidence_level: float
+    cells: Cells,
+    weights: FloatArray,
+    power: float,
+    confidence_level: float,
+    target: Target = "sample",
 ) -> Limits:
     """Return the range of the error over exact intervals that hold in all bins at once.
 
     Each occupied bin has a Clopper-Pearson interval, at a level that makes all of them hold
     together: Sidak within a class, where bins are independent, and Bonferroni over classes.
-    Exact at any n for bins of one distinct prediction, for the error given the bin masses.
+    Exact at any n for bins of one distinct prediction, for the error given the bin masses; and for
+    that of the population, whose masses have exact intervals too (Bonferroni over bins). The
+    largest error needs none. Bins without rows are left out, as they are of the estimate.
     """
     used = cells.mass > 0
     groups = (weights > 0).sum()
     n_bins = np.maximum(used.sum(axis=-1, keepdims=True), 1)
-    alpha = -np.expm1(np.log1p(-(1 - confidence_level) / groups) / n_bins)
+    delta, masses = (1 - confidence_level) / groups, None
+    if target == "population" and not math.isinf(power):
+        masses = _mass_limits(cells, _MASS_SHARE * delta / n_bins)
+        delta = (1 - _MASS_SHARE) * delta
+    alpha = -np.expm1(np.log1p(-delta) / n_bins)
     low, high = clopper_pearson(cells.rate * cells.size, cells.size, alpha)
     nearest = np.maximum(np.maximum(low - cells.mean, cells.mean - high), 0.0)
     farthest = np.maximum(np.abs(low - cells.mean), np.abs(high - cells.mean))
-    return (
-        lp_norm(nearest, cells.mass, weights, power),
-        lp_norm(farthest, cells.mass, weights, power),
-    )
+    if masses is None:
+        least = most = cells.mass
+    else:
+        least, most = _heaviest(-nearest, *masses), _heaviest(farthest, *masses)
+    return lp_norm(nearest, least, weights, power), lp_norm(farthest, most, weights, power)
+
+
+def _mass_limits(cells: Cells, alpha: FloatArray) -> Limits:
+    """Return exact limits of the mass of each bin; those of bins without rows are 0."""
+    n = _group_rows(cells)[..., None]
+    low, high = clopper_pearson(cells.mass * n, n, alpha)
+    return np.where(cells.mass > 0, low, 0.0), np.where(cells.mass > 0, high, 0.0)
+
+
+def _heaviest(value: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the masses between these limits, of sum 1 in each group, of the largest mean value.
+
+    Every bin has its least mass; what is left goes to the bins in falling order of value.
+    """
+    order = np.argsort(-value, axis=-1, kind="stable")
+    room = np.take_along_axis(high - low, order, axis=-1)
+    left = 1 - low.sum(axis=-1, keepdims=True) - (np.cumsum(room, axis=-1) - room)
+    added = np.empty_like(room)
+    np.put_along_axis(added, order, np.clip(left, 0.0, room), axis=-1)
+    return low + added
 
 
 def clopper_pearson(events: FloatArray, size: FloatArray, alpha: npt.ArrayLike) -> Limits:
@@ -215,13 +311,16 @@ def _label_variance(cells: Cells) -> FloatArray:
     """Return a cautious variance of y - p in each bin.
 
     The largest of: the variance at calibration, the variance at the event rate shrunk towards
-    the prediction by two rows, and, where predictions vary inside the bin, the observed one.
+    the prediction by two rows, and the observed one, where predictions vary inside the bin or
+    where weights that depend on the label make it larger than rows of one weight can have it.
     """
     shrunk = (cells.rate * cells.size + 2 * cells.mean) / (cells.size + 2)
     v = np.maximum(cells.mean * (1 - cells.mean), shrunk * (1 - shrunk))
     observed = np.where(cells.resolved, (cells.gap**2 - cells.square) * cells.size, 0.0)
+    of_one_weight = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
     mixed = cells.mean * (1 - cells.mean) - cells.noise > 1e-9
-    return np.where(mixed, np.maximum(v, observed), v)
+    uneven = observed > (1 + 1e-9) * of_one_weight
+    return np.where(mixed | uneven, np.maximum(v, observed), v)
 
 
 def _mass_variance(cells: Cells, v: FloatArray) -> FloatArray:

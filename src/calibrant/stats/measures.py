@@ -22,6 +22,7 @@ from calibrant.stats.intervals import Resampler, check_level, clopper_pearson
 from calibrant.stats.results import (
     BrierDecomposition,
     CalibrationErrorResult,
+    ReadAgain,
     ReliabilityCurve,
 )
 from calibrant.table import BinTable
@@ -34,11 +35,13 @@ def calibration_error(
     debias: bool | None = None,
     class_weight: ClassWeight = None,
     resample: Resampler | None = None,
+    read_again: ReadAgain | None = None,
 ) -> CalibrationErrorResult:
     """Measure the calibration error of a table.
 
     The parameters are those of `calibrant.calibration_error`; `resample` draws another table
-    of resampled rows, for bootstrap intervals that the table alone cannot give.
+    of resampled rows, for bootstrap intervals that the table alone cannot give, and `read_again`
+    sums row influences, for intervals of several classes.
     """
     power = power_of(norm)
     debiased = is_debiased(power, debias)
@@ -61,6 +64,7 @@ def calibration_error(
         class_weights=weights,
         per_class=per_class,
         resample=resample,
+        read_again=read_again if int((weights > 0).sum()) > 1 and power in (1.0, 2.0) else None,
     )
 
 

@@ -13,13 +13,27 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._influences import Influence, InfluenceSums
 from calibrant._json import json_text, plain
 from calibrant._options import is_among
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
+from calibrant.exceptions import (
+    CalibrantError,
+    InvalidArgumentError,
+    NoSuchEstimatorError,
+    UnresolvedWarning,
+)
 from calibrant.problem import Label
 from calibrant.stats.estimators import cells_of, norm_name
+from calibrant.stats.influences import (
+    FEWEST_INFLUENTIAL,
+    are_of,
+    influence_of,
+    influential_rows,
+    influential_rows_of,
+    variance_of,
+)
 from calibrant.stats.intervals import (
     ConfidenceInterval,
     Resampler,
@@ -34,8 +48,11 @@ from calibrant.stats.intervals import (
 from calibrant.table import BinTable, describe_bins
 
 Method: TypeAlias = Literal["auto", "score", "normal", "box", "percentile", "basic"]
+ReadAgain: TypeAlias = Callable[[Influence], InfluenceSums | None]
 
 UNRESOLVED_LIMIT = 0.05
+FEWEST_ROWS_A_BIN = 10
+"""On average: simulated intervals of fewer can miss too often without resting on few rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +64,8 @@ class CalibrationErrorResult(ReadOnlyArrays):
     their values too; those of different norms are never equal and cannot be ordered.
 
     A pickle holds everything but the rows: bootstrap intervals that resample them are refused
-    after it, all others are the same.
+    after it, all others are the same. (The interval of a marginal error reads the rows once more,
+    when it is first asked for or when the result is pickled.)
 
     Attributes
     ----------
@@ -85,6 +103,8 @@ class CalibrationErrorResult(ReadOnlyArrays):
     class_weights: FloatArray
     per_class: dict[Label, float] | None = None
     resample: Resampler | None = field(default=None)
+    read_again: ReadAgain | None = field(default=None)
+    influence_sums: InfluenceSums | None = field(default=None)
 
     @property
     def n(self) -> int:
@@ -138,7 +158,8 @@ class CalibrationErrorResult(ReadOnlyArrays):
         return bool(relation(self.value, other.value))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "resample": None}
+        self._read_again()
+        return {**vars(self), "resample": None, "read_again": None}
 
     def __copy__(self) -> CalibrationErrorResult:
         return replace(self)
@@ -175,7 +196,8 @@ class CalibrationErrorResult(ReadOnlyArrays):
         n_resamples : int
             How many tables the bootstrap draws.
         target : {"population", "sample"}
-            The error under the true bin masses, or under those of this sample ("score" only).
+            The error under the true bin masses, or under those of this sample ("score" and "box";
+            the largest error has no masses).
 
         Returns
         -------
@@ -184,7 +206,10 @@ class CalibrationErrorResult(ReadOnlyArrays):
             high by what chance adds, and can lie above every error that the rows leave plausible.
             The interval is about the true error; it is then extended to reach the estimate,
             which keeps its coverage, and ``str(result)`` says so. Bootstrap limits are left as
-            published: they need not hold the estimate.
+            published: they need not hold the estimate. Its ``notes`` say where the condition
+            fails under which the closed forms were found to cover (ten rows a bin, and twenty
+            rows that carry the spread; docs/coverage.md), and where classes had to be taken as
+            dependent as can be, because only a table was there.
         """
         check_level(confidence_level)
         if not isinstance(method, str):
@@ -205,7 +230,12 @@ class CalibrationErrorResult(ReadOnlyArrays):
         low, high = map(float, limits)
         if method not in ("percentile", "basic"):
             low, high = min(low, self.value), max(high, self.value)
-        return ConfidenceInterval(low, high, confidence_level, method)
+        notes = self._interval_notes() if method in ("score", "normal") else ()
+        return ConfidenceInterval(low, high, confidence_level, method, notes)
+
+    def settle(self) -> None:
+        """Read from the rows what intervals need of them, as long as they are there."""
+        self._read_again()
 
     def _limits(
         self,
@@ -217,11 +247,12 @@ class CalibrationErrorResult(ReadOnlyArrays):
     ) -> tuple[FloatArray, FloatArray]:
         cells, weights = cells_of(self.table), self.class_weights
         if method == "score" and self.power == 2:
-            return score_interval(cells, weights, confidence_level, target)
+            spread = self._spread(target)
+            return score_interval(cells, weights, confidence_level, target, spread)
         if method == "normal" and self.power == 1:
-            return normal_interval(cells, weights, confidence_level)
+            return normal_interval(cells, weights, confidence_level, self._spread())
         if method == "box":
-            return box_interval(cells, weights, self.power, confidence_level)
+            return box_interval(cells, weights, self.power, confidence_level, target)
         if method in ("percentile", "basic"):
             values = bootstrap_values(
                 self.table,
@@ -244,10 +275,59 @@ class CalibrationErrorResult(ReadOnlyArrays):
             f"got {method!r}."
         )
 
+    def _spread(self, target: Target = "population") -> float | None:
+        """Return the variance of row influences; None for one class, or where there are no rows."""
+        sums = self._read_again()
+        return None if sums is None else variance_of(sums, sample=target == "sample")
+
+    def _read_again(self) -> InfluenceSums | None:
+        """Read the rows once more, the first time; rows that have changed since tell nothing."""
+        if self.read_again is not None:
+            table = self.table
+            mean_weight = float(table.sum_w[0].sum()) / table.n
+            influence = influence_of(cells_of(table), self.class_weights, self.power, mean_weight)
+            try:
+                sums = self.read_again(influence)
+            except CalibrantError:  # a value that the first pass would have refused
+                sums = None
+            if sums is not None and not are_of(sums, influence, table.n):
+                sums = None
+            object.__setattr__(self, "influence_sums", sums)
+            object.__setattr__(self, "read_again", None)
+        return self.influence_sums
+
+    def _interval_notes(self) -> tuple[str, ...]:
+        """Say where the closed forms may cover less, or are wider, than they should be."""
+        cells, notes = cells_of(self.table), []
+        used = (self.class_weights > 0)[:, None] & (cells.mass > 0)
+        if self.table.count[used].sum() < FEWEST_ROWS_A_BIN * used.sum():
+            notes.append(
+                f"fewer than {FEWEST_ROWS_A_BIN} rows a bin: the interval may be too short"
+            )
+        sums = self._read_again()
+        if sums is None and int((self.class_weights > 0).sum()) > 1:
+            notes.append(
+                "wider than the rows would make it: a table does not tell how classes depend on "
+                "each other"
+            )
+            return tuple(notes)
+        if sums is not None:
+            influential = influential_rows(sums)
+        else:
+            alone = cells.one_class_each.take(int(np.argmax(self.class_weights)))
+            influential = float(influential_rows_of(alone, self.power))
+        if influential < FEWEST_INFLUENTIAL:
+            heavy = ", or few with most of the weight" if self.table.is_weighted else ""
+            notes.append(
+                f"about {influential:.0f} rows{heavy} decide it: the interval may be too short"
+            )
+        return tuple(notes)
+
     def __str__(self) -> str:
         interval = self._quiet_interval()
         notes = [
             self._inflation_note(interval),
+            *interval.notes,
             self._lower_bound_note(),
             f"{describe_bins(self.table)}, n = {self.n:,}",
         ]
@@ -278,7 +358,8 @@ class CalibrationErrorResult(ReadOnlyArrays):
     def _repr_html_(self) -> str:
         """Show the number in a notebook as a small table."""
         interval = self._quiet_interval()
-        notes = filter(None, [self._inflation_note(interval), self._lower_bound_note()])
+        said = [self._inflation_note(interval), *interval.notes, self._lower_bound_note()]
+        notes = filter(None, said)
         facts = [
             (f"{self.table.problem.kind} {self.norm} error", f"{self.value:.4f}"),
             (
@@ -306,6 +387,7 @@ class CalibrationErrorResult(ReadOnlyArrays):
             "confidence_interval": [interval.low, interval.high],
             "confidence_level": confidence_level,
             "interval_method": interval.method,
+            "interval_notes": list(interval.notes),
             "noise_floor": self.noise_floor,
             "unresolved_mass": self.unresolved_mass,
             "n": self.n,

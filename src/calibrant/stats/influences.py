@@ -1,0 +1,97 @@
+"""How much the errors of classes that share their rows scatter together, from row influences.
+
+The debiased square of a marginal error is, to first order, a mean of ``h_i = sum_k w_k (2 gap_kj
+u_ik - gap_kj^2)`` over rows, u = y - p and j the bin of row i in class k; the plug-in l1 error is
+one of ``sum_k w_k sign(gap_kj) u_ik``. See `calibrant._influences` for what engines sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant._influences import Influence, InfluenceSums
+from calibrant._types import FloatArray
+from calibrant.stats.estimators import Cells
+
+FEWEST_INFLUENTIAL = 20
+"""Rows that an interval needs to rest on. In 2,905 simulated settings of 2 to 100 bins, intervals
+resting on more missed without a word at most 1.1 points more often than they may; with 10 in place
+of 20 the normal interval missed 15 points more often in one of them."""
+
+
+def influence_of(
+    cells: Cells, weights: FloatArray, power: float, mean_weight: float = 1.0
+) -> Influence:
+    """Return the coefficients of the influence of a row on the l1 or l2 error.
+
+    Gaps are multiplied by N / (N - 1): a row pulls the gap of its own bin towards itself, which
+    makes the product of the two too small. Bins of one row have no share in the debiased square.
+    """
+    w = weights[:, None]
+    if power == 1:
+        slope, offset = w * np.sign(cells.gap), np.zeros_like(cells.gap)
+    else:
+        gap = np.where(cells.resolved, cells.gap, 0.0)
+        slope = 2 * w * gap * cells.size / np.maximum(cells.size - 1, 1e-9)
+        slope, offset = np.where(cells.resolved, slope, 0.0), w * gap**2
+    mean_a, mean_m = (cells.mass * slope * cells.gap).sum(), (cells.mass * offset).sum()
+    return Influence(slope, offset, float(mean_a), float(mean_m), mean_weight)
+
+
+def are_of(sums: InfluenceSums, influence: Influence, n: int) -> bool:
+    """Tell whether the rows that were summed are those of the table.
+
+    Then the sum of all influences is what the table says, but for rounding; sums of 1e9 terms
+    are wrong by much less than 1e-9 of what they would be if all had one sign.
+    """
+    largest = (np.abs(influence.slope) + np.abs(influence.offset)).max(axis=1).sum()
+    return abs(sums.wa) <= 1e-9 * n * float(largest) and abs(sums.w - n) <= 1e-9 * n
+
+
+def variance_of(sums: InfluenceSums, sample: bool = False) -> float:
+    """Return the variance of the mean influence.
+
+    Given the bin masses of the sample, the influence is 2 (sum w gap u - sum w gap^2): what the
+    masses add to the mean is counted once more with the other sign.
+    """
+    times = 2.0 if sample else 1.0
+    square = sums.wwaa - 2 * times * sums.wwam + times**2 * sums.wwmm
+    return max(square, 0.0) / sums.w**2
+
+
+def influential_rows(sums: InfluenceSums) -> float:
+    """Return how many rows of equal influence would spread as these do: (sum h^2)^2 / sum h^4.
+
+    None where no row differs from the others: there is nothing to estimate a spread from.
+    """
+    square = max(sums.wwaa - 2 * sums.wwam + sums.wwmm, 0.0)
+    return square**2 / sums.fourth if sums.fourth > 0 else 0.0
+
+
+def influential_rows_of(cells: Cells, power: float) -> FloatArray:
+    """Return the same number for one group from its table, or from many tables at once.
+
+    Rows of one bin and one label have one influence where they have one prediction, which is
+    taken as their mean where they have several. With weights, the events of a bin count as their
+    effective number, which is small where few of them carry most of the weight.
+    """
+    rate, many = cells.rate, cells.resolved
+    gap = np.where(many, cells.gap, 0.0) if power == 2 else cells.gap
+    slope, offset = (2 * gap, gap**2) if power == 2 else (np.sign(gap), np.zeros_like(gap))
+    centre = (cells.mass * (slope * cells.gap - offset)).sum(axis=-1, keepdims=True)
+    size = np.maximum(cells.size, 1) * _evenness(cells)
+    second = fourth = np.zeros(rate.shape)
+    for happened, share in ((1.0, rate), (0.0, 1 - rate)):
+        h = cells.mass * (slope * (happened - cells.mean) - offset - centre) / size
+        second = second + share * size * h**2
+        fourth = fourth + share * size * h**4
+    total, tails = second.sum(axis=(-2, -1)), fourth.sum(axis=(-2, -1))
+    return np.asarray(np.where(tails > 0, total**2 / np.where(tails > 0, tails, 1.0), 0.0))
+
+
+def _evenness(cells: Cells) -> FloatArray:
+    """Return the variance that labels of one weight would have, over that observed; at most 1."""
+    observed = np.where(cells.resolved, (cells.gap**2 - cells.square) * cells.size, 0.0)
+    plain = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
+    uneven = (observed > plain) & (plain > 0)
+    return np.where(uneven, plain / np.where(uneven, observed, 1.0), 1.0)
