@@ -67,7 +67,7 @@ def test_resampled_cells_have_the_errors_of_resampled_rows(norm, debias):
     z, y = rows(500)
     bins = EqualMass(9).choose(np.unique(z), np.ones(500))
     draws = draw_rows(np.random.default_rng(3), 500, 300, 5)
-    cells = resampled_cells(bins.index(z), len(bins), z, y, draws)
+    cells = resampled_cells(bins.index(z), len(bins), z, y, multiplicities(draws, 500))
     power = float(norm[1])
     quick = error_of(cells, ONE, power, debias)
     slow = [calibration_error(y[d], z[d], bins=bins, norm=norm, debias=debias).value for d in draws]
@@ -80,7 +80,7 @@ def test_resampled_tables_of_a_binned_model_have_the_errors_of_resampled_rows():
     outputs = model.predict_proba(z)
     levels, index = np.unique(outputs, return_inverse=True)
     draws = draw_rows(np.random.default_rng(4), 400, 250, 6)
-    cells = resampled_binned_cells(index, levels, y, draws)
+    cells = resampled_binned_cells(index, levels, y, multiplicities(draws, 400))
     slow = [calibration_error(y[d], outputs[d], bins=Distinct()).squared for d in draws]
     np.testing.assert_allclose(raw_error(cells, ONE, 2.0, True), slow, rtol=0, atol=1e-12)
 
@@ -90,22 +90,30 @@ def test_ranked_samples_have_the_counts_of_drawn_rows():
     bins = EqualWidth(6).bins
     levels = (bins.edges[1:] + bins.edges[:-1]) / 2
     draws = draw_rows(np.random.default_rng(5), 300, 300, 4)
-    ranks = ResampledRanks.of(z, y, multiplicities(draws, 300))
-    index = bins.index(z)
-    expected = resampled_binned_cells(index, levels, y, draws)
+    drawn = multiplicities(draws, 300)
+    ranks = ResampledRanks.of(z, y, drawn)
+    expected = resampled_binned_cells(bins.index(z), levels, y, drawn)
     found = ranks.cells(bins, levels)
     for name in ("mass", "rate", "mean", "size", "square"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12)
 
 
-def test_blocks_of_resamples_do_not_change_the_sums(monkeypatch):
+def test_blocks_of_samples_do_not_change_the_sums(monkeypatch):
     z, y = rows(200)
-    draws = draw_rows(np.random.default_rng(6), 200, 100, 9)
+    drawn = multiplicities(draw_rows(np.random.default_rng(6), 200, 100, 9), 200)
     index = EqualWidth(5).bins.index(z)
-    whole = resampled_cells(index, 5, z, y, draws)
-    monkeypatch.setattr("calibrant.paper.resampling.BLOCK", 150)
-    parts = resampled_cells(index, 5, z, y, draws)
+    whole = resampled_cells(index, 5, z, y, drawn)
+    monkeypatch.setattr("calibrant.paper.resampling.BLOCK", 450)
+    parts = resampled_cells(index, 5, z, y, drawn)
     np.testing.assert_array_equal(whole.rate, parts.rate)
+
+
+def test_multiplicities_count_the_rows_of_every_sample():
+    draws = draw_rows(np.random.default_rng(6), 20, 30, 150)
+    drawn = multiplicities(draws, 20)
+    assert drawn.shape == (150, 20)
+    for counts, draw in zip(drawn, draws, strict=True):
+        np.testing.assert_array_equal(np.repeat(np.arange(20), counts.astype(int)), np.sort(draw))
 
 
 def test_outputs_that_coincide_are_one_bin():

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from calibrant.paper import CLAIMS, STUDIES, Claim, Finding, judge
-from calibrant.paper.claims import RULES, claim_for, show
+from calibrant.paper.claims import RULES, claim_for, over_splits, show, worded
 from calibrant.paper.result import Output, Result
 from calibrant.paper.uncertainty import Estimate, about, across, exactly, mean, over_repeats, ratio
-from calibrant.paper.verdicts import claim_lines, lines_of, markdown_table
+from calibrant.paper.verdicts import claim_lines, lines_of, markdown_table, tally
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,8 +38,6 @@ def claim(**changes):
         ("below", 1.0, about(2.0, 0.1), "disagree"),
         ("in range", 15.0, Estimate(10, 5, 10, 20), "agree"),
         ("in range", 25.0, Estimate(10, 5, 10, 20), "disagree"),
-        ("inconclusive", 0.0, about(0.1, 0.1), "agree"),
-        ("inconclusive", 0.0, about(0.5, 0.1), "disagree"),
         ("ours", 0.0, about(0.5, 0.1), "beyond the paper"),
     ],
 )
@@ -52,6 +50,88 @@ def test_the_paper_s_own_error_and_rounding_widen_what_agrees():
     assert judge(claim(value=2.0, se=0.0), finding) == "disagree"
     assert judge(claim(value=2.0, se=0.2), finding) == "agree"
     assert judge(claim(value=2.0, se=0.0, rounding=0.11), finding) == "agree"
+
+
+def test_rounding_widens_the_range_of_the_splits():
+    finding = Finding("k", Estimate(10, 5, 10, 20), 100)
+    assert judge(claim(rule="in range", value=20.4), finding) == "disagree"
+    assert judge(claim(rule="in range", value=20.4, rounding=0.5), finding) == "agree"
+
+
+def splits(*values, se=0.01, authors=False):
+    """Return a finding of several splits."""
+    each = [[Finding("k", about(value, se), 100)] for value in values]
+    (merged,) = over_splits(each, authors)
+    return merged
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "words"),
+    [
+        ([1.3] * 12, "agree", "agree, in 12 of 12 splits"),
+        ([1.3] * 9 + [0.8], "agree", "agree, in 9 of 10 splits"),
+        ([1.3] * 2 + [0.8] * 10, "varies", "varies, agrees in 2 of 12 splits"),
+        ([1.3] + [0.8] * 9, "disagree", "disagree, agrees in 1 of 10 splits"),
+        ([1.3] * 6 + [1.0] * 4, "varies", "varies, agrees in 6 of 10 splits, undecided in 4"),
+        ([1.0] * 10, "undecided", "undecided, agrees in 0 of 10 splits, undecided in 10"),
+        ([1.3], "agree", "agree, in 1 of 1 split"),
+    ],
+)
+def test_a_claim_from_one_split_is_judged_in_every_split(values, verdict, words):
+    finding, about_one = splits(*values), claim(rule="above", value=1.0)
+    assert judge(about_one, finding) == verdict
+    assert worded(about_one, finding) == words
+
+
+def test_the_other_direction_counts_the_splits_below():
+    assert worded(claim(rule="below", value=1.0), splits(0.5, 1.5, 1.6)) == (
+        "varies, agrees in 1 of 3 splits"
+    )
+
+
+def test_the_words_tell_how_the_authors_split_comes_out():
+    above = claim(rule="above", value=1.0)
+    mixed = [1.3, *[0.8] * 11]
+    assert worded(above, splits(*mixed, authors=True)) == (
+        "disagree, agrees in 1 of 12 splits, the authors' among them"
+    )
+    assert worded(above, splits(*mixed[::-1], authors=True)) == (
+        "disagree, agrees in 1 of 12 splits, not in the authors'"
+    )
+    assert worded(above, splits(1.0, 1.3, 0.8, authors=True)) == (
+        "varies, agrees in 1 of 3 splits, undecided in the authors', undecided in 1"
+    )
+    assert worded(above, splits(1.3, 1.2, authors=True)) == "agree, in 2 of 2 splits"
+
+
+def test_a_number_from_one_split_is_counted_where_it_is_reached():
+    paper = claim(rule="in range", value=100)
+    finding = splits(20, 100, 90, 100, authors=True, se=0.0)
+    assert worded(paper, finding) == "agree, at least that in 2 of 4 splits, 20.0 in the authors'"
+    assert worded(paper, splits(20, 30)) == "disagree, at least that in 0 of 2 splits"
+
+
+def test_without_splits_the_words_are_the_verdict():
+    assert worded(claim(rule="above", value=1.0), Finding("k", about(2.0, 0.1), 10)) == "agree"
+
+
+def test_splits_are_merged_into_their_median_and_range():
+    finding = splits(*range(21))
+    assert finding.estimate == across(range(21))
+    assert [one.value for one in finding.splits] == list(range(21))
+    assert splits(3.0).estimate == about(3.0, 0.01), "one split keeps its own interval"
+
+
+def test_a_line_has_the_verdict_and_its_words():
+    each = [[Finding("least-15", about(value, 0.01), 100)] for value in (1.2, 0.8, 0.9)]
+    found = result("estimators-ece", over_splits(each, True), {"dataset": "cifar10"})
+    (line,) = lines_of(found)
+    assert line.verdict == "varies"
+    assert line.worded == "varies, agrees in 1 of 3 splits, the authors' among them"
+    assert "| **varies**, agrees in 1 of 3 splits, the authors' among them |" in markdown_table(
+        [found]
+    )
+    assert "1 vary with the split" in tally(claim_lines([found]))
 
 
 def test_a_paper_without_an_error_is_given_that_of_its_repeats():
@@ -126,7 +206,7 @@ def test_the_page_of_documentation_has_the_table_of_all_claims_of_now():
 
 
 def test_results_survive_the_round_trip():
-    found = result(findings=[Finding("histogram", about(2.0, 0.1), 10, note="<b>")])
+    found = result(findings=[Finding("histogram", about(2.0, 0.1), 10, note="<b>"), splits(1, 2)])
     again = Result.from_json(found.to_json())
     assert again == found
     assert json.loads(found.to_json())["output"]["findings"][0]["estimate"]["se"] == 0.1

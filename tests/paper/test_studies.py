@@ -12,21 +12,23 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.paper import STUDIES, Predictions, run, stand_in, study
 from calibrant.paper.calibrators import pareto, repeats_for
 from calibrant.paper.choosing import best_allowed
+from calibrant.paper.study import Context
 from calibrant.paper.synthetic import Synthetic
+from calibrant.paper.verdicts import lines_of
 
 SMALL = {
-    "lower-bounds": {"bins": (2, 8), "resamples": 20, "splits": 1},
-    "lower-bounds-l1": {"bins": (2, 8), "resamples": 20, "splits": 1},
+    "lower-bounds": {"bins": (2, 8), "resamples": 20, "splits": 2},
+    "lower-bounds-l1": {"bins": (2, 8), "resamples": 20, "splits": 2},
     "calibrators-marginal": {"bins": (5, 20), "repeats": 3, "n_calibration": 300},
     "calibrators-top-label": {"bins": (5, 20), "repeats": 5, "n_calibration": 300},
-    "estimators-marginal": {"repeats": 20, "n": (100, 300)},
-    "estimators-ece": {"repeats": 20, "n": (200, 500)},
+    "estimators-marginal": {"repeats": 20, "n": (100, 300), "splits": 2},
+    "estimators-ece": {"repeats": 20, "n": (200, 500), "splits": 2},
     "choosing-bins": {"splits": 2, "bins": (5, 20), "resamples": 10},
     "synthetic-n": {"repeats": 5, "n": (500, 1000), "cells": 5000},
     "synthetic-bins": {"repeats": 5, "bins": (5, 20), "cells": 5000},
     "synthetic-noisy": {"repeats": 5, "n": (500,), "cells": 5000},
     "beyond-calibrators": {"bins": (5,), "repeats": 2, "n_calibration": 300},
-    "beyond-bounds": {"bins": (5,), "resamples": 10},
+    "beyond-bounds": {"bins": (5,), "resamples": 10, "splits": 2},
     "beyond-coverage": {"repeats": 20, "certificates": 2, "bins": (5,), "n": 300},
 }
 
@@ -34,6 +36,31 @@ SMALL = {
 @pytest.fixture(scope="module")
 def data():
     return stand_in(2000, 4, accuracy=0.8, seed=1)
+
+
+@pytest.fixture(scope="module")
+def cifar10_claims(cifar10):
+    """Return quick results of the studies that split the paper's own file, on few settings."""
+    labels, probs = cifar10
+    file = Predictions(probs, labels, "cifar10-vgg16")
+    return [
+        run("lower-bounds", data=file, bins=(2, 128), resamples=100, splits=2),
+        run("lower-bounds-l1", data=file, bins=(2, 128), resamples=100, splits=2),
+        run("estimators-ece", data=file, repeats=300, n=(2000, 7000), splits=3),
+        run("estimators-marginal", data=file, repeats=50, n=(2000, 7000), splits=2),
+        run("choosing-bins", data=file, splits=2, bins=(15, 100), resamples=20),
+    ]
+
+
+def test_on_the_paper_s_predictions_the_authors_split_bears_out_their_claims(cifar10_claims):
+    l2, l1, ece, marginal, _ = cifar10_claims
+    assert l2.finding("growth").splits[0].low > 0
+    assert l1.finding("gap-width").splits[0].high < 0, "inconclusive, as the paper says"
+    least, small_n = ece.finding("least-15"), ece.finding("small-n-100")
+    assert least.splits[0].value > 1, "the debiased ECE is closer in the authors' split"
+    assert min(one.value for one in least.splits[1:]) < 1, "and not in every other"
+    assert small_n.estimate.value > 1, "more so for small n, from 2,000 rows to 7,000"
+    assert marginal.finding("least-100").splits[0].low > 2
 
 
 def small(name, data, seed=0):
@@ -52,7 +79,9 @@ def test_every_study_runs_and_gives_finite_numbers(name, data):
         assert finding.estimate.low <= finding.estimate.value <= finding.estimate.high
 
 
-@pytest.mark.parametrize("name", ["synthetic-bins", "calibrators-top-label", "estimators-ece"])
+@pytest.mark.parametrize(
+    "name", ["synthetic-bins", "calibrators-top-label", "estimators-ece", "lower-bounds-l1"]
+)
 def test_the_seed_decides_every_number(name, data):
     first, again, other = small(name, data), small(name, data), small(name, data, seed=1)
     assert first.rows == again.rows
@@ -76,6 +105,12 @@ def test_settings_are_frozen_and_unknown_ones_are_named():
         study("synthetic")
 
 
+@pytest.mark.parametrize("name", ["lower-bounds", "estimators-ece", "choosing-bins"])
+def test_a_study_of_no_split_is_refused(name, data):
+    with pytest.raises(InvalidArgumentError, match="at least one split of the rows; splits is 0"):
+        run(name, data=data, splits=0)
+
+
 def test_a_study_of_predictions_asks_for_them():
     with pytest.raises(InvalidInputError, match="--probs"):
         run("lower-bounds")
@@ -90,6 +125,59 @@ def test_progress_ends_at_the_whole(data):
     seen = []
     run("synthetic-bins", repeats=3, bins=(5, 20), progress=lambda *done: seen.append(done))
     assert seen[-1] == (3, 3)
+
+
+SPLIT = ("lower-bounds", "lower-bounds-l1", "estimators-marginal", "estimators-ece",
+         "choosing-bins", "beyond-bounds")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_study_that_splits_the_rows_gives_the_number_of_every_split(name, data):
+    result = small(name, data)
+    assert {row["split"] for row in result.rows} == {0, 1}
+    for finding in result.output.findings:
+        assert len(finding.splits) == 2
+        assert finding.estimate.value == np.median([one.value for one in finding.splits])
+        assert not finding.has_authors_split
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_more_splits_do_not_change_the_first(name, data):
+    one = run(name, data=data, **{**SMALL[name], "splits": 1})
+    two = run(name, data=data, **{**SMALL[name], "splits": 2})
+    first = [row for row in two.rows if row["split"] == 0]
+    assert first == one.rows
+
+
+def test_every_claim_from_one_split_of_the_paper_is_judged_in_several(cifar10_claims):
+    for result in cifar10_claims:
+        for line in lines_of(result):
+            if line.verdict != "beyond the paper":
+                assert " splits" in line.worded, line.statement
+
+
+def test_the_first_split_of_the_paper_s_file_is_that_of_the_authors_scripts(cifar10):
+    labels, probs = cifar10
+    context = Context(np.random.default_rng(1), Predictions(probs, labels))
+    first = context.order(0)
+    assert first[:5].tolist() == [9394, 898, 2398, 5906, 2343], "NumPy's legacy stream of seed 0"
+    np.testing.assert_array_equal(context.order(0, shuffles=2), first[first])
+    assert context.order(1)[:5].tolist() != first[:5].tolist()
+    other = Context(np.random.default_rng(1), Predictions(probs[:5000], labels[:5000]))
+    assert not other.has_authors_split
+
+
+def test_samples_are_as_large_as_the_authors_or_the_same_shares(data):
+    study = STUDIES["estimators-ece"]
+    assert study.settings_for().n == (2000, 3000, 4000, 5000, 6000, 7000)
+    assert study.settings_for(data).n == (400, 600, 800, 1000, 1200, 1400)
+
+
+def test_progress_of_several_splits_is_one_count(data):
+    seen = []
+    settings = SMALL["estimators-ece"]
+    run("estimators-ece", data=data, progress=lambda *done: seen.append(done), **settings)
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_a_quick_look_never_asks_for_more_than_the_study():
@@ -153,7 +241,7 @@ def test_on_the_paper_s_predictions_scaling_binning_wins_with_many_bins(cifar10)
 def test_on_the_paper_s_predictions_the_debiased_estimate_is_closer(cifar10):
     labels, probs = cifar10
     data = Predictions(probs, labels, "cifar10-vgg16")
-    result = run("estimators-marginal", data=data, repeats=100, n=(200, 2000), seed=1)
+    result = run("estimators-marginal", data=data, repeats=100, n=(200, 2000), seed=1, splits=2)
     assert result.finding("least-10").estimate.low > 1.5
     assert result.finding("least-100").estimate.low > 5
 

@@ -182,7 +182,7 @@ def _summary(store: Store, tasks: list[Task]) -> str:
     names = {task.study.name for task in tasks}
     lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]
     rows = [
-        (line.verdict, line.paper, line.ours, line.interval, f"{line.study}: {line.statement}")
+        (line.worded, line.paper, line.ours, line.interval, f"{line.study}: {line.statement}")
         for line in lines
     ]
     return aligned([("verdict", "paper", "ours", "90% interval", "claim"), *rows], indent="")

@@ -6,20 +6,20 @@ estimated, and 1.28 bootstrap standard deviations are added: the paper's one-sid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.paper.binned import METHODS, BinnedModel, Ranked, brier_score
 from calibrant.paper.calibrators import pareto, problems, repeats_for
-from calibrant.paper.claims import Finding
+from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.estimators import NAMES
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.resampling import ResampledRanks, draw_rows, multiplicities
 from calibrant.paper.result import Output, Panel, Row, series
 from calibrant.paper.study import Context, Study
-from calibrant.paper.uncertainty import across
+from calibrant.paper.uncertainty import exactly
 from calibrant.recalibrators import PlattScaling
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.stats.estimators import raw_error
@@ -72,12 +72,12 @@ class Split:
     drawn: FloatArray
 
     @classmethod
-    def draw(cls, settings: Choosing, context: Context) -> Split:
+    def draw(cls, settings: Choosing, context: Context, split: int = 0) -> Split:
         """Shuffle the rows; the first of the samples is the estimating rows themselves."""
-        order = context.rng.permutation(len(context.predictions))
-        fitted, others = np.split(order, [settings.n_recalibrate])
+        fitted, others = np.split(context.order(split), [settings.n_recalibrate])
         draws = draw_rows(context.rng, others.size, others.size, settings.resamples)
-        drawn = np.concatenate((np.ones((1, others.size)), multiplicities(draws, others.size)))
+        drawn = np.ones((1 + settings.resamples, others.size))
+        drawn[1:] = multiplicities(draws, others.size)
         return cls(fitted, others, drawn)
 
 
@@ -122,7 +122,7 @@ def compute(settings: Choosing, context: Context) -> Output:
     """Choose the number of bins by both bounds, in every split."""
     found = []
     for split in range(settings.splits):
-        drawn = Split.draw(settings, context)
+        drawn = Split.draw(settings, context, split)
         found.append(bounds_of_split(settings, drawn, context.predictions))
         context.progress(split + 1, settings.splits)
     bounds, brier = (np.array(part) for part in zip(*found, strict=True))
@@ -134,25 +134,42 @@ def compute(settings: Choosing, context: Context) -> Output:
     )
     n_bins = np.array(settings.bins)[chosen]
     mse = np.take_along_axis(brier, chosen, axis=1)
-    findings = [
-        Finding("plug-in-bins", across(n_bins[:, 0]), settings.splits, "bins, plug-in",
-                _note(settings, bounds[:, 0], n_bins[:, 0], 15) + LABELS),
-        Finding("debiased-bins", across(n_bins[:, 1]), settings.splits, "bins, debiased",
-                _note(settings, bounds[:, 1], n_bins[:, 1], 100)),
-        Finding("mse", across(mse[:, 0] / mse[:, 1] - 1), settings.splits,
-                "mean squared error that the plug-in bound costs", _cost(settings, brier), "%"),
-    ]  # fmt: skip
+    found_by_split = zip(n_bins[:, 0], n_bins[:, 1], mse[:, 0] / mse[:, 1] - 1, strict=True)
+    of_splits = [_findings(settings, *one) for one in found_by_split]
+    findings = over_splits(of_splits, context.has_authors_split)
+    notes = {
+        "plug-in-bins": _note(settings, bounds[:, 0]) + LABELS,
+        "debiased-bins": _note(settings, bounds[:, 1]) + _order(n_bins),
+        "mse": _cost(settings, brier),
+    }
+    findings = [replace(one, note=notes[one.key]) for one in findings]
     return Output(_rows(settings, bounds, brier), [_panel(bounds[0], brier[0])], findings)
 
 
-def _note(settings: Choosing, bounds: FloatArray, chosen: IntArray, paper: int) -> str:
-    """Say how often the paper's number came out, and how often nothing satisfied the bound."""
+def _findings(settings: Choosing, plug_in: int, debiased: int, cost: float) -> list[Finding]:
+    """Return what one split says."""
+    n = settings.resamples
+    return [
+        Finding("plug-in-bins", exactly(plug_in), n, "bins, plug-in"),
+        Finding("debiased-bins", exactly(debiased), n, "bins, debiased"),
+        Finding("mse", exactly(cost), n, "mean squared error that the plug-in bound costs",
+                unit="%"),
+    ]  # fmt: skip
+
+
+def _note(settings: Choosing, bounds: FloatArray) -> str:
+    """Say how often nothing satisfied the bound."""
     none = int((bounds.min(axis=1) > settings.tolerated).sum())
     return (
-        f"Median and nine in ten of {settings.splits} splits; {paper} or more in "
-        f"{int((chosen >= paper).sum())} of them. Nothing satisfied the bound in {none}, where the "
-        "least bound is taken."
+        f"Nothing satisfied the bound in {none} of {settings.splits} splits, where the least bound "
+        "is taken."
     )
+
+
+def _order(n_bins: IntArray) -> str:
+    """Say in how many splits the debiased bound allows more bins than the plug-in bound."""
+    more, fewer = (n_bins[:, 1] > n_bins[:, 0]).sum(), (n_bins[:, 1] < n_bins[:, 0]).sum()
+    return f" The debiased bound allows more bins than the plug-in in {more}, fewer in {fewer}."
 
 
 def _cost(settings: Choosing, brier: FloatArray) -> str:

@@ -16,7 +16,7 @@ from calibrant.files import write_whole
 from calibrant.paper import STUDIES
 from calibrant.paper.result import Result
 from calibrant.paper.store import Store
-from calibrant.paper.verdicts import claim_lines, markdown_table, other_lines
+from calibrant.paper.verdicts import claim_lines, markdown_table, other_lines, tally
 
 START, END = "<!-- claims -->", "<!-- end of claims -->"
 
@@ -41,15 +41,19 @@ def _run(results: Sequence[Result]) -> str:
     seeds = sorted({result.seed for result in results})
     versions = ", ".join(f"{name} {value}" for name, value in results[0].versions.items())
     quick = " (quick)" if any(result.quick for result in results) else ""
-    return f"Seed {', '.join(map(str, seeds))}; {len(results)} studies{quick}; {versions}."
+    lines = claim_lines(results)
+    return (
+        f"Seed {', '.join(map(str, seeds))}; {len(results)} studies{quick}; {versions}. "
+        f"Of {len(lines)} claims {tally(lines)}."
+    )
 
 
 def _reasons(results: Sequence[Result]) -> str:
     """Return the notes of what is not in agreement."""
     lines = [
-        f"- {line.study}, {line.statement}: **{line.verdict}**. {line.note}"
+        f"- {line.study}, {line.statement}: **{line.worded}**. {line.note}"
         for line in claim_lines(results)
-        if line.verdict in ("disagree", "undecided")
+        if line.verdict in ("disagree", "varies", "undecided")
     ]
     return "\n".join(("### Where we differ\n", *lines)) if lines else ""
 

@@ -7,32 +7,40 @@ known, and estimates from n rows drawn with replacement are compared with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import EqualMass
 from calibrant.engines.numpy import distinct
 from calibrant.measure import calibration_error
 from calibrant.paper.calibrators import problems, repeats_for
-from calibrant.paper.claims import Finding
+from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.resampling import draw_rows, resampled_binned_cells, resampled_cells
+from calibrant.paper.resampling import (
+    draw_rows,
+    multiplicities,
+    resampled_binned_cells,
+    resampled_cells,
+)
 from calibrant.paper.result import Output, Panel, Row, Series, row, series
-from calibrant.paper.study import Context, Study
-from calibrant.paper.uncertainty import Z90, Estimate, mean, over_repeats, ratio
+from calibrant.paper.study import Context, Progress, Study
+from calibrant.paper.uncertainty import Z90, Estimate, across, mean, over_repeats, ratio
 from calibrant.recalibrators import PlattScaling, ScalingBinning
 from calibrant.stats.estimators import Cells, raw_error
 
 ONE = np.ones(1)
 NAMES = ("plug-in", "debiased")
+MOST_ROWS = 7000
 FEWEST_REPEATS = 20
-ECE_ROWS = (500, 1000, 2000, 3000, 5000, 7000)
+FEWEST_SPLITS = 2
 FEW_ROWS = (
-    "The correction is a normal approximation in each bin and misses bias where a bin has few rows "
-    "(a bin whose labels are all alike shows no variance), so its gain can be largest at middle n. "
-    "The authors' code refuses bins of fewer than two rows."
+    "The authors' script draws samples of 2,000 to 7,000 rows. The correction is a normal "
+    "approximation in each bin and misses bias where a bin has few rows (a bin whose labels are "
+    "all alike shows no variance), so below that range its gain can fall again; the authors' code "
+    "refuses bins of fewer than two rows."
 )
 
 
@@ -46,24 +54,29 @@ class Estimators:
         Rows to recalibrate on.
     bins : tuple of int
     n : tuple of int
-        Rows to estimate from, drawn with replacement from the other rows.
+        Rows to estimate from, drawn with replacement from the other rows. The paper speaks of
+        varying n; its authors' script takes 2,000, 3,000, ..., 7,000, and draws its histograms
+        at the smallest.
     repeats : int
         Draws for each n; fewer where there are more than ten classes (see `Calibrators`).
-    n_histogram : int
-        The n whose deviations are drawn as histograms; the paper does not say which it took.
+    splits : int
+        Random splits of the rows; the paper has one. Fewer where there are more than ten classes.
     """
 
     n_recalibrate: int = 3000
     bins: tuple[int, ...] = (10, 100)
-    n: tuple[int, ...] = (100, 200, 500, 1000, 2000, 5000)
+    n: tuple[int, ...] = (2000, 3000, 4000, 5000, 6000, 7000)
     repeats: int = 1000
-    n_histogram: int = 1000
+    splits: int = 20
 
 
 def settings_for(data: Predictions | None, **changes: object) -> Estimators:
-    """Return the paper's split, or three rows in ten of smaller files."""
+    """Return the authors' split and sizes, or the same shares of the rows of smaller files."""
     n = 10_000 if data is None else len(data)
-    return Estimators(min(3000, 3 * n // 10), **changes)  # type: ignore[arg-type]
+    fitted = min(3000, 3 * n // 10)
+    most = min(MOST_ROWS, n - fitted)
+    sizes = tuple(max(k * most // 7, 1) for k in range(2, 8))
+    return Estimators(fitted, n=sizes, **changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +99,13 @@ class Estimates:
         return ratio(squared[0], squared[1], paired=True)
 
 
-def marginal_estimates(settings: Estimators, context: Context) -> Estimates:
-    """Estimate the squared marginal error of scaling-binning, class by class."""
+def marginal_estimates(
+    settings: Estimators, context: Context, order: IntArray, progress: Progress
+) -> Estimates:
+    """Estimate the squared marginal error of scaling-binning in one split, class by class."""
     data, shape = context.predictions, _shape(settings)
-    fitted, others = np.split(context.rng.permutation(len(data)), [settings.n_recalibrate])
-    draws = [draw_rows(context.rng, others.size, n, settings.repeats) for n in settings.n]
+    fitted, others = np.split(order, [settings.n_recalibrate])
+    drawn = [_drawn(context, others.size, n, settings.repeats) for n in settings.n]
     values, truth = np.zeros(shape), np.zeros(len(settings.bins))
     for k, (scores, happened) in enumerate(problems(data, "marginal")):
         for i, n_bins in enumerate(settings.bins):
@@ -98,11 +113,15 @@ def marginal_estimates(settings: Estimators, context: Context) -> Estimates:
             levels, index = np.unique(model.predict_proba(scores[others]), return_inverse=True)
             y = happened[others]
             truth[i] += _plug_in_square(levels, index, y) / data.n_classes
-            for j, draw in enumerate(draws):
-                cells = resampled_binned_cells(index, levels, y, draw)
+            for j, counts in enumerate(drawn):
+                cells = resampled_binned_cells(index, levels, y, counts)
                 values[:, i, j] += _both(cells, 2.0) / data.n_classes
-        context.progress(k + 1, data.n_classes)
+        progress(k + 1, data.n_classes)
     return Estimates(settings, values, truth)
+
+
+def _drawn(context: Context, n_rows: int, size: int, repeats: int) -> AnyArray:
+    return multiplicities(draw_rows(context.rng, n_rows, size, repeats), n_rows)
 
 
 def _shape(settings: Estimators) -> tuple[int, int, int, int]:
@@ -119,67 +138,83 @@ def _both(cells: Cells, power: float) -> FloatArray:
     return np.stack([raw_error(cells, ONE, power, debiased) for debiased in (False, True)])
 
 
-def ece_estimates(settings: Estimators, context: Context) -> Estimates:
-    """Estimate the binned l1 error of Platt scaling of the confidence."""
+def ece_estimates(
+    settings: Estimators, context: Context, order: IntArray, progress: Progress
+) -> Estimates:
+    """Estimate the binned l1 error of Platt scaling of the confidence in one split."""
     data = context.predictions
-    fitted, others = np.split(context.rng.permutation(len(data)), [settings.n_recalibrate])
+    fitted, others = np.split(order, [settings.n_recalibrate])
     scaler = PlattScaling().fit(data.confidence[fitted], data.right[fitted])
     chosen_from, scores = (scaler.predict_proba(data.confidence[p]) for p in (fitted, others))
     right = data.right[others]
     values, truth = np.empty(_shape(settings)), np.empty(len(settings.bins))
     for j, n in enumerate(settings.n):
-        draws = draw_rows(context.rng, others.size, n, settings.repeats)
+        drawn = _drawn(context, others.size, n, settings.repeats)
         for i, n_bins in enumerate(settings.bins):
             bins = EqualMass(n_bins).choose(*distinct(chosen_from, None))
             truth[i] = float(calibration_error(right, scores, bins=bins, norm="l1", debias=False))
-            cells = resampled_cells(bins.index(scores), len(bins), scores, right, draws)
+            cells = resampled_cells(bins.index(scores), len(bins), scores, right, drawn)
             values[:, i, j] = _both(cells, 1.0)
-        context.progress(j + 1, len(settings.n))
+        progress(j + 1, len(settings.n))
     return Estimates(settings, values, truth)
 
 
-def _rows(estimates: Estimates) -> list[Row]:
-    s = estimates.settings
-    squared = estimates.deviations**2
+def every_split(
+    estimate: Callable[[Estimators, Context, IntArray, Progress], Estimates],
+    settings: Estimators,
+    context: Context,
+) -> list[Estimates]:
+    """Estimate in every split, and report progress over all of them."""
+    n = settings.splits
+    return [
+        estimate(settings, context, context.order(split), context.progress_of(split, n))
+        for split in range(n)
+    ]
+
+
+def _rows(splits: list[Estimates]) -> list[Row]:
+    s = splits[0].settings
     return [
         row(
-            {"estimator": name, "bins": bins, "n": n, "truth": float(estimates.truth[i])},
-            mean_estimate=mean(estimates.values[e, i, j]),
-            mean_squared_deviation=mean(squared[e, i, j]),
+            {"split": k, "estimator": name, "bins": bins, "n": n, "truth": float(one.truth[i])},
+            mean_estimate=mean(one.values[e, i, j]),
+            mean_squared_deviation=mean(one.deviations[e, i, j] ** 2),
         )
+        for k, one in enumerate(splits)
         for e, name in enumerate(NAMES)
         for i, bins in enumerate(s.bins)
         for j, n in enumerate(s.n)
     ]
 
 
-def _panels(estimates: Estimates, what: str) -> list[Panel]:
-    s = estimates.settings
-    squared = estimates.deviations**2
+def _panels(splits: list[Estimates], what: str) -> list[Panel]:
+    """Draw mean squared deviations: their median and nine in ten of the splits."""
+    s = splits[0].settings
+    means = np.array([(one.deviations**2).mean(axis=-1) for one in splits])
     curves = [
         Panel(
-            f"{what}, B = {bins}", "n, rows to estimate from", "mean squared deviation",
+            f"{what}, B = {bins}, splits: {s.splits}", "n, rows to estimate from",
+            "mean squared deviation",
             tuple(
-                series(name, s.n, [mean(each) for each in squared[e, i]])
+                series(name, s.n, [across(means[:, e, i, j]) for j in range(len(s.n))])
                 for e, name in enumerate(NAMES)
             ),
             "log", "log",
         )
         for i, bins in enumerate(s.bins)
     ]  # fmt: skip
-    return curves + [_histogram(estimates, i) for i in range(len(s.bins))]
+    return curves + [_histogram(splits[0], i) for i in range(len(s.bins))]
 
 
 def _histogram(estimates: Estimates, i: int) -> Panel:
     s = estimates.settings
-    n = s.n_histogram if s.n_histogram in s.n else s.n[-1]
-    found = np.abs(estimates.deviations[:, i, s.n.index(n)])
+    found = np.abs(estimates.deviations[:, i, 0])
     edges = np.linspace(0, found.max(), 26)
     lines: tuple[Series, ...] = tuple(
         series(name, edges, _shares(values, edges), "steps")
         for name, values in zip(NAMES, found, strict=True)
     )
-    title = f"B = {s.bins[i]}, n = {n:,}"
+    title = f"B = {s.bins[i]}, n = {s.n[0]:,}, first split"
     return Panel(title, "absolute deviation", "share of estimates", lines)
 
 
@@ -189,7 +224,14 @@ def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
     return np.append(counts, counts[-1])
 
 
-def _findings(estimates: Estimates, context: Context) -> list[Finding]:
+def _findings(splits: list[Estimates], context: Context) -> list[Finding]:
+    """Summarise every split, and add what the ratios are at every n."""
+    of_splits = [_findings_of_split(one, context) for one in splits]
+    findings = over_splits(of_splits, context.has_authors_split)
+    return [replace(one, note=_note(one.key, splits)) for one in findings]
+
+
+def _findings_of_split(estimates: Estimates, context: Context) -> list[Finding]:
     """Summarise the ratios of mean squared deviations, and those of the histograms."""
     s = estimates.settings
     gains = {(b, n): estimates.gain(b, n) for b in s.bins for n in s.n}
@@ -197,9 +239,8 @@ def _findings(estimates: Estimates, context: Context) -> list[Finding]:
     for b in s.bins:
         least = min((gains[b, n] for n in s.n), key=lambda gain: gain.value)
         small = _quotient(gains[b, s.n[0]], gains[b, s.n[-1]])
-        largest = max(gains[b, n].value for n in s.n)
         found += [
-            (f"least-{b}", least, f"B = {b}: from {least.value:.1f} to {largest:.1f} times"),
+            (f"least-{b}", least, f"B = {b}: least ratio of mean squared deviations"),
             (f"small-n-{b}", small, f"B = {b}: ratio at the smallest n over the largest"),
         ]
     few, many = s.bins[0], s.bins[-1]
@@ -207,23 +248,22 @@ def _findings(estimates: Estimates, context: Context) -> list[Finding]:
     found.append(("large-bins", min(extra, key=lambda e: e.value), f"B = {many} over B = {few}"))
     for i, b in enumerate(s.bins):
         found += [
-            (f"worst-{b}", _quantile_gain(estimates, i, 0.99, context), "99% quantiles"),
-            (f"median-{b}", _quantile_gain(estimates, i, 0.5, context), "medians"),
+            (f"worst-{b}", _quantile_gain(estimates, i, 0.99, context), f"B = {b}: 99% quantiles"),
+            (f"median-{b}", _quantile_gain(estimates, i, 0.5, context), f"B = {b}: medians"),
         ]
-    return [
-        Finding(key, one, s.repeats, words, _note(key, estimates, gains), "x")
-        for key, one, words in found
-    ]
+    return [Finding(key, one, s.repeats, words, unit="x") for key, one, words in found]
 
 
-def _note(key: str, estimates: Estimates, gains: dict[tuple[int, int], Estimate]) -> str:
+def _note(key: str, splits: list[Estimates]) -> str:
     """List the ratio at every n, for the claims about all n."""
     kind, _, bins = key.rpartition("-")
-    s = estimates.settings
     if kind != "least":
         return ""
-    each = ", ".join(f"{gains[int(bins), n].value:.1f} at n = {n:,}" for n in s.n)
-    return f"Ratios: {each}."
+    ratios = [
+        f"{np.median([one.gain(int(bins), n).value for one in splits]):.2f} at n = {n:,}"
+        for n in splits[0].settings.n
+    ]
+    return f"Median ratios: {', '.join(ratios)}."
 
 
 def _quotient(a: Estimate, b: Estimate) -> Estimate:
@@ -236,54 +276,59 @@ def _quotient(a: Estimate, b: Estimate) -> Estimate:
 
 def _quantile_gain(estimates: Estimates, i: int, level: float, context: Context) -> Estimate:
     """Return the quantile of the plug-in's absolute deviations over that of the debiased."""
-    s = estimates.settings
-    j = s.n.index(s.n_histogram) if s.n_histogram in s.n else -1
-    found = np.abs(estimates.deviations[:, i, j])
+    found = np.abs(estimates.deviations[:, i, 0])
 
     def statistic(repeats: IntArray) -> float:
         plug_in, debiased = np.quantile(found[:, repeats], level, axis=1)
         return float(plug_in / debiased)
 
-    return over_repeats(statistic, s.repeats, context.rng)
+    return over_repeats(statistic, estimates.settings.repeats, context.rng)
 
 
 def marginal(settings: Estimators, context: Context) -> Output:
     """Studies 3 and 3b."""
-    found = marginal_estimates(settings, context)
-    return Output(_rows(found), _panels(found, "squared error"), _findings(found, context))
+    splits = every_split(marginal_estimates, settings, context)
+    return Output(_rows(splits), _panels(splits, "squared error"), _findings(splits, context))
 
 
 def ece(settings: Estimators, context: Context) -> Output:
     """Study 3c."""
-    found = ece_estimates(settings, context)
-    findings = [_explained(each, found) for each in _findings(found, context)]
-    return Output(_rows(found), _panels(found, "ECE"), findings)
+    splits = every_split(ece_estimates, settings, context)
+    findings = [_explained(finding, splits) for finding in _findings(splits, context)]
+    return Output(_rows(splits), _panels(splits, "ECE"), findings)
 
 
-def _explained(finding: Finding, estimates: Estimates) -> Finding:
+def _explained(finding: Finding, splits: list[Estimates]) -> Finding:
     """Add why the gain is not largest at the smallest n, and why there can be none."""
     if finding.key.startswith("small-n-"):
         return replace(finding, note=FEW_ROWS)
     if not finding.key.startswith("least-"):
         return finding
-    s = estimates.settings
+    s = splits[0].settings
     i = s.bins.index(int(finding.key.removeprefix("least-")))
-    bias = np.abs(estimates.deviations[:, i, -1].mean(axis=1))
-    spread = estimates.values[:, i, -1].std(axis=1)
+    at_most = [one.deviations[:, i, -1] for one in splits]
+    bias = np.median([np.abs(each.mean(axis=1)) for each in at_most], axis=0)
+    spread = np.median([each.std(axis=1) for each in at_most], axis=0)
     why = (
         f" At n = {s.n[-1]:,} the plug-in has bias {bias[0]:.1e} and standard deviation "
-        f"{spread[0]:.1e}, the debiased {bias[1]:.1e} and {spread[1]:.1e}: the correction of an "
-        "absolute value takes bias off and adds spread, so it pays while the bias rules."
+        f"{spread[0]:.1e}, the debiased {bias[1]:.1e} and {spread[1]:.1e} (medians): the "
+        "correction of an absolute value takes bias off and adds spread, so it pays while the "
+        "bias rules."
     )
     return replace(finding, note=finding.note + why)
+
+
+def _marginal_settings(data: Predictions | None) -> Estimators:
+    repeats = repeats_for(data, Estimators.repeats, FEWEST_REPEATS)
+    splits = repeats_for(data, Estimators.splits, FEWEST_SPLITS)
+    return settings_for(data, repeats=repeats, splits=splits)
 
 
 STUDIES = (
     Study("estimators-marginal", "3 and 3b",
           "The debiased estimate is closer to the squared marginal error",
-          lambda data: settings_for(data, repeats=repeats_for(data, 1000, FEWEST_REPEATS)),
-          marginal, {"repeats": 50, "n": (100, 1000)}),
+          _marginal_settings, marginal, {"repeats": 50, "n": (2000, 7000), "splits": 3}),
     Study("estimators-ece", "3c", "The debiased estimate is closer to the ECE",
-          lambda data: settings_for(data, bins=(15, 100), n=ECE_ROWS), ece,
-          {"repeats": 100, "n": (500, 1000)}),
+          lambda data: settings_for(data, bins=(15, 100)), ece,
+          {"repeats": 100, "n": (2000, 7000), "splits": 3}),
 )  # fmt: skip

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from calibrant.paper.claims import RULES
+from calibrant.paper.claims import RULES, SPLITS
 from calibrant.paper.result import Result
-from calibrant.paper.verdicts import NOT_RUN, Line, claim_lines, lines_of
+from calibrant.paper.verdicts import Line, claim_lines, lines_of, tally
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -19,9 +19,10 @@ table { border-collapse: collapse; width: 100%; margin: 1rem 0; font-size: 0.9re
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem;
   border-bottom: 1px solid #8884; }
 td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
-.verdict { font-weight: 600; white-space: nowrap; }
+.verdict { font-weight: 600; }
 .agree::before { content: "✓ "; } .disagree::before { content: "✗ "; }
-.undecided::before { content: "? "; } .cannot::before { content: "– "; }
+.undecided::before { content: "? "; } .varies::before { content: "± "; }
+.cannot::before { content: "– "; }
 .beyond::before { content: "+ "; }
 .agree { color: #1a7f37; } .disagree { color: #c0392b; }
 .note { font-size: 0.85rem; opacity: 0.8; }
@@ -59,10 +60,6 @@ def page(results: Sequence[Result], figures: Mapping[str, bytes]) -> str:
 
 
 def _introduction(results: Sequence[Result], claims: Sequence[Line]) -> str:
-    counts = ", ".join(
-        f"{sum(line.verdict == verdict for line in claims)} {verdict}"
-        for verdict in ("agree", "disagree", "undecided", NOT_RUN)
-    )
     quick = sum(result.quick for result in results)
     warning = (
         f"<p><strong>{quick} of {len(results)} studies ran quickly, with fewer repeats than the "
@@ -72,7 +69,7 @@ def _introduction(results: Sequence[Result], claims: Sequence[Line]) -> str:
     )
     return (
         "<p>Experiments of <cite>Verified Uncertainty Calibration</cite> (Kumar, Liang, Ma, 2019), "
-        f"run again. Of {len(claims)} claims: {counts}.</p>{warning}"
+        f"run again. Of {len(claims)} claims {tally(claims)}.</p>{warning}"
     )
 
 
@@ -80,6 +77,7 @@ def _rules() -> str:
     items = "".join(
         f"<li><strong>{escape(name)}</strong>: {escape(text)}.</li>" for name, text in RULES.items()
     )
+    items += f"<li><strong>splits</strong>: {escape(SPLITS)}.</li>"
     return f"<details><summary>How a verdict is reached</summary><ul>{items}</ul></details>"
 
 
@@ -99,7 +97,7 @@ def _row(line: Line, with_study: bool) -> str:
         f"<tr>{study}<td>{escape(line.statement)}{source}{note}</td>"
         f'<td class="number">{escape(line.paper)}</td><td class="number">{escape(line.ours)}</td>'
         f'<td class="number">{escape(line.interval)}</td>'
-        f'<td><span class="verdict {kind}">{escape(line.verdict)}</span></td></tr>'
+        f'<td><span class="verdict {kind}">{escape(line.worded)}</span></td></tr>'
     )
 
 

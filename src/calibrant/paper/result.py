@@ -166,11 +166,14 @@ def _read_output(document: dict[str, Any]) -> Output:
     return Output(
         document["rows"],
         [_read_panel(panel) for panel in document["panels"]],
-        [
-            Finding(**{**finding, "estimate": Estimate(**finding["estimate"])})
-            for finding in document["findings"]
-        ],
+        [_read_finding(finding) for finding in document["findings"]],
     )
+
+
+def _read_finding(document: dict[str, Any]) -> Finding:
+    splits = tuple(Estimate(**one) for one in document["splits"])
+    estimate = Estimate(**document["estimate"])
+    return Finding(**{**document, "estimate": estimate, "splits": splits})
 
 
 def _read_panel(document: dict[str, Any]) -> Panel:

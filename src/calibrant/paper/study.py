@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy
 
+from calibrant._types import IntArray
 from calibrant._version import __version__
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
-from calibrant.paper.predictions import Predictions
+from calibrant.paper.predictions import FILES, Predictions
 from calibrant.paper.result import Output, Result
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -49,6 +50,31 @@ class Context:
         if self.data is None:
             raise InvalidInputError("This study needs predictions.")
         return self.data
+
+    def progress_of(self, split: int, splits: int) -> Progress:
+        """Return where one of several splits of the same work reports its progress."""
+        return lambda done, total: self.progress(split * total + done, splits * total)
+
+    @property
+    def has_authors_split(self) -> bool:
+        """Whether the first split of the rows is that of the authors' scripts."""
+        return self.data is not None and self.data.dataset in FILES
+
+    def order(self, split: int, shuffles: int = 1) -> IntArray:
+        """Return the rows in the order of one split.
+
+        The first split of the paper's own files is the authors': their scripts shuffle with
+        NumPy's legacy generator and seed 0, some of them twice, and its stream never changes.
+        All other splits are drawn from the study's stream.
+        """
+        n = len(self.predictions)
+        if split > 0 or not self.has_authors_split:
+            return np.asarray(self.rng.permutation(n), np.intp)
+        shuffled = np.random.RandomState(0).permutation(n)
+        order = np.arange(n)
+        for _ in range(shuffles):
+            order = order[shuffled]
+        return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +143,10 @@ class Study:
         data = data if self.needs_data else None
         if settings is None:
             settings = self.settings_for(data, quick, **changes)
+        if getattr(settings, "splits", 1) < 1:
+            raise InvalidArgumentError(
+                f"{self.name} needs at least one split of the rows; splits is {settings.splits}."
+            )
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
         start, used = time.perf_counter(), time.process_time()
         output = self.compute(settings, Context(rng, data, progress))

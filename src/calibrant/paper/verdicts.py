@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibrant.paper.claims import CLAIMS, Claim, Finding, Verdict, judge, show
+from calibrant.paper.claims import CLAIMS, Claim, Finding, Verdict, judge, show, worded
 from calibrant.paper.result import Result
 
 NOT_RUN: Verdict = "cannot be checked"
@@ -13,7 +13,7 @@ NOT_RUN: Verdict = "cannot be checked"
 
 @dataclass(frozen=True)
 class Line:
-    """One line: what the paper says, what came out, and the verdict."""
+    """One line: what the paper says, what came out, and the verdict, alone and in words."""
 
     study: str
     source: str
@@ -22,6 +22,7 @@ class Line:
     ours: str
     interval: str
     verdict: Verdict
+    worded: str
     note: str
 
 
@@ -34,7 +35,7 @@ def other_lines(result: Result) -> list[Line]:
     """Return the findings of a result about which the paper says nothing."""
     return [
         Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
-             "beyond the paper", finding.note)
+             "beyond the paper", "beyond the paper", finding.note)
         for finding in result.output.findings
         if finding.statement and not any(_speaks_of(c, result, finding.key) for c in CLAIMS)
     ]  # fmt: skip
@@ -61,10 +62,13 @@ def _claim_line(claim: Claim, results: Sequence[Result]) -> Line:
             if _speaks_of(claim, result, finding.key):
                 return Line(
                     claim.study, claim.source, _statement(claim), claim.paper,
-                    *_ours(finding, claim.unit), judge(claim, finding), finding.note,
+                    *_ours(finding, claim.unit), judge(claim, finding), worded(claim, finding),
+                    finding.note,
                 )  # fmt: skip
     why = f"without {claim.missing}" if claim.missing else f"until {claim.study} has run"
-    return Line(claim.study, claim.source, _statement(claim), claim.paper, "", "", NOT_RUN, why)
+    return Line(
+        claim.study, claim.source, _statement(claim), claim.paper, "", "", NOT_RUN, NOT_RUN, why
+    )
 
 
 def _statement(claim: Claim) -> str:
@@ -91,4 +95,16 @@ def markdown_table(results: Sequence[Result]) -> str:
 
 
 def _verdict(line: Line) -> str:
-    return f"{line.verdict} {line.note}" if line.verdict == NOT_RUN else f"**{line.verdict}**"
+    if line.verdict == NOT_RUN:
+        return f"{line.verdict} {line.note}"
+    return f"**{line.verdict}**{line.worded.removeprefix(line.verdict)}"
+
+
+def tally(lines: Sequence[Line]) -> str:
+    """Return how many claims have each verdict, in words."""
+    verdicts: tuple[Verdict, ...] = ("agree", "disagree", "varies", "undecided", NOT_RUN)
+    names: dict[Verdict, str] = {"varies": "vary with the split", "undecided": "are undecided"}
+    counts = {verdict: sum(line.verdict == verdict for line in lines) for verdict in verdicts}
+    return ", ".join(
+        f"{count} {names.get(verdict, verdict)}" for verdict, count in counts.items() if count
+    )
