@@ -166,6 +166,17 @@ def test_the_command_reads_predictions_and_says_that_quick_is_rough(tmp_path, ca
     assert "two of these files" in capsys.readouterr().err
 
 
+def test_the_command_and_the_page_say_in_how_many_splits_a_claim_holds(tmp_path, capsys, cifar10):
+    labels, probs = cifar10
+    np.savez(tmp_path / "cifar10.npz", probs=probs, labels=labels)
+    command = ["reproduce", "lower-bounds", "--quick", "--probs", str(tmp_path / "cifar10.npz")]
+    assert main([*command, "-o", str(tmp_path / "results")]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "l2 error grows" in line)
+    assert line.split()[:4] == ["agree", "3", "of", "3"]
+    page = (tmp_path / "results" / "index.html").read_text(encoding="utf-8")
+    assert "agree, in 3 of 3 splits" in page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupt_keeps_what_is_finished(tmp_path, jobs):

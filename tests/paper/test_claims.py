@@ -126,7 +126,7 @@ def test_a_line_has_the_verdict_and_its_words():
     each = [[Finding("least-15", about(value, 0.01), 100)] for value in (1.2, 0.8, 0.9)]
     found = result("estimators-ece", over_splits(each, True), {"dataset": "cifar10"})
     (line,) = lines_of(found)
-    assert line.verdict == "varies"
+    assert (line.verdict, line.splits) == ("varies", "1 of 3")
     assert line.worded == "varies, agrees in 1 of 3 splits, the authors' among them"
     assert "| **varies**, agrees in 1 of 3 splits, the authors' among them |" in markdown_table(
         [found]

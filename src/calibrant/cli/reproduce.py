@@ -182,7 +182,9 @@ def _summary(store: Store, tasks: list[Task]) -> str:
     names = {task.study.name for task in tasks}
     lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]
     rows = [
-        (line.worded, line.paper, line.ours, line.interval, f"{line.study}: {line.statement}")
+        (line.verdict, line.splits, line.paper, line.ours, line.interval,
+         f"{line.study}: {line.statement}")
         for line in lines
-    ]
-    return aligned([("verdict", "paper", "ours", "90% interval", "claim"), *rows], indent="")
+    ]  # fmt: skip
+    head = ("verdict", "agreeing splits", "paper", "ours", "90% interval", "claim")
+    return aligned([head, *rows], indent="")

@@ -33,6 +33,7 @@ SPLITS = (
     "authors' scripts. The number shown is the median over the splits, the interval holds nine in "
     "ten of them"
 )
+ONE_NUMBER: tuple[Rule, ...] = ("number", "in range")
 AUTHORS_SPLIT: dict[Verdict, str] = {
     "agree": "the authors' among them",
     "disagree": "not in the authors'",
@@ -200,22 +201,35 @@ def worded(claim: Claim, finding: Finding) -> str:
     >>> worded(claim, Finding("k", splits[1], 100, splits=splits, has_authors_split=True))
     "varies, agrees in 1 of 3 splits, the authors' among them"
     """
-    verdict, n = judge(claim, finding), len(finding.splits)
-    if not n:
+    verdict, held = judge(claim, finding), splits_held(claim, finding)
+    if not held:
         return verdict
-    of = f"{n} split{'s' if n > 1 else ''}"
-    with_authors = finding.has_authors_split and n > 1
-    if claim.rule in ("number", "in range"):
-        reached = sum(one.value >= claim.value for one in finding.splits)
+    held += " splits" if len(finding.splits) > 1 else " split"
+    with_authors = finding.has_authors_split and len(finding.splits) > 1
+    if claim.rule in ONE_NUMBER:
         own = f", {show(finding.splits[0].value, claim.unit)} in the authors'"
-        return f"{verdict}, at least that in {reached} of {of}{own if with_authors else ''}"
+        return f"{verdict}, at least that in {held}{own if with_authors else ''}"
     each = [_beyond_bound(claim, one) for one in finding.splits]
-    words = (
-        f"{verdict}, {'in' if verdict == 'agree' else 'agrees in'} {each.count('agree')} of {of}"
-    )
+    words = f"{verdict}, {'in' if verdict == 'agree' else 'agrees in'} {held}"
     if with_authors and len(set(each)) > 1:
         words += f", {AUTHORS_SPLIT[each[0]]}"
     return words + (f", undecided in {each.count('undecided')}" if "undecided" in each else "")
+
+
+def splits_held(claim: Claim, finding: Finding) -> str:
+    """Return in how many splits a claim holds, as "3 of 20"; nothing where none was made.
+
+    A number holds where it is reached, an inequality where a split agrees with it.
+    """
+    if not finding.splits:
+        return ""
+    held = sum(
+        one.value >= claim.value
+        if claim.rule in ONE_NUMBER
+        else _beyond_bound(claim, one) == "agree"
+        for one in finding.splits
+    )
+    return f"{held} of {len(finding.splits)}"
 
 
 def _slack(claim: Claim, finding: Finding) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibrant.paper.claims import CLAIMS, Claim, Finding, Verdict, judge, show, worded
+from calibrant.paper.claims import CLAIMS, Claim, Finding, Verdict, judge, show, splits_held, worded
 from calibrant.paper.result import Result
 
 NOT_RUN: Verdict = "cannot be checked"
@@ -13,7 +13,10 @@ NOT_RUN: Verdict = "cannot be checked"
 
 @dataclass(frozen=True)
 class Line:
-    """One line: what the paper says, what came out, and the verdict, alone and in words."""
+    """One line: what the paper says, what came out, and the verdict.
+
+    `splits` is in how many splits of the data the claim holds, and `worded` the verdict with that.
+    """
 
     study: str
     source: str
@@ -22,6 +25,7 @@ class Line:
     ours: str
     interval: str
     verdict: Verdict
+    splits: str
     worded: str
     note: str
 
@@ -35,7 +39,7 @@ def other_lines(result: Result) -> list[Line]:
     """Return the findings of a result about which the paper says nothing."""
     return [
         Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
-             "beyond the paper", "beyond the paper", finding.note)
+             "beyond the paper", "", "beyond the paper", finding.note)
         for finding in result.output.findings
         if finding.statement and not any(_speaks_of(c, result, finding.key) for c in CLAIMS)
     ]  # fmt: skip
@@ -62,13 +66,14 @@ def _claim_line(claim: Claim, results: Sequence[Result]) -> Line:
             if _speaks_of(claim, result, finding.key):
                 return Line(
                     claim.study, claim.source, _statement(claim), claim.paper,
-                    *_ours(finding, claim.unit), judge(claim, finding), worded(claim, finding),
-                    finding.note,
+                    *_ours(finding, claim.unit), judge(claim, finding),
+                    splits_held(claim, finding), worded(claim, finding), finding.note,
                 )  # fmt: skip
     why = f"without {claim.missing}" if claim.missing else f"until {claim.study} has run"
     return Line(
-        claim.study, claim.source, _statement(claim), claim.paper, "", "", NOT_RUN, NOT_RUN, why
-    )
+        claim.study, claim.source, _statement(claim), claim.paper, "", "", NOT_RUN, "",
+        NOT_RUN, why,
+    )  # fmt: skip
 
 
 def _statement(claim: Claim) -> str:
