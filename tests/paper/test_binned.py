@@ -25,8 +25,10 @@ from calibrant.stats.estimators import error_of, raw_error
 
 PUBLIC = {
     "histogram": lambda b: HistogramBinning(n_bins=b),
-    "scaling-binning": lambda b: ScalingBinning(PlattScaling(), n_bins=b),
-    "scaling-binning, hybrid bins": lambda b: ScalingBinning(PlattScaling(), b, "hybrid"),
+    "scaling-binning": lambda b: ScalingBinning(PlattScaling(smoothing=0), n_bins=b),
+    "scaling-binning, hybrid bins": lambda b: ScalingBinning(
+        PlattScaling(smoothing=0), b, "hybrid"
+    ),
     "scaling-binning, beta": lambda b: ScalingBinning(BetaScaling(), n_bins=b),
     "scaling-binning, beta, hybrid bins": lambda b: ScalingBinning(BetaScaling(), b, "hybrid"),
     "scaling-binning, quadratic": lambda b: ScalingBinning(QuadraticScaling(), n_bins=b),
@@ -122,3 +124,12 @@ def test_outputs_that_coincide_are_one_bin():
     assert squared_error(population, (bins, np.array([0.5, 0.2, 0.5]))) == pytest.approx(
         (2 / 3) * 0.25 + (1 / 3) * 0.04
     )
+
+
+@pytest.mark.parametrize("name", ["scaling-binning", "scaling-binning, hybrid bins"])
+def test_scores_of_exactly_zero_and_one_are_clipped_as_in_the_paper(name):
+    z, y = rows(600, 3, digits=1)
+    assert (z == 0).any()
+    scaler = METHODS[name].fit_scaler(z, y)
+    inside = PlattScaling().fit(np.clip(z, 1e-12, 1 - 1e-12), y)
+    np.testing.assert_allclose(scaler.predict_proba(z), inside.predict_proba(z), atol=1e-9)

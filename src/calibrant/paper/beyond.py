@@ -11,7 +11,7 @@ from calibrant._types import FloatArray
 from calibrant.bins import Distinct
 from calibrant.measure import tabulate
 from calibrant.paper import calibrators, choosing
-from calibrant.paper.binned import METHODS
+from calibrant.paper.binned import METHODS, platt_scaling
 from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, Scores
 from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.predictions import Predictions
@@ -136,7 +136,7 @@ def _bounds_of_split(settings: Bounds, context: Context, split: int) -> FloatArr
     paper, _ = choosing.bounds_of_split(protocol, drawn, data)
     ours = np.empty((2, len(settings.bins)))
     for j, n_bins in enumerate(settings.bins):
-        model = OneVsRest(ScalingBinning(n_bins=n_bins, bins="mass"))
+        model = OneVsRest(ScalingBinning(platt_scaling(), n_bins=n_bins, bins="mass"))
         with warnings.catch_warnings():
             # The paper's bins; what they cost in accuracy is not the question here.
             warnings.simplefilter("ignore", AccuracyWarning)

@@ -8,6 +8,7 @@ test holds them together to 1e-12); only the order of the work differs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -68,11 +69,16 @@ class Ranked:
         return np.diff(self.rows[ends]), np.diff(self.events[ends])
 
 
+def platt_scaling() -> PlattScaling:
+    """Return the paper's scaler, which clips scores to [1e-12, 1 - 1e-12] and smooths nothing."""
+    return PlattScaling(smoothing=0)
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to recalibrate with finitely many outputs: a scaler or none, and a rule of bins."""
 
-    scaler: type[BinaryRecalibrator] | None
+    scaler: Callable[[], BinaryRecalibrator] | None
     is_hybrid: bool = False
 
     def fit_scaler(self, scores: FloatArray, happened: AnyArray) -> BinaryRecalibrator | None:
@@ -99,8 +105,8 @@ BinnedModel: TypeAlias = tuple[Bins, FloatArray]
 
 METHODS = {
     "histogram": Method(None),
-    "scaling-binning": Method(PlattScaling),
-    "scaling-binning, hybrid bins": Method(PlattScaling, is_hybrid=True),
+    "scaling-binning": Method(platt_scaling),
+    "scaling-binning, hybrid bins": Method(platt_scaling, is_hybrid=True),
     "scaling-binning, beta": Method(BetaScaling),
     "scaling-binning, beta, hybrid bins": Method(BetaScaling, is_hybrid=True),
     "scaling-binning, quadratic": Method(QuadraticScaling),

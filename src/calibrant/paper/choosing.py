@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.paper.binned import METHODS, BinnedModel, Ranked, brier_score
+from calibrant.paper.binned import METHODS, BinnedModel, Ranked, brier_score, platt_scaling
 from calibrant.paper.calibrators import pareto, problems, repeats_for
 from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.estimators import NAMES
@@ -20,7 +20,6 @@ from calibrant.paper.resampling import ResampledRanks, draw_rows, multiplicities
 from calibrant.paper.result import Output, Panel, Row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import exactly
-from calibrant.recalibrators import PlattScaling
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.stats.estimators import raw_error
 
@@ -86,7 +85,7 @@ def fit(
 ) -> tuple[BinaryRecalibrator, list[BinnedModel]]:
     """Fit scaling-binning with each number of bins; return its scaler and the binned models."""
     method = METHODS["scaling-binning"]
-    scaler = PlattScaling().fit(scores, happened)
+    scaler = platt_scaling().fit(scores, happened)
     sample = Ranked.of(scores, happened).under(scaler)
     return scaler, [method.discretise(sample, n_bins) for n_bins in bins]
 

@@ -16,6 +16,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import EqualMass
 from calibrant.engines.numpy import distinct
 from calibrant.measure import calibration_error
+from calibrant.paper.binned import platt_scaling
 from calibrant.paper.calibrators import problems, repeats_for
 from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.predictions import Predictions
@@ -28,7 +29,7 @@ from calibrant.paper.resampling import (
 from calibrant.paper.result import Output, Panel, Row, Series, row, series
 from calibrant.paper.study import Context, Progress, Study
 from calibrant.paper.uncertainty import Z90, Estimate, across, mean, over_repeats, ratio
-from calibrant.recalibrators import PlattScaling, ScalingBinning
+from calibrant.recalibrators import ScalingBinning
 from calibrant.stats.estimators import Cells, raw_error
 
 ONE = np.ones(1)
@@ -109,7 +110,8 @@ def marginal_estimates(
     values, truth = np.zeros(shape), np.zeros(len(settings.bins))
     for k, (scores, happened) in enumerate(problems(data, "marginal")):
         for i, n_bins in enumerate(settings.bins):
-            model = ScalingBinning(n_bins=n_bins).fit(scores[fitted], happened[fitted])
+            model = ScalingBinning(platt_scaling(), n_bins=n_bins, bins="mass")
+            model.fit(scores[fitted], happened[fitted])
             levels, index = np.unique(model.predict_proba(scores[others]), return_inverse=True)
             y = happened[others]
             truth[i] += _plug_in_square(levels, index, y) / data.n_classes
@@ -144,7 +146,7 @@ def ece_estimates(
     """Estimate the binned l1 error of Platt scaling of the confidence in one split."""
     data = context.predictions
     fitted, others = np.split(order, [settings.n_recalibrate])
-    scaler = PlattScaling().fit(data.confidence[fitted], data.right[fitted])
+    scaler = platt_scaling().fit(data.confidence[fitted], data.right[fitted])
     chosen_from, scores = (scaler.predict_proba(data.confidence[p]) for p in (fitted, others))
     right = data.right[others]
     values, truth = np.empty(_shape(settings)), np.empty(len(settings.bins))

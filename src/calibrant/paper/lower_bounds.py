@@ -11,13 +11,13 @@ from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.bins import Bins, EqualMass, EqualWidth
 from calibrant.engines.numpy import distinct
 from calibrant.measure import calibration_error
+from calibrant.paper.binned import platt_scaling
 from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.resampling import draw_rows, multiplicities, resampled_cells
 from calibrant.paper.result import Output, Panel, Row, series
 from calibrant.paper.study import Context, Study
 from calibrant.paper.uncertainty import Z90, Estimate, exactly
-from calibrant.recalibrators import PlattScaling
 from calibrant.stats.estimators import error_of, power_of
 
 PAPER_ROWS = {10_000: (1000, 1000), 50_000: (20_000, 5000)}
@@ -77,7 +77,7 @@ class Split:
         first, others = np.split(order, [settings.n_scale])
         second, third = np.split(others, [settings.n_choose])
         confidence, right = data.confidence, data.right
-        scaler = PlattScaling().fit(confidence[first], right[first])
+        scaler = platt_scaling().fit(confidence[first], right[first])
         chosen_from, scores = (scaler.predict_proba(confidence[part]) for part in (second, third))
         return cls(chosen_from, scores, right[third])
 
