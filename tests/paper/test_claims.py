@@ -73,6 +73,8 @@ def splits(*values, se=0.01, authors=False):
         ([1.3] * 2 + [0.8] * 10, "varies", "varies, agrees in 2 of 12 splits"),
         ([1.3] + [0.8] * 9, "disagree", "disagree, agrees in 1 of 10 splits"),
         ([1.3] * 6 + [1.0] * 4, "varies", "varies, agrees in 6 of 10 splits, undecided in 4"),
+        ([0.8] * 9, "undecided", "undecided, agrees in 0 of 9 splits"),
+        ([0.8], "undecided", "undecided, agrees in 0 of 1 split"),
         ([1.0] * 10, "undecided", "undecided, agrees in 0 of 10 splits, undecided in 10"),
         ([1.3], "agree", "agree, in 1 of 1 split"),
     ],
@@ -108,7 +110,8 @@ def test_a_number_from_one_split_is_counted_where_it_is_reached():
     paper = claim(rule="in range", value=100)
     finding = splits(20, 100, 90, 100, authors=True, se=0.0)
     assert worded(paper, finding) == "agree, at least that in 2 of 4 splits, 20.0 in the authors'"
-    assert worded(paper, splits(20, 30)) == "disagree, at least that in 0 of 2 splits"
+    assert worded(paper, splits(20, 30)) == "undecided, at least that in 0 of 2 splits"
+    assert worded(paper, splits(*range(20))) == "disagree, at least that in 0 of 20 splits"
 
 
 def test_without_splits_the_words_are_the_verdict():

@@ -29,9 +29,9 @@ RULES: dict[Rule, str] = {
 SPLITS = (
     "A claim that the paper makes from one random split of the data is judged in several splits, "
     "each by its own interval. It agrees, disagrees or is undecided if at least nine splits in ten "
-    "are, else it varies with the split. The first split of the paper's own files is that of the "
-    "authors' scripts. The number shown is the median over the splits, the interval holds nine in "
-    "ten of them"
+    "are, else it varies with the split; fewer than ten splits do not disagree. The first split of "
+    "the paper's own files is that of the authors' scripts. The number shown is the median over "
+    "the splits, the interval holds nine in ten of them"
 )
 ONE_NUMBER: tuple[Rule, ...] = ("number", "in range")
 AUTHORS_SPLIT: dict[Verdict, str] = {
@@ -41,6 +41,8 @@ AUTHORS_SPLIT: dict[Verdict, str] = {
 }
 ENOUGH = 0.9
 """The share of splits that settles a claim: the level of the paper's intervals."""
+FEWEST_SPLITS = 10
+"""With fewer, a claim that holds in one split of ten may well be found in none."""
 
 
 @dataclass(frozen=True)
@@ -174,13 +176,19 @@ def judge(claim: Claim, finding: Finding) -> Verdict:
     if claim.rule == "in range":
         found = finding.estimate
         inside = found.low - claim.rounding <= claim.value <= found.high + claim.rounding
-        return "agree" if inside else "disagree"
+        return "agree" if inside else _unless_few("disagree", finding)
     if claim.rule == "number":
         away = abs(finding.estimate.value - claim.value)
         return "agree" if away <= _slack(claim, finding) else "disagree"
     verdicts = [_beyond_bound(claim, one) for one in finding.splits or (finding.estimate,)]
     verdict, most = Counter(verdicts).most_common(1)[0]
-    return verdict if most >= ENOUGH * len(verdicts) else "varies"
+    return _unless_few(verdict, finding) if most >= ENOUGH * len(verdicts) else "varies"
+
+
+def _unless_few(verdict: Verdict, finding: Finding) -> Verdict:
+    """Return the verdict, but no disagreement from a handful of splits."""
+    few = 0 < len(finding.splits) < FEWEST_SPLITS
+    return "undecided" if few and verdict == "disagree" else verdict
 
 
 def _beyond_bound(claim: Claim, found: Estimate) -> Verdict:
