@@ -39,7 +39,7 @@ from calibrant.stats.estimators import (
 )
 from calibrant.stats.intervals import check_level
 from calibrant.stats.looks import error_probability
-from calibrant.stats.proofs import bounds_of, evidence_of
+from calibrant.stats.proofs import bounds_of, evidence_of, unseen_of
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -239,6 +239,9 @@ def certify(
     upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass)
     statement = Statement(norm_name(power), float(confidence_level), max_error, int(looks), weights)
     verdict, reason = _judged(table, upper, lower, statement)
+    left_out = (
+        unseen_of(table, weights, delta, target, min_bin_mass)[1] if math.isinf(power) else None
+    )
     return Certificate(
         verdict=verdict,
         reason=reason,
@@ -253,7 +256,7 @@ def certify(
         looks=statement.looks,
         method=method,
         assumptions=assumptions_of(
-            table, power, target, min_bin_mass, statement.looks, overlap_unchecked
+            table, target, min_bin_mass, statement.looks, overlap_unchecked, left_out
         ),
         class_weights=weights.tolist(),
         table=table,

@@ -17,11 +17,13 @@ from calibrant.stats.bounds import (
     upper_bound,
 )
 from calibrant.stats.bounds_l1 import upper_bound_l1
+from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_bound_max
 from calibrant.stats.estimators import cells_of
-from calibrant.stats.intervals import box_interval, clopper_pearson
+from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 
+LIMITS = "Clopper-Pearson limits"
 _LEARNING_SHARE = 0.05
 """Of the error probability, spent on learning the masses; affects tightness, not validity."""
 _FALLBACK_SHARE = 0.1
@@ -40,9 +42,11 @@ def bounds_of(
     """Return an upper bound, a lower bound, and the theorem they rest on."""
     evidence = evidence_of(table, weights)
     if math.isinf(power):
-        low, high = box_interval(cells_of(table), weights, power, 1 - delta)
-        upper = float(high) if table.is_binned_model else 1.0
-        return upper, float(low) if table.is_binned_model else 0.0, "Clopper-Pearson with Sidak"
+        if not table.is_binned_model:
+            return 1.0, 0.0, LIMITS
+        unseen, _ = unseen_of(table, weights, delta, target, min_bin_mass)
+        upper = upper_bound_max(evidence, delta - unseen)
+        return upper, lower_bound_max(evidence, delta), LIMITS
     if power == 1:
         setting = Setting(target, delta)
         lower = lower_bound_l1(evidence, setting)
@@ -54,6 +58,18 @@ def bounds_of(
     if table.is_binned_model:
         upper = min(upper_bound(evidence, each) for each in others)
     return upper, lower, "exponential moments of the squared error"
+
+
+def unseen_of(
+    table: BinTable,
+    weights: np.ndarray[Any, Any],
+    delta: float,
+    target: Target,
+    min_bin_mass: MinBinMass,
+) -> tuple[float, str | None]:
+    """Return what a maximum spends on outputs without rows, and which it says nothing of."""
+    declared = min_bin_mass if target == "population" and min_bin_mass != "learned" else None
+    return spent_on_unseen(table.n, delta, int((weights > 0).sum()) > 1, declared)
 
 
 def _settings_of(

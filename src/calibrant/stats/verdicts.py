@@ -96,13 +96,16 @@ OVERLAP_UNCHECKED = (
 
 def assumptions_of(
     table: BinTable,
-    power: float,
     target: Target,
     min_bin_mass: MinBinMass,
     looks: int,
     overlap_unchecked: bool = False,
+    left_out: str | None = None,
 ) -> list[str]:
-    """Return what must be true for the bounds to hold, a sentence each."""
+    """Return what must be true for the bounds to hold, a sentence each.
+
+    `left_out` says which outputs a maximum says nothing of.
+    """
     said = [
         "The rows are independent draws from the population that the statement is about.",
         "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
@@ -124,8 +127,8 @@ def assumptions_of(
         said.append("The model has no outputs besides those of the table's bins.")
     elif min_bin_mass is not None:
         said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
-    if math.isinf(power):
-        said.append("Outputs that no row has are left out of the maximum.")
+    if left_out is not None:
+        said.append(left_out)
     if not table.is_binned_model:
         said.append("Bins mix different predictions, so only the lower bound speaks of the model "
                     "(Proposition 3.2).")  # fmt: skip
