@@ -2,6 +2,7 @@
 
 Run it as ``python tests/statistical/make_coverage_table.py`` from the root of the repository. It
 takes some minutes and replaces what stands between the two markers of the page, nothing else.
+Beginnings of titles, ``... make_coverage_table.py Several Weights``, draw those tables alone.
 """
 
 from __future__ import annotations
@@ -14,19 +15,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import special
 from simulate import (
     BINARY,
     BinnedModel,
     ContinuousModel,
+    MarginalModel,
+    WeightedModel,
     calibrated,
     coverage,
     grid,
     mean_width,
     mild,
+    rare_classes,
+    sloped,
     softmax_model,
     strong,
+    top_label_model,
 )
 
+from calibrant.stats.estimators import raw_error
+from calibrant.stats.influences import FEWEST_INFLUENTIAL, influential_rows_of
 from calibrant.stats.intervals import (
     bootstrap_interval,
     bootstrap_values,
@@ -51,7 +60,8 @@ class Covered:
     width_sd: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.share:.3f} / {self.width:.3f}"
+        digits = 3 if self.width >= 0.01 or self.width == 0 else 4
+        return f"{self.share:.3f} / {self.width:.{digits}f}"
 
 
 Cell = Callable[[int], Covered]
@@ -122,9 +132,91 @@ def binary_table(cell, method: str, level: float, models) -> Table:
     }
 
 
+def of_classes(column: str, level: float, model: MarginalModel, n: int, key: tuple) -> Cell:
+    """One column of the tables of several classes: from rows, from a table alone, or an oracle."""
+    method, _, source = column.partition(" of ")
+    method = method if method in INTERVALS else "score"
+    power, interval = INTERVALS[method]
+
+    def cell(runs: int) -> Covered:
+        rng = rng_of(*key, runs)
+        if method == "box" or source:
+            limits = interval(model.draw(n, runs, rng), model.weights, level)
+        else:
+            cells, spread, _ = model.draw_with_influences(n, runs, rng, power)
+            if column == "oracle":
+                limits = oracle(cells, model, level)
+            else:
+                limits = interval(cells, model.weights, level, spread=spread)
+        return covered(limits, model.error(power))
+
+    return cell
+
+
+def oracle(cells, model, level: float):
+    """Normal limits of the square with its true standard deviation, which nobody knows."""
+    squared = raw_error(cells, model.weights, 2.0, debiased=True)
+    reach = special.ndtri((1 + level) / 2) * squared.std()
+    return tuple(np.sqrt(np.clip(squared.clip(0) + side * reach, 0, 1)) for side in (-1, 1))
+
+
+CLASS_COLUMNS = ("score", "oracle", "score of a table", "normal", "normal of a table", "box")
+
+
+def class_table(level: float) -> Table:
+    models = {
+        f"{n_classes} classes, {name}, n={n:,}": (softmax_model(n_classes, sharpen), n)
+        for n_classes in (2, 3, 10, 30, 100)
+        for name, sharpen in (("calibrated", 1.0), ("sharpened 1.5 times", 1.5))
+        for n in (1_000, 10_000)
+    } | {
+        f"{n_classes} classes, {n_classes - 1} rare, {name}, n={n:,}": (
+            rare_classes(n_classes, factor),
+            n,
+        )
+        for n_classes, n in ((5, 10_000), (20, 3_000), (100, 3_000))
+        for name, factor in (("calibrated", 1.0), ("a third", 0.3), ("threefold", 3.0))
+    }
+    return {
+        row: {c: of_classes(c, level, model, n, (row, c, level)) for c in CLASS_COLUMNS}
+        for row, (model, n) in models.items()
+    }
+
+
+def weighted(n_bins: int, weight: float, slope: float, scale: float = 1.0) -> WeightedModel:
+    return WeightedModel(scale * grid(n_bins), scale * sloped(grid(n_bins), slope), weight)
+
+
+def weight_table(level: float) -> Table:
+    models = {
+        f"events weigh {weight:g}, slope {slope:g}, {n_bins} bins, n={n:,}": (
+            weighted(n_bins, weight, slope),
+            n,
+        )
+        for weight in (10.0, 0.1)
+        for slope in (1.0, 0.8, 0.45)
+        for n_bins, n in ((2, 1_000), (10, 1_000), (10, 10_000))
+    } | {
+        f"events weigh 10, below 0.1, slope {slope:g}, 10 bins, n=10,000": (
+            weighted(10, 10.0, slope, 0.1),
+            10_000,
+        )
+        for slope in (1.0, 0.45)
+    }
+    return {
+        row: {m: closed_form(m, level, model, n, (row, m, level)) for m in ("score", "normal")}
+        for row, (model, n) in models.items()
+    }
+
+
 def other_table(level: float) -> Table:
-    marginal = {
-        f"10 classes, {name}, n={n:,}": (closed_form, softmax_model(10, sharpen), n)
+    top = {
+        f"top label of {n_classes} classes, {name}, n={n:,}": (
+            closed_form,
+            top_label_model(n_classes, sharpen),
+            n,
+        )
+        for n_classes in (3, 10, 100)
         for name, sharpen in (("calibrated", 1.0), ("sharpened 1.5 times", 1.5))
         for n in (1_000, 10_000)
     }
@@ -139,7 +231,7 @@ def other_table(level: float) -> Table:
     }
     return {
         row: {method: cell(method, level, model, n, (row, method, level)) for method in INTERVALS}
-        for row, (cell, model, n) in (marginal | continuous).items()
+        for row, (cell, model, n) in (top | continuous).items()
     }
 
 
@@ -149,23 +241,39 @@ def surprise(n_bins: int, rate: float, n_wrong: int) -> BinnedModel:
     return BinnedModel(levels, np.where(np.arange(n_bins) < n_wrong, rate, levels))
 
 
-def failing_table(level: float) -> Table:
-    models = {
-        f"{n_bins} bins, rate {rate:g} in {n_wrong}": surprise(n_bins, rate, n_wrong)
-        for n_bins, rate, n_wrong in (
-            (2, 0.35, 1), (2, 0.15, 1), (2, 0.06, 2), (10, 0.35, 1), (10, 0.15, 1),
-        )
-    }  # fmt: skip
+FAILING = {
+    f"{n_bins} bins, rate {rate:g} in {n_wrong}": surprise(n_bins, rate, n_wrong)
+    for n_bins, rate, n_wrong in (
+        (2, 0.35, 1), (2, 0.15, 1), (2, 0.06, 2), (10, 0.35, 1), (10, 0.15, 1),
+    )
+}  # fmt: skip
+
+
+def failing_table(level: float, cell) -> Table:
     return {
         row: {
-            f"{method}, {size} rows a bin": closed_form(
+            f"{method}, {size} rows a bin": cell(
                 method, level, model, size * model.levels.size, (row, method, level, size)
             )
             for method in ("score", "normal")
             for size in (10, 20, 100)
         }
-        for row, model in models.items()
+        for row, model in FAILING.items()
     }
+
+
+def announced(method: str, level: float, model, n: int, key: tuple) -> Cell:
+    """Count intervals that hold the truth or say that they may not, and how many say so."""
+    power, interval = INTERVALS[method]
+
+    def cell(runs: int) -> Covered:
+        cells = model.draw(n, runs, rng_of(*key, runs))
+        low, high = interval(cells, model.weights, level)
+        noted = influential_rows_of(cells, power) < FEWEST_INFLUENTIAL
+        held = (low <= model.error(power)) & (model.error(power) <= high)
+        return Covered(float(np.mean(held | noted)), float(noted.mean()), float(noted.std()))
+
+    return cell
 
 
 def study() -> dict[str, Table]:
@@ -179,19 +287,26 @@ def study() -> dict[str, Table]:
         for level in (0.9, 0.95):
             tables[f"{name}, {level:.0%}"] = binary_table(closed_form, method, level, BINARY)
     for level in (0.9, 0.95):
-        tables[f"Several classes and continuous predictions, {level:.0%}"] = other_table(level)
+        tables[f"Several classes, {level:.0%}"] = class_table(level)
+    for level in (0.9, 0.95):
+        tables[f"Top labels and continuous predictions, {level:.0%}"] = other_table(level)
+    for level in (0.9, 0.95):
+        tables[f"Weights that depend on the label, {level:.0%}"] = weight_table(level)
     some = {"calibrated": calibrated, "mild": mild, "strong": strong}
     for method in ("percentile", "basic"):
         title = f"Bootstrap, {method}, of the debiased l2 error, 95%"
         tables[title] = binary_table(bootstrap, method, 0.95, some)
-    tables["Where they fall short: few events, 90%"] = failing_table(0.9)
+    tables["Where they fall short: few events, 90%"] = failing_table(0.9, closed_form)
+    tables["Held, or announced that it may not / announced, 90%"] = failing_table(0.9, announced)
     return tables
 
 
 def runs_of(title: str, row: str, runs: int) -> int:
-    """Return how many tables a row gets: fewer where they are made from rows or resampled."""
+    """Return how many tables a row gets: fewer where they are large, made from rows or resampled."""
     if title.startswith("Bootstrap"):
         return runs // 10
+    if title.startswith("Several classes"):
+        return runs // (20 if row.startswith("100 ") else 5)
     return runs // 5 if row.startswith("continuous") else runs
 
 
@@ -209,9 +324,10 @@ def preface() -> str:
     error = 100 * math.sqrt(0.09 / RUNS)
     return (
         f"Each cell: coverage / mean width. {RUNS:,} simulated tables a cell, {RUNS // 5:,} for\n"
-        f"continuous predictions, {RUNS // 10:,} for the bootstrap ({RESAMPLES} resamples each). "
-        f"At a coverage of 0.9\nthe Monte-Carlo standard error is {error:.1f} points, "
-        f"{error * math.sqrt(5):.1f} and {error * math.sqrt(10):.1f}; closer to 1 it is smaller."
+        f"continuous predictions and several classes, {RUNS // 20:,} for a hundred classes, "
+        f"{RUNS // 10:,} for the\nbootstrap ({RESAMPLES} resamples each). At a coverage of 0.9 "
+        f"the Monte-Carlo standard error is {error:.1f}\npoints, {error * math.sqrt(5):.1f}, "
+        f"{error * math.sqrt(20):.1f} and {error * math.sqrt(10):.1f}; closer to 1 it is smaller."
     )
 
 
@@ -232,11 +348,16 @@ def parsed(page: str) -> dict[str, dict[str, dict[str, Covered]]]:
     return tables
 
 
-def main() -> None:
+def main(beginnings: list[str]) -> None:
+    """Write all tables, or those whose titles begin so and whatever is not on the page yet."""
     head, rest = PAGE.read_text(encoding="utf-8").split(START)
-    tail = rest.split(END)[1]
+    body, tail = rest.split(END)
+    written = {part.split("\n")[0]: f"### {part.strip()}" for part in body.split("### ")[1:]}
     parts = [preface()]
     for title, table in study().items():
+        if beginnings and title in written and not title.startswith(tuple(beginnings)):
+            parts.append(written[title])
+            continue
         print(title, file=sys.stderr, flush=True)
         parts.append(rendered(title, table))
     body = "\n\n".join(parts)
@@ -244,4 +365,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

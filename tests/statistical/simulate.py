@@ -15,6 +15,7 @@ from scipy import special
 
 from calibrant import Distinct, tabulate
 from calibrant.stats.estimators import Cells, cells_from_sums, error_of
+from calibrant.stats.influences import influence_of
 
 CHUNK = 2_000_000
 FIELDS = tuple(field.name for field in fields(Cells))
@@ -40,6 +41,7 @@ class BinnedModel:
 
     levels: np.ndarray
     rates: np.ndarray
+    shares: np.ndarray | None = None
     n_groups = 1
 
     @property
@@ -48,11 +50,14 @@ class BinnedModel:
 
     @property
     def masses(self):
-        return np.full(self.levels.size, 1 / self.levels.size)
+        """All outputs are equally likely unless `shares` say otherwise."""
+        return (
+            np.full(self.levels.size, 1 / self.levels.size) if self.shares is None else self.shares
+        )
 
     @property
     def smallest_mass(self) -> float:
-        return 1 / self.levels.size
+        return float(self.masses.min())
 
     def draw_counts(self, n: int, runs: int, rng):
         size = rng.multinomial(n, self.masses, size=runs)
@@ -76,7 +81,12 @@ class BinnedModel:
 
     def error(self, power: float) -> float:
         gap = np.abs(self.rates - self.levels)
-        return float(gap.max() if math.isinf(power) else np.mean(gap**power) ** (1 / power))
+        return float(gap.max() if math.isinf(power) else (gap**power @ self.masses) ** (1 / power))
+
+
+def split(cells: Cells):
+    """Yield the tables of many runs one by one."""
+    return (one_run(cells, run) for run in range(len(cells.mass)))
 
 
 def one_run(cells: Cells, run: int) -> Cells:
@@ -177,11 +187,35 @@ class MarginalModel:
         return rng.multinomial(n, shares.ravel(), size=runs).reshape(runs, *shares.shape)
 
     def draw(self, n: int, runs: int, rng) -> Cells:
+        return self._cells(self.draw_counts(n, runs, rng).astype(float))
+
+    def _cells(self, counts) -> Cells:
         levels, member = self._bins
-        counts = self.draw_counts(n, runs, rng).astype(float)
         size = np.einsum("rm,kmb->rkb", counts.sum(axis=2), member, optimize=True)
         events = np.einsum("rmk,kmb->rkb", counts, member, optimize=True)
         return cells_of_counts(size, events, levels)
+
+    def draw_with_influences(self, n: int, runs: int, rng, power: float):
+        """Return tables, the variance of row influences in each, and how many rows carry it.
+
+        Rows of one vector and one label have one influence, so there is one for each such pair.
+        """
+        counts = self.draw_counts(n, runs, rng).astype(float)
+        cells = self._cells(counts)
+        place = self._bins[1].argmax(axis=2)
+        spread, rows = np.empty(runs), np.empty(runs)
+        for run, (each, count) in enumerate(zip(split(cells), counts, strict=True)):
+            influence = influence_of(each, self.weights, power)
+            slope, offset = (
+                np.take_along_axis(coefficient, place, axis=1).T
+                for coefficient in (influence.slope, influence.offset)
+            )
+            h = slope - (slope * self.outputs + offset).sum(axis=1, keepdims=True)
+            h = h - (influence.mean_a - influence.mean_m)
+            square = (count * h**2).sum()
+            spread[run] = square / n**2
+            rows[run] = square**2 / max((count * h**4).sum(), 1e-300)
+        return cells, spread, rows
 
     def error(self, power: float) -> float:
         levels, member = self._bins
@@ -201,6 +235,70 @@ def in_hundredths(probs):
     missing = np.rint(100 - whole.sum(axis=1)).astype(int)
     rank = (whole - scaled).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     return (whole + (rank < missing[:, None])) / 100
+
+
+def rare_classes(n_classes: int, factor: float, rate: float = 0.002) -> MarginalModel:
+    """One common class, and others of about this rate of which the model says `factor` times it."""
+    rng = np.random.default_rng(4)
+    truths = rate * rng.gamma(0.5, 2.0, size=(60, n_classes))
+    truths[:, 1:] = in_groups(truths[:, 1:])
+    truths[:, 0] = 1 - truths[:, 1:].sum(axis=1)
+    outputs = truths * np.where(np.arange(n_classes) > 0, factor, 1.0)
+    outputs[:, :1] = in_groups(truths[:, :1])
+    return MarginalModel(outputs, truths)
+
+
+def in_groups(columns, n_groups: int = 6):
+    """Replace the values of each column by the means of this many groups of like ones."""
+    grouped = np.empty_like(columns)
+    for column, out in zip(columns.T, grouped.T, strict=True):
+        for own in np.array_split(np.argsort(column), n_groups):
+            out[own] = column[own].mean()
+    return grouped
+
+
+def top_label_model(n_classes: int, sharpen: float = 1.0) -> BinnedModel:
+    """The largest output of `softmax_model`, and whether it names the label."""
+    model = softmax_model(n_classes, sharpen)
+    rows, top = np.arange(len(model.outputs)), model.outputs.argmax(axis=1)
+    levels, place = np.unique(model.outputs[rows, top], return_inverse=True)
+    share = np.bincount(place)
+    rates = np.bincount(place, model.truths[rows, top]) / share
+    return BinnedModel(levels, rates, share / share.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedModel:
+    """A binary model whose events weigh `weight` times as much as other rows.
+
+    ``rates`` are those of the weighted population, which is what is estimated.
+    """
+
+    levels: np.ndarray
+    rates: np.ndarray
+    weight: float
+    weights = np.ones(1)
+
+    @property
+    def _counted_rates(self):
+        """Event rates among rows, as they are drawn."""
+        return self.rates / (self.rates + self.weight * (1 - self.rates))
+
+    def draw(self, n: int, runs: int, rng) -> Cells:
+        levels, weight = self.levels, self.weight
+        size = rng.multinomial(n, np.full(levels.size, 1 / levels.size), size=runs)[:, None]
+        events = rng.binomial(size, self._counted_rates)
+        rest = size - events
+        w, ww = weight * events + rest, weight**2 * events + rest
+        wwuu = weight**2 * events * (1 - levels) ** 2 + rest * levels**2
+        return cells_from_sums(weight * events, w * levels, w * levels**2, w, ww, wwuu)
+
+    def error(self, power: float) -> float:
+        mass = 1 + (self.weight - 1) * self._counted_rates
+        gap = np.abs(self.rates - self.levels)
+        if math.isinf(power):
+            return float(gap.max())
+        return float(np.average(gap**power, weights=mass) ** (1 / power))
 
 
 def softmax_model(n_classes: int, sharpen: float = 1.0, n_vectors: int = 50) -> MarginalModel:

@@ -11,13 +11,30 @@ from make_coverage_table import (
     PAGE,
     RUNS,
     bootstrap,
+    oracle,
     parsed,
     runs_of,
     study,
+    weighted,
 )
-from simulate import BINARY, ContinuousModel, calibrated, coverage, mild, softmax_model
+from simulate import (
+    BINARY,
+    BinnedModel,
+    ContinuousModel,
+    MarginalModel,
+    calibrated,
+    coverage,
+    grid,
+    mean_width,
+    mild,
+    rare_classes,
+    softmax_model,
+    strong,
+)
 
-from calibrant import stats
+from calibrant import Distinct, calibration_error, stats
+from calibrant.stats.influences import FEWEST_INFLUENTIAL, influential_rows_of
+from calibrant.stats.intervals import box_interval, normal_interval, score_interval
 
 LEVELS = (0.9, 0.95)
 SLACK = 0.015
@@ -62,11 +79,141 @@ def test_box_intervals_cover_the_largest_error_of_binned_models(name, n_bins, n)
 @pytest.mark.parametrize("method", INTERVALS)
 @pytest.mark.parametrize("n", [1_000, 10_000])
 @pytest.mark.parametrize("sharpen", [1.0, 1.5, 2.5])
-def test_intervals_cover_ten_classes_that_share_their_rows(sharpen, n, method):
+def test_intervals_of_tables_cover_ten_classes_that_share_their_rows(sharpen, n, method):
     model = softmax_model(10, sharpen)
     assert n * model.smallest_mass >= ROWS_A_BIN
     cells = model.draw(n, 1000, np.random.default_rng(23))
     assert_covers(cells, model, model.error, method)
+
+
+CLASSES = {
+    **{
+        f"{n_classes} classes, sharpened {sharpen} times": softmax_model(n_classes, sharpen)
+        for n_classes in (2, 3, 10, 30)
+        for sharpen in (1.0, 1.5, 2.5)
+    },
+    "100 classes": softmax_model(100),
+    "100 classes, sharpened 1.5 times": softmax_model(100, 1.5),
+    "100 classes, 99 rare, a third": rare_classes(100, 0.3),
+    "20 classes, 19 rare, threefold": rare_classes(20, 3.0),
+}
+
+
+def widths_and_shares(model, n: int, runs: int, level: float = 0.95):
+    """Return the coverage of the score interval of rows, and its width beside the oracle's."""
+    cells, spread, rows = model.draw_with_influences(n, runs, np.random.default_rng(27), 2.0)
+    limits = score_interval(cells, model.weights, level, spread=spread)
+    held = (limits[0] <= model.error(2.0)) & (model.error(2.0) <= limits[1])
+    known = oracle(cells, model, level)
+    announced = rows < FEWEST_INFLUENTIAL
+    return float(np.mean(held | announced)), mean_width(limits) / mean_width(known)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLASSES)
+def test_intervals_of_rows_cover_classes_and_are_hardly_wider_than_with_a_known_variance(name):
+    model = CLASSES[name]
+    runs = 1000 if model.n_groups <= 30 else 300
+    share, ratio = widths_and_shares(model, 3_000 if "rare" in name else 1_000, runs)
+    assert share >= 0.95 - SLACK - 2.5 * math.sqrt(0.05 * 0.95 / runs)
+    assert ratio <= (1.3 if model.n_groups <= 30 else 1.5)
+
+
+@pytest.mark.slow
+def test_normal_intervals_of_rows_cover_classes():
+    for model in (softmax_model(3, 1.5), softmax_model(10), softmax_model(30, 1.5)):
+        cells, spread, _ = model.draw_with_influences(1_000, 500, np.random.default_rng(28), 1.0)
+        limits = normal_interval(cells, model.weights, 0.9, spread=spread)
+        assert coverage(limits, model.error(1.0)) >= 0.9 - SLACK
+
+
+def test_the_public_interval_of_classes_is_the_one_that_was_simulated():
+    model, rng = softmax_model(3, 1.5), np.random.default_rng(29)
+    vectors, labels = np.divmod(
+        rng.choice(model.truths.size, size=500, p=model.truths.ravel() / model.truths.sum()), 3
+    )
+    counts = np.bincount(3 * vectors + labels, minlength=model.truths.size)
+    model = replayed(model, counts.reshape(model.truths.shape))
+    for norm, power, interval in (("l2", 2.0, score_interval), ("l1", 1.0, normal_interval)):
+        result = calibration_error(
+            labels, model.outputs[vectors], kind="marginal", bins=Distinct(), norm=norm
+        )
+        cells, spread, _ = model.draw_with_influences(500, 1, rng, power)
+        simulated = interval(cells, model.weights, 0.9, spread=spread)
+        found = result.confidence_interval(0.9)
+        np.testing.assert_allclose(list(found), np.ravel(simulated), atol=1e-12)
+
+
+def replayed(model: MarginalModel, counts) -> MarginalModel:
+    """Return the model that draws these counts."""
+
+    class Replayed(MarginalModel):
+        def draw_counts(self, n, runs, rng):
+            return counts[None]
+
+    return Replayed(model.outputs, model.truths)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [10.0, 0.1])
+@pytest.mark.parametrize("slope", [1.0, 0.8, 0.45])
+@pytest.mark.parametrize(("n_bins", "n"), [(2, 1_000), (10, 1_000), (10, 10_000)])
+def test_intervals_cover_where_weights_depend_on_the_label(n_bins, n, slope, weight):
+    model = weighted(n_bins, weight, slope)
+    cells = model.draw(n, 3000, np.random.default_rng(30))
+    for method in ("score", "normal"):
+        assert_covers(cells, model, model.error, method)
+
+
+BOXES = {
+    "certain": BinnedModel(np.array([0.1, 0.6]), np.array([0.0, 1.0])),
+    "large errors": BinnedModel(grid(4), 1 - grid(4)),
+    "strong": strong(10),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("name", BOXES)
+def test_boxes_cover_the_error_of_the_population(name, power):
+    # Given the masses of the sample the box of the first two models covers almost never: their
+    # rates are all but known, so that the masses are what chance moves.
+    model = BOXES[name]
+    cells = model.draw(10_000, 1000, np.random.default_rng(31))
+    limits = box_interval(cells, model.weights, power, 0.95, "population")
+    assert coverage(limits, model.error(power)) >= 0.95
+    if name == "certain":
+        given_masses = box_interval(cells, model.weights, power, 0.95, "sample")
+        assert coverage(given_masses, model.error(power)) < 0.7
+
+
+SETTINGS = [
+    (n_bins, size, scale, wrong, error)
+    for n_bins in (2, 5, 30)
+    for size in (10, 20, 100)
+    for scale in ((0.0, 0.02), (0.0, 0.1), (0.9, 1.0), (0.3, 0.7))
+    for wrong in (1, n_bins)
+    for error in (0.05, 0.15, 0.35, -0.35)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["score", "normal"])
+def test_intervals_that_miss_too_often_say_that_they_may(method):
+    power, interval = INTERVALS[method]
+    rng, unannounced = np.random.default_rng(32), {}
+    for setting in SETTINGS:
+        n_bins, size, (low, high), wrong, error = setting
+        levels = low + (high - low) * grid(n_bins)
+        rates = np.where(np.arange(n_bins) < wrong, np.clip(levels + error, 0, 1), levels)
+        model = BinnedModel(levels, rates)
+        cells = model.draw(n_bins * size, 1000, rng)
+        few = influential_rows_of(cells, power) < FEWEST_INFLUENTIAL
+        for level in LEVELS:
+            limits = interval(cells, model.weights, level)
+            missed = (limits[0] > model.error(power)) | (model.error(power) > limits[1])
+            unannounced[level, *setting] = np.mean(missed & ~few) - (1 - level)
+    assert max(unannounced.values()) < SLACK + 3.5 * math.sqrt(0.09 / 1000)
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def assumptions(findings: Findings) -> Element:
         f"“{level} confidence” means: of many reports made in this way, at most "
         f"{percent(1 - findings.confidence_level)} would make a wrong statement of that kind.",
         "The interval of the error is an approximation that needs about ten rows in a group and "
-        "twenty that carry its spread, and says so where they are fewer; verdicts and their bounds "
+        "ten that carry its spread, and says so where they are fewer; verdicts and their bounds "
         "are exact.",
         "Calibration is about groups of rows. It does not say that the model tells rows apart, "
         "nor that it serves every subgroup equally well.",

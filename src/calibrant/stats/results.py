@@ -207,8 +207,8 @@ class CalibrationErrorResult(ReadOnlyArrays):
             The interval is about the true error; it is then extended to reach the estimate,
             which keeps its coverage, and ``str(result)`` says so. Bootstrap limits are left as
             published: they need not hold the estimate. Its ``notes`` say where the condition
-            fails under which the closed forms were found to cover (ten rows a bin, and twenty
-            rows that carry the spread; docs/coverage.md), and where classes had to be taken as
+            fails under which the closed forms were found to cover (ten rows a bin, and ten rows
+            that carry the spread; docs/coverage.md), and where classes had to be taken as
             dependent as can be, because only a table was there.
         """
         check_level(confidence_level)
