@@ -298,7 +298,7 @@ def prequential_lower_bound(
     *,
     norm: Literal["l1", "l2"] = "l1",
     confidence_level: float = 0.95,
-    method: Literal["betting", "normal"] = "betting",
+    method: Literal["mixture", "betting", "normal"] = "mixture",
     rng: np.random.Generator | int | None = 0,
     kind: Kind | None = None,
     classes: Sequence[Label] | None = None,
@@ -307,8 +307,8 @@ def prequential_lower_bound(
 ) -> stats.MiscalibrationBound:
     """Prove miscalibration of any model: bound its true calibration error from below.
 
-    No bins: curves fitted to the past bet on the next labels; see
-    `calibrant.stats.prequential_lower_bound`.
+    Curves fitted to the past bet on the next labels, and likelihood ratios look at 1, 2, 4, ..., 64
+    bins, under one error probability; see `calibrant.stats.prequential_lower_bound`.
 
     Examples
     --------

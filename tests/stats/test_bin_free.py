@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse, special
 
+import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError, LengthMismatchError
 from calibrant.stats.bin_free import (
     _betting_bound,
@@ -131,10 +132,25 @@ def test_a_prequential_bound_is_reproducible_and_prints():
     assert a == b
     assert float(a) == a.low > 0.05
     assert a.n_tested == 1800
-    assert "l1 calibration error at least" in str(a)
-    assert json.loads(json.dumps(a.to_dict()))["method"] == "betting"
-    assert prequential_lower_bound(y, p, norm="l2").low == a.low
-    assert a.low < prequential_lower_bound(y, p, method="normal").low < 1 / 6 + 0.03
+    assert "l1 calibration error in the population at least" in str(a)
+    assert json.loads(json.dumps(a.to_dict()))["method"] == "mixture"
+    betting = {
+        norm: prequential_lower_bound(y, p, norm=norm, method="betting").low
+        for norm in ("l1", "l2")
+    }
+    assert betting["l1"] == betting["l2"]
+    assert betting["l2"] < prequential_lower_bound(y, p, norm="l2").low < 0.1826
+    assert betting["l1"] < prequential_lower_bound(y, p, method="normal").low < 1 / 6 + 0.03
+
+
+def test_a_mixture_finds_what_bets_and_bins_find_for_a_small_share_of_their_bounds():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=5000)
+    y = (rng.uniform(size=5000) < p**1.5).astype(float)
+    bets = prequential_lower_bound(y, p, method="betting").low
+    assert 0.97 * bets < prequential_lower_bound(y, p).low <= bets
+    bins = cb.certify(y, p).lower_bound
+    assert 0.97 * bins < prequential_lower_bound(y, p, norm="l2").low < 1.03 * bins
 
 
 def test_the_order_of_the_rows_does_not_matter_much():
@@ -146,17 +162,18 @@ def test_the_order_of_the_rows_does_not_matter_much():
         assert prequential_lower_bound(y[order], p[order]).low < 0.01
 
 
-@pytest.mark.parametrize("method", ["betting", "normal"])
+@pytest.mark.parametrize("method", ["mixture", "betting", "normal"])
 @pytest.mark.parametrize("n", [1, 2, 3, 10])
 def test_a_handful_of_rows_prove_nothing(method, n):
     y, p = np.tile([0.0, 1.0], 5)[:n], np.tile([0.3, 0.6], 5)[:n]
     assert prequential_lower_bound(y, p, method=method).low <= 0.7
-    assert prequential_lower_bound(y, p).low == 0
+    assert prequential_lower_bound(y, p, norm="l2").low == 0
 
 
 def test_certain_and_wrong_predictions_are_refuted():
     y, p = np.zeros(500), np.ones(500)
     assert prequential_lower_bound(y, p).low > 0.9
+    assert prequential_lower_bound(y, p, norm="l2").low > 0.9
 
 
 def test_the_betting_bound_is_below_the_mean_and_rises_with_rows():
@@ -171,7 +188,7 @@ def test_the_betting_bound_is_below_the_mean_and_rises_with_rows():
 def test_options_and_shapes_of_the_prequential_bound_are_checked():
     with pytest.raises(InvalidArgumentError, match='norm must be "l1" or "l2"'):
         prequential_lower_bound(TEN_Y, TEN_P, norm="max")
-    with pytest.raises(InvalidArgumentError, match='method "betting" or "normal"'):
+    with pytest.raises(InvalidArgumentError, match='method "mixture", "betting"'):
         prequential_lower_bound(TEN_Y, TEN_P, method="bootstrap")
     with pytest.raises(LengthMismatchError):
         prequential_lower_bound(TEN_Y, TEN_P[:3])

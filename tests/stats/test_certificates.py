@@ -90,9 +90,10 @@ def test_bins_that_mix_predictions_never_certify(bins, norm):
     assert certificate.verdict != "certified"
 
 
-def test_bins_chosen_from_the_rows_speak_of_these_rows():
-    assert cb.certify(GOOD, SCORES, bins=5).target == "sample"
-    assert cb.certify(GOOD, SCORES, bins=cb.EqualWidth(5)).target == "population"
+@pytest.mark.parametrize("bins", [5, cb.EqualWidth(5)])
+@pytest.mark.parametrize("target", ["population", "sample"])
+def test_a_continuous_model_is_judged_on_the_target_that_was_asked_for(bins, target):
+    assert cb.certify(GOOD, SCORES, bins=bins, target=target).target == target
 
 
 def test_norms_are_ordered():

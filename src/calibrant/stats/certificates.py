@@ -234,14 +234,14 @@ def certify(
     power, weights = power_of(norm), class_weights(class_weight, table.problem)
     _check(table, max_error, power, confidence_level, target, min_bin_mass)
     delta = error_probability(confidence_level, looks)
-    if not table.is_binned_model:
-        target = _target_of_mixed(table, target)
     upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass)
-    statement = Statement(norm_name(power), float(confidence_level), max_error, int(looks), weights)
-    verdict, reason = _judged(table, upper, lower, statement)
-    left_out = (
-        unseen_of(table, weights, delta, target, min_bin_mass)[1] if math.isinf(power) else None
+    statement = Statement(
+        norm_name(power), float(confidence_level), max_error, int(looks), weights, target
     )
+    verdict, reason = _judged(table, upper, lower, statement)
+    left_out = None
+    if math.isinf(power) and table.is_binned_model:
+        _, left_out = unseen_of(table, weights, delta, target, min_bin_mass)
     return Certificate(
         verdict=verdict,
         reason=reason,
@@ -272,6 +272,7 @@ class Statement(NamedTuple):
     max_error: float | None
     looks: int
     weights: np.ndarray[Any, Any]
+    target: Target
 
     @classmethod
     def of(cls, certificate: Certificate) -> Statement:
@@ -282,6 +283,7 @@ class Statement(NamedTuple):
             certificate.max_error,
             certificate.looks,
             np.array(certificate.class_weights),
+            certificate.target,
         )
 
 
@@ -289,8 +291,8 @@ def _judged(
     table: BinTable, upper: float, lower: float, statement: Statement
 ) -> tuple[Verdict | None, str]:
     """Return the verdict and its reason, with advice where rows are too few."""
-    norm, level, max_error, looks, weights = statement
-    verdict, reason = judge(table, upper, lower, level, max_error, looks)
+    norm, level, max_error, looks, weights, target = statement
+    verdict, reason = judge(table, upper, lower, level, max_error, looks, target)
     if verdict == "undecided" and max_error and table.is_binned_model and upper > SMALLEST:
         if norm == "l2":
             squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
@@ -388,7 +390,3 @@ def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
             f"min_bin_mass {min_bin_mass:g} is not true of these rows: only {fewest:,.0f} of "
             f'{table.n:,} have the rarest output. Use a smaller one, or "learned".'
         )
-
-
-def _target_of_mixed(table: BinTable, target: Target) -> Target:
-    return target if all(bins.origin == "fixed" for bins in table.bins) else "sample"

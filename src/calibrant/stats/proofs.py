@@ -20,6 +20,7 @@ from calibrant.stats.bounds_l1 import upper_bound_l1
 from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_bound_max
 from calibrant.stats.estimators import cells_of
 from calibrant.stats.intervals import clopper_pearson
+from calibrant.stats.refutation import lower_bound_of_table
 from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 
@@ -40,23 +41,22 @@ def bounds_of(
     min_bin_mass: MinBinMass,
 ) -> tuple[float, float, str]:
     """Return an upper bound, a lower bound, and the theorem they rest on."""
+    if not table.is_binned_model:
+        if math.isinf(power):  # in both senses: the largest error is that of some row, or larger
+            power, target = 2.0, "sample"
+        return 1.0, *lower_bound_of_table(table, weights, power, target, delta)
     evidence = evidence_of(table, weights)
     if math.isinf(power):
-        if not table.is_binned_model:
-            return 1.0, 0.0, LIMITS
         unseen, _ = unseen_of(table, weights, delta, target, min_bin_mass)
         upper = upper_bound_max(evidence, delta - unseen)
         return upper, lower_bound_max(evidence, delta), LIMITS
     if power == 1:
         setting = Setting(target, delta)
-        lower = lower_bound_l1(evidence, setting)
-        upper = upper_bound_l1(evidence, setting) if table.is_binned_model else 1.0
+        lower, upper = lower_bound_l1(evidence, setting), upper_bound_l1(evidence, setting)
         return upper, lower, "exponential moments of the absolute error"
     setting, others = _settings_of(table, weights, delta, target, min_bin_mass)
     lower = lower_bound(evidence, setting)
-    upper = 1.0
-    if table.is_binned_model:
-        upper = min(upper_bound(evidence, each) for each in others)
+    upper = min(upper_bound(evidence, each) for each in others)
     return upper, lower, "exponential moments of the squared error"
 
 

@@ -23,10 +23,15 @@ def judge(
     level: float,
     max_error: float | None,
     looks: int,
+    target: Target,
 ) -> tuple[Verdict | None, str]:
     """Return the verdict on a tolerance, and the sentence that says why."""
     sure = f"with {100 * level:g}% confidence" + (f" over {looks:,} looks" if looks > 1 else "")
     what = f"{table.problem.kind} error"
+    if target == "sample":
+        what += " on inputs like these rows"
+    elif not table.is_binned_model:
+        what += " in the population"
     where = f"(n = {table.n:,}, {describe_bins(table)})"
     if max_error is None:
         return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
@@ -123,9 +128,9 @@ def assumptions_of(
     if target == "sample":
         said.append("The statement is about the error on inputs like these rows: label noise is "
                     "accounted for, the choice of inputs is not.")  # fmt: skip
-    elif min_bin_mass == "learned":
+    elif min_bin_mass == "learned" and table.is_binned_model:
         said.append("The model has no outputs besides those of the table's bins.")
-    elif min_bin_mass is not None:
+    elif min_bin_mass is not None and table.is_binned_model:
         said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
     if left_out is not None:
         said.append(left_out)
