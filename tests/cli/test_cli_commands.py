@@ -159,7 +159,8 @@ def test_formats_can_be_mixed_and_files_repeated_count_once(tmp_path, csv, capsy
         ("score", "l2", 0.2, 0, "certified"),
         ("squared", "l2", 0.05, 1, "refuted"),
         ("score", "l1", 0.001, 2, "undecided"),
-        ("prob_0", "max", 0.05, 2, "undecided"),
+        ("prob_0", "max", 0.05, 1, "refuted"),
+        ("prob_0", "max", 0.9, 2, "undecided"),
     ],
 )
 def test_certify_has_an_exit_code_for_each_verdict(
