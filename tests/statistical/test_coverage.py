@@ -165,6 +165,34 @@ def test_intervals_cover_where_weights_depend_on_the_label(n_bins, n, slope, wei
         assert_covers(cells, model, model.error, method)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_classes", "weight"), [(3, 10.0), (10, 0.1)])
+def test_intervals_of_classes_cover_where_weights_depend_on_the_label(n_classes, weight):
+    model, rng = softmax_model(n_classes, 1.5), np.random.default_rng(33)
+    weight_of = np.where(np.arange(n_classes) == n_classes - 1, weight, 1.0)
+    shares = model.truths * weight_of
+    truth = 0.0
+    for k, said in enumerate(model.outputs.T):
+        for level in np.unique(said):
+            own = shares[said == level]
+            gap = own[:, k].sum() / own.sum() - level
+            truth += own.sum() / shares.sum() * gap**2 / n_classes
+    held = 0
+    for _ in range(200):
+        vectors = rng.integers(len(model.outputs), size=2_000)
+        below = model.truths[vectors].cumsum(axis=1) < rng.uniform(size=(2_000, 1))
+        labels = below.sum(axis=1).clip(0, n_classes - 1)
+        result = calibration_error(
+            labels,
+            model.outputs[vectors],
+            kind="marginal",
+            bins=Distinct(),
+            sample_weight=weight_of[labels],
+        )
+        held += math.sqrt(truth) in result.confidence_interval(0.9)
+    assert held / 200 >= 0.9 - SLACK - 2.5 * math.sqrt(0.09 / 200)
+
+
 BOXES = {
     "certain": BinnedModel(np.array([0.1, 0.6]), np.array([0.0, 1.0])),
     "large errors": BinnedModel(grid(4), 1 - grid(4)),

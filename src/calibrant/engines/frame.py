@@ -83,12 +83,14 @@ class FrameEngine:
     def influence_sums(
         self, rows: FrameRows, bins: tuple[Bins, ...], influence: Influence
     ) -> InfluenceSums | None:
-        """Ask for the sums in one query; none if it would have too many steps to be planned."""
+        """Ask for the sums in one query; none if it has too many steps for the engine to plan."""
         if sum(map(len, bins)) > MOST_STEPS:
             return None
         columns = Columns(rows.frame, rows.problem, **rows.names)
-        with blaming_columns(rows.frame, rows.columns):
+        try:
             found = _collected(columns.influences([each.edges for each in bins], influence))
+        except Exception:  # whatever an engine raises whose planner gives up
+            return None
         return InfluenceSums(*(float(found[name][0]) for name in INFLUENCE_SUMS))
 
 

@@ -282,12 +282,13 @@ class CalibrationErrorResult(ReadOnlyArrays):
 
     def _read_again(self) -> InfluenceSums | None:
         """Read the rows once more, the first time; rows that have changed since tell nothing."""
-        if self.read_again is not None:
+        reader = self.read_again  # another thread may be done with it a moment later
+        if reader is not None:
             table = self.table
             mean_weight = float(table.sum_w[0].sum()) / table.n
             influence = influence_of(cells_of(table), self.class_weights, self.power, mean_weight)
             try:
-                sums = self.read_again(influence)
+                sums = reader(influence)
             except CalibrantError:  # a value that the first pass would have refused
                 sums = None
             if sums is not None and not are_of(sums, influence, table.n):
