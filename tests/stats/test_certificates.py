@@ -335,10 +335,10 @@ def test_labels_that_agree_too_well_do_not_pass():
     assert "were not used before" in certificate.reason
 
 
-def test_the_sample_target_is_for_one_class_at_a_time():
+def test_the_largest_error_of_the_sample_is_for_one_class_at_a_time():
     probs = np.column_stack([1 - LEVELS, LEVELS])
     with pytest.raises(ex.NoSuchEstimatorError, match="one class at a time"):
-        cb.certify(GOOD.astype(int), probs, kind="marginal", target="sample")
+        cb.certify(GOOD.astype(int), probs, kind="marginal", target="sample", norm="max")
 
 
 def test_the_one_line_bound_is_the_plug_in_error_and_a_radius():

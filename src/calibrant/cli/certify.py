@@ -143,4 +143,9 @@ def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any])
 def describe(certificate: Certificate) -> str:
     """Return the verdict, and below it what must be true for it to hold."""
     lines = [f"  - {sentence}" for sentence in certificate.assumptions]
-    return "\n".join([str(certificate), "It holds if", *lines])
+    return "\n".join([str(certificate), _yardstick(certificate), "It holds if", *lines])
+
+
+def _yardstick(certificate: Certificate) -> str:
+    off = f"{certificate.trivial_error:.4f}"
+    return f"For comparison: always answering 0 or 1, whichever is commoner, is off by {off}."

@@ -70,10 +70,23 @@ def verdict_of(findings: Findings) -> Verdict:
         _difference(findings),
         _chance(findings),
         _hidden(findings),
+        _trivial(findings),
         _overall(findings),
         _worst(findings),
     ]
     return Verdict(word, sentence, [each for each in meaning if each])
+
+
+def _trivial(findings: Findings) -> str:
+    """Say where the limit, or the bound, is one that a model without any inputs would keep."""
+    proof = findings.certificate
+    said = proof.upper_bound if proof.max_error is None else proof.max_error
+    if not proof.table.is_binned_model or proof.verdict == "refuted" or said < proof.trivial_error:
+        return ""
+    return (
+        "That says little: a model that always answers 0 or 1, whichever is commoner, is off by "
+        f"{points(proof.trivial_error)} percentage points."
+    )
 
 
 def _certified(findings: Findings) -> str:

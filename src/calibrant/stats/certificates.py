@@ -47,6 +47,7 @@ from calibrant.stats.rechecks import (
     differing_tables,
     version_notes,
 )
+from calibrant.stats.trivial import emptiness, trivial_error
 from calibrant.stats.verdicts import (
     OVERLAP_UNCHECKED,
     MinBinMass,
@@ -117,6 +118,14 @@ class Certificate:
 
     def __repr__(self) -> str:
         return f"<Certificate: {self}>"
+
+    @property
+    def trivial_error(self) -> float:
+        """What a model that always answers 0 or 1, whichever is commoner, is off by on these rows.
+
+        A bound above it does not tell this model from that one.
+        """
+        return trivial_error(self.table, np.array(self.class_weights), power_of(self.norm))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the table included."""
@@ -298,6 +307,9 @@ def _judged(
             squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
             reason += advice(table, squared, max_error, level, looks)
         reason += look_again(looks)
+    if table.is_binned_model:
+        trivial = trivial_error(table, weights, power_of(norm))
+        reason += emptiness(verdict, upper, max_error, trivial)
     return verdict, reason
 
 
@@ -355,10 +367,11 @@ def _check(
         )
     if not is_among(target, ("population", "sample")):
         raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
-    if target == "sample" and table.n_groups > 1 and table.is_binned_model:
+    maximum = math.isinf(power)
+    if target == "sample" and maximum and table.n_groups > 1 and table.is_binned_model:
         raise NoSuchEstimatorError(
-            'target="sample" is proved for one class at a time; this problem is marginal. Use '
-            'target="population", or certify y_true == k with the column of class k.'
+            'target="sample" with norm="max" is proved for one class at a time; this problem is '
+            'marginal. Use target="population", or certify y_true == k with the column of class k.'
         )
     _check_mass(table, min_bin_mass)
     if table.is_weighted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from calibrant.stats.bounds import (
     lower_bound_l1,
     upper_bound,
 )
+from calibrant.stats.bounds_classes import upper_bound_of_classes
 from calibrant.stats.bounds_l1 import upper_bound_l1
 from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_bound_max
 from calibrant.stats.estimators import cells_of
@@ -50,6 +52,8 @@ def bounds_of(
         unseen, _ = unseen_of(table, weights, delta, target, min_bin_mass)
         upper = upper_bound_max(evidence, delta - unseen)
         return upper, lower_bound_max(evidence, delta), LIMITS
+    if target == "sample" and table.is_binned_model and int((weights > 0).sum()) > 1:
+        return _bounds_of_classes(evidence, weights, power, delta)
     if power == 1:
         setting = Setting(target, delta)
         lower, upper = lower_bound_l1(evidence, setting), upper_bound_l1(evidence, setting)
@@ -58,6 +62,21 @@ def bounds_of(
     lower = lower_bound(evidence, setting)
     upper = min(upper_bound(evidence, each) for each in others)
     return upper, lower, "exponential moments of the squared error"
+
+
+def _bounds_of_classes(
+    evidence: Evidence, weights: np.ndarray[Any, Any], power: float, delta: float
+) -> tuple[float, float, str]:
+    """Return the bounds of several classes on the inputs of these rows.
+
+    Given the inputs, rows of a bin have different event rates: their number of events is not
+    binomial, but its noise is sub-Gaussian with a variance of 1/4 a row.
+    """
+    setting = Setting("sample", delta)
+    mixed = replace(evidence, spread=np.full(evidence.s.shape, 0.25))
+    lower = (lower_bound_l1 if power == 1 else lower_bound)(mixed, setting)
+    upper = upper_bound_of_classes(evidence, weights, power, delta)
+    return upper, lower, "concentration of one-hot labels"
 
 
 def unseen_of(
