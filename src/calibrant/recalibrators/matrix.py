@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -15,6 +16,7 @@ from calibrant.problem.logits import Input, softmax
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.preconditioning import RankOnePlusDiagonal
 from calibrant.recalibrators.rows import (
     ClassRows,
     in_blocks,
@@ -24,6 +26,10 @@ from calibrant.recalibrators.rows import (
 )
 from calibrant.recalibrators.smoothing import Smoothing, check_smoothing, may_keep
 from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
+
+PRODUCT_VALUES = 1 << 21
+"""Values in a block of rows that is multiplied by a matrix. Products bring their own threads, which
+would fight with ours, and wait for each other at the end of each: few large blocks, one by one."""
 
 
 class VectorScaling(Recalibrator):
@@ -124,14 +130,16 @@ class VectorScaling(Recalibrator):
     def _minimise(self, rows: ClassRows) -> tuple[bool, int, float]:
         """Minimise the penalised loss by L-BFGS; return (converged, iterations, loss)."""
         z, codes, w = self._all_mixed(rows.rows), rows.codes, rows.weights / rows.weights.sum()
-        k = z.shape[1]
-        penalty = self.regularization * self._penalty(k) / rows.size
+        penalty = self.regularization * self._penalty(z.shape[1]) / rows.size
+        round_variables = RankOnePlusDiagonal.of_moments(*self._moments(z, w), penalty)
 
         def objective(x: FloatArray) -> tuple[float, FloatArray]:
-            self._set(x, k)
+            parameters = round_variables.to_parameters(x.reshape(penalty.shape))
+            self._set(parameters)
             value, bias, slope = self._slopes(z, codes, w)
-            gradient = np.concatenate((bias, slope.ravel())) + 2 * penalty * x
-            return value + float(penalty @ (x * x)), gradient
+            gradient = np.column_stack((slope, bias)) + 2 * penalty * parameters
+            lost = value + float((penalty * parameters**2).sum())
+            return lost, round_variables.to_slopes(gradient).ravel()
 
         found = minimize(
             objective,
@@ -140,20 +148,38 @@ class VectorScaling(Recalibrator):
             method="L-BFGS-B",
             options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
         )
-        self._set(found.x, k)
-        loss = max(float(found.fun) - float(penalty @ (found.x * found.x)), 0.0)
+        parameters = round_variables.to_parameters(found.x.reshape(penalty.shape))
+        self._set(parameters)
+        loss = max(float(found.fun) - float((penalty * parameters**2).sum()), 0.0)
         return bool(found.success), int(found.nit), loss
 
     def _penalty(self, k: int) -> FloatArray:
-        """Return the weight of the square of each parameter, times n."""
-        return np.full(2 * k, float(k))
+        """Return the weight of the square of each parameter, times n: a row for each class."""
+        return np.full((k, 2), float(k))
 
-    def _set(self, x: FloatArray, k: int) -> None:
-        self.bias_, self.weight_ = x[:k].copy(), 1 + x[k:]
+    def _set(self, parameters: FloatArray) -> None:
+        """Set weights and biases; each row holds changes of the weights, then the bias."""
+        self.weight_, self.bias_ = 1 + parameters[:, 0], parameters[:, 1].copy()
 
     def _set_identity(self, k: int) -> None:
         self.smoothing_, self.temperature_, self.mixing_ = 0.0, 1.0, 0.0
-        self._set(np.zeros(self._penalty(k).size), k)
+        self._set(np.zeros(self._penalty(k).shape))
+
+    def _moments(self, z: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return sums of ``q = p (1 - p)``, q z and q z^2 for each class, before any scaling."""
+
+        def block(part: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+            p = np.exp(z[part])
+            q = p * (1 - p) * w[part, None]
+            return (
+                q.sum(axis=0),
+                self._weight_slope(q, z[part]),
+                self._weight_slope(q, z[part] ** 2),
+            )
+
+        total, first, second = self._sums(z.shape, block)
+        k = len(total)
+        return total, first.reshape(k, -1), second.reshape(k, -1)
 
     def _slopes(
         self, z: FloatArray, codes: IntArray, w: FloatArray
@@ -171,8 +197,13 @@ class VectorScaling(Recalibrator):
             scaled[np.arange(len(scaled)), codes[part]] -= w[part]
             return value, scaled.sum(axis=0), self._weight_slope(scaled, z[part])
 
-        value, bias, slope = sums_of_blocks(z.shape, block)
+        value, bias, slope = self._sums(z.shape, block)
         return value, bias, slope
+
+    def _sums(
+        self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
+    ) -> list[Any]:
+        return sums_of_blocks(shape, block)
 
     def _scaled(self, z: FloatArray) -> FloatArray:
         scaled = z * self.weight_
@@ -235,12 +266,24 @@ class MatrixScaling(VectorScaling):
     _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
 
     def _penalty(self, k: int) -> FloatArray:
-        off = np.full((k, k), k * (k - 1.0))
-        np.fill_diagonal(off, float(k))
-        return np.concatenate((np.full(k, float(k)), off.ravel()))
+        penalty = np.full((k, k + 1), k * (k - 1.0))
+        np.fill_diagonal(penalty, float(k))
+        penalty[:, k] = k
+        return penalty
 
-    def _set(self, x: FloatArray, k: int) -> None:
-        self.bias_, self.weight_ = x[:k].copy(), np.eye(k) + x[k:].reshape(k, k)
+    def _set(self, parameters: FloatArray) -> None:
+        self.weight_ = np.eye(len(parameters)) + parameters[:, :-1]
+        self.bias_ = parameters[:, -1].copy()
+
+    def _sums(
+        self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
+    ) -> list[Any]:
+        total: list[Any] = [0.0, 0.0, 0.0]
+        size = max(1, PRODUCT_VALUES // shape[1])
+        for start in range(0, shape[0], size):
+            terms = block(slice(start, min(start + size, shape[0])))
+            total = [a + b for a, b in zip(total, terms, strict=True)]
+        return total
 
     def _scaled(self, z: FloatArray) -> FloatArray:
         scaled = z @ self.weight_.T
