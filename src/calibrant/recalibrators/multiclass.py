@@ -128,6 +128,7 @@ class OneVsRest(_Wrapper):
     recalibrators_: list[BinaryRecalibrator]
     accuracy_before_: float
     accuracy_after_: float
+    _warns: bool = True
 
     def __init__(self, recalibrator: BinaryRecalibrator, normalize: bool = False) -> None:
         self.recalibrator = recalibrator
@@ -165,6 +166,8 @@ class OneVsRest(_Wrapper):
             self.fit_result_ = replace(
                 self.fit_result_, flags=(*self.fit_result_.flags, "less accurate")
             )
+            if not self._warns:
+                return
             warnings.warn(
                 f"The most probable class is right in {self.accuracy_after_:.1%} of the fitting "
                 f"rows after recalibration, and was in {self.accuracy_before_:.1%} before: the "
