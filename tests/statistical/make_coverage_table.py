@@ -11,7 +11,7 @@ import math
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -145,9 +145,10 @@ def of_classes(column: str, level: float, model: MarginalModel, n: int, key: tup
         else:
             cells, spread, _ = model.draw_with_influences(n, runs, rng, power)
             if column == "oracle":
-                limits = oracle(cells, model, level)
-            else:
-                limits = interval(cells, model.weights, level, spread=spread)
+                found = covered(oracle(cells, model, level), model.error(power))
+                # all limits move with one standard deviation, known as well as the runs tell it
+                return replace(found, width_sd=math.hypot(found.width_sd, found.width))
+            limits = interval(cells, model.weights, level, spread=spread)
         return covered(limits, model.error(power))
 
     return cell
@@ -271,7 +272,9 @@ def announced(method: str, level: float, model, n: int, key: tuple) -> Cell:
         low, high = interval(cells, model.weights, level)
         noted = influential_rows_of(cells, power) < FEWEST_INFLUENTIAL
         held = (low <= model.error(power)) & (model.error(power) <= high)
-        return Covered(float(np.mean(held | noted)), float(noted.mean()), float(noted.std()))
+        wary = (noted.sum() + 2) / (runs + 4)  # a share of 0 or 1 is not known to be one
+        spread = math.sqrt(wary * (1 - wary))
+        return Covered(float(np.mean(held | noted)), float(noted.mean()), spread)
 
     return cell
 
