@@ -18,6 +18,8 @@ SUBJECT = {
 VERB = {"binary": "are", "top-label": "is", "marginal": "are"}
 # Where the interval lies if it says the same as the verdict: within the limit, beyond it, or both.
 AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "across")}
+RMS = "in the root mean square over all rows"
+"""Said wherever a bound is: single groups may be off by more."""
 SIGNS = {"certified": "✓", "refuted": "✕", "undecided": "?", "measured": "≈"}
 
 
@@ -92,8 +94,8 @@ def _trivial(findings: Findings) -> str:
 def _certified(findings: Findings) -> str:
     proof = findings.certificate
     return (
-        f"{_subject(findings)} off by at most {points(proof.upper_bound)} percentage points, "
-        f"within the limit of {points(proof.max_error or 0)}. This holds with "
+        f"{_subject(findings)} off by at most {points(proof.upper_bound)} percentage points "
+        f"{RMS}, within the limit of {points(proof.max_error or 0)}. This holds with "
         f"{percent(proof.confidence_level)} confidence."
     )
 
@@ -101,8 +103,8 @@ def _certified(findings: Findings) -> str:
 def _refuted(findings: Findings) -> str:
     proof = findings.certificate
     return (
-        f"{_subject(findings)} off by at least {points(proof.lower_bound)} percentage points, "
-        f"more than the limit of {points(proof.max_error or 0)}. This holds with "
+        f"{_subject(findings)} off by at least {points(proof.lower_bound)} percentage points "
+        f"{RMS}, more than the limit of {points(proof.max_error or 0)}. This holds with "
         f"{percent(proof.confidence_level)} confidence."
     )
 
@@ -124,7 +126,7 @@ def _undecided(findings: Findings) -> str:
     return (
         f"{findings.error.n:,} rows are not enough to decide. {_subject(findings)} off by at "
         f"least {points(proof.lower_bound)} and at most {points(proof.upper_bound)} percentage "
-        f"points; the limit is {limit}."
+        f"points {RMS}; the limit is {limit}."
     )
 
 
@@ -141,11 +143,11 @@ def _measured(findings: Findings) -> str:
         subject = f"In groups of similar predictions, {subject[0].lower()}{subject[1:]}"
     if low > 0:
         return (
-            f"{subject} off by about {points(error.value)} percentage points "
+            f"{subject} off by about {points(error.value)} percentage points {RMS} "
             f"({level} interval {points(low)} to {points(high)})."
         )
     at_most = (
-        f"{subject} off by at most {points(high)} percentage points "
+        f"{subject} off by at most {points(high)} percentage points {RMS} "
         f"({level} interval from {error.n:,} rows)."
     )
     proved = findings.certificate.lower_bound

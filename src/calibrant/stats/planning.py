@@ -80,7 +80,7 @@ def samples_to_certify(
         raise InvalidArgumentError(
             "A certificate needs 0 <= true_error < max_error < 1; got "
             f"true_error={true_error!r} and max_error={max_error!r}. No number of rows certifies "
-            "an error that is not there."
+            "less than the true error: ask for a larger max_error."
         )
 
     def excess(n: int) -> float:
