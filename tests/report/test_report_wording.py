@@ -20,7 +20,9 @@ def test_a_certified_model():
     certified = report_data.certified()
     first, *rest = certified.summary.splitlines()
     assert first.startswith("Certified: The predicted probabilities are off by at most ")
-    assert "within the limit of 4.0. This holds with 95% confidence." in first
+    assert (
+        "in the root mean square over all rows, within the limit of 4.0. This holds with" in first
+    )
     assert "In no group of rows does what happened leave the range that chance allows." in rest
 
 
@@ -54,6 +56,8 @@ def test_labels_that_agree_too_well():
     y = np.concatenate([np.arange(4000) % 40 < k for k in range(1, 40)])
     made = report(y, p, max_error=0.02)
     assert made.summary.startswith("Undecided: The labels agree with the predictions better than")
+    unlimited = report(y, p)
+    assert unlimited.summary.startswith("Measured: The labels agree with the predictions better")
 
 
 def test_without_a_limit_the_error_is_measured():

@@ -7,16 +7,16 @@ some tables (``... "Rows needed"``) to replace only those.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from certificate_limit import limit
 from make_coverage_table import END, START, rng_of
 from make_coverage_table import PAGE as COVERAGE_PAGE
 from scipy import special
-from simulate import BinnedModel, calibrated, cells_of_counts, estimates, grid, mild, strong
+from simulate import BinnedModel, calibrated, cells_of_counts, estimates, mild, strong
 from simulate_certificates import DELTA, MODELS, SETTINGS, certified, miss_rates
 
 from calibrant import samples_to_certify
@@ -105,17 +105,6 @@ def tightness_column(model: BinnedModel, n: int, scale: float, key: tuple):
     }
 
 
-def minimax(n: int, n_bins: int, power: float = 0.8) -> float:
-    """Return an error that no valid 95% bound can fall below with this power, at calibration.
-
-    ``n t^2 >= sqrt(2 sum v^2 log(1 + 4 (1 - delta - beta)^2))``: otherwise calibration and a mixture
-    over random signs of errors are too alike to be told apart (for normal bin rates).
-    """
-    v = grid(n_bins) * (1 - grid(n_bins))
-    gain = math.log1p(4 * (power - DELTA) ** 2)
-    return math.sqrt(math.sqrt(2 * float(v @ v) * gain) / n)
-
-
 # The page
 
 Cell = tuple[float, ...]
@@ -140,9 +129,10 @@ def tightness_table(name: str, scale: float) -> Table:
             cell = (float(np.mean(bound)), float(np.mean(bound >= model.error(2.0))))
             table.setdefault(method, {})[f"n={n:,} B={b}"] = cell
     if name == "calibrated":
-        table["no valid method can fall below"] = {
-            f"n={n:,} B={b}": (minimax(n, b),) for n, b in COLUMNS
-        }
+        for target in ("population", "sample"):
+            table[f"no valid method can fall below, {target}"] = {
+                f"n={n:,} B={b}": (limit(n, b, target),) for n, b in COLUMNS
+            }
     return table
 
 

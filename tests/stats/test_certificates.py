@@ -327,12 +327,24 @@ def test_the_l1_lower_bound_covers(target, curve):
     assert misses <= 0.2 * 300
 
 
-def test_labels_that_agree_too_well_do_not_pass():
-    p = np.repeat([0.25, 0.5, 0.75], 400)
-    y = np.concatenate([np.arange(400) < 400 * level for level in (0.25, 0.5, 0.75)])
-    certificate = cb.certify(y, p, max_error=0.05, target="sample")
-    assert certificate.verdict == "undecided"
-    assert "were not used before" in certificate.reason
+@pytest.mark.parametrize("max_error", [0.05, None])
+@pytest.mark.parametrize("norm", ["l2", "l1", "max"])
+def test_labels_that_agree_too_well_do_not_pass(norm, max_error):
+    levels = np.arange(1, 10) / 10
+    p = np.repeat(levels, 100)
+    y = np.concatenate([np.arange(100) < round(100 * level) for level in levels])
+    certificate = cb.certify(y, p, max_error=max_error, norm=norm)
+    assert certificate.agrees_too_well
+    assert certificate.verdict == (None if max_error is None else "undecided")
+    assert "were not used before" in str(certificate)
+    assert cb.Certificate.from_json(certificate.to_json()).recheck()
+
+
+def test_rare_events_of_which_none_happened_do_not_agree_too_well():
+    """No bin expected a whole event; that none happened is no agreement but a lower rate."""
+    p = np.repeat(np.arange(1, 51) / 10_000, 100)
+    certificate = cb.certify(np.zeros(p.size), p, norm="max", target="sample")
+    assert not certificate.agrees_too_well
 
 
 def test_the_largest_error_of_the_sample_is_for_one_class_at_a_time():

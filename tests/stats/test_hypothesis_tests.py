@@ -359,7 +359,7 @@ def test_overconfidence_of_slope_seven_tenths_is_found_in_a_thousand_rows(method
     ],
 )
 def test_rare_and_confident_predictions_are_not_rejected_too_often(method, p):
-    """The chi-square law rejected 4% to 9% of such samples at a level of 1%."""
+    """The chi-square law rejected 4% to 8% of such samples at a level of 1%."""
     rng, runs, level = np.random.default_rng(8), 600, 0.01
     values = [
         calibration_test(rng.uniform(size=p.size) < p, p, method, n_resamples=199, rng=rng).pvalue

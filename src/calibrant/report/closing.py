@@ -129,7 +129,8 @@ def rows_needed(findings: Findings) -> Element:
             "p",
             f"For a calibrated model with {plan.n_outputs:,} equally frequent outputs, {level} "
             "confidence, and a chance of 90% to obtain the certificate. As many rows as these, "
-            f"{plan.n:,}, could certify a limit of about {points(plan.smallest)} points.",
+            f"{plan.n:,}, could certify a limit of about {points(plan.smallest)} points. To "
+            "certify again with more rows is a second look, to be planned before the first.",
             class_="note",
         ),
     )

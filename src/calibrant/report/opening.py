@@ -10,8 +10,8 @@ from calibrant.table import describe_bins
 
 OFF_BY = (
     "“Off by” is the typical gap between what was said and how often it happens: the square root "
-    "of the mean square of the gaps over all rows, in percentage points. Single groups may be off by "
-    "more."
+    "of the mean square of the gaps over all rows, in percentage points. Single groups may be off "
+    "by more."
 )
 
 

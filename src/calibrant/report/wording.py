@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.report.findings import Findings
-from calibrant.stats import Certificate
 from calibrant.table import describe_bins
 
 SUBJECT = {
@@ -20,6 +19,10 @@ VERB = {"binary": "are", "top-label": "is", "marginal": "are"}
 AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "across")}
 RMS = "in the root mean square over all rows"
 """Said wherever a bound is: single groups may be off by more."""
+LABELS_TOO_GOOD = (
+    "The labels agree with the predictions better than independent draws would. Check that they "
+    "were not used to make the predictions."
+)
 SIGNS = {"certified": "✓", "refuted": "✕", "undecided": "?", "measured": "≈"}
 
 
@@ -118,11 +121,8 @@ def _undecided(findings: Findings) -> str:
             "no data can show that it is kept: the model's outputs are continuous, and errors "
             "can hide between any two of them."
         )
-    if _labels_too_good(proof):
-        return (
-            "The labels agree with the predictions better than independent draws would. Check "
-            "that they were not used to make the predictions."
-        )
+    if proof.agrees_too_well:
+        return LABELS_TOO_GOOD
     return (
         f"{findings.error.n:,} rows are not enough to decide. {_subject(findings)} off by at "
         f"least {points(proof.lower_bound)} and at most {points(proof.upper_bound)} percentage "
@@ -130,13 +130,10 @@ def _undecided(findings: Findings) -> str:
     )
 
 
-def _labels_too_good(proof: Certificate) -> bool:
-    """Tell whether every error was rejected, also those that are within the limit."""
-    return proof.upper_bound < proof.lower_bound or proof.upper_bound <= (proof.max_error or 0)
-
-
 def _measured(findings: Findings) -> str:
     error, (low, high) = findings.error, findings.interval
+    if findings.certificate.agrees_too_well:
+        return LABELS_TOO_GOOD
     level = percent(findings.confidence_level)
     subject = _subject(findings)
     if not error.table.is_binned_model:
@@ -190,7 +187,7 @@ def _cause(findings: Findings) -> str:
     if proof.verdict == "undecided" and findings.interval.high <= (proof.max_error or 0):
         if not table.is_binned_model:
             return "it is about groups of similar predictions, inside which errors can cancel"
-        if _labels_too_good(proof):
+        if proof.agrees_too_well:
             return "it takes these labels at their word"
     return "it is two-sided and approximate, and the verdict rests on an exact bound"
 

@@ -39,7 +39,7 @@ from calibrant.stats.estimators import (
 )
 from calibrant.stats.intervals import check_level
 from calibrant.stats.looks import error_probability
-from calibrant.stats.proofs import bounds_of, evidence_of, unseen_of
+from calibrant.stats.proofs import agrees_too_well, bounds_of, evidence_of, unseen_of
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -50,6 +50,7 @@ from calibrant.stats.rechecks import (
 from calibrant.stats.trivial import emptiness, trivial_error
 from calibrant.stats.verdicts import (
     OVERLAP_UNCHECKED,
+    TOO_GOOD,
     MinBinMass,
     Verdict,
     advice,
@@ -127,6 +128,11 @@ class Certificate:
         """
         return trivial_error(self.table, np.array(self.class_weights), power_of(self.norm))
 
+    @property
+    def agrees_too_well(self) -> bool:
+        """Whether labels agree with the predictions better than independent draws would."""
+        return self.reason.startswith(TOO_GOOD)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the table included."""
         parts = {"digests": self.digests.to_dict(), "table": self.table.to_dict()}
@@ -175,7 +181,8 @@ class Certificate:
             again = self._again()
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        _, reason = _judged(self.table, self.upper_bound, self.lower_bound, Statement.of(again))
+        bounds = self.upper_bound, self.lower_bound
+        _, reason = _judged(self.table, *bounds, Statement.of(again), again.agrees_too_well)
         differences = [*differing_claims(self, again, reason)]
         scope, notes = "table", [*version_notes(self)]
         if table is not None:
@@ -247,7 +254,8 @@ def certify(
     statement = Statement(
         norm_name(power), float(confidence_level), max_error, int(looks), weights, target
     )
-    verdict, reason = _judged(table, upper, lower, statement)
+    too_good = (power != 2 or upper <= SMALLEST) and agrees_too_well(table, weights, target)
+    verdict, reason = _judged(table, upper, lower, statement, too_good)
     left_out = None
     if math.isinf(power) and table.is_binned_model:
         _, left_out = unseen_of(table, weights, delta, target, min_bin_mass)
@@ -297,12 +305,12 @@ class Statement(NamedTuple):
 
 
 def _judged(
-    table: BinTable, upper: float, lower: float, statement: Statement
+    table: BinTable, upper: float, lower: float, statement: Statement, too_good: bool
 ) -> tuple[Verdict | None, str]:
     """Return the verdict and its reason, with advice where rows are too few."""
     norm, level, max_error, looks, weights, target = statement
-    verdict, reason = judge(table, upper, lower, level, max_error, looks, target)
-    if verdict == "undecided" and max_error and table.is_binned_model and upper > SMALLEST:
+    verdict, reason = judge(table, upper, lower, level, max_error, looks, target, too_good)
+    if verdict == "undecided" and max_error and table.is_binned_model and not too_good:
         if norm == "l2":
             squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
             reason += advice(table, squared, max_error, level, looks)

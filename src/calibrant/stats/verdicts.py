@@ -6,7 +6,7 @@ import math
 from typing import Literal, TypeAlias
 
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.bounds import SMALLEST, Target
+from calibrant.stats.bounds import Target
 from calibrant.stats.planning import samples_to_certify
 from calibrant.table import BinTable, describe_bins
 
@@ -14,6 +14,10 @@ Verdict: TypeAlias = Literal["certified", "refuted", "undecided"]
 MinBinMass: TypeAlias = float | Literal["learned"] | None
 
 _MOST_BINS_TO_PLAN = 30
+TOO_GOOD = (
+    "nothing can be said: labels agree with the predictions better than independent draws would, "
+    "whatever the error. Check that they were not used before, nor matched or made up"
+)
 
 
 def judge(
@@ -24,6 +28,7 @@ def judge(
     max_error: float | None,
     looks: int,
     target: Target,
+    too_good: bool,
 ) -> tuple[Verdict | None, str]:
     """Return the verdict on a tolerance, and the sentence that says why."""
     sure = f"with {100 * level:g}% confidence" + (f" over {looks:,} looks" if looks > 1 else "")
@@ -33,13 +38,10 @@ def judge(
     elif not table.is_binned_model:
         what += " in the population"
     where = f"(n = {table.n:,}, {describe_bins(table)})"
+    if too_good:
+        return None if max_error is None else "undecided", f"{TOO_GOOD} {where}"
     if max_error is None:
         return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
-    if upper <= SMALLEST:
-        return "undecided", (
-            f"labels agree with the predictions better than independent draws would {where}: "
-            "every error was rejected. Check that these labels were not used before"
-        )
     if upper <= max_error:
         return "certified", f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
     if lower > max_error:
