@@ -315,7 +315,7 @@ def _judged(
             squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
             reason += advice(table, squared, max_error, level, looks)
         reason += look_again(looks)
-    if table.is_binned_model:
+    if table.is_binned_model and not too_good:
         trivial = trivial_error(table, weights, power_of(norm))
         reason += emptiness(verdict, upper, max_error, trivial)
     return verdict, reason
