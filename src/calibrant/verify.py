@@ -63,7 +63,8 @@ def certify(
         an output that no other row has, the outputs are taken as continuous and counted in
         ``"auto"`` bins (for many classes also if most of the first million values differ).
     target : {"population", "sample"}
-        The error in the population that the rows come from, or on inputs like these rows.
+        The error in the population that the rows come from, or on inputs like these rows. With
+        many classes the second has by far the lower bound (not for ``norm="max"``).
     min_bin_mass : float or "learned", optional
         A known lower bound of the probability of every output, or "learned" if the table has all
         outputs and the bound may be inferred from the counts. Either sharpens the bound.

@@ -104,10 +104,11 @@ def test_bounds_hold_when_the_masses_are_learned(lightest):
     misses = np.zeros(2)
     for size in rng.multinomial(n, shares, size=25):
         table = model.table(size, size // 2)
-        mass, used = proofs._least_mass(table, "learned", "population", DELTA)
-        assert 0 < used < DELTA
-        setting = Setting("population", DELTA - used, mass)
-        misses += miss_rates(model, size, setting, 300, rng)
+        setting, parts = proofs._settings_of(table, np.ones(1), DELTA, "population", "learned")
+        assert sum(part.delta for part in parts) == pytest.approx(setting.delta)
+        assert setting.delta < DELTA
+        misses[1] += miss_rates(model, size, setting, 300, rng)[1]
+        misses[0] += sum(miss_rates(model, size, part, 300, rng)[0] for part in parts)
     assert np.all(misses / 25 <= DELTA + slack(7500))
 
 

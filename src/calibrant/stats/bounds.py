@@ -242,8 +242,6 @@ class UpperTest:
 
         A tolerance of half of what the bins may add still shows that t = least is rejected.
         """
-        if self.setting.target == "population" and self.q * float(self.reach.max()) ** 2 >= 1:
-            return math.inf  # 1 - q e^2 may be negative, and then nothing is proved
         spare = self._gain(least) - self.lam * observed + math.log(self.setting.delta)
         half = spare / float(self.evidence.weight.sum()) / 2
         if half > TOLERANCE:
@@ -264,7 +262,12 @@ class UpperTest:
         return self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
 
     def peaks(self, tolerance: float) -> float:
-        """Return sum w A_j, each too large by at most the tolerance."""
+        """Return sum w A_j, each too large by at most the tolerance.
+
+        It is infinite, and rejects nothing, where 1 - q e^2 may be negative: nothing is proved.
+        """
+        if self.setting.target == "population" and self.q * float(self.reach.max()) ** 2 >= 1:
+            return math.inf
         evidence = self.evidence
         shrink = np.where(evidence.size > 1, ETA / np.maximum(evidence.size - 1, 1), 0.0)
         slope = self.lam * evidence.mass
