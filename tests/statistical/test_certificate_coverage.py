@@ -148,7 +148,7 @@ def test_bins_chosen_by_the_predictions_are_refuted_falsely_at_most_as_often_as_
     f, y = model.draw_rows(1000, runs, np.random.default_rng(6))
     wrong = 0
     for p, labels in zip(f, y, strict=True):
-        found = certify(labels, p)
+        found = certify(labels, p, target="sample")
         bin_of = found.table.bins[0].index(p)
         gap = np.bincount(bin_of, sloped(p, slope) - p)
         truth = math.sqrt(np.sum(gap**2 / np.bincount(bin_of)) / 1000)
