@@ -297,7 +297,7 @@ def prequential_lower_bound(
     >>> p = rng.uniform(size=10_000)
     >>> y = (rng.uniform(size=10_000) < p**2).astype(float)
     >>> print(prequential_lower_bound(y, p))
-    l1 calibration error in the population at least 0.1485 (95%, mixture bound, n = 10,000)
+    l1 calibration error in the population at least 0.1486 (95%, mixture bound, n = 10,000)
     """
     check_level(confidence_level)
     y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
