@@ -229,7 +229,9 @@ def test_scaling_binning_takes_a_line_over_votes():
     assert abs(error.mean()) < 0.01
 
 
-@pytest.mark.parametrize("smoothing", [-0.1, 1.0, 1.5, np.nan, np.inf, "some", None, True, [0.1]])
+@pytest.mark.parametrize(
+    "smoothing", [-0.1, 5e-324, 1.0, 1.5, np.nan, np.inf, "some", None, True, [0.1]]
+)
 @pytest.mark.parametrize("cls", [PlattScaling, BetaScaling, TemperatureScaling, VectorScaling])
 def test_what_is_no_share_is_refused(cls, smoothing):
     rows = class_rows(50) if cls is VectorScaling else binary_rows(50)

@@ -18,6 +18,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint, TableFingerprint
 from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.smoothing import is_share
 
 FORMAT = "calibrant.recalibrator"
 VERSION = 1
@@ -251,7 +252,7 @@ def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
     wrong = (
         not np.isfinite(array).all()
         or (kind == "positive" and array <= 0)
-        or (kind == "share" and not 0 <= array < 1)
+        or (kind == "share" and not is_share(float(array)))
         or (kind == "probabilities" and (array.size == 0 or array.min() < 0 or array.max() > 1))
         or (kind == "rising" and (np.diff(array) <= 0).any())
     )

@@ -17,6 +17,10 @@ import numpy as np
 
 from calibrant._types import FloatArray
 
+FLOOR = 1e-8
+"""The least share of the curvature that a variable keeps beside the mean's direction."""
+LEAST = 1e-30
+
 
 @dataclass(frozen=True, eq=False)
 class RankOnePlusDiagonal:
@@ -44,8 +48,11 @@ class RankOnePlusDiagonal:
         total = np.maximum(total, np.finfo(np.float64).tiny)[:, None]
         diagonal = 2 * penalty
         diagonal[:, :-1] += np.maximum(second - first**2 / total, 0.0)
-        root = 1 / np.sqrt(diagonal)
-        direction = root * np.hstack((first / np.sqrt(total), np.sqrt(total)))
+        mean = np.hstack((first / np.sqrt(total), np.sqrt(total)))
+        # Penalties may be as good as nothing; any floor is a valid change of variables.
+        diagonal = np.maximum(diagonal, FLOOR * (diagonal + mean**2))
+        root = 1 / np.sqrt(np.maximum(diagonal, LEAST))
+        direction = root * mean
         square = np.einsum("ij,ij->i", direction, direction)[:, None]
         bend = (1 / np.sqrt(1 + square) - 1) / np.maximum(square, np.finfo(np.float64).tiny)
         return cls(root, direction, bend)

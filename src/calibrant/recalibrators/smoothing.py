@@ -41,16 +41,21 @@ def check_smoothing(smoothing: object, kind: Input) -> None:
     """Raise InvalidArgumentError unless this is "auto" or a share of probabilities."""
     if isinstance(smoothing, str) and smoothing == "auto":
         return
-    if not (is_real(smoothing) and 0 <= float(smoothing) < 1):  # type: ignore[arg-type]
+    if not (is_real(smoothing) and is_share(float(smoothing))):  # type: ignore[arg-type]
         raise InvalidArgumentError(
-            f'smoothing must be "auto" or a share in [0, 1); got {smoothing!r:.60}. '
-            "Write 0 to mix nothing in."
+            'smoothing must be "auto", 0 or a share from 1e-300 to below 1; got '
+            f"{smoothing!r:.60}. Write 0 to mix nothing in."
         )
     if kind == "logits" and smoothing:
         raise InvalidArgumentError(
             f"smoothing is for probabilities of exactly 0 and 1; got {smoothing!r:.60} for a "
             'recalibrator of logits, which have none. Leave smoothing at "auto".'
         )
+
+
+def is_share(share: float) -> bool:
+    """Tell whether a number can be mixed in: smaller ones would overflow as odds."""
+    return share == 0 or float(SHARES[0]) <= share < 1
 
 
 def smoothed(p: AnyArray, share: float, n_outcomes: int) -> FloatArray:
