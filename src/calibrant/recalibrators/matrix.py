@@ -31,6 +31,10 @@ PRODUCT_VALUES = 1 << 21
 """Values in a block of rows that is multiplied by a matrix. Products bring their own threads, which
 would fight with ours, and wait for each other at the end of each: few large blocks, one by one."""
 
+SMALL_PRODUCT, SMALL_ROWS = 1 << 18, 64
+"""OpenBLAS starts threads for products of more multiplications. Where a block of that size still
+has this many rows, short blocks are as fast, and 16 times as fast where cores are rationed."""
+
 
 class VectorScaling(Recalibrator):
     """Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
@@ -279,7 +283,8 @@ class MatrixScaling(VectorScaling):
         self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
     ) -> list[Any]:
         total: list[Any] = [0.0, 0.0, 0.0]
-        size = max(1, PRODUCT_VALUES // shape[1])
+        alone = SMALL_PRODUCT // shape[1] ** 2
+        size = alone if alone >= SMALL_ROWS else max(1, PRODUCT_VALUES // shape[1])
         for start in range(0, shape[0], size):
             terms = block(slice(start, min(start + size, shape[0])))
             total = [a + b for a, b in zip(total, terms, strict=True)]
