@@ -247,7 +247,13 @@ def test_an_interrupt_ends_the_command_quietly_with_130(tmp_path):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     argv = [sys.executable, "-m", "calibrant", "measure", str(pipe), *ONE]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    # A suite that runs in the background of a shell ignores interrupts, and so would its children.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        command = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    with command as process:
         with pipe.open("wb", buffering=0) as stream:
             stream.write(bytes(1 << 22))  # far more than a pipe holds: the command is reading
             process.send_signal(signal.SIGINT)
