@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from calibrant import stats
 from calibrant._digests import Digests, RowDigest, digest_of_columns
@@ -38,6 +39,7 @@ def certify(
     bins: BinsLike | None = None,
     target: Target = "population",
     min_bin_mass: MinBinMass = None,
+    levels: ArrayLike | None = None,
     looks: int = 1,
     class_weight: ClassWeight = None,
     classes: Sequence[Label] | None = None,
@@ -68,6 +70,11 @@ def certify(
     min_bin_mass : float or "learned", optional
         A known lower bound of the probability of every output, or "learned" if the table has all
         outputs and the bound may be inferred from the counts. Either sharpens the bound.
+    levels : array-like, optional
+        All outputs that the model can give, such as ``recalibrator.levels_``, if they were known
+        before these rows. Then bounds are tuned to them: outputs near 0 and 1 have little label
+        noise, and few outputs are easier than many. Never pass the outputs that the rows happen to
+        show, unless no others exist.
     looks : int
         How often these rows will be certified as they grow, this time included; it divides the
         error probability. Give k at each of k looks; or i * (i + 1) at the i-th of any number,
@@ -98,6 +105,7 @@ def certify(
         confidence_level=confidence_level,
         target=target,
         min_bin_mass=min_bin_mass,
+        levels=levels,
         looks=looks,
         class_weight=class_weight,
         digests=Digests(digest_of_rows(rows), columns=_digest_of_names(data, y_true, y_prob)),

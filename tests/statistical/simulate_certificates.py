@@ -1,7 +1,7 @@
 """Certificates of simulated samples by the thousand.
 
-The tests behind a bound depend on the labels through one number, T; everything else about them
-depends on the counts. So a few counts are drawn, the tests are prepared once for each, and
+The tests behind a bound depend on the labels through one number, T or D; everything else about
+them depends on the counts. So a few counts are drawn, the tests are prepared once for each, and
 hundreds of label sets are drawn for each of them.
 """
 
@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 from simulate import BinnedModel, calibrated, grid, mild, overconfident, rare, strong
 
 from calibrant.bins import auto_n_bins
-from calibrant.stats import bounds
+from calibrant.stats import bounds, bounds_l1
 from calibrant.stats.bounds import ETA, Evidence, Setting
 from calibrant.stats.exponents import TOLERANCE
+from calibrant.stats.tail_bounds import Plan, Squared, TailTests
+from calibrant.stats.tails import Side, Tail
 
 DELTA = 0.05
 
@@ -116,44 +118,91 @@ def lower_threshold(evidence: Evidence, setting: Setting, t: float) -> float:
     """Return the value of T above which the test of the range that holds t rejects t."""
     hi = next(hi for lo, hi in lower_ranges() if lo <= t <= hi)
     return least_accepted(
-        lambda observed: bounds._smallest_accepted(evidence, setting, observed, hi) > t
+        lambda observed: bounds.smallest_accepted(evidence, setting, observed, hi) > t
     )
 
 
-def upper_bounds(evidence: Evidence, setting: Setting, observed):
-    """Return `upper_bound_at` for many values of T; each range is prepared once for all."""
-    found = np.zeros(observed.size)
-    for lo, hi in bounds.upper_ranges(evidence):
-        pending = np.flatnonzero(found == 0)
-        if pending.size == 0:
+def rejected(evidence: Evidence, setting: Setting, t: float, events, side: Side, error=Squared):
+    """Return for each row of events whether the test of t rejects it: only then a bound misses."""
+    plan = Plan.of(evidence, setting)
+    tests = TailTests.of(evidence, setting, plan, error, side)
+    each = next((x for x in tests.ranges if x.lo < t <= x.hi or x.lo == t == 0), None)
+    if each is None:  # far from the usual bound
+        return rejected_exponentially(evidence, setting, t, events, side, error)
+    cells = statistic(tests, each.unit, events)
+    tail = Tail.of(tests.scales(each.unit), min(int(cells.max()), tests.most), side)
+    log_w = tests.log_bounds(tail, each)[np.minimum(cells, tail.n_cells - 1)]
+    limit = math.log(setting.delta) + evidence.n * float(each.penalty(np.array(t)))
+    return (log_w <= limit) & ((cells <= tests.most) | (side == "right"))
+
+
+def rejected_exponentially(evidence, setting, t, events, side: Side, error=Squared):
+    rates = events / evidence.size
+    if error is Squared and side == "left":
+        return squares(evidence, rates, ETA) < upper_threshold(evidence, setting, t)
+    if error is Squared:
+        return squares(evidence, rates, 0.0) > lower_threshold(evidence, setting, t)
+    tables = (replace(evidence, rate=each) for each in rates)
+    if side == "left":
+        return np.array([bounds_l1.upper_bound_l1(table, setting) < t for table in tables])
+    return np.array([bounds.lower_bound_l1(table, setting) > t for table in tables])
+
+
+def statistic(tests: TailTests, unit: float, events):
+    """Return D of each row of events, in units."""
+    return sum(scale.of(k) for scale, k in zip(tests.scales(unit), events.T, strict=True))
+
+
+def upper_bounds(evidence: Evidence, setting: Setting, events, error=Squared):
+    """Return `sharp_upper_bound` for many sets of labels; each range is prepared once for all."""
+    events = np.asarray(events, float)
+    plan = Plan.of(evidence, setting)
+    tests = TailTests.of(evidence, setting, plan, error, "left")
+    far = tests.ranges[0].hi
+    tables = [replace(evidence, rate=each) for each in events / evidence.size]
+    found = [error.exponential_upper(table, setting, far, 1.0) for table in tables]
+    bound = np.array([math.nan if each is None else each for each in found])
+    for run in tests.runs():
+        cells = statistic(tests, run[0].unit, events)
+        bound[np.isnan(bound) & (cells > tests.most)] = run[0].hi
+        pending = np.isnan(bound)
+        if not pending.any():
             break
-        test = bounds.UpperTest.tuned(evidence, setting, lo, hi)
-        if test.largest_accepted(observed[pending].max(), lo) <= lo:
+        scales, top = tests.scales(run[0].unit), int(cells[pending].max())
+        start = tests._first_open_of(run, Tail.of(scales, top, "left", coarse=True))
+        if start is None:
             continue
-        peaks = test.peaks(TOLERANCE)
-        for i in pending:
-            accepted = test.accepted(observed[i], peaks)
-            found[i] = min(accepted, hi) if accepted > lo else 0.0
-    return found
+        tail = Tail.of(scales, top, "left")
+        for each in run[start:]:
+            pending = np.flatnonzero(np.isnan(bound))
+            if not pending.size:
+                break
+            log_w = tests.log_bounds(tail, each)[cells[pending]]
+            is_open = log_w > each.log_limit(plan, "left")
+            bound[pending[is_open]] = [each.open_end(x, plan) for x in log_w[is_open]]
+    for i in np.flatnonzero(np.isnan(bound)):
+        bound[i] = error.exponential_upper(tables[i], setting, 0.0, tests.ranges[-1].lo) or 0.0
+    return bound
 
 
-def miss_rates(model: BinnedModel, size, setting: Setting, n_labels: int, rng):
+def miss_rates(model: BinnedModel, size, setting: Setting, n_labels: int, rng, error=Squared):
     """Return how often upper and lower bound miss the error, given these counts."""
     evidence, used = evidence_of_counts(model, size), size > 0
-    rates = rng.binomial(size[used], model.rates[used], (n_labels, used.sum())) / size[used]
-    t = model.error(2.0)
+    events = rng.binomial(size[used], model.rates[used], (n_labels, used.sum()))
+    t = model.error(error.power)
     if setting.target == "sample":
-        t = math.sqrt(float(np.sum(size / size.sum() * (model.rates - model.levels) ** 2)))
-    above = squares(evidence, rates, 0.0) > lower_threshold(evidence, setting, t)
+        each = np.abs(model.rates - model.levels) ** error.power
+        t = float(size / size.sum() @ each) ** (1 / error.power)
+    above = rejected(evidence, setting, t, events, "right", error)
     if t < 1e-7:  # an upper bound cannot lie below zero
         return np.array([0.0, above.mean()])
-    below = squares(evidence, rates, ETA) < upper_threshold(evidence, setting, t)
+    below = rejected(evidence, setting, t, events, "left", error)
     return np.array([below.mean(), above.mean()])
 
 
 def certified(model: BinnedModel, size, events, setting: Setting):
     evidence, used = evidence_of_counts(model, size), size > 0
-    return upper_bounds(evidence, setting, squares(evidence, events[:, used] / size[used], ETA))
+    return upper_bounds(evidence, setting, events[:, used])
 
 
 def marginal_misses(model, rows, labels, setting: Setting):
@@ -188,18 +237,14 @@ def all_events(size):
     return np.stack([axis.ravel() for axis in axes], axis=1)
 
 
-def exact_misses(model: UnevenModel, size, setting: Setting, side: int) -> float:
-    """Return the exact probability that the upper (0) or lower (1) bound misses, given counts."""
+def exact_misses(model: UnevenModel, size, setting: Setting, side: Side, error=Squared) -> float:
+    """Return the exact probability that the upper (left) or lower (right) bound misses."""
     evidence, used = evidence_of_counts(model, size), size > 0
     events = all_events(size[used])
     chance = np.exp(stats.binom.logpmf(events, size[used], model.rates[used]).sum(axis=1))
     share = size / size.sum() if setting.target == "sample" else model.shares
-    t = max(math.sqrt(float(share @ (model.rates - model.levels) ** 2)), 1.1e-7)
-    rates = events / size[used]
-    if side == 0:
-        missed = squares(evidence, rates, ETA) < upper_threshold(evidence, setting, t)
-    else:
-        missed = squares(evidence, rates, 0.0) > lower_threshold(evidence, setting, t)
+    t = float(share @ np.abs(model.rates - model.levels) ** error.power) ** (1 / error.power)
+    missed = rejected(evidence, setting, max(t, 1.1e-7), events, side, error)
     return float(chance[missed].sum())
 
 
@@ -208,12 +253,14 @@ def compositions(n: int, parts: int):
     return np.array([c for c in np.ndindex(*(n + 1,) * parts) if sum(c) == n])
 
 
-def population_misses(model: UnevenModel, n: int, setting: Setting, side: int) -> float:
+def population_misses(
+    model: UnevenModel, n: int, setting: Setting, side: Side, error=Squared
+) -> float:
     """Average `exact_misses` over all counts; those too rare to matter count as misses."""
     counts = compositions(n, model.levels.size)
     chance = stats.multinomial.pmf(counts, n, model.shares)
     worth = chance > 2e-4
-    found = [exact_misses(model, size, setting, side) for size in counts[worth]]
+    found = [exact_misses(model, size, setting, side, error) for size in counts[worth]]
     return float(chance[worth] @ np.array(found) + chance[~worth].sum())
 
 

@@ -350,7 +350,7 @@ def test_the_number_of_points_does_not_grow_with_the_rows(monkeypatch):
         points.append(0)
         table = evidence(np.rint(size * TEN + 0.8 * np.sqrt(size * TEN * (1 - TEN))), size)
         hi = 2 / math.sqrt(table.n)
-        bounds_l1._largest_accepted(table, 0.05, hi / 1.1, hi)
+        bounds_l1._largest_accepted(table, 0.05, hi / 1.1, hi, None)
     assert max(points) <= 2 * min(points)
 
 

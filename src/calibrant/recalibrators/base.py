@@ -116,9 +116,11 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Recalibrate fresh predictions and certify the result; see `calibrant.certify`.
 
-        The very rows of the fit are refused: their labels shaped the answer. Rows that repeat
-        each other more than chance explains, given those of the fit, are a `RepeatedRowsWarning`,
-        many rows that the fit has seen an `OverlapWarning`; rounded scores are neither. Of a
+        Outputs that the fit has fixed (`levels_`) are declared to the certificate, which is the
+        sharper for it. The very rows of the fit are refused: their labels shaped the answer. Rows
+        that repeat each other more than chance explains, given those of the fit, are a
+        `RepeatedRowsWarning`, many rows that the fit has seen an `OverlapWarning`; rounded scores
+        are neither. Of a
         recalibrator fitted from a table only the very rows of the table are known again, and the
         certificate says so among its assumptions.
         """
@@ -128,6 +130,9 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._compare_with_own_rows(rows.probs, rows.codes())
         digests = Digests(verify.digest_of_rows(rows), self._digest())
         y_true, y_prob, options = self._certifiable(rows, options)
+        levels = self._all_levels()
+        if levels is not None and "bins" not in options and np.isin(y_prob, levels).all():
+            options = {"levels": levels, **options}
         if self.table_fingerprint_ is not None:
             options["overlap_unchecked"] = True
         return verify.certify_answers(digests, y_true, y_prob, max_error=max_error, **options)
@@ -210,6 +215,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if _width(answers.shape) == 2:
             options = {"kind": "binary", **options}
         return rows.labels, answers, options
+
+    def _all_levels(self) -> FloatArray | None:
+        """Return all outputs for one class, which the fit has fixed; None if there is no end."""
+        return None
 
     def _answers(self, probs: AnyArray) -> FloatArray:
         """Return what a certificate speaks of: the outputs without the breaking of ties."""

@@ -54,6 +54,9 @@ class BinnedRecalibrator(BinaryRecalibrator):
         scores = probs.astype(np.float64)
         return self.bins_.index(scores), scores
 
+    def _all_levels(self) -> FloatArray:
+        return self.levels_
+
     def _apply(self, probs: AnyArray) -> FloatArray:
         index, scores = self._place(probs)
         levels = self.levels_[index]

@@ -318,6 +318,11 @@ class TopLabel(_Wrapper):
         top, confidence = self._confidence(rows.probs, levels=True)
         return (rows.codes() == top).astype(np.intp), confidence, options | {"kind": "binary"}
 
+    def _all_levels(self) -> FloatArray | None:
+        each = [r._all_levels() for r in (self.pooled_, *self.by_class_) if r is not None]
+        levels = [known for known in each if known is not None]
+        return np.concatenate(levels) if len(levels) == len(each) else None
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("per_class", self.per_class, (False, True))

@@ -160,6 +160,9 @@ class ScalingBinning(BinnedRecalibrator):
     def _scaled(self, scores: Scores) -> Scores:
         return scores.replace_values(self.scaler_._apply(scores.values)).distinct()
 
+    def _all_levels(self) -> FloatArray:
+        return self.levels_
+
     def _place(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
         scores = probs.astype(np.float64)
         if self.cuts_ is None:

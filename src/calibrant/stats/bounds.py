@@ -77,6 +77,8 @@ class Evidence:
         tests of the population's error and does not affect their validity.
     largest_spread : float
         A bound on all spreads, known without looking at these rows.
+    levels : ndarray, optional
+        All outputs of the model, if they were declared: known without looking at these rows.
     """
 
     n: int
@@ -87,6 +89,7 @@ class Evidence:
     spread: FloatArray
     n_planned: int
     largest_spread: float = 0.25
+    levels: FloatArray | None = None
 
     @property
     def mass(self) -> FloatArray:
@@ -155,11 +158,34 @@ def upper_bound(evidence: Evidence, setting: Setting) -> float:
 
 def upper_bound_at(observed: float, evidence: Evidence, setting: Setting) -> float:
     """Return the upper bound that the value `observed` of T gives, with these bins."""
-    for lo, hi in upper_ranges(evidence):
-        accepted = UpperTest.tuned(evidence, setting, lo, hi).largest_accepted(observed, lo)
+    found = upper_bound_between(observed, evidence, setting, 0.0, 1.0)
+    return SMALLEST if found is None else found
+
+
+def upper_bound_between(
+    observed: float,
+    evidence: Evidence,
+    setting: Setting,
+    least: float,
+    most: float,
+    q: float | None = None,
+) -> float | None:
+    """Return the largest error in (least, most] that is not rejected; None if all are.
+
+    Parameters
+    ----------
+    q : float, optional
+        Used instead of the one that suits the range: a test that is prescribed.
+    """
+    for first, last in upper_ranges(evidence):
+        lo, hi = max(first, least), min(last, most)
+        if lo >= hi:
+            continue
+        test = UpperTest.tuned(evidence, setting, lo, hi, q)
+        accepted = test.largest_accepted(observed, lo)
         if accepted > lo:
             return min(accepted, hi)
-    return lo
+    return None
 
 
 def upper_ranges(evidence: Evidence) -> Iterator[tuple[float, float]]:
@@ -173,9 +199,14 @@ def upper_ranges(evidence: Evidence) -> Iterator[tuple[float, float]]:
 
 def lower_bound(evidence: Evidence, setting: Setting) -> float:
     """Return l such that the error is at least l with probability 1 - delta."""
-    observed, lo, hi = evidence.squared(0.0), 0.0, 1e-5
+    return lower_bound_from(0.0, evidence, setting)
+
+
+def lower_bound_from(least: float, evidence: Evidence, setting: Setting) -> float:
+    """Return the smallest error of `least` or more that is not rejected; 1 if all are."""
+    observed, lo, hi = evidence.squared(0.0), least, max(least * _RATIO, 1e-5)
     while lo < 1:
-        accepted = _smallest_accepted(evidence, setting, observed, hi)
+        accepted = smallest_accepted(evidence, setting, observed, hi)
         if accepted < hi:
             return max(accepted, lo)
         lo, hi = hi, min(hi * _RATIO, 1.0)
@@ -214,18 +245,34 @@ class UpperTest:
     reach: FloatArray
 
     @classmethod
-    def tuned(cls, evidence: Evidence, setting: Setting, lo: float, hi: float) -> UpperTest:
-        """Choose (lam, q) by the normal approximation at calibration; any choice is valid."""
+    def tuned(
+        cls,
+        evidence: Evidence,
+        setting: Setting,
+        lo: float,
+        hi: float,
+        prescribed: float | None = None,
+    ) -> UpperTest:
+        """Choose (lam, q) by the normal approximation at calibration; any choice is valid.
+
+        If q is prescribed, lam is the least of the choices for no smaller a q.
+        """
         largest = setting.nominal_square(evidence, hi)
         reach = np.sqrt(setting.largest_squares(evidence, hi))
         if setting.sees_counts(evidence):
             s, weight = evidence.s, evidence.weight
             v = _largest_variance(s, reach)
+        elif evidence.levels is not None:
+            s, weight = evidence.levels, np.ones(evidence.levels.size)
+            v = _largest_variance(s, np.full(s.size, math.sqrt(largest)))
         else:  # nothing here may depend on the counts, nor on which outputs were seen
             n_points = min(evidence.n_planned, _MOST_PLANNED)
             s = (np.arange(n_points) + 0.5) / n_points
             weight, v = np.full(n_points, evidence.n_planned / n_points), 0.25
         q, steepness = _choices(setting.target, largest, v)
+        if prescribed is not None:
+            best = int(np.where(q >= min(prescribed, q.max()), steepness, np.inf).argmin())
+            return cls(evidence, setting, float(steepness[best]) * evidence.n, prescribed, reach)
         if setting.nominal_mass is not None:
             roomy = q <= _CAP / min(1.0, _SPARE * largest)
             q, steepness = q[roomy], steepness[roomy]
@@ -305,12 +352,24 @@ def _free_choices() -> tuple[FloatArray, FloatArray]:
     return q, np.array([np.max((-np.log1p(-each * pi**2) - kl) / x**2) for each in q])
 
 
-def _smallest_accepted(evidence: Evidence, setting: Setting, observed: float, hi: float) -> float:
-    """Return the smallest t that the test of errors up to hi does not reject."""
+def smallest_accepted(
+    evidence: Evidence, setting: Setting, observed: float, hi: float, r: float | None = None
+) -> float:
+    """Return the smallest t that the test of errors up to hi does not reject.
+
+    Parameters
+    ----------
+    r : float, optional
+        Of the factor (1 + r e^2)^N for any e: a test of the population's error, prescribed.
+    """
     squares = setting.largest_squares(evidence, hi)
     bernoulli, largest = _sub_gaussian(evidence.s, np.sqrt(squares)), float(squares.max())
     spread = np.where(np.isnan(evidence.spread), bernoulli, evidence.spread)
-    lam, q = _tuned_lower(evidence, setting, spread, hi)
+    if r is None:
+        lam, q = _tuned_lower(evidence, setting, spread, hi)
+    else:
+        q, largest = math.log1p(r), 1.0
+        lam = q / (1 + 2 * q * float(spread.max())) * evidence.n
     peaks = -0.5 * float(evidence.weight @ np.log1p(-2 * lam / evidence.n * spread))
     room = max(lam * observed - peaks + math.log(setting.delta), 0.0) / evidence.n
     if setting.target == "sample":

@@ -86,13 +86,28 @@ def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     >>> round(upper_bound_l1(evidence, Setting("population", 0.05)), 3)
     0.054
     """
-    hi = 1.0
-    while True:
-        lo = hi / _RATIO
-        accepted = _largest_accepted(evidence, setting.delta, lo, hi)
-        if accepted > lo or lo < _SMALLEST:  # the last range goes down to 0
+    found = upper_bound_l1_between(evidence, setting, 0.0, 1.0)
+    return 0.0 if found is None else found
+
+
+def upper_bound_l1_between(
+    evidence: Evidence, setting: Setting, least: float, most: float, r: float | None = None
+) -> float | None:
+    """Return the largest error in (least, most] that is not rejected; None if all are.
+
+    Parameters
+    ----------
+    r : float, optional
+        Used instead of the one that suits the range: a test that is prescribed.
+    """
+    hi = most
+    while hi > least:
+        lo = hi / _RATIO if hi / _RATIO > max(least, _SMALLEST) else least
+        accepted = _largest_accepted(evidence, setting.delta, lo, hi, r)
+        if accepted > lo:
             return min(accepted, hi)
         hi = lo
+    return None
 
 
 def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
@@ -129,10 +144,13 @@ def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     return min(plug_in + c * math.sqrt(-math.log(setting.delta) / (2 * evidence.n)), 1.0)
 
 
-def _largest_accepted(evidence: Evidence, delta: float, lo: float, hi: float) -> float:
+def _largest_accepted(
+    evidence: Evidence, delta: float, lo: float, hi: float, r: float | None
+) -> float:
     """Return the largest t that the test of (lo, hi] accepts, or some number up to lo."""
-    t = math.sqrt(lo * hi)
-    r = _choose_r(evidence.n, t, delta)
+    t = math.sqrt(max(lo, hi / _RATIO) * hi)
+    if r is None:
+        r = _choose_r(evidence.n, t, delta)
     g = _choose_g(evidence, r, -evidence.n * math.log1p(-r * t) + math.log(delta))
     distance = evidence.size * np.abs(evidence.rate - evidence.s)
     cost = float(np.sum(evidence.weight * g * distance)) - math.log(delta)

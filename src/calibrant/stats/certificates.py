@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from calibrant._digests import NO_DIGESTS, Digests
@@ -38,6 +39,7 @@ from calibrant.stats.estimators import (
     raw_error,
 )
 from calibrant.stats.intervals import check_level
+from calibrant.stats.levels import check_levels_of_table, checked_levels
 from calibrant.stats.looks import error_probability
 from calibrant.stats.proofs import agrees_too_well, bounds_of, evidence_of, unseen_of
 from calibrant.stats.rechecks import (
@@ -83,7 +85,7 @@ class Certificate:
         The error is at least this, with probability at least `confidence_level`.
     n : int
         The number of rows.
-    confidence_level, max_error, norm, target, min_bin_mass, looks
+    confidence_level, max_error, norm, target, min_bin_mass, levels, looks
         As they were given.
     method : str
         The theorem that was used.
@@ -105,6 +107,7 @@ class Certificate:
     norm: str
     target: Target
     min_bin_mass: MinBinMass
+    levels: list[float] | None
     looks: int
     method: str
     assumptions: list[str]
@@ -202,6 +205,7 @@ class Certificate:
             confidence_level=self.confidence_level,
             target=self.target,
             min_bin_mass=self.min_bin_mass,
+            levels=self.levels,
             looks=self.looks,
             class_weight=self.class_weights if self.table.n_groups > 1 else None,
             digests=self.digests,
@@ -220,6 +224,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "norm": lambda x: isinstance(x, str),
     "target": lambda x: x in get_args(Target),
     "min_bin_mass": lambda x: x is None or x == "learned" or is_number(x, 0, 1),
+    "levels": lambda x: x is None or (isinstance(x, list) and all(is_number(e, 0, 1) for e in x)),
     "looks": lambda x: is_whole(x, 1),
     "method": lambda x: isinstance(x, str),
     "assumptions": lambda x: isinstance(x, list) and all(isinstance(each, str) for each in x),
@@ -237,6 +242,7 @@ def certify(
     confidence_level: float = 0.95,
     target: Target = "population",
     min_bin_mass: MinBinMass = None,
+    levels: ArrayLike | None = None,
     looks: int = 1,
     class_weight: ClassWeight = None,
     digests: Digests | None = None,
@@ -250,7 +256,11 @@ def certify(
     power, weights = power_of(norm), class_weights(class_weight, table.problem)
     _check(table, max_error, power, confidence_level, target, min_bin_mass)
     delta = error_probability(confidence_level, looks)
-    upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass)
+    known = None if levels is None else checked_levels(levels)
+    if known is not None:
+        check_levels_of_table(known, table)
+    outputs = None if known is None else known.tolist()
+    upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass, outputs)
     statement = Statement(
         norm_name(power), float(confidence_level), max_error, int(looks), weights, target
     )
@@ -270,10 +280,11 @@ def certify(
         norm=statement.norm,
         target=target,
         min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
+        levels=outputs,
         looks=statement.looks,
         method=method,
         assumptions=assumptions_of(
-            table, target, min_bin_mass, statement.looks, overlap_unchecked, left_out
+            table, target, min_bin_mass, known, statement.looks, overlap_unchecked, left_out
         ),
         class_weights=weights.tolist(),
         table=table,

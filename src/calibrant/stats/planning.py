@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from calibrant._options import check_flag, is_among, is_integer, is_real
+from calibrant._types import FloatArray
 from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
 from calibrant.stats.intervals import check_level
+from calibrant.stats.levels import checked_levels
 from calibrant.stats.looks import error_probability
+from calibrant.stats.tail_bounds import Squared, needs_masses, sharp_upper_bound
 
 _MOST_ROWS = 10**15
 _PATIENCE = 20
@@ -27,14 +32,17 @@ _PATIENCE = 20
 as expected."""
 _LEAST_POWER = 0.001
 """A plan that fails 999 times in 1,000 is none; far below, no bound is left to be found."""
+_LEFT_BY_LEARNING = 0.85
+"""Of the error probability, where certificates learn the masses first."""
 _MOST_OUTPUTS = 128
 """More outputs than these are planned by so many, each of which stands for several."""
 
 
 def samples_to_certify(
     max_error: float,
-    n_bins: int,
+    n_bins: int | None = None,
     *,
+    levels: ArrayLike | None = None,
     confidence_level: float = 0.95,
     power: float = 0.9,
     true_error: float = 0.0,
@@ -48,8 +56,11 @@ def samples_to_certify(
     ----------
     max_error : float
         The tolerance to be certified.
-    n_bins : int
-        How many distinct outputs the model has.
+    n_bins : int, optional
+        How many distinct outputs the model has, if `levels` are not known.
+    levels : array-like, optional
+        All outputs that the model can give, equally likely, to be passed to `certify` as well:
+        outputs near 0 and 1 have little label noise and need fewer rows.
     confidence_level : float
         Of the certificate.
     power : float
@@ -69,12 +80,15 @@ def samples_to_certify(
     --------
     >>> samples_to_certify(0.05, n_bins=10)
     2946
-    >>> samples_to_certify(0.05, n_bins=10, looks=2) > 2946
-    True
+    >>> samples_to_certify(0.05, levels=[0.01, 0.02, 0.04, 0.08, 0.16])
+    2946
+    >>> samples_to_certify(0.05, n_bins=10, looks=2)
+    2946
     """
-    _check_plan(n_bins, confidence_level, power, norm)
+    _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
     delta = error_probability(confidence_level, looks)
+    plan = _Plan.of(n_bins, levels, delta, power, balanced)
     known = is_real(true_error) and is_real(max_error)
     if not (known and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
@@ -84,7 +98,7 @@ def samples_to_certify(
         )
 
     def excess(n: int) -> float:
-        bound = _bound_with_power(n, n_bins, delta, power, true_error, balanced)
+        bound = _bound_with_power(n, plan, true_error)
         return (bound - true_error) / (max_error - true_error)
 
     return _least_rows(excess)
@@ -92,8 +106,9 @@ def samples_to_certify(
 
 def smallest_certifiable_error(
     n: int,
-    n_bins: int,
+    n_bins: int | None = None,
     *,
+    levels: ArrayLike | None = None,
     confidence_level: float = 0.95,
     power: float = 0.9,
     true_error: float = 0.0,
@@ -110,14 +125,15 @@ def smallest_certifiable_error(
     >>> round(smallest_certifiable_error(10_000, n_bins=10), 3)
     0.027
     """
-    _check_plan(n_bins, confidence_level, power, norm)
+    _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
     delta = error_probability(confidence_level, looks)
+    plan = _Plan.of(n_bins, levels, delta, power, balanced)
     if not (_is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
             f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
         )
-    return _bound_with_power(n, n_bins, delta, power, true_error, balanced)
+    return _bound_with_power(n, plan, true_error)
 
 
 def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: float = 0.95) -> int:
@@ -248,20 +264,58 @@ def recommended_bins(
     )
 
 
-def _bound_with_power(
-    n: int, n_bins: int, delta: float, power: float, true_error: float, balanced: bool
-) -> float:
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A binned model as it is planned for: its outputs, and whether they will be declared."""
+
+    outputs: FloatArray
+    declared: bool
+    delta: float
+    power: float
+    balanced: bool
+
+    @classmethod
+    def of(
+        cls,
+        n_bins: int | None,
+        levels: ArrayLike | None,
+        delta: float,
+        power: float,
+        balanced: bool,
+    ) -> _Plan:
+        if levels is not None and n_bins is None:
+            return cls(checked_levels(levels), True, delta, power, balanced)
+        if n_bins is None or levels is not None:
+            raise InvalidArgumentError(
+                "A plan needs n_bins, the number of outputs, or levels, the outputs themselves; "
+                f"got {'neither' if n_bins is None else 'both'}."
+            )
+        _check_bins(n_bins)
+        return cls((np.arange(n_bins) + 0.5) / n_bins, False, delta, power, balanced)
+
+
+def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     """Return the bound that the `power` quantile of the squared estimate would give."""
-    s = (np.arange(n_bins) + 0.5) / n_bins
-    quantile = _quantile(n, s * (1 - s), true_error, power)
-    n_shown = min(n_bins, _MOST_OUTPUTS)
+    s = plan.outputs
+    quantile = _quantile(n, np.maximum(s * (1 - s), 1e-9), true_error, plan.power)
+    n_bins, n_shown = s.size, min(s.size, _MOST_OUTPUTS)
+    if n_shown < n_bins:
+        s = np.quantile(s, (np.arange(n_shown) + 0.5) / n_shown)
     each = n_bins / n_shown  # how many outputs one stands for
-    s = (np.arange(n_shown) + 0.5) / n_shown
-    size, spread = np.full(n_shown, max(n / n_bins, 1.0)), np.full(n_shown, np.nan)
-    evidence = Evidence(n, size, s, s, np.full(n_shown, each), spread, n_bins)
-    # The least mass is that of one output; `Setting` takes it times the weight.
-    mass = 0.5 / n_bins / each if balanced else 0.0
-    return upper_bound_at(quantile, evidence, Setting("population", delta, mass))
+    size, spread = np.full(n_shown, float(max(n // n_bins, 1))), np.full(n_shown, np.nan)
+    evidence = Evidence(
+        n=n, size=size, rate=s, s=s, weight=np.full(n_shown, each), spread=spread,
+        n_planned=n_bins if plan.declared else auto_n_bins(n),
+        levels=plan.outputs if plan.declared else None,
+    )  # fmt: skip
+    mass, delta = 0.5 / n_bins if plan.balanced else 0.0, plan.delta
+    if not plan.balanced and needs_masses(evidence, delta):
+        mass, delta = 0.5 / n_bins, _LEFT_BY_LEARNING * delta
+    if each == 1:
+        setting = Setting("population", delta, mass)
+        return sharp_upper_bound(evidence, setting, Squared, quantile)
+    # `Setting` takes the least mass times the weight.
+    return upper_bound_at(quantile, evidence, Setting("population", delta, mass / each))
 
 
 def _quantile(
@@ -324,9 +378,8 @@ def _is_count(n: object) -> bool:
     return is_integer(n) and 1 <= n <= _MOST_ROWS  # type: ignore[operator]
 
 
-def _check_plan(n_bins: int, confidence_level: float, power: float, norm: str) -> None:
+def _check_plan(confidence_level: float, power: float, norm: str) -> None:
     check_level(confidence_level)
-    _check_bins(n_bins)
     if not (is_real(power) and _LEAST_POWER <= power <= 1 - 1e-15):
         raise InvalidArgumentError(
             f"power must lie between {_LEAST_POWER:g} and 1, and not at 1; got {power!r:.60}. "

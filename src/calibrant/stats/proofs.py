@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,8 +25,18 @@ from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_b
 from calibrant.stats.estimators import cells_of, raw_error
 from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.refutation import lower_bound_of_table
+from calibrant.stats.tail_bounds import (
+    Absolute,
+    Squared,
+    needs_masses,
+    sharp_lower_bound,
+    sharp_upper_bound,
+)
 from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
+
+Levels: TypeAlias = Sequence[float] | None
+"""All outputs that a model can give, sorted, if they are known before the rows."""
 
 LIMITS = "Clopper-Pearson limits"
 _FALSE_ALARM = 0.05
@@ -45,27 +56,37 @@ def bounds_of(
     delta: float,
     target: Target,
     min_bin_mass: MinBinMass,
+    levels: Levels = None,
 ) -> tuple[float, float, str]:
     """Return an upper bound, a lower bound, and the theorem they rest on."""
     if not table.is_binned_model:
         if math.isinf(power):  # in both senses: the largest error is that of some row, or larger
             power, target = 2.0, "sample"
         return 1.0, *lower_bound_of_table(table, weights, power, target, delta)
-    evidence = evidence_of(table, weights)
+    evidence = evidence_of(table, weights, levels)
     if math.isinf(power):
         unseen, _ = unseen_of(table, weights, delta, target, min_bin_mass)
         upper = upper_bound_max(evidence, delta - unseen)
         return upper, lower_bound_max(evidence, delta), LIMITS
-    if target == "sample" and table.is_binned_model and int((weights > 0).sum()) > 1:
+    several = int((weights > 0).sum()) > 1
+    if target == "sample" and several:
         return _bounds_of_classes(evidence, weights, power, delta)
+    name = "absolute" if power == 1 else "squared"
+    method = f"{'exponential moments' if several else 'exact tails'} of the {name} error"
     if power == 1:
         setting = Setting(target, delta)
-        lower, upper = lower_bound_l1(evidence, setting), upper_bound_l1(evidence, setting)
-        return upper, lower, "exponential moments of the absolute error"
-    setting, others = _settings_of(table, weights, delta, target, min_bin_mass)
-    lower = lower_bound(evidence, setting)
-    upper = min(upper_bound(evidence, each) for each in others)
-    return upper, lower, "exponential moments of the squared error"
+        if several:
+            return upper_bound_l1(evidence, setting), lower_bound_l1(evidence, setting), method
+        upper = sharp_upper_bound(evidence, setting, Absolute)
+        return upper, sharp_lower_bound(evidence, setting, Absolute), method
+    if min_bin_mass is None and needs_masses(evidence, delta):
+        min_bin_mass = "learned"
+    setting, others = _settings_of(table, weights, delta, target, min_bin_mass, levels)
+    if several:
+        upper = min(upper_bound(evidence, each) for each in others)
+        return upper, lower_bound(evidence, setting), method
+    upper = min(sharp_upper_bound(evidence, each, Squared) for each in others)
+    return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
 
 
 def _bounds_of_classes(
@@ -101,6 +122,7 @@ def _settings_of(
     delta: float,
     target: Target,
     min_bin_mass: MinBinMass,
+    levels: Levels,
 ) -> tuple[Setting, list[Setting]]:
     """Return the setting of the lower bound, and those whose least upper bound is the upper one.
 
@@ -114,10 +136,13 @@ def _settings_of(
         return (setting := Setting(target, delta)), [setting]
     if min_bin_mass != "learned":
         return (setting := Setting(target, delta, float(min_bin_mass))), [setting]
-    masses = _learned_masses(table, _LEARNING_SHARE * delta)
+    n_outputs = sum(map(len, table.bins)) if levels is None else len(levels)
+    masses = _learned_masses(table, _LEARNING_SHARE * delta / n_outputs)
     real = np.array([[j < len(b) for j in range(table.count.shape[1])] for b in table.bins])
-    least = float(masses[real].min())
-    nominal = 0.5 / max(map(len, table.bins))  # uniform-mass bins are that balanced
+    unseen = levels is not None and int((table.count > 0).sum()) < n_outputs
+    least = 0.0 if unseen else float(masses[real].min())
+    # uniform-mass bins are that balanced
+    nominal = 0.5 / (max(map(len, table.bins)) if levels is None else n_outputs)
     rest = (1 - _LEARNING_SHARE) * delta
     tuned = Setting(
         target,
@@ -130,10 +155,8 @@ def _settings_of(
 
 
 def _learned_masses(table: BinTable, delta: float) -> np.ndarray[Any, Any]:
-    """Return lower bounds of the masses that hold in all bins at once."""
-    n_bins = sum(len(bins) for bins in table.bins)
-    rows = np.full(table.count.shape, table.n)
-    return clopper_pearson(table.count, rows, 2 * delta / n_bins)[0]
+    """Return lower bounds of the masses, each of which is wrong with probability delta."""
+    return clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * delta)[0]
 
 
 def _occupied(table: BinTable, weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -152,7 +175,7 @@ def agrees_too_well(table: BinTable, weights: np.ndarray[Any, Any], target: Targ
     return upper_bound(evidence, Setting(target, _FALSE_ALARM)) <= SMALLEST
 
 
-def evidence_of(table: BinTable, weights: np.ndarray[Any, Any]) -> Evidence:
+def evidence_of(table: BinTable, weights: np.ndarray[Any, Any], levels: Levels = None) -> Evidence:
     """Return the occupied bins of the classes that count."""
     used = _occupied(table, weights)
     cells = cells_of(table)
@@ -163,6 +186,7 @@ def evidence_of(table: BinTable, weights: np.ndarray[Any, Any]) -> Evidence:
     mixed = np.where(fixed, (1 + width) ** 2 / 4, np.full(width.shape, 0.25))
     spread = np.full(mixed.shape, np.nan) if table.is_binned_model else mixed
     group_weight = np.broadcast_to(weights[:, None], used.shape)
+    n_planned = max(map(len, table.bins)) if fixed.all() else auto_n_bins(table.n)
     return Evidence(
         n=table.n,
         size=table.count[used],
@@ -170,6 +194,7 @@ def evidence_of(table: BinTable, weights: np.ndarray[Any, Any]) -> Evidence:
         s=np.where(np.isnan(table.level), cells.mean, table.level)[used],
         weight=group_weight[used],
         spread=spread[used],
-        n_planned=max(map(len, table.bins)) if fixed.all() else auto_n_bins(table.n),
+        n_planned=n_planned if levels is None else len(levels),
         largest_spread=float(mixed.max()) if not table.is_binned_model else 0.25,
+        levels=None if levels is None else np.array(levels, float),
     )

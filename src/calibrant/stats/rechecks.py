@@ -27,6 +27,7 @@ CLAIMS = (
     "norm",
     "target",
     "min_bin_mass",
+    "levels",
     "looks",
     "method",
     "assumptions",

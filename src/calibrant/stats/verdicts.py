@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeAlias
 
+from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import Target
 from calibrant.stats.planning import samples_to_certify
@@ -105,6 +106,7 @@ def assumptions_of(
     table: BinTable,
     target: Target,
     min_bin_mass: MinBinMass,
+    levels: FloatArray | None,
     looks: int,
     overlap_unchecked: bool = False,
     left_out: str | None = None,
@@ -134,6 +136,9 @@ def assumptions_of(
         said.append("The model has no outputs besides those of the table's bins.")
     elif min_bin_mass is not None and table.is_binned_model:
         said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
+    if levels is not None:
+        said.append(f"The model has no outputs but the {levels.size:,} that were declared; they "
+                    "were known before these rows.")  # fmt: skip
     if left_out is not None:
         said.append(left_out)
     if not table.is_binned_model:
