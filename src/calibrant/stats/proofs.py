@@ -38,6 +38,9 @@ from calibrant.table import BinTable
 Levels: TypeAlias = Sequence[float] | None
 """All outputs that a model can give, sorted, if they are known before the rows."""
 
+_FEW_CLASSES = 4
+"""Classes that are bounded one by one, by exact tails at a share of the error probability each:
+for 3 that is 30% tighter than Hoelder's inequality, for 10 it is 20% looser."""
 LIMITS = "Clopper-Pearson limits"
 _FALSE_ALARM = 0.05
 """Honest labels are said to agree too well at most this often; as Markov's inequality is not sharp,
@@ -83,10 +86,24 @@ def bounds_of(
         min_bin_mass = "learned"
     setting, others = _settings_of(table, weights, delta, target, min_bin_mass, levels)
     if several:
-        upper = min(upper_bound(evidence, each) for each in others)
-        return upper, lower_bound(evidence, setting), method
+        lower, n_classes = lower_bound(evidence, setting), int((weights > 0).sum())
+        if n_classes <= _FEW_CLASSES:  # known before the rows
+            upper = _upper_bound_class_by_class(table, weights, Setting(target, delta / n_classes))
+            return upper, lower, "exact tails of the squared error, class by class"
+        return min(upper_bound(evidence, each) for each in others), lower, method
     upper = min(sharp_upper_bound(evidence, each, Squared) for each in others)
     return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
+
+
+def _upper_bound_class_by_class(
+    table: BinTable, weights: np.ndarray[Any, Any], setting: Setting
+) -> float:
+    """Return the bound that holds if those of all classes hold."""
+    squares = []
+    for k in np.flatnonzero(weights):
+        alone = evidence_of(table, np.where(np.arange(weights.size) == k, 1.0, 0.0))
+        squares.append(weights[k] * sharp_upper_bound(alone, setting, Squared) ** 2)
+    return math.sqrt(sum(squares))
 
 
 def _bounds_of_classes(
