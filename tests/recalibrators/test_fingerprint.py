@@ -144,6 +144,7 @@ def test_labels_that_a_split_left_unused_can_be_certified_on(certified):
     labels, probs, options = certified[0]
     np.testing.assert_array_equal(probs, fitted.predict_proba(p[fresh]))
     np.testing.assert_array_equal(labels, y[fresh])
+    np.testing.assert_array_equal(options.pop("levels"), fitted.levels_)
     assert options == {"max_error": 0.1, "confidence_level": 0.9}
 
 
@@ -172,6 +173,7 @@ def test_the_top_label_is_certified_as_one_event(certified):
     right, confidence, options = certified[0]
     np.testing.assert_array_equal(right, probs[1000:].argmax(axis=1) == y[1000:])
     np.testing.assert_array_equal(confidence, fitted.predict_confidence(probs[1000:])[1])
+    np.testing.assert_array_equal(options.pop("levels"), fitted.pooled_.levels_)
     assert options == {"max_error": None, "kind": "binary"}
 
 

@@ -356,4 +356,4 @@ def test_the_number_of_points_does_not_grow_with_the_rows(monkeypatch):
 
 def test_a_range_that_is_rejected_at_once_needs_no_moment(monkeypatch):
     monkeypatch.setattr(bounds_l1, "log_moment", None)
-    assert bounds_l1._largest_accepted(evidence(CLOSE), 0.05, 0.9, 1.0) < 0.9
+    assert bounds_l1._largest_accepted(evidence(CLOSE), 0.05, 0.9, 1.0, None) < 0.9

@@ -66,7 +66,7 @@ def test_the_rows_of_a_plan_certify_its_error_and_fewer_do_not(balanced, true_er
         ({"power": 0.95}, {"power": 0.8}),
         ({"confidence_level": 0.99}, {"confidence_level": 0.9}),
         ({"true_error": 0.02}, {"true_error": 0.0}),
-        ({"balanced": False}, {"balanced": True}),
+        ({"n_bins": 10}, {"n_bins": None, "levels": np.geomspace(0.001, 0.05, 10)}),
         ({"looks": 5}, {"looks": 1}),
     ],
 )
