@@ -79,11 +79,11 @@ def samples_to_certify(
     Examples
     --------
     >>> samples_to_certify(0.05, n_bins=10)
-    2946
+    2082
     >>> samples_to_certify(0.05, levels=[0.01, 0.02, 0.04, 0.08, 0.16])
-    2946
+    1305
     >>> samples_to_certify(0.05, n_bins=10, looks=2)
-    2946
+    2344
     """
     _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
@@ -123,7 +123,7 @@ def smallest_certifiable_error(
     Examples
     --------
     >>> round(smallest_certifiable_error(10_000, n_bins=10), 3)
-    0.027
+    0.023
     """
     _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)

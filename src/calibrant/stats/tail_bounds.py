@@ -425,13 +425,14 @@ class TailTests:
         # D depends on the counts, so its unit may: that of the bins that are occupied.
         own = Plan.by_counts(evidence, setting.delta)
         knows_masses = setting.target == "sample" or bool(np.any(setting.least_mass))
-        ranges = []
-        for lo, hi in _steps(error.usual(plan), side):
+        ranges, usual = [], error.usual(plan)
+        for lo, hi in _steps(usual, side):
             t = math.sqrt(max(lo, hi / 4) * hi)
             q, _ = error.tuned(plan, t, side)
             if side == "left":
                 q = min(q, plan.largest_q(hi, error, bent))
-            d = error.tuned(own, t, side)[1]
+            # right tails are heavier than normal ones where outputs are near 0 and 1
+            d = error.tuned(own, t if side == "left" else max(t, usual), side)[1]
             unit = 2.0 ** math.floor(math.log2(d / _n_cells(evidence)))
             scope = _rounded_up(hi) if knows_masses else 1.0
             ranges.append(Range(lo, hi, Penalty(error.power, q, bent), unit, scope))
@@ -455,7 +456,7 @@ class TailTests:
     @property
     def most(self) -> int:
         """The largest D with which errors may be rejected (left), or from which on they are."""
-        return 3 * _n_cells(self.evidence)
+        return (3 if self.side == "left" else 6) * _n_cells(self.evidence)
 
     def runs(self) -> Iterator[list[Range]]:
         """Yield neighbours with the same unit and reach."""
@@ -554,8 +555,8 @@ def _kind(item: Range) -> tuple[float, float]:
 
 def _largest(t: float, mass: FloatArray, error: Error) -> FloatArray:
     """Return what |e_j|^m cannot exceed if the error is t, given lower bounds of the masses."""
-    most = np.divide(t**error.power, mass, out=np.ones_like(mass), where=mass > 0)
-    return np.minimum(most, 1.0)
+    square = t**error.power
+    return np.asarray(np.where(mass > square, square / np.maximum(mass, square), 1.0))
 
 
 def _rounded_up(t: float) -> float:

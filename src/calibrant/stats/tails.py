@@ -158,11 +158,11 @@ class Tail:
 
     Examples
     --------
-    The law of |K - 5| for ten rows at the worst rate, with almost no penalty on errors:
+    P(abs(K - 5) >= c) for ten rows, at the worst rate if errors are penalised:
 
     >>> tail = Tail.of([Scale.absolute(10, 0.5, 1.0)], 4, "right")
-    >>> np.exp(tail.log_bounds(Penalty(1, -1e-9, False))).round(3)
-    array([1., 1., 1., 1., 1.])
+    >>> np.exp(tail.log_bounds(Penalty(1, -1.0, False))).round(2)
+    array([1.  , 0.75, 0.34, 0.11, 0.02])
     """
 
     laws: list[_Law]
