@@ -14,10 +14,8 @@ from make_certificate_tables import (
     parsed,
     sections,
     study,
-    sun_upper,
     tightness_column,
 )
-from scipy import special
 from simulate import ContinuousModel, grid, sloped, softmax_model
 from simulate_certificates import (
     DELTA,
@@ -92,7 +90,7 @@ def test_a_bound_misses_only_if_the_test_rejects(setting, error):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("n_bins", [10, 100])
 def test_bounds_hold_as_often_as_they_promise(name, setting, n_bins):
-    for n in (300, 1_000, 10_000):
+    for n in (300, 1_000, 10_000) if n_bins == 10 else (1_000,):
         shares = coverage_cell(
             MODELS[name](n_bins), n, SETTINGS[setting](n_bins), 0.2, ("test", name, n)
         )
@@ -203,19 +201,6 @@ def test_no_adversary_makes_a_bound_of_the_population_miss_too_often(side, n, n_
 # The page
 
 
-def test_the_interval_of_sun_et_al_has_the_stated_value():
-    size, events, levels = np.array([5, 4, 6]), np.array([2, 1, 5]), np.array([0.2, 0.5, 0.9])
-    z = special.ndtri(0.95)
-    assert sun_upper(size, events, levels, 0.95) ** 2 == pytest.approx(z * 0.0423168433, rel=1e-8)
-    tens = np.full(10, 100)
-    for events, limit in (
-        ((7, 12, 28, 31, 49, 51, 68, 71, 83, 97), 0.042069),
-        ((10, 20, 30, 40, 45, 55, 60, 70, 80, 90), 0.049048),
-    ):
-        found = sun_upper(tens, np.array(events), grid(10), 0.975)
-        assert found == pytest.approx(limit, abs=1e-6)
-
-
 def test_the_page_has_every_table_and_no_other():
     assert list(sections(PAGE.read_text(encoding="utf-8"))) == list(study())
 
@@ -240,14 +225,15 @@ def test_the_page_reports_the_coverage_that_a_fresh_simulation_gives(setting):
 
 
 def test_the_tightness_is_what_was_asked_for():
-    said = parsed(sections(PAGE.read_text(encoding="utf-8"))["Mean bound, calibrated"])
-    row = said["certificate, population, masses at least 1/(2B)"]
-    for column, limit in (
-        ("n=1,000 B=10", 0.062),
-        ("n=10,000 B=10", 0.02),
-        ("n=10,000 B=100", 0.03),
-    ):
-        assert row[column][0] <= limit
+    said = sections(PAGE.read_text(encoding="utf-8"))
+    upper = parsed(said["Mean bound, calibrated"])["certificate, population"]
+    limits = (("n=300 B=10", 0.1), ("n=1,000 B=10", 0.053), ("n=10,000 B=10", 0.0168),
+              ("n=10,000 B=100", 0.0285))  # fmt: skip
+    for column, most in limits:
+        assert upper[column][0] <= most, column
+    lower = parsed(said["Mean lower bound, strong"])
+    assert lower["l2"]["n=1,000 B=10"][0] >= 0.083
+    assert lower["l1"]["n=1,000 B=10"][0] >= 0.055
 
 
 @pytest.mark.parametrize(("error", "n_bins"), [(0.1, 5), (0.05, 10)])

@@ -24,7 +24,7 @@ def checked_levels(levels: Any) -> FloatArray:
     """
     try:
         given = np.array(levels, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.empty((0, 0))
     if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given <= 1)):
         raise InvalidArgumentError(
