@@ -160,8 +160,12 @@ def upper_bounds(evidence: Evidence, setting: Setting, events, error=Squared):
     tests = TailTests.of(evidence, setting, plan, error, "left")
     far = tests.ranges[0].hi
     tables = [replace(evidence, rate=each) for each in events / evidence.size]
-    found = [error.exponential_upper(table, setting, far, 1.0) for table in tables]
-    bound = np.array([math.nan if each is None else each for each in found])
+    bound = np.full(len(tables), math.nan)
+    for i in np.argsort([-table.squared(ETA) for table in tables]):  # the worst first
+        found = error.exponential_upper(tables[i], setting, far, 1.0)
+        if found is None:
+            break
+        bound[i] = found
     for run in tests.runs():
         cells = statistic(tests, run[0].unit, events)
         bound[np.isnan(bound) & (cells > tests.most)] = run[0].hi

@@ -47,6 +47,7 @@ _SPREAD = 1.5  # ratio of neighbouring angles next to pi = 0 and 1
 _OUTER = 10  # nodes at growing log-odds next to 0, and to 1
 _BLOCKS = 32  # blocks of events in a standard deviation
 _AGREE = 1e-13  # the share of samples in which labels disagree at the outermost nodes
+_ROWS, _PRODUCT = 64, 200_000  # of a matrix product that no BLAS library shares out to threads
 _TINY = 1e-300  # stands for 0 in logarithms: larger, hence allowed
 
 
@@ -250,7 +251,7 @@ class _Law:
         """Return log W_j(c) for all c, from W_{j-1}."""
         # rounding: of the log probabilities, which are differences of numbers of the size of N
         margin = 1e-9 + 4e-15 * self.size
-        mean = _lower_toeplitz(before) @ self.share
+        mean = _convolved(before, self.share)
         if side == "right":
             mean += before[0] * self._above  # below 0, W_{j-1} is W_{j-1}(0)
         np.maximum(mean, _TINY, out=mean)
@@ -364,6 +365,23 @@ class _Pairs:
         bend = penalty.least_bend * (self.least if penalty.least_bend > 0 else self.most)
         turn = penalty.steepest(self.farthest) * self.turn
         return np.asarray(self.curvature * np.maximum(1 - bend + turn, 0.0))
+
+
+def _convolved(before: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the convolution of `before` with every column.
+
+    In products so small that a BLAS library computes each in one thread: its threads would cost
+    more time than they save here, a multiple of it where other work is going on.
+    """
+    matrix, mean = _lower_toeplitz(before), np.empty_like(share)
+    n_rows, n_columns = share.shape
+    for start in range(0, n_rows, _ROWS):
+        stop = min(start + _ROWS, n_rows)
+        width = max(1, _PRODUCT // (_ROWS * stop))
+        for first in range(0, n_columns, width):
+            columns = slice(first, first + width)
+            mean[start:stop, columns] = matrix[start:stop, :stop] @ share[:stop, columns]
+    return mean
 
 
 def _lower_toeplitz(column: FloatArray) -> FloatArray:
