@@ -79,11 +79,11 @@ def samples_to_certify(
     Examples
     --------
     >>> samples_to_certify(0.05, n_bins=10)
-    2082
+    2062
     >>> samples_to_certify(0.05, levels=[0.01, 0.02, 0.04, 0.08, 0.16])
     1305
     >>> samples_to_certify(0.05, n_bins=10, looks=2)
-    2344
+    2350
     """
     _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
