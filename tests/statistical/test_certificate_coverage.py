@@ -106,7 +106,8 @@ def test_bounds_hold_when_the_masses_are_learned(lightest):
     misses = np.zeros(2)
     for size in rng.multinomial(n, shares, size=25):
         table = model.table(size, size // 2)
-        setting, parts = proofs._settings_of(table, np.ones(1), DELTA, "population", "learned")
+        asked = (DELTA, "population", "learned", None)
+        setting, parts = proofs._settings_of(table, np.ones(1), *asked)
         assert sum(part.delta for part in parts) == pytest.approx(setting.delta)
         assert setting.delta < DELTA
         misses[1] += miss_rates(model, size, setting, 300, rng)[1]

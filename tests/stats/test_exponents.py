@@ -125,7 +125,7 @@ def test_the_highest_point_is_never_below_the_maximum_and_above_by_at_most_the_t
     excess = []
     for _ in range(25):
         bumps, reach, highest = bumps_of_a_certificate(rng, monkeypatch)
-        maxima = [true_maximum(bumps, j, reach) for j in range(bumps.size.size)]
+        maxima = [true_maximum(bumps, j, each) for j, each in enumerate(np.full(6, reach))]
         excess.append(highest - maxima)
     assert np.min(excess) > 0
     assert np.max(excess) < TOLERANCE + 1e-7

@@ -15,8 +15,6 @@ from calibrant import (
     smallest_certifiable_error,
 )
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.bounds import ETA, Evidence, Setting, UpperTest, upper_ranges
-from calibrant.stats.exponents import TOLERANCE
 
 # Well-balanced bins
 
@@ -126,49 +124,6 @@ def test_other_impossible_requests_are_refused_with_the_reason():
         recommended_bins(0)
     with pytest.raises(InvalidArgumentError, match="purpose must be"):
         recommended_bins(100, purpose="beauty")
-
-
-def errors_of_size(true_error: float, n_bins: int):
-    """Return outputs and event rates that differ by +-true_error in turn."""
-    s = (np.arange(n_bins) + 0.5) / n_bins
-    signs = np.where(np.arange(n_bins) % 2, -1.0, 1.0)
-    signs[[0, -1]] = 1, -1  # towards the middle where there is no other room
-    return s, s + true_error * signs
-
-
-def share_certified(n: int, s, rates, max_error: float, setting: Setting, rng) -> float:
-    """Draw tables of n rows and return the share with an upper bound of at most max_error.
-
-    An upper bound does so if it rejects every larger error. That is tested where it is hardest,
-    in the range that holds max_error: a few counts, many labels for each.
-    """
-    shares = []
-    for size in rng.multinomial(n, np.full(s.size, 1 / s.size), size=12):
-        used = size > 0
-        n_used = int(used.sum())
-        rest = (s[used], np.ones(n_used), np.full(n_used, np.nan), s.size)
-        table = Evidence(n, size[used].astype(float), s[used], *rest)
-        lo, hi = next((lo, hi) for lo, hi in upper_ranges(table) if lo < max_error)
-        test = UpperTest.tuned(table, setting, lo, hi)
-        x = rng.binomial(size[used], rates[used], (500, n_used)) / size[used]
-        bias = x * (1 - x) / np.maximum(size[used] - 1, 1)
-        observed = ((x - s[used]) ** 2 - ETA * bias) @ table.mass
-        peaks = test.peaks(TOLERANCE)
-        shares.append(np.mean([test.accepted(t, peaks) <= max_error for t in observed]))
-    return float(np.mean(shares))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("max_error", "n_bins"), [(0.05, 10), (0.03, 10), (0.05, 50)])
-@pytest.mark.parametrize("balanced", [False, True])
-@pytest.mark.parametrize("true_error", [0.0, 0.02])
-def test_the_promised_power_is_reached_and_not_by_waste(max_error, n_bins, balanced, true_error):
-    n = samples_to_certify(max_error, n_bins, true_error=true_error, balanced=balanced)
-    s, rates = errors_of_size(true_error, n_bins)
-    setting = Setting("population", 0.05, 0.5 / n_bins if balanced else 0.0)
-    rng = np.random.default_rng([n_bins, balanced])
-    share = share_certified(n, s, rates, max_error, setting, rng)
-    assert 0.9 - 4 * math.sqrt(0.09 / 6000) <= share <= 0.99
 
 
 # Recalibration

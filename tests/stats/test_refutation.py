@@ -313,3 +313,11 @@ def test_a_billion_rows_cost_no_more_than_their_table(norm, target):
     low = cb.stats.certify(table, norm=norm, target=target).lower_bound
     error = float(cb.stats.calibration_error(table, norm=norm))
     assert error * (1 - 1e-3) < low < error
+
+
+def test_a_prediction_of_minus_zero_is_one_of_zero():
+    y, p = np.array([0, 1, 0, 0, 1, 0] * 5), np.array([0.0, 0.9, 0.3, 0.0, 0.7, 1e-320] * 5)
+    other = np.where(p == 0, -0.0, p)
+    for norm in ("l1", "l2"):
+        found = cb.prequential_lower_bound(y, other, norm=norm)
+        assert found.low == cb.prequential_lower_bound(y, p, norm=norm).low

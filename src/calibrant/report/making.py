@@ -64,7 +64,7 @@ def report(
     >>> p = rng.integers(1, 10, size=20_000) / 10
     >>> made = report(rng.uniform(size=20_000) < p, p, max_error=0.03)
     >>> print(made.summary.splitlines()[0])
-    Certified: The predicted probabilities are off by at most 1.2 percentage points, ...
+    Certified: The predicted probabilities are off by at most 0.59 percentage points ...
     """
     _check_text("title", title)
     _check_text("command", command)

@@ -184,10 +184,11 @@ def log_e_value(binning: Binning, penalty: Penalty, reach: float, least: float) 
 def _log_e_value_l1(binning: Binning, q: float) -> float:
     """Tilt all that a merged bin holds up or down; both peak at s, whatever each holds."""
     fine = binning.fine
-    with np.errstate(divide="ignore"):
-        steepest = _MOST_AT_STAKE / fine.s, _MOST_AT_STAKE / (1 - fine.s)
+    least = _MOST_AT_STAKE / q  # a rate below it, 0 and -0.0 among them, leaves q as it is
+    up = _MOST_AT_STAKE / np.maximum(fine.s, least)
+    down = _MOST_AT_STAKE / np.maximum(1 - fine.s, least)
     ways = []
-    for slope in (np.minimum(q, steepest[0]), -np.minimum(q, steepest[1])):
+    for slope in (up, -down):
         theta, peak = tilt(fine.s, slope)
         ways.append(np.bincount(binning.place, theta * fine.events - fine.size * peak))
     weight = np.bincount(binning.place, fine.weight) / np.bincount(binning.place)
