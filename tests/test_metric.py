@@ -103,7 +103,14 @@ def test_a_bad_batch_changes_nothing():
     assert metric.compute().n == 2
 
 
-@pytest.mark.parametrize("bins", ["auto", 10, cb.EqualMass(10), cb.Distinct(), cb.Hybrid(3)])
+@pytest.mark.parametrize("bins", ["width:4", [0, 0.25, 0.5, 0.75, 1], np.arange(5) / 4], ids=str)
+def test_fixed_bins_are_said_as_everywhere(bins):
+    assert cb.CalibrationMetric(bins=bins).bins == cb.EqualWidth(4).bins
+
+
+@pytest.mark.parametrize(
+    "bins", ["auto", "mass:5", "distinct", 10, cb.EqualMass(10), cb.Distinct(), cb.Hybrid(3)]
+)
 def test_bins_that_depend_on_the_rows_to_come_are_refused(bins):
     with pytest.raises(ex.InvalidArgumentError, match="do not depend on the rows to come"):
         cb.CalibrationMetric(bins=bins)

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import stats
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray
-from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant.bins import Bins, BinsLike, as_bin_rule, is_auto
 from calibrant.engines import engine_for
 from calibrant.problem import Input, Kind, Label, Rows, absent_event, check_heaviest, read_rows
 from calibrant.stats.estimators import ClassWeight, Norm
@@ -52,10 +52,9 @@ def calibration_error(
         (n,) and (n, 2) are "binary", and the second of two columns is the event's, as in
         scikit-learn's ``predict_proba``; three columns and more are "top-label" unless
         "marginal" is asked for. Ties for the top go to the lowest index.
-    bins : int, "auto", rule or Bins
-        An int is that many uniform-mass bins; "auto" is about ``0.8 n^(2/5)`` of them
-        (`calibrant.bins.auto_n_bins`). `EqualMass`, `EqualWidth`, `Hybrid` and `Distinct` are
-        rules; `Bins(edges)` is what it says.
+    bins : int, str, rule, Bins or array of edges
+        15 or "mass:15" (uniform mass), "auto" (about ``0.8 n^(2/5)`` of them), "width:15",
+        "hybrid:15", "distinct", or edges; see `calibrant.bins.as_bin_rule`.
     norm : "l1", "l2", "max" or a number >= 1
         "l1" is known as ECE, "max" as MCE.
     debias : bool, optional
@@ -85,11 +84,10 @@ def calibration_error(
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant import EqualWidth
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=10_000)
     >>> y = rng.uniform(size=10_000) < p**2
-    >>> result = calibration_error(y, p, bins=EqualWidth(10))
+    >>> result = calibration_error(y, p, bins="width:10")
     >>> round(result.value, 2), result.is_lower_bound
     (0.19, True)
     """
@@ -131,9 +129,8 @@ def tabulate(
 
     Examples
     --------
-    >>> from calibrant import EqualWidth
-    >>> a = tabulate([0, 1], [0.2, 0.9], bins=EqualWidth(2))
-    >>> b = tabulate([1, 1], [0.6, 0.7], bins=EqualWidth(2))
+    >>> a = tabulate([0, 1], [0.2, 0.9], bins="width:2")
+    >>> b = tabulate([1, 1], [0.6, 0.7], bins="width:2")
     >>> (a + b).count
     array([[1., 3.]])
     """
@@ -162,8 +159,7 @@ def reliability_curve(
 
     Examples
     --------
-    >>> from calibrant import EqualWidth
-    >>> curve = reliability_curve([0, 0, 1, 1], [0.1, 0.4, 0.6, 0.9], bins=EqualWidth(2))
+    >>> curve = reliability_curve([0, 0, 1, 1], [0.1, 0.4, 0.6, 0.9], bins="width:2")
     >>> curve.event_rate
     array([0., 1.])
     """
@@ -196,8 +192,7 @@ def brier_decomposition(
 
     Examples
     --------
-    >>> from calibrant import Distinct
-    >>> parts = brier_decomposition([0, 1, 0, 1], [0.25, 0.25, 0.75, 0.75], bins=Distinct())
+    >>> parts = brier_decomposition([0, 1, 0, 1], [0.25, 0.25, 0.75, 0.75], bins="distinct")
     >>> print(parts)
     Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
     """
@@ -269,7 +264,7 @@ def check_whole(table: BinTable, labels: AnyArray | None = None) -> None:
 def tabulate_rows(rows: Rows, bins: BinsLike) -> BinTable:
     """Choose bins for the rows, and check and count them."""
     engine = engine_for(rows)
-    rule = as_bin_rule(bins, len(rows) if isinstance(bins, str) else 0)
+    rule = as_bin_rule(bins, len(rows) if is_auto(bins) else 0)
     if isinstance(rule, Bins):
         chosen = (rule,) * rows.problem.n_groups
     else:

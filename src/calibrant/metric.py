@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant import stats
-from calibrant.bins import Bins, EqualWidth
+from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (
     EmptyInputError,
     IncompatibleTablesError,
@@ -32,9 +32,9 @@ class CalibrationMetric:
     Parameters
     ----------
     kind : {"binary", "top-label", "marginal"}
-    bins : EqualWidth or Bins
-        Bins chosen from the data (`EqualMass`, "auto", ...) would differ from batch to batch and
-        are refused; take the edges from an earlier table, ``Bins(table.bins[0].edges)``.
+    bins : "width:15", EqualWidth(15), Bins or an array of edges
+        Bins chosen from the data (15, "auto", ...) would differ from batch to batch and are
+        refused; take the edges of an earlier table, ``table.bins[0].edges``.
     n_classes : int, optional
         The number of columns, unless `classes` tells it.
     norm, debias, class_weight, classes, pos_label, input
@@ -42,7 +42,7 @@ class CalibrationMetric:
 
     Examples
     --------
-    >>> metric = CalibrationMetric(bins=EqualWidth(10))
+    >>> metric = CalibrationMetric(bins="width:10")
     >>> for y, p in [([0, 1], [0.1, 0.8]), ([1, 1], [0.7, 0.9])]:
     ...     metric.update(y, p)
     >>> metric.compute().n
@@ -52,7 +52,7 @@ class CalibrationMetric:
     def __init__(
         self,
         kind: Kind = "binary",
-        bins: EqualWidth | Bins | None = None,
+        bins: BinsLike = "width:15",
         n_classes: int | None = None,
         *,
         norm: Norm = "l2",
@@ -63,7 +63,7 @@ class CalibrationMetric:
         input: Input = "probabilities",  # noqa: A002
     ) -> None:
         self.problem = read_problem(kind, n_classes, classes, pos_label)
-        self.bins = _fixed_bins(EqualWidth() if bins is None else bins)
+        self.bins = _fixed_bins(bins)
         self.norm, self.debias, self.class_weight = norm, debias, class_weight
         self.input = input
         check_input(input)
@@ -179,12 +179,11 @@ def _is_empty(column: Any) -> bool:
     return isinstance(column, Sized) and len(column) == 0
 
 
-def _fixed_bins(bins: Any) -> Bins:
-    if isinstance(bins, EqualWidth):
-        return bins.bins
-    if isinstance(bins, Bins):
-        return bins
+def _fixed_bins(bins: BinsLike) -> Bins:
+    rule = as_bin_rule(bins, 0)
+    if isinstance(rule, Bins):
+        return rule
     raise InvalidArgumentError(
-        f"A metric needs bins that do not depend on the rows to come; got {bins!r}. "
-        "Use EqualWidth(n) or Bins(edges), for instance the edges of an earlier table."
+        f"A metric needs bins that do not depend on the rows to come; got {bins!r:.60}. "
+        'Pass "width:15", or edges: for instance those of an earlier table, table.bins[0].edges.'
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from calibrant._influences import Influence, InfluenceSums
-from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule
+from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule, is_auto
 from calibrant.cli.messages import located
 from calibrant.engines import engine_for
 from calibrant.engines.chunks import BinSearch
@@ -38,7 +38,7 @@ def tabulate(
     digest takes in all rows; the two do not go together.
     """
     rule: Bins | BinRule | Literal["auto"] = "auto"
-    if not isinstance(bins, str):
+    if not is_auto(bins):
         rule = as_bin_rule(bins, 0)
     problem = _problem_of(data)
     if isinstance(rule, Bins):

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant import stats
 from calibrant._digests import Digests
 from calibrant._json import plain
-from calibrant.bins import BinsLike
+from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import UnresolvedWarning
 from calibrant.measure import reader_of, tabulate_rows
 from calibrant.problem import Rows
@@ -153,7 +153,7 @@ def _of_table(
 
 def _measured(rows: Rows, bins: BinsLike, outputs: BinTable) -> BinTable:
     """Return the table to measure in; by default the outputs themselves, if they are few."""
-    if not (isinstance(bins, str) and bins == "auto"):
+    if not is_auto(bins):
         return tabulate_rows(rows, bins)
     few = outputs.is_binned_model and outputs.count.shape[1] <= MOST_OUTPUTS_SHOWN
     return outputs if few or not outputs.is_binned_model else tabulate_rows(rows, bins)

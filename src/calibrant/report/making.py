@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant._clock import now
-from calibrant.bins import BinsLike
+from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import read_data
 from calibrant.problem import Kind, Label, Rows
@@ -73,7 +73,7 @@ def report(
     findings = findings_of(rows, bins, max_error, confidence_level)
     options = {
         "kind": kind,
-        "bins": None if isinstance(bins, str) else bins,
+        "bins": None if is_auto(bins) else bins,
         "max_error": max_error,
         "confidence_level": None if confidence_level == 0.95 else confidence_level,
     }

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from scipy import special
@@ -159,7 +159,7 @@ def compare_errors(
     y_b : ndarray, optional
         Events of model b where they differ from those of a: top-label problems, where the
         event is that the model's own choice was right.
-    bins_a, bins_b : int, "auto", rule, Bins, or a sequence of K Bins
+    bins_a, bins_b : see `calibrant.bins.as_bin_rule`, or a sequence of K Bins
         Where calibration is measured; chosen for each class from its predictions.
     weights : ndarray of shape (K,), optional
         Importance of each class, adding up to 1, for calibration error and Brier score.
@@ -237,14 +237,15 @@ class _Model:
 def _bins_of(p: FloatArray, bins: GroupBins) -> tuple[Bins, ...]:
     """Return the bins of every class."""
     n_classes = int(p.shape[1])
-    if isinstance(bins, Sequence) and not isinstance(bins, str):
-        if len(bins) != n_classes:
+    given = [one for one in bins if isinstance(one, Bins)] if isinstance(bins, Sequence) else []
+    if given:
+        if len(given) != n_classes:
             raise InvalidBinsError(
-                f"Bins given one by one must be as many as classes; there are {len(bins)} for "
+                f"Bins given one by one must be as many as classes; there are {len(given)} for "
                 f"{n_classes} {'class' if n_classes == 1 else 'classes'}."
             )
-        return tuple(bins)
-    rule = as_bin_rule(bins, len(p))
+        return tuple(given)
+    rule = as_bin_rule(cast(BinsLike, bins), len(p))
     if isinstance(rule, Bins):
         return (rule,) * n_classes
     distinct = (np.unique(column, return_counts=True) for column in p.T)

@@ -67,7 +67,7 @@ def calibration_test(
         Predicted probabilities of the event, not fitted to these labels.
     method : str
         See the table at the top of this module.
-    bins : int, "auto", rule or Bins
+    bins : see `calibrant.bins.as_bin_rule`
         For "exact", "l2" and "hosmer-lemeshow". Rules see predictions only, so the level is kept.
     n_resamples : int
         Sets of labels drawn by all methods but "spiegelhalter" and "cox". The p-value is at least
