@@ -12,7 +12,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import calibrant as cb
-from calibrant import report, stats
+from calibrant import stats
 from calibrant.exceptions import CalibrantError
 
 RNG = np.random.default_rng(0)
@@ -142,7 +142,7 @@ FUNCTIONS = {
     ),
     "compare_tables": with_usual(cb.compare_tables, a=MARGINAL, b=MARGINAL),
     "load": cb.load,
-    "report": partial(report.report, [0, 1] * 10, [0.25, 0.75] * 10),
+    "report": partial(cb.report, [0, 1] * 10, [0.25, 0.75] * 10),
     "recheck": with_usual(
         cb.recheck,
         certificate=cb.certify([0, 1] * 10, [0.25, 0.75] * 10, max_error=0.9),

@@ -16,9 +16,8 @@ import pytest
 
 import calibrant as cb
 from calibrant import exceptions as ex
-from calibrant import stats
+from calibrant import report, stats
 from calibrant.paper import STUDIES
-from calibrant.report import report
 
 RNG = np.random.default_rng(77)
 P = RNG.uniform(size=400)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant import stats
+from calibrant import report, stats
 from calibrant._json import json_text, plain
 from calibrant.cli import main
-from calibrant.report import report
 
 
 def strict(text):

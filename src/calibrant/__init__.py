@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from calibrant import exceptions, paper, recalibrators, report, stats
+    from calibrant import exceptions, paper, recalibrators, stats
     from calibrant.bins import (
         Bins,
         Distinct,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         recalibrator_scores,
         resolution_report,
     )
+    from calibrant.reports import report
     from calibrant.stats import (
         Certificate,
         compare_tables,
@@ -110,7 +111,7 @@ _HOME = {
     "recheck": "verify",
     "recommended_bins": "stats",
     "reliability_curve": "measure",
-    "report": "",
+    "report": "reports",
     "resolution_report": "recalibrators",
     "samples_to_balance": "stats",
     "samples_to_calibrate": "stats",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import calibrant as cb
+from calibrant import report
 from calibrant.cli import main
-from calibrant.report import report
 
 RNG = np.random.default_rng(12)
 RARE = np.where(RNG.uniform(size=3000) < 0.5, 0.001, 0.004)

@@ -93,7 +93,7 @@ def _verdict(outcome: Outcome) -> str:
 
 def _write_report(hero: Outcome, path: str) -> None:
     from calibrant.cli.story import TOLERANCE
-    from calibrant.report import report
+    from calibrant.reports import report
 
     report(
         hero.right,

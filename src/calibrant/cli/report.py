@@ -16,9 +16,9 @@ from calibrant.cli.saved_tables import saved_table
 from calibrant.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
+    from calibrant.bins import BinsLike
     from calibrant.cli.data import Data
-    from calibrant.report import Report
-    from calibrant.table import BinTable
+    from calibrant.reports import Report
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -67,12 +67,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+    from calibrant.reports import report
+
+    options = {
+        "max_error": args.max_error,
+        "confidence_level": args.confidence_level,
+        "title": args.title,
+        "command": command_line(args),
+    }
     table = saved_table(args, default_bins="auto")
     if table is not None:
-        made = _report_of_table(table, args)
+        made = report(table, **options)
     else:
         with opened(args) as data:
-            made = _report(data, args)
+            made = _report(data, read_bins(args.bins), options)
     made.save(args.output)
     verdict = made.findings.certificate.verdict
     if args.json:
@@ -82,40 +90,19 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     return OK if verdict is None else EXIT[verdict], verdict, made.summary
 
 
-def _report(data: Data, args: argparse.Namespace) -> Report:
+def _report(data: Data, bins: BinsLike, options: dict[str, Any]) -> Report:
     """Make the report; what is wrong with the rows is said with file, column and row."""
     from calibrant.bins import EqualWidth
     from calibrant.cli.counting import tabulate
     from calibrant.exceptions import InvalidInputError
-    from calibrant.report import report
+    from calibrant.reports import report
 
     rows = data.arrays()
     try:
-        return report(
-            rows.y_true,
-            rows.y_prob,
-            bins=read_bins(args.bins),
-            max_error=args.max_error,
-            confidence_level=args.confidence_level,
-            title=args.title,
-            command=command_line(args),
-            **rows.options,
-        )
+        return report(rows.y_true, rows.y_prob, bins=bins, **rows.options, **options)
     except InvalidInputError:
         tabulate(data, EqualWidth(1))  # fails too, and knows where
         raise
-
-
-def _report_of_table(table: BinTable, args: argparse.Namespace) -> Report:
-    from calibrant.report.making import report_of_table
-
-    return report_of_table(
-        table,
-        max_error=args.max_error,
-        confidence_level=args.confidence_level,
-        title=args.title,
-        command=command_line(args),
-    )
 
 
 def command_line(args: argparse.Namespace) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from calibrant.report.markup import Element, element
-from calibrant.report.pictures import Picture
+from calibrant.reports.markup import Element, element
+from calibrant.reports.pictures import Picture
 
 WIDTH, HEIGHT = 420, 484
 LEFT, TOP, SIDE = 48, 12, 360

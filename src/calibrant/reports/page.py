@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib.resources import files
 
 from calibrant._version import __version__
-from calibrant.report import closing
-from calibrant.report.class_table import class_table
-from calibrant.report.diagram import GEOMETRY
-from calibrant.report.findings import Findings
-from calibrant.report.markup import Element, Embedded, element, json_data
-from calibrant.report.names import short, shown
-from calibrant.report.opening import error, verdict
-from calibrant.report.reliability import picture_words, reliability
+from calibrant.reports import closing
+from calibrant.reports.class_table import class_table
+from calibrant.reports.diagram import GEOMETRY
+from calibrant.reports.findings import Findings
+from calibrant.reports.markup import Element, Embedded, element, json_data
+from calibrant.reports.names import short, shown
+from calibrant.reports.opening import error, verdict
+from calibrant.reports.reliability import picture_words, reliability
 
 TITLE_LENGTH = 120
 
@@ -55,7 +55,7 @@ def page(findings: Findings, title: str, command: str, columns: str | None, made
 
 
 def _template(name: str) -> str:
-    return (files("calibrant.report") / "templates" / name).read_text(encoding="utf-8")
+    return (files("calibrant.reports") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _heading(findings: Findings, title: str, made: str) -> list[Element]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from calibrant.report.classes import MOST_CLASSES, ClassFindings
-from calibrant.report.findings import Findings
-from calibrant.report.markup import Content, Element, element
-from calibrant.report.names import shown
-from calibrant.report.opening import section
-from calibrant.report.tables import scrolling, table
-from calibrant.report.wording import percent, points
+from calibrant.reports.classes import MOST_CLASSES, ClassFindings
+from calibrant.reports.findings import Findings
+from calibrant.reports.markup import Content, Element, element
+from calibrant.reports.names import shown
+from calibrant.reports.opening import section
+from calibrant.reports.tables import scrolling, table
+from calibrant.reports.wording import percent, points
 
 PRINTED = 40
 

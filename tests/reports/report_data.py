@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from calibrant.report import report
+from calibrant import report
 
 HOSTILE = [
     "<script>window.harmed = true</script>",

@@ -15,14 +15,13 @@ import pytest
 import report_data
 
 import calibrant
+from calibrant import report
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.report import page as page_module
-from calibrant.report import report
 
 SECTIONS = ["verdict", "diagram", "error", "classes", "brier", "repair", "rows"]
 SECTIONS += ["assumptions", "provenance"]
 VOID = {"meta", "br", "wbr", "col", "hr"}
-CSS = (files("calibrant.report") / "templates" / "report.css").read_text(encoding="utf-8")
+CSS = (files("calibrant.reports") / "templates" / "report.css").read_text(encoding="utf-8")
 
 
 class Outline(HTMLParser):
@@ -169,7 +168,7 @@ def test_the_same_rows_give_the_same_page(monkeypatch):
 
 def test_without_a_command_the_call_is_named():
     made = report([0, 1] * 30, [0.3, 0.6] * 30, max_error=0.2)
-    assert "calibrant.report.report(y_true, y_prob, max_error=0.2)" in made.html
+    assert "calibrant.report(y_true, y_prob, max_error=0.2)" in made.html
 
 
 def test_the_numbers_of_the_findings_are_on_the_page():
@@ -201,7 +200,7 @@ def test_a_thousand_classes_with_endless_names_stay_under_two_megabytes():
 
 
 def test_beyond_a_thousand_classes_the_worst_are_shown(monkeypatch):
-    monkeypatch.setattr("calibrant.report.classes.MOST_CLASSES", 3)
+    monkeypatch.setattr("calibrant.reports.classes.MOST_CLASSES", 3)
     labels, probs = report_data.class_rows(400, 5, 1.2, 7)
     made = report(labels, probs, kind="marginal")
     assert len(made.findings.classes) == 3
@@ -252,4 +251,4 @@ def test_motion_is_reduced_for_those_who_ask_for_it():
 
 
 def test_the_templates_are_part_of_the_package():
-    assert page_module._template("report.css") == CSS
+    assert CSS in report_data.certified().html

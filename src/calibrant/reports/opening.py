@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from calibrant.report.findings import Findings
-from calibrant.report.markup import Content, Element, element
-from calibrant.report.strip import strip
-from calibrant.report.wording import percent, points, verdict_of
+from calibrant.reports.findings import Findings
+from calibrant.reports.markup import Content, Element, element
+from calibrant.reports.strip import strip
+from calibrant.reports.wording import percent, points, verdict_of
 from calibrant.table import describe_bins
 
 OFF_BY = (

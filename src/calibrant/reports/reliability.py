@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from calibrant.report.classes import ClassFindings
-from calibrant.report.diagram import diagram
-from calibrant.report.findings import Findings
-from calibrant.report.markup import Content, Element, element
-from calibrant.report.names import shown
-from calibrant.report.opening import section
-from calibrant.report.pictures import Picture
-from calibrant.report.tables import scrolling, table
-from calibrant.report.wording import percent, points
+from calibrant.reports.classes import ClassFindings
+from calibrant.reports.diagram import diagram
+from calibrant.reports.findings import Findings
+from calibrant.reports.markup import Content, Element, element
+from calibrant.reports.names import shown
+from calibrant.reports.opening import section
+from calibrant.reports.pictures import Picture
+from calibrant.reports.tables import scrolling, table
+from calibrant.reports.wording import percent, points
 
 Words: TypeAlias = tuple[str, str]
 

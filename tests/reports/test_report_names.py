@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibrant.report.names import LENGTH, short, shown
+from calibrant.reports.names import LENGTH, short, shown
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import report_data
 
-from calibrant.report import report
-from calibrant.report.wording import percent, points
+from calibrant import report
+from calibrant.reports.wording import percent, points
 
 
 @pytest.fixture
 def quick_plans(monkeypatch):
     """Plan for one limit instead of three: each takes a second."""
-    monkeypatch.setattr("calibrant.report.plan.TOLERANCES", (0.05,))
+    monkeypatch.setattr("calibrant.reports.plan.TOLERANCES", (0.05,))
 
 
 def test_a_certified_model():

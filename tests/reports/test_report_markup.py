@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calibrant.report.markup import Embedded, element, escaped, json_data
+from calibrant.reports.markup import Embedded, element, escaped, json_data
 
 
 def test_text_and_attributes_are_escaped():

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import report_data
 
-from calibrant.report.diagram import paths, tick
+from calibrant.reports.diagram import paths, tick
 from conftest import optional
 
 sync_api = optional("playwright.sync_api")

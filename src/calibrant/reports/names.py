@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from calibrant.report.markup import Element, element
+from calibrant.reports.markup import Element, element
 
 LENGTH = 48
 _JOINERS = "\u200c\u200d"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from calibrant.report.findings import Findings
-from calibrant.report.markup import Element, element
-from calibrant.report.pictures import LIMITS
-from calibrant.report.wording import percent, points
+from calibrant.reports.findings import Findings
+from calibrant.reports.markup import Element, element
+from calibrant.reports.pictures import LIMITS
+from calibrant.reports.wording import percent, points
 
 WIDTH, HEIGHT = 420, 112
 LEFT, RIGHT, LINE = 14, 406, 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from calibrant.report.markup import Attribute, Content, Element, element
+from calibrant.reports.markup import Attribute, Content, Element, element
 
 
 def table(

@@ -7,18 +7,18 @@ import pytest
 import report_data
 
 import calibrant
-from calibrant import Distinct, EqualWidth, stats
+from calibrant import Distinct, EqualWidth, report, stats
 from calibrant.exceptions import InvalidArgumentError, InvalidProbabilitiesError
-from calibrant.report import gain, report
-from calibrant.report.pictures import joined, picture_of
-from calibrant.report.plan import plan_of
+from calibrant.reports import gain
+from calibrant.reports.pictures import joined, picture_of
+from calibrant.reports.plan import plan_of
 from conftest import optional
 
 
 @pytest.fixture
 def quick_plans(monkeypatch):
     """Plan for one limit instead of three: each takes a second."""
-    monkeypatch.setattr("calibrant.report.plan.TOLERANCES", (0.05,))
+    monkeypatch.setattr("calibrant.reports.plan.TOLERANCES", (0.05,))
 
 
 @pytest.mark.usefixtures("quick_plans")
@@ -191,3 +191,22 @@ def test_a_lazy_frame_gives_the_report_of_its_rows():
     lazy, direct = report("label", "score", data=frame).findings, report(y, p).findings
     assert lazy.error.value == pytest.approx(direct.error.value)
     assert lazy.fingerprint.same_rows(direct.fingerprint)
+
+
+@pytest.mark.usefixtures("quick_plans")
+def test_a_table_gives_the_numbers_of_its_rows_and_says_what_needs_rows():
+    y, p = report_data.event_rows(2000, 1.5, 14)
+    table = calibrant.tabulate(y, p, bins=20)
+    made, direct = report(table, max_error=0.03), report(y, p, bins=20, max_error=0.03)
+    assert made.findings.error.value == direct.findings.error.value
+    assert tuple(made.findings.interval) == tuple(direct.findings.interval)
+    assert made.findings.fingerprint is None
+    assert "has no rows to try a recalibrator" in made.html
+    assert "calibrant.report(table, max_error=0.03)" in made.html
+
+
+def test_options_about_rows_are_refused_beside_a_table():
+    table = calibrant.tabulate([0, 1], [0.2, 0.9], bins=1)
+    for options in ({"y_prob": [0.2, 0.9]}, {"kind": "binary"}, {"bins": 5}, {"data": {}}):
+        with pytest.raises(InvalidArgumentError, match=f"it came with {next(iter(options))}="):
+            report(table, **options)

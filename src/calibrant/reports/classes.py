@@ -10,7 +10,7 @@ from calibrant import stats
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.problem import Label
-from calibrant.report.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
+from calibrant.reports.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
 from calibrant.stats.estimators import Cells, cells_of
 from calibrant.stats.intervals import box_interval, score_interval
 from calibrant.table import BinTable

@@ -7,13 +7,13 @@ from importlib.metadata import version
 
 from calibrant._version import __version__
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.report.findings import Findings
-from calibrant.report.gain import FOLDS, Gain
-from calibrant.report.markup import Content, Element, element
-from calibrant.report.names import short, shown
-from calibrant.report.opening import section
-from calibrant.report.tables import scrolling, table
-from calibrant.report.wording import percent, points
+from calibrant.reports.findings import Findings
+from calibrant.reports.gain import FOLDS, Gain
+from calibrant.reports.markup import Content, Element, element
+from calibrant.reports.names import short, shown
+from calibrant.reports.opening import section
+from calibrant.reports.tables import scrolling, table
+from calibrant.reports.wording import percent, points
 
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 COMMAND_LENGTH = 4000

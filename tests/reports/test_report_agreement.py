@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import report_data
 
-from calibrant import Bins
+from calibrant import Bins, report
 from calibrant.cli import main
-from calibrant.report import report
 
 DIFFERS = re.compile(r"^The [\d.]+% interval (lies|holds) .*$", re.MULTILINE)
 AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "across")}
@@ -20,7 +19,7 @@ AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "acros
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
     """Plan for one limit instead of three: each takes a second."""
-    monkeypatch.setattr("calibrant.report.plan.TOLERANCES", (0.3,))
+    monkeypatch.setattr("calibrant.reports.plan.TOLERANCES", (0.3,))
 
 
 def outputs(n, error, seed, steps=10):

@@ -14,10 +14,10 @@ from calibrant.exceptions import UnresolvedWarning
 from calibrant.measure import reader_of, tabulate_rows
 from calibrant.problem import Rows
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.report.classes import ClassFindings, class_findings
-from calibrant.report.gain import Gain, gain_of
-from calibrant.report.pictures import MOST_BINS, Picture, joined, picture_of
-from calibrant.report.plan import Plan, plan_of
+from calibrant.reports.classes import ClassFindings, class_findings
+from calibrant.reports.gain import Gain, gain_of
+from calibrant.reports.pictures import MOST_BINS, Picture, joined, picture_of
+from calibrant.reports.plan import Plan, plan_of
 from calibrant.stats.results import ReadAgain
 from calibrant.table import BinTable
 from calibrant.verify import digest_of_rows, tabulate_outputs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.report.findings import Findings
+from calibrant.reports.findings import Findings
 from calibrant.table import describe_bins
 
 SUBJECT = {

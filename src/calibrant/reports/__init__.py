@@ -1,0 +1,148 @@
+"""The calibration report: one HTML page that loads nothing, the verdict first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibrant._clock import now
+from calibrant.bins import BinsLike, is_auto
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.files import write_whole
+from calibrant.measure import read_data
+from calibrant.problem import Kind, Label, Rows
+from calibrant.reports.findings import Findings, findings_of, findings_of_table
+from calibrant.reports.markup import element
+from calibrant.reports.page import page
+from calibrant.reports.wording import verdict_of
+from calibrant.table import BinTable
+
+__all__ = ["Findings", "Report", "report"]
+
+
+def report(
+    y_true: Any,
+    y_prob: Any = None,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    max_error: float | None = None,
+    confidence_level: float = 0.95,
+    title: str | None = None,
+    command: str | None = None,
+    data: Any = None,
+) -> Report:
+    """Write a calibration report: one self-contained HTML page, the verdict first.
+
+    The page has the reliability diagram with bands, the l2 error with interval and noise floor,
+    every class by itself, the Brier decomposition, what recalibration would gain, how many rows a
+    certificate needs, the assumptions, and where it all comes from. All rows are held in memory.
+
+    Parameters
+    ----------
+    y_true, y_prob, kind, classes, pos_label, data
+        As in `calibrant.calibration_error`; or a `BinTable` alone, and the page says which parts
+        need rows.
+    bins : optional
+        As in `calibrant.calibration_error`; "auto" takes each distinct output as a bin where
+        there are at most 60. The verdict always rests on the distinct outputs.
+    max_error : float, optional
+        The tolerance to certify; without it the page measures and gives no verdict.
+    confidence_level : float
+        Of intervals, bands and bounds.
+    title : str, optional
+        The heading of the page.
+    command : str, optional
+        What made the report, shown at its end; by default the call of this function.
+
+    Returns
+    -------
+    Report
+        With ``.html``, ``.summary``, ``.findings`` and ``.save(path)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.integers(1, 10, size=20_000) / 10
+    >>> made = report(rng.uniform(size=20_000) < p, p, max_error=0.03)
+    >>> print(made.summary.splitlines()[0])
+    Certified: The predicted probabilities are off by at most 0.59 percentage points ...
+    """
+    for name, text in (("title", title), ("command", command)):
+        if not (text is None or isinstance(text, str)):
+            raise InvalidArgumentError(
+                f"{name} must be text, or None for the usual one; got {text!r:.60}."
+            )
+    options: dict[str, Any] = {"kind": kind, "bins": None if is_auto(bins) else bins}
+    if isinstance(y_true, BinTable):
+        meaning = {"classes": classes, "pos_label": pos_label, "data": data}
+        _check_alone({"y_prob": y_prob, **options, **meaning})
+        findings = findings_of_table(y_true, max_error, confidence_level)
+        arguments = ["table"]
+    else:
+        rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
+        rows = Rows(rows.problem, rows.labels, rows.probs, None)
+        findings = findings_of(rows, bins, max_error, confidence_level)
+        arguments = ["y_true", "y_prob"]
+    options["max_error"] = max_error
+    options["confidence_level"] = None if confidence_level == 0.95 else confidence_level
+    arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    html = page(
+        findings,
+        title or "How far the probabilities can be trusted",
+        command or f"calibrant.report({', '.join(arguments)})",
+        None if data is None else f"{y_true!s}; {y_prob!s}",
+        now().strftime("%d %B %Y").lstrip("0"),
+    )
+    return Report(findings, html)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A calibration report.
+
+    Attributes
+    ----------
+    html : str
+        The page: one document that loads nothing and can be read without a script.
+    findings : Findings
+        The numbers on the page.
+    """
+
+    findings: Findings
+    html: str = field(repr=False)
+
+    @property
+    def summary(self) -> str:
+        """The verdict and what it means, in a few lines of plain text."""
+        verdict = verdict_of(self.findings)
+        return "\n".join([f"{verdict.word.capitalize()}: {verdict.sentence}", *verdict.meaning])
+
+    def __str__(self) -> str:
+        return self.summary
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.summary.splitlines()[0]}>"
+
+    def _repr_html_(self) -> str:
+        """Show the summary in a notebook; a page inside a page would lose its own policy."""
+        return str(element("pre", self.summary))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page; the file is replaced whole or not at all."""
+        write_whole(path, self.html)
+
+
+def _check_alone(options: dict[str, Any]) -> None:
+    """Refuse what would be silently ignored beside a table."""
+    given = [f"{name}=" for name, value in options.items() if value is not None]
+    if given:
+        raise InvalidArgumentError(
+            f"A BinTable already has its problem and bins; it came with {', '.join(given)}. Pass "
+            "the table alone, or the predictions with these options."
+        )
