@@ -283,6 +283,17 @@ def test_a_class_that_is_missing_later_is_refused(tmp_path, capsys):
     assert "column 'prob_1', row 701 = nan" in err
 
 
+def test_a_column_that_later_blocks_of_json_lines_lack_is_empty_there(
+    tmp_path, calibrators, capsys
+):
+    rows = [{"score": 0.5, "comment": "first"}, *({"score": 0.25} for _ in range(1499))]
+    file, out = json_lines(tmp_path / "preds.jsonl", rows), tmp_path / "out.csv"
+    code, _, err = run(capsys, "apply", calibrators[0], file, "--y-prob", "score", "-o", out)
+    assert code == 0, err
+    lines = out.read_text().splitlines()
+    assert (len(lines), lines[1], lines[-1]) == (1501, "0.5,first,0.5", "0.25,,0.25")
+
+
 # one file, one column, once
 
 

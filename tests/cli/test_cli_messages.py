@@ -275,8 +275,8 @@ def test_a_terminal_gets_a_bar_and_a_pipe_none(tmp_path, monkeypatch):
     file = write(tmp_path / "preds.csv")
     leader, follower = pty.openpty()
     code = (
-        "import sys\nfrom calibrant.cli import main, progress\n"
-        "progress.PATIENCE = 0\nsys.exit(main(sys.argv[1:]))"
+        "import sys\nfrom calibrant.cli import main, output\n"
+        "output.REDRAW_SECONDS = 0\nsys.exit(main(sys.argv[1:]))"
     )
     argv = [sys.executable, "-c", code, "measure", file, *ONE, "--json"]
     env = os.environ | {"TERM": "xterm"}

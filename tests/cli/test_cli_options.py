@@ -9,8 +9,8 @@ from predictions_on_disk import COLUMNS, LABEL, ONE, SCORE, run, write
 
 import calibrant as cb
 from calibrant.cli import main
-from calibrant.cli.introspection import commands_of
 from calibrant.cli.parser import COMMANDS, new_parser
+from calibrant.cli.reference import commands_of
 from calibrant.exceptions import InvalidArgumentError
 
 HOSTILE = (

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from predictions_on_disk import run
 
-from calibrant.cli.introspection import commands_of
 from calibrant.cli.parser import COMMANDS, new_parser
-from calibrant.cli.reference import refreshed
+from calibrant.cli.reference import commands_of, refreshed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 

@@ -19,7 +19,7 @@ from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, pa, run, write
 
 import calibrant as cb
 from calibrant.cli.junit import document
-from calibrant.cli.terminal import LONGEST_MESSAGE, printable, shortened
+from calibrant.cli.output import LONGEST_MESSAGE, printable, shortened
 from calibrant.files.tables import table_writer
 
 EVIL = {

@@ -20,7 +20,7 @@ VERDICTS = (OK, REFUTED, UNDECIDED)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; after usage errors and help, leave with it."""
-    from calibrant.cli.terminal import flush, open_closed_streams
+    from calibrant.cli.output import flush, open_closed_streams
 
     open_closed_streams()
     try:
@@ -44,7 +44,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _outcome(step: Callable[[], int]) -> int:
     """Return the exit code of a step, or of what it failed with, which is said."""
-    from calibrant.cli.terminal import abandon
+    from calibrant.cli.output import abandon
 
     try:
         return step()
@@ -67,7 +67,7 @@ def _outcome(step: Callable[[], int]) -> int:
 
 def _complain(message: str, code: int) -> int:
     from calibrant.cli.messages import in_options
-    from calibrant.cli.terminal import complain
+    from calibrant.cli.output import complain
 
     complain(in_options(message))
     return code
@@ -87,7 +87,7 @@ def _admit_a_bug() -> int:
     """Show where it happened; an exit code of its own, for 1 would read as "refuted"."""
     import traceback
 
-    from calibrant.cli.terminal import tell
+    from calibrant.cli.output import tell
 
     tell(traceback.format_exc())
     return _complain("this is a bug in calibrant; please report it with the lines above", BUG)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._json import json_text
 from calibrant.cli import OK
-from calibrant.cli.data import add_format_argument
-from calibrant.cli.options import unicode_text
-from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import binary_output, complain
+from calibrant.cli.input import add_format_argument
+from calibrant.cli.output import binary_output, complain
+from calibrant.cli.parser import add_command, unicode_text
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from calibrant.cli.repairing import Repair
+    from calibrant._types import AnyArray
     from calibrant.files.reading import File
+    from calibrant.recalibrators import Recalibrator
 
 EXAMPLES = """
 calibrant apply cal.json preds.csv --y-prob score -o repaired.csv
@@ -75,15 +76,14 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Apply a saved calibrator, chunk by chunk."""
+    from calibrant.cli.input import open_files
     from calibrant.cli.messages import about
-    from calibrant.cli.repairing import Repair
-    from calibrant.cli.standard_input import found
     from calibrant.recalibrators import load
 
     with about(args.calibrator):
         calibrator = load(args.calibrator)
     suffix = _suffix(args)
-    with found([args.file], args.format) as files, _target(args.output) as (stream, format_):
+    with open_files([args.file], args.format) as files, _target(args.output) as (stream, format_):
         _check_escape(args.escape_formulas, format_)
         repair = Repair(calibrator, args.y_prob, suffix, files[0].shown)
         if files[0].format == format_ == "jsonl":
@@ -137,7 +137,7 @@ def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
 def _apply_to_table(
     file: File, repair: Repair, stream: IO[bytes], format_: str, escape: bool
 ) -> int:
-    from calibrant.cli.progress import Bar
+    from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
     from calibrant.files.tables import read_tables, table_writer
 
@@ -160,7 +160,7 @@ def _apply_to_table(
 
 def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     """Add to the objects of each line, and leave all else as it is."""
-    from calibrant.cli.progress import Bar
+    from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
     from calibrant.files.tables import json_rows
 
@@ -178,3 +178,89 @@ def _json_line(row: dict[str, Any]) -> bytes:
         return f"{json_text(row, ensure_ascii=False)}\n".encode()
     except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8, but an escape
         return f"{json_text(row)}\n".encode()
+
+
+@dataclass
+class Repair:
+    """Adds repaired predictions to batches of rows, or puts them in the place of the old ones.
+
+    Parameters
+    ----------
+    patterns : sequence of str
+        Names and patterns of the columns of predictions.
+    suffix : str, optional
+        What the names of new columns end in; None puts them in the place of the old ones.
+    shown : str
+        The file, for messages.
+    """
+
+    calibrator: Recalibrator
+    patterns: Sequence[str]
+    suffix: str | None
+    shown: str
+    n_rows: int = field(default=0, init=False)
+    _columns: list[str] | None = field(default=None, init=False)
+    _last_names: list[str] = field(default_factory=list, init=False)
+
+    def batch(self, batch: Any) -> Any:
+        """Return a record batch with the repaired predictions."""
+        import pyarrow as pa
+
+        names = self._chosen(batch.schema.names)
+        for name, values in self._repaired([batch.column(name) for name in names], names):
+            array = pa.array(values) if values.ndim == 1 else pa.array(values.tolist())
+            if self.suffix is None:
+                batch = batch.set_column(batch.schema.get_field_index(name), name, array)
+            else:
+                batch = batch.append_column(self._new_name(name), array)
+        return batch
+
+    def objects(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return objects with the repaired predictions."""
+        from calibrant.files.arrow import readable
+        from calibrant.files.json_lines import as_column
+
+        names = self._chosen(list(dict.fromkeys(name for row in rows for name in row)))
+        with readable(self.shown):
+            columns = [as_column([row.get(n) for row in rows], n, self.n_rows) for n in names]
+        repaired = [(self._new_name(n), v.tolist()) for n, v in self._repaired(columns, names)]
+        return [{**row, **{n: v[i] for n, v in repaired}} for i, row in enumerate(rows)]
+
+    def _chosen(self, names: list[str]) -> list[str]:
+        """Return the columns to repair, in the order that the first rows have fixed."""
+        from calibrant.files.names import in_fixed_order, match_columns
+
+        if self._columns is not None and names == self._last_names:
+            return self._columns
+        self._last_names = names
+        chosen = match_columns(names, self.patterns, self.shown)
+        self._columns = in_fixed_order(chosen, self._columns or chosen, self.shown)
+        taken = [new for new in map(self._new_name, chosen) if new in names]
+        if self.suffix is not None and taken:
+            raise InvalidArgumentError(
+                f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, or "
+                "--replace to put repaired predictions in the place of the old ones."
+            )
+        return self._columns
+
+    def _new_name(self, name: str) -> str:
+        from calibrant.files.tables import as_formula_safe
+
+        return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
+
+    def _repaired(self, columns: list[Any], names: list[str]) -> list[tuple[str, AnyArray]]:
+        """Return the name and the repaired values of each column."""
+        from calibrant.cli.messages import located
+        from calibrant.files.columns import as_numbers, side_by_side
+        from calibrant.files.reading import Chunk, File
+
+        pairs = zip(columns, names, strict=True)
+        parts = [as_numbers(column, name, self.shown, self.n_rows) for column, name in pairs]
+        probs = side_by_side(parts, names, self.shown)
+        file = File("", "", self.shown)
+        with located(Chunk(file, self.n_rows, 0.0, None, probs, None, names, None)):
+            after = self.calibrator.predict_proba(probs)
+        self.n_rows += len(probs)
+        if len(names) == 1:
+            return [(names[0], after)]
+        return [(name, after[:, k]) for k, name in enumerate(names)]

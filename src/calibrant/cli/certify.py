@@ -6,15 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED, UNDECIDED
-from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.input import add_data_arguments, opened, saved_table
 from calibrant.cli.junit import add_junit_argument, reported
-from calibrant.cli.options import NORMS, fraction, read_bins, whole_number
-from calibrant.cli.parser import add_command
-from calibrant.cli.saved_tables import saved_table
-from calibrant.cli.terminal import emit, say
+from calibrant.cli.output import emit, say
+from calibrant.cli.parser import NORMS, add_command, fraction, read_bins, whole_number
 
 if TYPE_CHECKING:
-    from calibrant.cli.data import Data
+    from calibrant.cli.input import Data
     from calibrant.stats import Certificate
 
 EXAMPLES = """
@@ -126,7 +124,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any]) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
-    from calibrant.cli.calibrators import labels_to_certify
+    from calibrant.cli.input import labels_to_certify
     from calibrant.cli.messages import about
     from calibrant.recalibrators import load
 

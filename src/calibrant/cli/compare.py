@@ -6,11 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.data import Arrays, add_data_arguments, opened
-from calibrant.cli.options import read_bins
-from calibrant.cli.parser import add_command
-from calibrant.cli.saved_tables import saved_table
-from calibrant.cli.terminal import say, say_json
+from calibrant.cli.input import Arrays, add_data_arguments, opened, saved_table
+from calibrant.cli.output import say, say_json
+from calibrant.cli.parser import add_command, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
 if TYPE_CHECKING:

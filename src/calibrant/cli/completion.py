@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.introspection import Command, commands_of
+from calibrant.cli.output import emit
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import emit
+from calibrant.cli.reference import Command, commands_of
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = """

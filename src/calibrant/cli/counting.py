@@ -18,8 +18,8 @@ from calibrant.stats.results import UNRESOLVED_LIMIT
 
 if TYPE_CHECKING:
     from calibrant._digests import RowDigest
-    from calibrant.cli.data import Data
-    from calibrant.cli.shards import Notebook
+    from calibrant.cli.input import Data
+    from calibrant.cli.resume import Checkpoints
     from calibrant.files.reading import Chunk
     from calibrant.table import BinTable
 
@@ -29,12 +29,12 @@ MOST_OUTPUTS = 1_000_000
 def tabulate(
     data: Data,
     bins: BinsLike,
-    notebook: Notebook | None = None,
+    checkpoints: Checkpoints | None = None,
     digest: RowDigest | None = None,
 ) -> BinTable:
     """Count all files in these bins, as if they were one.
 
-    A notebook remembers what has been finished, for a run that is stopped and started again. A
+    Checkpoints keep what has been finished, for a run that is stopped and started again. A
     digest takes in all rows; the two do not go together.
     """
     rule: Bins | BinRule | Literal["auto"] = "auto"
@@ -42,8 +42,8 @@ def tabulate(
         rule = as_bin_rule(bins, 0)
     problem = _problem_of(data)
     if isinstance(rule, Bins):
-        return count(data, problem, (rule,) * problem.n_groups, notebook, digest)
-    return count(data, problem, _choose(data, problem, rule, notebook), notebook, digest)
+        return count(data, problem, (rule,) * problem.n_groups, checkpoints, digest)
+    return count(data, problem, _choose(data, problem, rule, checkpoints), checkpoints, digest)
 
 
 def tabulate_outputs(data: Data, digest: RowDigest | None = None) -> BinTable:
@@ -78,7 +78,7 @@ def _choose(
     data: Data,
     problem: Problem,
     rule: BinRule | Literal["auto"],
-    notebook: Notebook | None,
+    checkpoints: Checkpoints | None,
     most: int | None = None,
 ) -> tuple[Bins, ...]:
     """Let a rule choose bins from all files."""
@@ -86,15 +86,15 @@ def _choose(
     while search.asks:
         number += 1
         sketch = search.sketch()
-        done = 0 if notebook is None else notebook.recall_pass(number, sketch)
+        done = 0 if checkpoints is None else checkpoints.restore_pass(number, sketch)
         for i, rows_of_file in _files(data, problem, f"choosing bins, pass {number}", done):
             for chunk, rows in rows_of_file:
                 with located(chunk):
                     sketch.add(rows)
                 if most is not None and sketch.n_cells() > most:
                     raise _TooManyOutputsError
-            if notebook is not None:
-                notebook.note_pass(number, sketch, i + 1)
+            if checkpoints is not None:
+                checkpoints.save_pass(number, sketch, i + 1)
         if number == 1 and sketch.n_cells() == 0:
             check_heaviest(0.0)
         search.answer(sketch)
@@ -105,17 +105,17 @@ def count(
     data: Data,
     problem: Problem,
     bins: tuple[Bins, ...],
-    notebook: Notebook | None = None,
+    checkpoints: Checkpoints | None = None,
     digest: RowDigest | None = None,
 ) -> BinTable:
     """Sum all files in given bins."""
     total: BinTable | None = None
     for i, rows_of_file in _files(data, problem, "counting"):
-        known, part = (False, None) if notebook is None else notebook.recall_table(i, bins)
+        known, part = (False, None) if checkpoints is None else checkpoints.restore_table(i, bins)
         if not known:
             part = _count_file(rows_of_file, bins, digest)
-            if notebook is not None:
-                notebook.note_table(i, part)
+            if checkpoints is not None:
+                checkpoints.save_table(i, part)
         if part is not None:
             total = part if total is None else total + part
     if total is None:

@@ -6,10 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import labels_to_fit
-from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.input import add_data_arguments, labels_to_fit, opened
+from calibrant.cli.output import say
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:

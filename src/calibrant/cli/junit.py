@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 from calibrant.cli.messages import in_options
-from calibrant.cli.terminal import shortened
+from calibrant.cli.output import shortened
 from calibrant.exceptions import CalibrantError
 
 LONGEST_NAME, LONGEST_TEXT = 200, 10_000

@@ -6,15 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.input import add_data_arguments, opened, saved_table
 from calibrant.cli.junit import add_junit_argument, reported
-from calibrant.cli.options import norm_value, read_bins
-from calibrant.cli.parser import add_command
-from calibrant.cli.saved_tables import saved_table
-from calibrant.cli.terminal import aligned, complain, name_of, say, say_json
+from calibrant.cli.output import aligned, complain, name_of, say, say_json
+from calibrant.cli.parser import add_command, norm_value, read_bins
 
 if TYPE_CHECKING:
-    from calibrant.cli.shards import Notebook
+    from calibrant.cli.resume import Checkpoints
     from calibrant.stats import CalibrationErrorResult
     from calibrant.stats.results import ReadAgain
     from calibrant.table import BinTable
@@ -66,14 +64,14 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     from calibrant.files import write_whole
 
-    table, notebook = saved_table(args, default_bins="auto"), None
+    table, checkpoints = saved_table(args, default_bins="auto"), None
     result = _measured(args, table) if table is not None else None
     if result is None:
-        result, notebook = _counted(args)
+        result, checkpoints = _counted(args)
     if args.table:
         write_whole(args.table, result.table.to_json())
-    if notebook is not None:
-        notebook.close()
+    if checkpoints is not None:
+        checkpoints.close()
     text = describe(result, args.confidence_level)
     if args.json:
         say_json(result.to_dict(args.confidence_level))
@@ -91,23 +89,23 @@ def _measured(
     return stats.calibration_error(table, norm=args.norm, debias=debias, read_again=read_again)
 
 
-def _counted(args: argparse.Namespace) -> tuple[CalibrationErrorResult, Notebook | None]:
-    """Measure the rows of the files, and return the notebook that was kept."""
+def _counted(args: argparse.Namespace) -> tuple[CalibrationErrorResult, Checkpoints | None]:
+    """Measure the rows of the files, and return the checkpoints that were kept."""
     from calibrant.cli.counting import influence_sums, tabulate
-    from calibrant.cli.shards import notebook_for
+    from calibrant.cli.resume import checkpoints_for
 
     with opened(args) as data:
-        notebook = notebook_for(args.table, data, _settings(args))
+        checkpoints = checkpoints_for(args.table, data, _settings(args))
         try:
-            table = tabulate(data, read_bins(args.bins), notebook)
+            table = tabulate(data, read_bins(args.bins), checkpoints)
             result = _measured(
                 args, table, lambda influence: influence_sums(data, table, influence)
             )
             result.settle()  # standard input is gone afterwards
-            return result, notebook
+            return result, checkpoints
         except KeyboardInterrupt:
-            if notebook is not None and notebook.folder.is_dir():
-                complain(f"what is finished is in {notebook.folder}; run again to continue")
+            if checkpoints is not None and checkpoints.folder.is_dir():
+                complain(f"what is finished is in {checkpoints.folder}; run again to continue")
             raise
 
 

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
+from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say, say_json
 
 EXAMPLES = """
 calibrant merge day1.json day2.json -o week.json
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Add the tables and save the sum."""
     from calibrant import stats
-    from calibrant.cli.saved_tables import sum_of
+    from calibrant.cli.input import sum_of
     from calibrant.files import expand, write_whole
 
     paths = expand(args.files)

@@ -6,9 +6,8 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.options import fraction, whole_number
-from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say, say_json
+from calibrant.cli.output import say, say_json
+from calibrant.cli.parser import add_command, fraction, whole_number
 
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20

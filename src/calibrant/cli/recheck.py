@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.data import FILES_HELP, add_column_arguments, add_format_argument, opened
-from calibrant.cli.options import label, labels
-from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import say
+from calibrant.cli.input import FILES_HELP, add_column_arguments, add_format_argument, opened
+from calibrant.cli.output import say
+from calibrant.cli.parser import add_command, label, labels
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
     """Count the rows again, as the certificate's problem unless told otherwise."""
     from calibrant._digests import Digests, RowDigest
-    from calibrant.cli.calibrators import labels_to_certify
     from calibrant.cli.counting import count
+    from calibrant.cli.input import labels_to_certify
     from calibrant.cli.messages import about
     from calibrant.recalibrators import load
 

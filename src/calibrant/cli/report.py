@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.certify import EXIT
-from calibrant.cli.data import add_data_arguments, opened
+from calibrant.cli.input import add_data_arguments, opened, saved_table
 from calibrant.cli.junit import add_junit_argument, reported
-from calibrant.cli.options import fraction, read_bins
-from calibrant.cli.parser import add_command
-from calibrant.cli.saved_tables import saved_table
-from calibrant.cli.terminal import say, say_json
+from calibrant.cli.output import say, say_json
+from calibrant.cli.parser import add_command, fraction, read_bins
 
 if TYPE_CHECKING:
     from calibrant.bins import BinsLike
-    from calibrant.cli.data import Data
+    from calibrant.cli.input import Data
     from calibrant.reports import Report
 
 EXAMPLES = """

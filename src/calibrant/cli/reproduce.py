@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.options import whole_number
-from calibrant.cli.parser import add_command
-from calibrant.cli.terminal import aligned, complain, say, shortened, tell
+from calibrant.cli.output import ProgressLine, aligned, complain, say, shortened
+from calibrant.cli.parser import add_command, whole_number
 
 if TYPE_CHECKING:
     from calibrant.paper import Study
@@ -31,9 +29,6 @@ figure (PNG and SVG), and index.html with every claim of the paper beside ours. 
 runs all studies that it has the data for. Finished studies are kept when a run is interrupted, and
 skipped when it is repeated with the same settings, seed, data and version.
 """
-PATIENCE = 0.3
-WIDTH = 20
-ERASE = "\r\033[K"
 
 
 def add(commands: Any) -> None:
@@ -51,18 +46,15 @@ def add(commands: Any) -> None:
         help=".npz (probs, labels), CSV, Parquet or the authors' .dat; may be repeated",
     )
     command.add_argument("--quick", action="store_true", help="fewer repeats, for a rough look")
-    command.add_argument("--seed", type=_whole, default=0, metavar="N", help="(default 0)")
+    whole = partial(whole_number, least=0)
+    command.add_argument("--seed", type=whole, default=0, metavar="N", help="(default 0)")
     command.add_argument(
-        "--jobs", type=_whole, metavar="N", help="studies side by side (default: all processors)"
+        "--jobs", type=whole, metavar="N", help="studies side by side (default: all processors)"
     )
     command.add_argument("--force", action="store_true", help="run what is done already too")
     command.add_argument(
         "-o", "--output", metavar="FOLDER", default="results", help="(default results)"
     )
-
-
-def _whole(text: str) -> int:
-    return whole_number(text, least=0)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,44 +126,28 @@ def _work(args: argparse.Namespace, tasks: list[Task], store: Store) -> None:
             board.finish(result)
 
 
-class Board:
-    """What is running and how far it is: one line on a terminal; in a pipe, a line for each end."""
+class Board(ProgressLine):
+    """The studies that run and how far they are: one line, and in a pipe only the ends of each."""
 
     def __init__(self, total: int) -> None:
+        super().__init__()
         self.total, self.done = total, 0
         self.shares: dict[str, float] = {}
-        self.live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self.last = time.monotonic()
-
-    def __enter__(self) -> Board:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._erase()
 
     def update(self, stem: str, done: int, total: int) -> None:
-        """Note how far a study is."""
+        """Show how far a study is."""
         self.shares[stem] = done / max(total, 1)
-        if self.live and time.monotonic() - self.last >= PATIENCE:
-            self.last = time.monotonic()
-            tell(ERASE + self._line())
+        if self.is_due():
+            running = ", ".join(f"{stem} {done:.0%}" for stem, done in self.shares.items())
+            share = (self.done + sum(self.shares.values())) / max(self.total, 1)
+            self.draw("", share, shortened(running, 80))
 
     def finish(self, result: Result) -> None:
         """Say that a study is done."""
         self.done += 1
         self.shares.pop(result.stem, None)
-        self._erase()
+        self.erase()
         complain(f"{self.done} of {self.total}: {result.stem}, {result.seconds:,.1f} s")
-
-    def _erase(self) -> None:
-        if self.live:
-            tell(ERASE)
-
-    def _line(self) -> str:
-        share = (self.done + sum(self.shares.values())) / max(self.total, 1)
-        full = round(WIDTH * min(share, 1.0))
-        running = ", ".join(f"{stem} {done:.0%}" for stem, done in self.shares.items())
-        return f"[{'#' * full}{'-' * (WIDTH - full)}] {share:4.0%}  {shortened(running, 80)}"
 
 
 def _summary(store: Store, tasks: list[Task]) -> str:

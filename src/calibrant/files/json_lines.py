@@ -81,7 +81,7 @@ class _Reader:
                 table = _read_json(block, pa.schema([(field.name, pa.string()) for field in dates]))
             for name in names:
                 if name not in table.schema.names:
-                    table = table.appendas_column(name, pa.nulls(n))
+                    table = table.append_column(name, pa.nulls(n))
             table = table.select(names)
             table.validate(full=True)
         except (pa.ArrowException, UnicodeDecodeError):

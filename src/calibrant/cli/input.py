@@ -1,25 +1,49 @@
-"""The arguments that name data, and the data that they name."""
+"""What commands read: files of rows, tables counted before, standard input, and their arguments.
+
+Bins that depend on all rows need several passes, and Parquet is read from its end: standard input
+and pipes, which cannot be read twice, are copied to a temporary file that is removed afterwards.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
-from calibrant.cli.options import KINDS, bins_text, fraction, label, labels
+from calibrant.cli.parser import KINDS, bins_text, fraction, label, labels
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
 if TYPE_CHECKING:
-    from calibrant.cli.progress import Bar
+    from calibrant.cli.output import Bar
     from calibrant.files.reading import Chunk, File, Wanted
     from calibrant.problem import Problem, Rows
+    from calibrant.recalibrators import Recalibrator
+    from calibrant.table import BinTable
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz")
 FILES_HELP = (
     "CSV, TSV, Parquet, JSON lines, Arrow or .npz files, patterns such as 'part-*.parquet' in "
     "quotes, or - for standard input"
 )
+TABLE_BEGINS = re.compile(rb'\s*\{\s*"format"\s*:\s*"calibrant\.table"')
+"""How a table begins, and no row of predictions; the name of a file tells nothing, for .json may
+be JSON lines."""
+
+ABOUT_ROWS = {
+    "y_true": "labels",
+    "y_prob": ["probs"],
+    **dict.fromkeys(("kind", "classes", "pos_label", "format")),
+    **dict.fromkeys(("sample_weight", "calibrator", "versus")),
+}
+"""Options that say how rows are read, and their defaults; --bins is another, and the command's."""
 
 
 def add_data_arguments(
@@ -122,7 +146,7 @@ class Data:
 
     def bar(self, what: str) -> Bar:
         """Return a progress bar for a pass over the files."""
-        from calibrant.cli.progress import Bar
+        from calibrant.cli.output import Bar
 
         return Bar(what, self.files)
 
@@ -200,7 +224,6 @@ def opened(
     The columns of predictions may be known, from the file of another model; else the first rows
     fix them.
     """
-    from calibrant.cli.standard_input import found
     from calibrant.files.reading import Wanted
 
     classes = getattr(args, "classes", None)
@@ -209,6 +232,130 @@ def opened(
     text = None if known is None else isinstance(known, str)
     weight = getattr(args, "sample_weight", None)
     wanted = Wanted(args.y_true, args.y_prob, weight, text)
-    with found(args.files if names is None else names, args.format) as files:
+    with open_files(args.files if names is None else names, args.format) as files:
         kind = getattr(args, "kind", None)
         yield Data(files, wanted, kind, classes, pos_label, list(columns or []))
+
+
+@contextmanager
+def open_files(patterns: Sequence[str], format_: str | None) -> Iterator[list[File]]:
+    """Return the files that names and patterns stand for."""
+    from calibrant.files.names import STANDARD_INPUT, expand, format_of
+    from calibrant.files.reading import File
+
+    with ExitStack() as stack:
+        files = []
+        for path in expand(patterns):
+            if path == STANDARD_INPUT:
+                if sys.stdin is None:
+                    raise InvalidInputError(
+                        "Standard input is closed. Pipe rows in, or name a file."
+                    )
+                copy = stack.enter_context(_copied(sys.stdin.buffer))
+                files.append(File(copy, format_ or "csv", "standard input"))
+            elif not os.path.isfile(path):
+                copy = stack.enter_context(_copied(stack.enter_context(open(path, "rb"))))
+                # a nameless pipe such as /dev/fd/63 holds CSV
+                told = format_of(path) if os.path.splitext(path)[1] else "csv"
+                files.append(File(copy, format_ or told, path))
+            else:
+                files.append(File(path, format_ or format_of(path), path))
+        yield files
+
+
+@contextmanager
+def _copied(stream: IO[bytes]) -> Iterator[str]:
+    """Copy a stream to a temporary file, and return its name."""
+    with tempfile.TemporaryDirectory(prefix="calibrant-") as folder:
+        path = os.path.join(folder, "copy")
+        with open(path, "wb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 20)
+        yield path
+
+
+def saved_table(args: argparse.Namespace, default_bins: str | None) -> BinTable | None:
+    """Return the sum of the tables that the files hold, or None if they hold rows.
+
+    A table has its bins, its problem and its labels: options about them are refused.
+    """
+    from calibrant.files import expand
+
+    paths = expand(args.files)
+    tables = [path for path in paths if is_table(path)]
+    if not tables:
+        return None
+    if len(tables) < len(paths):
+        other = next(path for path in paths if path not in tables)
+        raise InvalidInputError(
+            f"{tables[0]} is a table of sums and {other} is not. Name tables, or files of rows."
+        )
+    for name, default in (ABOUT_ROWS | {"bins": default_bins}).items():
+        if getattr(args, name, default) != default:
+            raise InvalidArgumentError(
+                f"--{name.replace('_', '-')} says how rows are read, and {tables[0]} is a table of "
+                "sums: it has its own bins, classes and labels. Leave the option out."
+            )
+    return sum_of(tables)
+
+
+def is_table(path: str) -> bool:
+    """Tell by its content whether a file is a table; what cannot be read twice is not."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as stream:
+        return TABLE_BEGINS.match(stream.read(200)) is not None
+
+
+def sum_of(paths: list[str]) -> BinTable:
+    """Add saved tables; what is wrong is said with the file."""
+    from calibrant.cli.messages import about
+    from calibrant.table import BinTable
+
+    with about(paths[0]):
+        total = BinTable.from_json(Path(paths[0]).read_bytes())
+    for path in paths[1:]:
+        with about(path):
+            total += BinTable.from_json(Path(path).read_bytes())
+    return total
+
+
+def labels_to_fit(rows: Arrays, args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return labels and the names of classes; --pos-label makes them no and yes."""
+    if args.pos_label is None:
+        return rows.y_true, args.classes
+    from calibrant.problem import absent_event, read_problem
+
+    if rows.y_prob.ndim == 2:
+        _check_event_is_last(args)
+    problem = read_problem("binary", 2, args.classes, args.pos_label)
+    codes = problem.codes(rows.y_true)
+    if problem.pos_label is not None and not codes.any():
+        raise absent_event(problem.pos_label, rows.y_true)
+    return codes, None
+
+
+def labels_to_certify(
+    calibrator: Recalibrator, rows: Arrays, args: argparse.Namespace
+) -> tuple[Any, Any]:
+    """Return labels and classes as the calibrator knows them; its event must be --pos-label."""
+    labels, classes = labels_to_fit(rows, args)
+    own = calibrator.classes_
+    if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:
+        return labels, classes
+    if own[1] != args.pos_label:
+        raise InvalidArgumentError(
+            f"The calibrator was fitted on the classes {own[0]} and {own[1]}, and its event is "
+            f"{own[1]}; got --pos-label {args.pos_label}. Leave the option out, or fit a "
+            "calibrator with the same --pos-label."
+        )
+    return own[labels], own.tolist()
+
+
+def _check_event_is_last(args: argparse.Namespace) -> None:
+    """Refuse two columns whose first is the event's: calibrators take the second."""
+    names = args.classes or (0, 1)
+    if args.pos_label == names[0]:
+        raise InvalidArgumentError(
+            f"Of two columns the second must be the event's; --pos-label {args.pos_label} is the "
+            "first. Give --y-prob in the other order, or the event's column alone."
+        )

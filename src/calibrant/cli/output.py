@@ -1,22 +1,31 @@
-"""What is printed for people: nothing in it can move the cursor, and nothing is endless.
+"""What is printed: results on standard output, messages and progress on standard error.
 
-Standard output holds results, and one that cannot be written is an error. Standard error holds
-messages, and one that cannot be written is dropped: it must not change the exit code.
+Nothing printed for people can move the cursor, and nothing is endless. A result that cannot be
+written is an error; a message that cannot be written is dropped, for it must not change the exit
+code.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, Self, TextIO
 
 from calibrant._json import json_text
 
+if TYPE_CHECKING:
+    from calibrant.files.reading import Chunk, File
+
 LONGEST_WORD = 120
 LONGEST_MESSAGE = 4_000
+REDRAW_SECONDS = 0.3
+"""Between two states of a progress line: often enough to watch, too seldom to cost time."""
+METER_WIDTH = 20
+ERASE_LINE = "\r\033[K"
 
 
 def say(text: str = "") -> None:
@@ -156,3 +165,60 @@ def _escaped(char: str) -> str:
     if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
         return char
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+class ProgressLine:
+    """One line on standard error that is redrawn in place on a terminal; nothing in a pipe."""
+
+    def __init__(self) -> None:
+        self.is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._drawn = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.erase()
+
+    def erase(self) -> None:
+        """Remove the line."""
+        if self.is_live:
+            tell(ERASE_LINE)
+
+    def is_due(self) -> bool:
+        """Tell whether it is time to draw again."""
+        return self.is_live and time.monotonic() - self._drawn >= REDRAW_SECONDS
+
+    def draw(self, before: str, share: float, after: str) -> None:
+        """Show a meter between two texts."""
+        self._drawn = time.monotonic()
+        full = round(METER_WIDTH * min(share, 1.0))
+        meter = "#" * full + "-" * (METER_WIDTH - full)
+        tell(f"{ERASE_LINE}{before}[{meter}] {share:4.0%}  {after}")
+
+
+class Bar(ProgressLine):
+    """The share of the bytes of some files that has been read."""
+
+    def __init__(self, what: str, files: Sequence[File]) -> None:
+        super().__init__()
+        self.what, self.files, self.n_rows = what, files, 0
+        sizes = [os.path.getsize(file.path) if self.is_live else 1 for file in files]
+        self._before = [sum(sizes[:i]) / max(sum(sizes), 1) for i in range(len(sizes) + 1)]
+
+    def show(self, number: int, share: float, n_rows: int) -> None:
+        """Say that of file `number` this share has been read, `n_rows` rows more."""
+        self.n_rows += n_rows
+        if not self.is_due():
+            return
+        low, high = self._before[number], self._before[number + 1]
+        which = f" ({number + 1} of {len(self.files)})" if len(self.files) > 1 else ""
+        name = name_of(os.path.basename(self.files[number].shown), 30)
+        rows = f"{self.n_rows:,} rows  {name}{which}"
+        self.draw(f"{self.what} ", low + share * (high - low), rows)
+
+    def watched(self, number: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Pass the chunks of file `number` on, and show how far they are."""
+        for chunk in chunks:
+            self.show(number, chunk.share, len(chunk))
+            yield chunk

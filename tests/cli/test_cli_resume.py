@@ -58,35 +58,35 @@ def test_the_sum_of_the_parts_is_the_table_of_all_rows(parts, bins, options, kin
 
 KILLED_IN_THE_MIDDLE = """
 import os, signal, sys
-from calibrant.cli import main, shards
+from calibrant.cli import main, resume
 
-def last_note(note, after):
-    def noted(self, *args):
-        note(self, *args)
+def last_save(save, after):
+    def saved(self, *args):
+        save(self, *args)
         after.append(args)
-        if len(after) == {notes}:
+        if len(after) == {saves}:
             os.kill(os.getpid(), signal.SIGKILL)
-    return noted
+    return saved
 
-shards.PATIENCE = 0
-shards.Notebook.{method} = last_note(shards.Notebook.{method}, [])
+resume.TIME_BETWEEN = 0
+resume.Checkpoints.{method} = last_save(resume.Checkpoints.{method}, [])
 sys.exit(main(sys.argv[1:]))
 """
 
 
 @pytest.mark.parametrize(
-    ("bins", "method", "notes", "said"),
+    ("bins", "method", "saves", "said"),
     [
-        ("width:10", "note_table", 2, "continuing with the files that"),
-        ("9", "note_pass", 3, "continuing: pass 1 has read 3 of 5 files"),
-        ("9", "note_table", 4, "continuing with the files that"),
+        ("width:10", "save_table", 2, "continuing with the files that"),
+        ("9", "save_pass", 3, "continuing: pass 1 has read 3 of 5 files"),
+        ("9", "save_table", 4, "continuing with the files that"),
     ],
 )
 def test_a_run_that_was_killed_continues_where_it_stopped(
-    parts, bins, method, notes, said, capsys, monkeypatch
+    parts, bins, method, saves, said, capsys, monkeypatch
 ):
     argv = ["measure", str(parts / "part-*.parquet"), *RAW, "--bins", bins, "--table"]
-    code = KILLED_IN_THE_MIDDLE.format(method=method, notes=notes)
+    code = KILLED_IN_THE_MIDDLE.format(method=method, saves=saves)
     killed = subprocess.run([sys.executable, "-c", code, *argv, str(parts / "out.json")])
     assert killed.returncode == -signal.SIGKILL
     assert not (parts / "out.json").exists()
@@ -103,9 +103,9 @@ def test_a_run_that_was_killed_continues_where_it_stopped(
     )
     got, _, err = run(capsys, *argv, parts / "out.json")
     assert (got, said in err) == (0, True)
-    expected_reads = {"note_table": 5 - notes, "note_pass": None}[method]
-    if method == "note_table":
-        finished = {str(parts / f"part-{i}.parquet") for i in range(notes)}
+    expected_reads = {"save_table": 5 - saves, "save_pass": None}[method]
+    if method == "save_table":
+        finished = {str(parts / f"part-{i}.parquet") for i in range(saves)}
         assert not finished & set(read[1:])
         assert len(set(read[1:]) - finished) == expected_reads
     assert run(capsys, *argv, parts / "again.json")[0] == 0
@@ -113,19 +113,19 @@ def test_a_run_that_was_killed_continues_where_it_stopped(
     assert sorted(path.suffix for path in parts.iterdir()) == [".json"] * 2 + [".parquet"] * 5
 
 
-def stop_after(monkeypatch, notes):
+def stop_after(monkeypatch, saves):
     """Interrupt the next run after so many finished files."""
-    from calibrant.cli.shards import Notebook
+    from calibrant.cli.resume import Checkpoints
 
-    note, seen = Notebook.note_table, []
+    save, seen = Checkpoints.save_table, []
 
-    def noted(self, i, table):
-        note(self, i, table)
+    def saved(self, i, table):
+        save(self, i, table)
         seen.append(i)
-        if len(seen) == notes:
+        if len(seen) == saves:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Notebook, "note_table", noted)
+    monkeypatch.setattr(Checkpoints, "save_table", saved)
 
 
 @pytest.mark.parametrize("bins", ["width:10", "9"])
@@ -169,20 +169,20 @@ def test_changed_settings_start_over_and_are_said(parts, changed, capsys, monkey
     assert table_of(target) == table_of(parts / "again.json")
 
 
-def test_a_damaged_note_is_no_note(parts, capsys, monkeypatch):
+def test_a_corrupt_checkpoint_is_ignored(parts, capsys, monkeypatch):
     argv = ["measure", parts / "part-*.parquet", *RAW, "--bins", "9", "--table", parts / "out.json"]
     with monkeypatch.context() as patch:
         stop_after(patch, 3)
         assert run(capsys, *argv)[0] == 130
-    for note in (parts / "out.json.progress").iterdir():
-        note.write_bytes(note.read_bytes()[:-20])
+    for save in (parts / "out.json.progress").iterdir():
+        save.write_bytes(save.read_bytes()[:-20])
     assert run(capsys, *argv)[0] == 0
     assert_same_sums(table_of(parts / "out.json"), cb.tabulate(LABEL, COLUMNS["raw"], bins=9))
 
 
 @pytest.mark.parametrize("bins", ["width:10", "9"])
-def test_a_run_whose_notes_another_run_removes_goes_on(parts, bins, capsys, monkeypatch):
-    """The other run writes the same table, and ends while a note of the first is half written."""
+def test_a_run_whose_checkpoints_another_run_removes_goes_on(parts, bins, capsys, monkeypatch):
+    """The other run writes the same table, and ends while a checkpoint of the first is half written."""
     argv = ["measure", parts / "part-*.parquet", *RAW, "--bins", bins, "--table"]
     argv = [*map(str, argv), str(parts / "out.json")]
     replace, ended = os.replace, []
@@ -212,7 +212,7 @@ def test_two_runs_that_write_one_table_at_once_both_succeed(parts):
     assert sorted(path.suffix for path in parts.iterdir()) == [".json"] + [".parquet"] * 5
 
 
-def test_other_files_in_the_folder_of_notes_are_left_alone(parts, capsys):
+def test_other_files_in_the_folder_of_checkpoints_are_left_alone(parts, capsys):
     mine = parts / "out.json.progress" / "mine.json"
     mine.parent.mkdir()
     mine.write_text("{}")

@@ -1,9 +1,9 @@
-"""The notebook of a run over many files: what is finished, so that a stopped run continues.
+"""Checkpoints of a run over many files, so that a run that was stopped continues.
 
-It is a folder beside the output. Each entry names its file with size and time, and the settings;
-one that does not fit what is there now is not used. Entries are replaced whole or not at all.
+They lie in a folder beside the output. Each names its file with size and time, and the settings;
+one that does not fit what is there now is not used. Checkpoints are replaced whole or not at all.
 Two runs that write the same output share the folder: what one has finished serves the other, and
-the one that ends first removes it. A note that is lost costs time, never a row.
+the one that ends first removes it. A checkpoint that is lost costs time, never a row.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._version import __version__
-from calibrant.cli.terminal import complain
+from calibrant.cli.output import complain
 from calibrant.exceptions import CalibrantError
 from calibrant.files import replaced
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
     from calibrant.bins import Bins
-    from calibrant.cli.data import Data
+    from calibrant.cli.input import Data
     from calibrant.engines.chunks import Sketch
 
 FORMAT = "calibrant.progress"
 VERSION = 1
-NOTE = re.compile(r"[0-9a-f]{24}\.json|pass-\d+\.npz|\..*\.part")
+CHECKPOINT = re.compile(r"[0-9a-f]{24}\.json|pass-\d+\.npz|\..*\.part")
 """What the folder holds: the table of a file, a pass over all, and either of them half written."""
-PATIENCE = 20
-"""Passes are written down so seldom that it takes a 20th of the time at most."""
+TIME_BETWEEN = 20
+"""Passes are saved again after 20 times as long as the last save took: 5% of the time at most."""
 
 
-class Notebook:
+class Checkpoints:
     """What has been finished of a run that writes `target`."""
 
     def __init__(self, target: str, data: Data, settings: dict[str, Any]) -> None:
@@ -48,9 +48,9 @@ class Notebook:
         self.settings = {**settings, **data.options, "calibrant": __version__}
         self.files = [_identity(file.path) for file in data.files]
         self._said: set[str] = set()
-        self._next_note = 0.0
+        self._next_save = 0.0
 
-    def recall_pass(self, number: int, sketch: Sketch) -> int:
+    def restore_pass(self, number: int, sketch: Sketch) -> int:
         """Restore the sketch of a pass, and return how many files it holds."""
         try:
             with (
@@ -66,14 +66,14 @@ class Notebook:
         except FileNotFoundError:
             return 0
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-            return 0  # a damaged note is no note
+            return 0  # ignore a corrupt checkpoint
         self._say(f"continuing: pass {number} has read {done:,} of {len(self.files):,} files")
         return done
 
-    def note_pass(self, number: int, sketch: Sketch, done: int) -> None:
-        """Write down the sketch of a pass after so many files."""
+    def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
+        """Save the sketch of a pass after so many files."""
         start = time.monotonic()
-        if done < len(self.files) and start < self._next_note:
+        if done < len(self.files) and start < self._next_save:
             return
         head = self._head() | {"files": self.files[:done]}
         arrays = sketch.to_arrays() | {"head": np.frombuffer(json.dumps(head).encode(), np.uint8)}
@@ -81,53 +81,53 @@ class Notebook:
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
         self._write(self._pass(number), buffer.getvalue())
         now = time.monotonic()
-        self._next_note = now + PATIENCE * (now - start)
+        self._next_save = now + TIME_BETWEEN * (now - start)
 
-    def recall_table(self, i: int, bins: tuple[Bins, ...]) -> tuple[bool, BinTable | None]:
+    def restore_table(self, i: int, bins: tuple[Bins, ...]) -> tuple[bool, BinTable | None]:
         """Return whether a file has been counted in these bins, and its table if it has rows."""
         try:
-            note = json.loads(self._entry(i).read_bytes())
-            if not self._holds(note) or note["file"] != self.files[i]:
-                self._say_changes(note)
+            checkpoint = json.loads(self._entry(i).read_bytes())
+            if not self._holds(checkpoint) or checkpoint["file"] != self.files[i]:
+                self._say_changes(checkpoint)
                 return False, None
-            table = note["table"] and BinTable.from_dict(note["table"])
+            table = checkpoint["table"] and BinTable.from_dict(checkpoint["table"])
         except FileNotFoundError:
             return False, None
         except (OSError, ValueError, KeyError, TypeError, CalibrantError):
-            return False, None  # a damaged note is no note
+            return False, None  # ignore a corrupt checkpoint
         if table is not None and table.bins != bins:
             return False, None
         self._say(f"continuing with the files that {self.folder} says are counted")
         return True, table
 
-    def note_table(self, i: int, table: BinTable | None) -> None:
-        """Write down that a file has been counted."""
-        note = self._head() | {"file": self.files[i], "table": table and table.to_dict()}
-        self._write(self._entry(i), json.dumps(note).encode())
+    def save_table(self, i: int, table: BinTable | None) -> None:
+        """Save the table of a file that has been counted."""
+        checkpoint = self._head() | {"file": self.files[i], "table": table and table.to_dict()}
+        self._write(self._entry(i), json.dumps(checkpoint).encode())
 
-    def _write(self, path: Path, note: bytes) -> None:
+    def _write(self, path: Path, checkpoint: bytes) -> None:
         with suppress(FileExistsError):
             self.folder.mkdir()
         with suppress(FileNotFoundError), replaced(path) as stream:  # see `close`
-            stream.write(note)
+            stream.write(checkpoint)
 
     def close(self) -> None:
         """Remove the folder; the output is written.
 
-        Another run may be writing the same output: it may lose notes here at any moment, and one
-        that it adds meanwhile keeps the folder, which that run then removes.
+        Another run may be writing the same output: it may lose checkpoints here at any moment, and
+        one that it adds meanwhile keeps the folder, which that run then removes.
         """
         with suppress(OSError):
             for path in self.folder.iterdir():
-                if NOTE.fullmatch(path.name):
+                if CHECKPOINT.fullmatch(path.name):
                     path.unlink(missing_ok=True)
             self.folder.rmdir()
 
     def _head(self) -> dict[str, Any]:
         return {"format": FORMAT, "version": VERSION, "settings": self.settings}
 
-    def _holds(self, note: dict[str, Any]) -> bool:
-        return all(note[name] == value for name, value in _as_json(self._head()).items())
+    def _holds(self, checkpoint: dict[str, Any]) -> bool:
+        return all(checkpoint[name] == value for name, value in _as_json(self._head()).items())
 
     def _pass(self, number: int) -> Path:
         return self.folder / f"pass-{number}.npz"
@@ -136,18 +136,18 @@ class Notebook:
         name = hashlib.sha256(self.files[i]["path"].encode("utf-8", "surrogateescape"))
         return self.folder / f"{name.hexdigest()[:24]}.json"
 
-    def _say_changes(self, note: dict[str, Any]) -> None:
-        """Say why a note is not used."""
-        if not self._holds(note):
+    def _say_changes(self, checkpoint: dict[str, Any]) -> None:
+        """Say why a checkpoint is not used."""
+        if not self._holds(checkpoint):
             self._say("the settings have changed since the last run: counting anew")
             return
         now = {file["path"]: file for file in self.files}
-        for file in note.get("files", [note.get("file")]):
+        for file in checkpoint.get("files", [checkpoint.get("file")]):
             if now.get(file["path"], file) != file:
                 self._say(f"{file['path']} has changed since it was counted: counting it anew")
         if (
-            "files" in note
-            and [f["path"] for f in note["files"]] != list(now)[: len(note["files"])]
+            "files" in checkpoint
+            and [f["path"] for f in checkpoint["files"]] != list(now)[: len(checkpoint["files"])]
         ):
             self._say("other files than in the last run: choosing bins anew")
 
@@ -166,10 +166,10 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def notebook_for(target: str | None, data: Data, settings: dict[str, Any]) -> Notebook | None:
-    """Return a notebook where there is an output and more than one file to count."""
+def checkpoints_for(target: str | None, data: Data, settings: dict[str, Any]) -> Checkpoints | None:
+    """Return a checkpoints where there is an output and more than one file to count."""
     if target is None or target == "-" or len(data.files) < 2:
         return None
     if any(file.shown != file.path for file in data.files):
         return None  # standard input and pipes are gone by the next run
-    return Notebook(target, data, settings)
+    return Checkpoints(target, data, settings)
