@@ -346,8 +346,8 @@ _RULES: dict[str, type[EqualMass | EqualWidth | Hybrid]] = {
     "hybrid": Hybrid,
 }
 _BINS_MAY_BE = (
-    'a number of bins, "auto", "mass:15", "width:15", "hybrid:15", "distinct", EqualMass(15), '
-    "EqualWidth(15), Hybrid(15), Distinct(), Bins(edges) or an array of edges from 0 to 1"
+    'a number of bins, "auto", "mass:15", "width:15", "hybrid:15", "distinct", a rule such as '
+    "EqualMass(15), or edges from 0 to 1"
 )
 
 

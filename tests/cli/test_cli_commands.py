@@ -191,6 +191,44 @@ def test_looks_are_planned_on_the_command_line(tmp_path, csv, capsys):
     assert (code, "in one look of 5" in out) == (0, True)
 
 
+def test_levels_target_and_masses_are_those_of_the_library(csv, capsys):
+    levels = np.arange(11) / 10
+    options = ("--levels", ",".join(map(str, levels)), "--target", "sample")
+    for mass in ("0.01", "learned"):
+        argv = ("certify", csv, *ONE, "--max-error", "0.2", "--json", "--min-bin-mass", mass)
+        expected = cb.certify(
+            LABEL, SCORE, max_error=0.2, levels=levels, target="sample",
+            min_bin_mass=mass if mass == "learned" else float(mass),
+        )  # fmt: skip
+        code, out, _ = run(capsys, *argv, *options)
+        assert code == 0
+        assert json.loads(out)["upper_bound"] == expected.upper_bound
+        assert json.loads(out)["assumptions"] == list(expected.assumptions)
+
+
+def test_levels_may_be_those_of_a_saved_calibrator(tmp_path, csv, capsys):
+    fitted = cb.HistogramBinning().fit(SCORE, LABEL)
+    fitted.save(tmp_path / "cal.json")
+    cb.PlattScaling().fit(SCORE, LABEL).save(tmp_path / "platt.json")
+    expected = cb.samples_to_certify(0.05, levels=fitted.levels_)
+    code, out, _ = run(
+        capsys, "plan", "--max-error", "0.05", "--levels", tmp_path / "cal.json", "--json"
+    )
+    assert (code, json.loads(out)["rows"]) == (0, expected)
+    for file, words in (("platt.json", "finitely many"), ("none.json", "none.json")):
+        code, _, err = run(capsys, "plan", "--rows", "9", "--levels", tmp_path / file)
+        assert code in (3, 4)
+        assert words in err
+
+
+@pytest.mark.parametrize("edges", ["0,1", "0,0.25,0.5,1"])
+def test_bins_may_be_edges(csv, edges, capsys):
+    code, out, _ = run(capsys, "measure", csv, *ONE, "--bins", edges, "--json")
+    assert code == 0
+    expected = cb.calibration_error(LABEL, SCORE, bins=[float(e) for e in edges.split(",")])
+    assert same(json.loads(out)["value"], expected.value)
+
+
 def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
     saved = tmp_path / "certificate.json"
     run(capsys, "certify", csv, *ONE, "--norm", "l1", "--max-error", "0.001", "-o", saved)

@@ -6,10 +6,24 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED, UNDECIDED
-from calibrant.cli.input import add_data_arguments, opened, saved_table
+from calibrant.cli.input import (
+    LEVELS_HELP,
+    add_data_arguments,
+    opened,
+    read_levels,
+    saved_table,
+)
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import emit, say
-from calibrant.cli.parser import NORMS, add_command, fraction, read_bins, whole_number
+from calibrant.cli.parser import (
+    NORMS,
+    add_command,
+    bin_mass,
+    fraction,
+    levels,
+    read_bins,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from calibrant.cli.input import Data
@@ -19,6 +33,7 @@ EXAMPLES = """
 calibrant certify preds.parquet --y-true label --y-prob score --max-error 0.02
 calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 -o certificate.json
 calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 --junit gate.xml
+calibrant certify scores.csv --y-true label --y-prob score --max-error 0.02 --levels 0.1,0.2,0.5
 calibrant certify week.json --max-error 0.02
 calibrant certify raw.csv --y-true label --y-prob score --max-error 0.02 --calibrator cal.json
 """
@@ -60,6 +75,21 @@ def add(commands: Any) -> None:
         type=whole_number,
         default=1,
         help="how often these rows will be certified as they grow (default 1: only now)",
+    )
+    command.add_argument(
+        "--levels", metavar="P,P,...", type=levels, help=f"{LEVELS_HELP}; sharper bounds"
+    )
+    command.add_argument(
+        "--target",
+        choices=("population", "sample"),
+        default="population",
+        help="the error in the population (the default), or on inputs like these rows",
+    )
+    command.add_argument(
+        "--min-bin-mass",
+        metavar="SHARE",
+        type=bin_mass,
+        help="the least probability of any output, if it is known; or learned",
     )
     command.add_argument(
         "--calibrator",
@@ -119,6 +149,9 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "norm": args.norm,
         "confidence_level": args.confidence_level,
         "looks": args.looks,
+        "target": args.target,
+        "min_bin_mass": args.min_bin_mass,
+        "levels": read_levels(args.levels),
     }
 
 
@@ -134,7 +167,8 @@ def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any])
     labels, classes = labels_to_certify(calibrator, rows, args)
     bins = None if args.bins is None else read_bins(args.bins)
     chosen = {"classes": classes, "kind": args.kind, "bins": bins}
-    options |= {name: value for name, value in chosen.items() if value is not None}
+    options |= chosen
+    options = {name: value for name, value in options.items() if value is not None}
     return calibrator.certify(rows.y_prob, labels, **options)
 
 

@@ -84,9 +84,9 @@ def new_method(name: str, bins: str | None) -> Recalibrator:
         rule, _, number = bins.rpartition(":")
         if name not in BINNED:
             raise InvalidArgumentError(f"--bins is for {' and '.join(BINNED)}, not for {name}.")
-        if bins == "distinct":
+        if bins == "distinct" or "," in bins:
             raise InvalidArgumentError(
-                "--bins of a method is auto, 20, mass:20, hybrid:20 or width:20; got 'distinct'."
+                f"--bins of a method is auto, 20, mass:20, hybrid:20 or width:20; got {bins!r}."
             )
         options["n_bins"] = "auto" if bins == "auto" else int(number)
         options["bins"] = rule or "auto"

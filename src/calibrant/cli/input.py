@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from calibrant.recalibrators import Recalibrator
     from calibrant.table import BinTable
 
+LEVELS_HELP = (
+    "all outputs that the model can give, known before the rows: numbers, or a calibrator's file"
+)
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz")
 FILES_HELP = (
     "CSV, TSV, Parquet, JSON lines, Arrow or .npz files, patterns such as 'part-*.parquet' in "
@@ -50,7 +53,8 @@ def add_data_arguments(
     command: argparse.ArgumentParser,
     *,
     bins: str | None = "auto",
-    bins_help: str = "auto, 15, mass:15, width:15, hybrid:15 or distinct (default auto)",
+    bins_help: str = "auto, 15, mass:15, width:15, hybrid:15, distinct, or edges such as "
+    "0,0.2,1 (default auto)",
     level: bool = True,
 ) -> None:
     """Add the arguments that `opened` reads, files, columns, kind, labels; bins, and a level."""
@@ -317,6 +321,23 @@ def sum_of(paths: list[str]) -> BinTable:
         with about(path):
             total += BinTable.from_json(Path(path).read_bytes())
     return total
+
+
+def read_levels(given: list[float] | str | None) -> list[float] | None:
+    """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
+    if not isinstance(given, str):
+        return given
+    from calibrant.cli.messages import about
+    from calibrant.recalibrators import load
+
+    with about(given):
+        calibrator = load(given)
+    if getattr(calibrator, "levels_", None) is None:
+        raise InvalidArgumentError(
+            f"--levels are the outputs of a model that has finitely many; the calibrator in "
+            f"{given} is a {type(calibrator).__name__}, which has none. Use scaling-binning."
+        )
+    return [float(level) for level in calibrator.levels_]
 
 
 def labels_to_fit(rows: Arrays, args: argparse.Namespace) -> tuple[Any, Any]:

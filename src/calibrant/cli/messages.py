@@ -47,6 +47,7 @@ def in_options(text: str) -> str:
     'If these are logits, apply a sigmoid first.'
     """
     text = text.replace("classes=(no, yes)", "--classes no,yes")
+    text = text.replace("a rule such as EqualMass(15), or edges", "or edges")
     text = text.replace('pass input="logits", or ', "")  # which no command offers
     return OPTION.sub(_option, text)
 

@@ -1,8 +1,7 @@
 """The parser, how a command is registered, and what options may say.
 
 A command is a module of this package with ``add(commands)``, which calls `add_command` and adds
-arguments. Whatever is heavy is imported by the function that runs, and values are checked here
-without NumPy, so that help and usage errors are instant.
+arguments. Whatever is heavy is imported by the function that runs, so that help is instant.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from calibrant._version import __version__
 from calibrant.cli import USAGE
+from calibrant.exceptions import CalibrantError
 
 if TYPE_CHECKING:
     from calibrant.bins import BinsLike
@@ -35,7 +35,6 @@ COMMANDS = (
 )
 """Modules of this package, in the order of the help."""
 
-RULES = {"mass": "EqualMass", "width": "EqualWidth", "hybrid": "Hybrid"}
 NORMS = ("l1", "l2", "max")
 KINDS = ("binary", "top-label", "marginal")
 MOST_DIGITS = 15
@@ -119,32 +118,42 @@ def add_command(
 
 
 def bins_text(text: str) -> str:
-    """Check what stands after --bins."""
-    name, _, number = text.rpartition(":")
-    if text in ("auto", "distinct") or (_is_whole(number) and name in ("", *RULES)):
-        if _is_whole(number) and int(number) < 1:
-            raise argparse.ArgumentTypeError(f"expected at least 1 bin; got {text!r}")
+    """Check what stands after --bins, as Python's ``bins=`` is checked."""
+    from calibrant.bins import as_bin_rule
+    from calibrant.cli.messages import in_options
+
+    try:
+        as_bin_rule(read_bins(text), 1)
+    except CalibrantError as error:
+        raise argparse.ArgumentTypeError(in_options(str(error))) from None
+    return text
+
+
+def read_bins(text: str) -> BinsLike:
+    """Return what stands after --bins as Python's ``bins=``: the text itself, or edges."""
+    return numbers(text) if "," in text else text
+
+
+def numbers(text: str) -> list[float]:
+    """Read numbers between commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected numbers between commas, such as 0.1,0.2,0.5; got {text!r}"
+        ) from None
+
+
+def levels(text: str) -> list[float] | str:
+    """Read numbers between commas, or the name of the file of a calibrator."""
+    try:
+        return numbers(text)
+    except argparse.ArgumentTypeError:
         return text
-    raise argparse.ArgumentTypeError(
-        f"expected auto, a number, mass:15, width:15, hybrid:15 or distinct; got {text!r}"
-    )
 
 
 def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-
-
-def read_bins(text: str) -> BinsLike:
-    """Return the rule that stands after --bins."""
-    from calibrant import bins
-
-    if text == "auto":
-        return "auto"
-    if text == "distinct":
-        return bins.Distinct()
-    name, _, number = text.rpartition(":")
-    rule: BinsLike = getattr(bins, RULES[name or "mass"])(int(number))
-    return rule
 
 
 def norm_value(text: str) -> str | float:
@@ -172,6 +181,11 @@ def fraction(text: str) -> float:
     if 0 < value < 1:
         return value
     raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; got {text!r}")
+
+
+def bin_mass(text: str) -> float | str:
+    """Read the least probability of an output: a number, or learned."""
+    return text if text == "learned" else fraction(text)
 
 
 def whole_number(text: str, least: int = 1) -> int:

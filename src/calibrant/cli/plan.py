@@ -6,11 +6,13 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
+from calibrant.cli.input import LEVELS_HELP, read_levels
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command, fraction, whole_number
+from calibrant.cli.parser import add_command, fraction, levels, whole_number
 
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20
+calibrant plan --max-error 0.02 --levels cal.json
 calibrant plan --rows 5000 --n-bins 20
 calibrant plan --max-error 0.02 --n-bins 20 --looks 2
 """
@@ -36,13 +38,11 @@ def add(commands: Any) -> None:
         type=whole_number,
         help="the rows there are: how small an error can they certify?",
     )
-    command.add_argument(
-        "--n-bins",
-        metavar="N",
-        type=whole_number,
-        required=True,
-        help="how many outputs the model has",
+    outputs = command.add_mutually_exclusive_group(required=True)
+    outputs.add_argument(
+        "--n-bins", metavar="N", type=whole_number, help="how many outputs the model has"
     )
+    outputs.add_argument("--levels", metavar="P,P,...", type=levels, help=LEVELS_HELP)
     command.add_argument(
         "--true-error",
         metavar="ERROR",
@@ -70,6 +70,11 @@ def add(commands: Any) -> None:
         default=1,
         help="how often the rows will be certified as they grow (default 1)",
     )
+    command.add_argument(
+        "--balanced",
+        action="store_true",
+        help="every output will be known to have a share of at least 1 / (2 N): --min-bin-mass",
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -82,19 +87,23 @@ def run(args: argparse.Namespace) -> int:
         "power": args.power,
         "confidence_level": args.confidence_level,
         "looks": args.looks,
+        "balanced": args.balanced,
     }
-    rows, max_error = args.rows, args.max_error
+    outputs = read_levels(args.levels)
+    rows, max_error, n_bins = args.rows, args.max_error, args.n_bins
     if rows is None:
-        rows = stats.samples_to_certify(max_error, args.n_bins, **options)
+        rows = stats.samples_to_certify(max_error, n_bins, levels=outputs, **options)
     else:
-        max_error = stats.smallest_certifiable_error(rows, args.n_bins, **options)
+        max_error = stats.smallest_certifiable_error(rows, n_bins, levels=outputs, **options)
+    n_bins = n_bins if outputs is None else len(outputs)
     if args.json:
-        say_json({"rows": rows, "max_error": max_error, "n_bins": args.n_bins, **options})
+        document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
+        say_json(document if outputs is None else document | {"levels": outputs})
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
         say(
             f"{rows:,} rows certify an error of at most {max_error:.4g} with probability "
-            f"{args.power:g}, if the model has {args.n_bins:,} outputs and its error is "
+            f"{args.power:g}, if the model has {n_bins:,} outputs and its error is "
             f"{args.true_error:g}{looks}."
         )
     return OK
