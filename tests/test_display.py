@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from calibrant import Distinct, EqualWidth, exceptions, stats, tabulate
 from calibrant.display import ReliabilityDisplay, ReliabilityGrid
 from calibrant.display import drawing as drawing_module
-from calibrant.stats.isotonic_curve import consistency_limits, isotonic_curve
+from calibrant.stats import consistency_limits, isotonic_curve
 from conftest import optional
 
 matplotlib = optional("matplotlib")
@@ -428,7 +428,7 @@ def test_one_class_of_a_marginal_problem_has_its_own_curve_and_error():
     binary = stats.reliability_curve(table, simultaneous=True)
     np.testing.assert_allclose(shown.curve.event_rate, binary.event_rate)
     assert shown.error.value == pytest.approx(stats.calibration_error(table).value)
-    assert shown.isotonic.brier.score == pytest.approx(np.mean(((y == 3) - probs[:, 3]) ** 2))
+    assert shown.isotonic.brier.value == pytest.approx(np.mean(((y == 3) - probs[:, 3]) ** 2))
 
 
 def test_a_marginal_problem_needs_a_class_label_or_a_grid():

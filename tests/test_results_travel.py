@@ -1,11 +1,13 @@
-"""Every public result can be copied, pickled and sent elsewhere, and stays what it is."""
+"""Every public result prints, reads as its number, and can be copied, pickled and sent elsewhere."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import io
+import json
 import pickle
+import re
 import subprocess
 import sys
 from functools import cache
@@ -58,7 +60,11 @@ MADE = {
     "Cox test": lambda: cb.calibration_test(Y, P, method="cox"),
     "comparison": lambda: cb.compare(Y, P, LEVELS),
     "difference": lambda: cb.compare(Y, P, LEVELS).brier,
+    "comparison of tables": lambda: cb.compare_tables(
+        cb.tabulate(Y[:200], P[:200]), cb.tabulate(Y[200:], P[200:])
+    ),
     "bin-free bounds": lambda: cb.bin_free_bounds(Y, P),
+    "bin-free bound": lambda: cb.bin_free_bounds(Y, P).cutoff,
     "lower bound": lambda: cb.prequential_lower_bound(Y, P),
     "report": lambda: report(Y, P),
     "report of classes": lambda: report(CLASS, PROBS),
@@ -74,6 +80,62 @@ MADE = {
     ),
 }
 make = cache(lambda name: MADE[name]())
+
+
+RESULTS = [
+    "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
+    "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
+    "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
+]  # fmt: skip
+NUMBERS = [
+    "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",
+    "lower bound",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_print_readable_lines_one_line_html_and_json(name):
+    result = make(name)
+    assert not re.search(r"\w+\(\w+=|array\(", str(result)), "written for people"
+    assert "\n" not in repr(result)
+    assert repr(result).startswith(f"<{type(result).__name__}: ")
+    assert re.match("<(table|pre)>", result._repr_html_())
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_results_that_are_a_number_read_as_their_value(name):
+    result = make(name)
+    value = result.value
+    assert (float(result), round(result, 3), f"{result:.3f}") == (
+        value,
+        round(value, 3),
+        f"{value:.3f}",
+    )
+    assert value - 1 < result < value + 1
+    assert result == value
+    assert result == WAYS["copy"](result)
+    assert result.to_dict()["value"] == value
+
+
+@pytest.mark.parametrize("name", ["difference", "bin-free bound", "error", "error of classes"])
+def test_a_printed_estimate_lies_in_its_own_printed_interval(name):
+    value, low, high = map(float, re.findall(r"[-+]?\d\.\d+", str(make(name)))[:3])
+    assert low <= value <= high
+
+
+def test_results_of_different_measures_cannot_be_ordered():
+    with pytest.raises(ex.InvalidArgumentError, match="same norm and kind .* Difference and l2"):
+        assert make("difference") < make("error")
+
+
+def test_the_noise_floor_is_computed_when_it_is_asked_for():
+    result = cb.calibration_error(Y, P)
+    assert "noise_floor" not in vars(result)
+    floor = result.noise_floor
+    assert (
+        floor == pickle.loads(pickle.dumps(result)).noise_floor == result.to_dict()["noise_floor"]
+    )
 
 
 def through_joblib(value):

@@ -149,7 +149,7 @@ def reliability_curve(
     pos_label: Label | None = None,
     class_label: Label | None = None,
     confidence_level: float = 0.95,
-    simultaneous: bool = False,
+    simultaneous: bool = True,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
 ) -> stats.ReliabilityCurve:
@@ -185,7 +185,7 @@ def brier_decomposition(
     pos_label: Label | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> stats.BrierDecomposition:
+) -> stats.ScoreDecomposition:
     """Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
 
     The parameters are those of `calibration_error` and `calibrant.stats.brier_decomposition`.

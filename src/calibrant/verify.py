@@ -94,7 +94,7 @@ def certify(
     >>> p = rng.integers(1, 10, size=20_000) / 10
     >>> y = rng.uniform(size=20_000) < p
     >>> print(certify(y, p, max_error=0.03))
-    certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...)
+    certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...
     """
     rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
     table = tabulate_outputs(rows) if bins is None else tabulate_rows(rows, bins)
@@ -305,7 +305,7 @@ def prequential_lower_bound(
     y_true: Any,
     y_prob: Any,
     *,
-    norm: Literal["l1", "l2"] = "l1",
+    norm: Literal["l1", "l2"] = "l2",
     confidence_level: float = 0.95,
     method: Literal["mixture", "betting", "normal"] = "mixture",
     rng: np.random.Generator | int | None = 0,

@@ -128,7 +128,7 @@ def test_differences_and_bin_free_errors_lie_inside_their_limits(seed, n, level)
     a, b = rng.uniform(size=(2, n))
     y = rng.uniform(size=n) < a
     for _, found in cb.compare(y, a, b, bins=4, confidence_level=level):
-        assert found.low <= found.estimate <= found.high
+        assert found.low <= found.value <= found.high
     free = cb.bin_free_bounds(y, a, confidence_level=level)
     for bound in (free.cumulative, free.cutoff, free.smooth):
-        assert bound.low <= bound.estimate <= bound.high
+        assert bound.low <= bound.value <= bound.high

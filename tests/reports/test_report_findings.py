@@ -92,7 +92,7 @@ def test_a_picture_has_the_limits_of_the_reliability_curve():
     y, p = report_data.event_rows(2000, 1.0, 8)
     table = calibrant.tabulate(y, p, bins=10)
     picture = picture_of(table, None, 0.9)
-    one = stats.reliability_curve(table, confidence_level=0.9)
+    one = stats.reliability_curve(table, confidence_level=0.9, simultaneous=False)
     all_ = stats.reliability_curve(table, confidence_level=0.9, simultaneous=True)
     assert picture.low == pytest.approx(one.low, rel=1e-3)
     assert picture.high_all == pytest.approx(all_.high, rel=1e-3)

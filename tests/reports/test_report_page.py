@@ -174,7 +174,7 @@ def test_without_a_command_the_call_is_named():
 def test_the_numbers_of_the_findings_are_on_the_page():
     made = report_data.certified()
     parts = made.findings.brier
-    for value in (parts.brier, parts.miscalibration, parts.discrimination, parts.uncertainty):
+    for value in (parts.value, parts.miscalibration, parts.discrimination, parts.uncertainty):
         assert f">{value:.4f}<" in made.html
     for limit, rows in made.findings.plan.needed:
         assert f"<td>{rows:,}</td>" in made.html, limit

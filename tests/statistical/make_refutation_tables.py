@@ -82,8 +82,8 @@ def bounds_of(y, p, norm: str) -> dict[str, float]:
         f"certificate, {target}": cb.certify(y, p, norm=norm, target=target).lower_bound
         for target in ("population", "sample")
     }
-    found["with bets"] = cb.prequential_lower_bound(y, p, norm=norm).low
-    found["bets alone"] = cb.prequential_lower_bound(y, p, norm=norm, method="betting").low
+    found["with bets"] = cb.prequential_lower_bound(y, p, norm=norm).value
+    found["bets alone"] = cb.prequential_lower_bound(y, p, norm=norm, method="betting").value
     found["one bin, Clopper-Pearson"] = one_bin(y, p)
     if norm == "l2":
         cells = cells_of(cb.tabulate(y, p))

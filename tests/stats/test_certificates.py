@@ -31,7 +31,8 @@ def test_there_are_three_verdicts_with_reasons(y, max_error, verdict, words):
     assert certificate.verdict == verdict
     assert words in str(certificate)
     assert str(certificate).startswith(f"{verdict}: ")
-    assert repr(certificate) == f"<Certificate: {certificate}>"
+    assert repr(certificate) == f"<Certificate: {verdict}: {certificate.reason}>"
+    assert str(certificate).splitlines()[2:] == [f"  - {x}" for x in certificate.assumptions]
 
 
 @pytest.mark.parametrize("norm", ["l2", "l1", "max"])

@@ -35,7 +35,7 @@ def test_values_are_those_of_the_library():
     a, b = calibration_error(Y, Q, bins=9), calibration_error(Y, Q**2, bins=EqualWidth(7))
     assert result.squared_error.a == pytest.approx(a.squared, abs=1e-14)
     assert result.squared_error.b == pytest.approx(b.squared, abs=1e-14)
-    assert result.brier.a == pytest.approx(brier_decomposition(Y, Q).brier)
+    assert result.brier.a == pytest.approx(brier_decomposition(Y, Q).value)
     expected = -np.mean(Y * np.log(Q) + (1 - Y) * np.log1p(-Q))
     assert result.log_loss.a == pytest.approx(expected)
 
@@ -49,7 +49,7 @@ def test_the_interval_of_a_score_is_that_of_a_paired_t_test():
 @pytest.mark.parametrize("bins", ["auto", 10, EqualWidth(10), Distinct()])
 def test_a_model_does_not_differ_from_itself(bins):
     for _, difference in compare_errors(Y, Q, Q, bins_a=bins, bins_b=bins):
-        assert (difference.estimate, difference.low, difference.high) == (0, 0, 0)
+        assert (difference.value, difference.low, difference.high) == (0, 0, 0)
         assert difference.verdict == SAME
 
 
@@ -64,14 +64,14 @@ def test_swapping_the_models_turns_every_interval_round():
     there = compare_errors(Y, Q, Q**2, bins_a=5, bins_b=9)
     back = compare_errors(Y, Q**2, Q, bins_a=9, bins_b=5)
     for (_, a), (_, b) in zip(there, back, strict=True):
-        assert (a.estimate, a.low, a.high) == pytest.approx((-b.estimate, -b.high, -b.low))
+        assert (a.value, a.low, a.high) == pytest.approx((-b.value, -b.high, -b.low))
 
 
 def test_models_of_the_same_bins_differ_in_calibration_as_in_brier_score():
     """Their discrimination is the same, so the Brier scores differ by the calibration errors."""
     q = np.round(Q, 1)
     result = compare_errors(Y, q, q**2, bins_a=Distinct(), bins_b=Distinct())
-    assert result.squared_error.estimate == pytest.approx(result.brier.estimate)
+    assert result.squared_error.value == pytest.approx(result.brier.value)
     assert result.squared_error.low == pytest.approx(result.brier.low)
 
 
@@ -116,7 +116,7 @@ def test_two_columns_of_one_event_are_compared_like_one():
         weights=np.array([0.5, 0.5]),
     )
     for (_, a), (_, b) in zip(one, both, strict=True):
-        assert (b.estimate, b.low, b.high) == pytest.approx((a.estimate, a.low, a.high))
+        assert (b.value, b.low, b.high) == pytest.approx((a.value, a.low, a.high))
 
 
 def test_the_log_loss_of_several_classes_is_that_of_the_label():
@@ -133,8 +133,8 @@ def test_a_class_of_weight_zero_does_not_count():
     y = np.column_stack([Y, 1 - Y])
     a, b = np.column_stack([Q, 1 - Q]), np.column_stack([Q, np.full(800, 0.5)])
     result = compare_errors(y, a, b, weights=np.array([1.0, 0.0]))
-    assert result.squared_error.estimate == 0
-    assert result.brier.estimate == 0
+    assert result.squared_error.value == 0
+    assert result.brier.value == 0
 
 
 def test_top_labels_have_events_of_their_own():

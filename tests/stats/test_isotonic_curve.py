@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 import calibrant
 from calibrant import Distinct, EqualWidth, exceptions, tabulate
-from calibrant.stats.isotonic_curve import consistency_limits, isotonic_curve
+from calibrant.stats import consistency_limits, isotonic_curve
 
 Z = [0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9]
 Y = [0, 0, 1, 0, 0, 1, 1, 0, 1, 1]
@@ -38,7 +38,7 @@ def test_the_three_level_example_has_its_known_parts():
     # exact fractions: 0.0284444444, 0.06 and 0.2488888889
     expected = (0.2173333333333333, 0.64 / 22.5, 0.06, 0.56 / 2.25)
     parts = curve.brier
-    found = (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty)
+    found = (parts.value, parts.miscalibration, parts.discrimination, parts.uncertainty)
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
@@ -46,7 +46,7 @@ def test_the_ten_row_example_has_its_known_parts():
     curve = isotonic_curve(tabulate(Y, Z, bins=Distinct()))
     brier, log = curve.brier, curve.log
     np.testing.assert_allclose(
-        (brier.miscalibration, brier.discrimination, brier.uncertainty, brier.score),
+        (brier.miscalibration, brier.discrimination, brier.uncertainty, brier.value),
         (0.0371666666667, 0.1166666666667, 0.25, 0.1705),
         atol=1e-9,
     )
@@ -55,7 +55,7 @@ def test_the_ten_row_example_has_its_known_parts():
         (0.12372994, 0.31123868, 0.69314718),
         atol=5e-9,
     )
-    assert log.score == pytest.approx(0.5056384407, abs=1e-9)
+    assert log.value == pytest.approx(0.5056384407, abs=1e-9)
     best = 0.6 * (np.log(3) / 3 + 2 / 3 * np.log(3 / 2))  # six rows at 1/3 or 2/3, four certain
     assert log.discrimination == pytest.approx(np.log(2) - best, abs=1e-12)
     assert log.miscalibration == pytest.approx(log_loss(Y, Z) - best, abs=1e-12)
@@ -72,8 +72,8 @@ def test_curve_and_scores_agree_with_scikit_learn(seed):
     np.testing.assert_array_equal(curve.prediction, levels)
     np.testing.assert_array_equal(curve.count, count)
     np.testing.assert_allclose(curve.event_rate, fitted, atol=1e-12)
-    assert curve.brier.score == pytest.approx(brier_score_loss(y, p), abs=1e-12)
-    assert curve.log.score == pytest.approx(log_loss(y, p), abs=1e-12)
+    assert curve.brier.value == pytest.approx(brier_score_loss(y, p), abs=1e-12)
+    assert curve.log.value == pytest.approx(log_loss(y, p), abs=1e-12)
     best = fitted[which]
     assert curve.brier.miscalibration == pytest.approx(
         brier_score_loss(y, p) - brier_score_loss(y, best), abs=1e-12
@@ -86,7 +86,7 @@ def test_the_parts_add_up_and_none_is_negative(rule, seed):
     y, p = random_rows(300, seed)
     parts = getattr(isotonic_curve(tabulate(y, p, bins=Distinct())), rule)
     total = parts.miscalibration - parts.discrimination + parts.uncertainty
-    assert total == pytest.approx(parts.score, abs=1e-14)
+    assert total == pytest.approx(parts.value, abs=1e-14)
     assert min(parts.miscalibration, parts.discrimination, parts.uncertainty) >= 0
 
 
@@ -96,21 +96,21 @@ def test_weights_of_two_are_rows_twice():
     a = isotonic_curve(tabulate(y, p, bins=Distinct(), sample_weight=weight))
     b = isotonic_curve(tabulate(np.repeat(y, weight), np.repeat(p, weight), bins=Distinct()))
     np.testing.assert_allclose(a.event_rate, b.event_rate, atol=1e-12)
-    np.testing.assert_allclose(a.log.score, b.log.score, atol=1e-12)
+    np.testing.assert_allclose(a.log.value, b.log.value, atol=1e-12)
 
 
 def test_a_wrong_certainty_has_an_infinite_log_score_and_nothing_else_breaks():
     log = isotonic_curve(tabulate([0, 1, 1, 0], [0.0, 0.0, 1.0, 0.5], bins=Distinct())).log
-    assert np.isinf(log.score)
+    assert np.isinf(log.value)
     assert np.isinf(log.miscalibration)
     assert np.isfinite(log.discrimination)
-    assert log.to_dict()["score"] is None
+    assert log.to_dict()["value"] is None
     json.dumps(log.to_dict(), allow_nan=False)
 
 
 def test_right_certainties_cost_nothing():
     curve = isotonic_curve(tabulate([0, 1], [0.0, 1.0], bins=Distinct()))
-    assert curve.log.score == curve.brier.score == 0
+    assert curve.log.value == curve.brier.value == 0
     assert curve.log.discrimination == pytest.approx(np.log(2))
 
 
@@ -120,7 +120,7 @@ def test_a_single_row_and_a_single_class_have_defined_answers(label):
         curve = isotonic_curve(tabulate([label] * n, np.linspace(0.2, 0.8, n), bins=Distinct()))
         np.testing.assert_array_equal(curve.event_rate, label)
         assert curve.brier.uncertainty == curve.brier.discrimination == 0
-        assert curve.brier.miscalibration == pytest.approx(curve.brier.score)
+        assert curve.brier.miscalibration == pytest.approx(curve.brier.value)
 
 
 def test_bins_that_mix_predictions_give_the_curve_of_the_binned_predictions():
@@ -131,7 +131,7 @@ def test_bins_that_mix_predictions_give_the_curve_of_the_binned_predictions():
     direct = isotonic_curve(tabulate(y, binned, bins=Distinct()))
     assert (coarse.is_exact, direct.is_exact) == (False, True)
     assert coarse.brier.miscalibration == pytest.approx(direct.brier.miscalibration, abs=1e-12)
-    assert coarse.log.score == pytest.approx(direct.log.score, abs=1e-12)
+    assert coarse.log.value == pytest.approx(direct.log.value, abs=1e-12)
 
 
 def test_empty_bins_are_left_out():
@@ -163,14 +163,14 @@ def test_one_class_of_a_marginal_problem_is_its_binary_problem():
 
 def test_the_curve_prints_both_decompositions():
     text = str(isotonic_curve(tabulate(Y, Z, bins=Distinct())))
-    assert text.splitlines()[1].startswith("log 0.5056 = miscalibration 0.1237")
+    assert text.splitlines()[1].startswith("log score 0.5056 = miscalibration 0.1237")
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
 def test_consistency_limits_are_binomial_quantiles(level):
     y, p = random_rows(3_000)
     table = tabulate(y, np.round(p, 1), bins=Distinct())
-    low, high = consistency_limits(table, confidence_level=level)
+    low, high = consistency_limits(table, confidence_level=level, simultaneous=False)
     n, s = table.count[0], table.level[0]
     law = scipy_stats.binom(n, s)
     np.testing.assert_array_equal(low, law.ppf((1 - level) / 2) / n)
@@ -183,12 +183,12 @@ def test_consistency_limits_are_binomial_quantiles(level):
 def test_simultaneous_consistency_limits_hold_in_all_bins_together():
     y, p = random_rows(3_000)
     table = tabulate(y, np.round(p, 1).clip(0.05, 0.95), bins=Distinct())
-    low, high = consistency_limits(table, simultaneous=True)
+    low, high = consistency_limits(table)
     n, s = table.count[0], table.level[0]
     law = scipy_stats.binom(n, s)
     inside = law.cdf(np.round(high * n)) - law.cdf(np.round(low * n) - 1)
     assert inside.prod() >= 0.95
-    narrow_low, narrow_high = consistency_limits(table)
+    narrow_low, narrow_high = consistency_limits(table, simultaneous=False)
     assert (low <= narrow_low).all()
     assert (high >= narrow_high).all()
 

@@ -320,4 +320,4 @@ def test_a_prediction_of_minus_zero_is_one_of_zero():
     other = np.where(p == 0, -0.0, p)
     for norm in ("l1", "l2"):
         found = cb.prequential_lower_bound(y, other, norm=norm)
-        assert found.low == cb.prequential_lower_bound(y, p, norm=norm).low
+        assert found.value == cb.prequential_lower_bound(y, p, norm=norm).value

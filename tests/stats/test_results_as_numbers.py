@@ -97,8 +97,9 @@ def test_arrays_compare_element_by_element(result):
 
 def test_a_lower_bound_formats_and_rounds_too():
     bound = cb.prequential_lower_bound(Y.astype(float), P)
-    assert (f"{bound:.3f}", f"{bound}") == (f"{bound.low:.3f}", str(bound))
-    assert round(bound, 3) == round(bound.low, 3)
+    assert (f"{bound:.3f}", f"{bound}") == (f"{bound.value:.3f}", str(bound))
+    assert round(bound, 3) == round(bound.value, 3)
+    assert 0 < bound < 1
 
 
 def test_a_notebook_shows_a_small_table(result):

@@ -89,7 +89,7 @@ def test_tables_without_any_error_have_an_interval_that_is_not_empty():
     rng = np.random.default_rng(3)
     y, p = draw(rng, 2000, 1.0)
     found = compare_tables(*(tabulate(y, p, bins=Distinct()) for _ in range(2))).squared_error
-    assert found.low < found.estimate == 0 < found.high
+    assert found.low < found.value == 0 < found.high
 
 
 @pytest.mark.slow

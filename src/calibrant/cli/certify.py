@@ -174,8 +174,8 @@ def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any])
 
 def describe(certificate: Certificate) -> str:
     """Return the verdict, and below it what must be true for it to hold."""
-    lines = [f"  - {sentence}" for sentence in certificate.assumptions]
-    return "\n".join([str(certificate), _yardstick(certificate), "It holds if", *lines])
+    verdict, assumptions = str(certificate).split("\n", 1)
+    return "\n".join([verdict, _yardstick(certificate), assumptions])
 
 
 def _yardstick(certificate: Certificate) -> str:

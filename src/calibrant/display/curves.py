@@ -15,7 +15,8 @@ from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
 from calibrant.problem import Kind, Label
-from calibrant.stats.isotonic_curve import IsotonicCurve, consistency_limits, isotonic_curve
+from calibrant.stats.curves import consistency_limits
+from calibrant.stats.isotonic_curve import IsotonicCurve, isotonic_curve
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
 

@@ -31,7 +31,7 @@ def brier(findings: Findings) -> Element:
         ),
         ("−", "Discrimination", parts.discrimination, "won by telling rows apart; more is better"),
         ("+", "Uncertainty", parts.uncertainty, "given by how often the event happens"),
-        ("=", "Brier score", parts.brier, "mean squared distance to the outcome; less is better"),
+        ("=", "Brier score", parts.value, "mean squared distance to the outcome; less is better"),
     ]
     largest = max(abs(value) for _, _, value, _ in rows) or 1.0
     return section(

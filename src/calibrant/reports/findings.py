@@ -39,7 +39,7 @@ class Findings:
         The reliability diagram of a binary or top-label problem.
     classes : ClassFindings or None
         Each class by itself, for predictions of several classes.
-    brier : BrierDecomposition
+    brier : ScoreDecomposition
         Corrected for bias.
     gain : Gain or None
         None without rows to try a recalibrator on: the report of a table.
@@ -53,7 +53,7 @@ class Findings:
     certificate: stats.Certificate
     picture: Picture | None
     classes: ClassFindings | None
-    brier: stats.BrierDecomposition
+    brier: stats.ScoreDecomposition
     gain: Gain | None
     plan: Plan
     fingerprint: Fingerprint | None

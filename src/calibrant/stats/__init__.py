@@ -11,15 +11,13 @@ from calibrant.stats.bin_free import (
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
 from calibrant.stats.cox import CoxTestResult
+from calibrant.stats.curves import ReliabilityCurve, consistency_limits, reliability_curve
 from calibrant.stats.hypothesis_tests import calibration_test
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
-    ScoreDecomposition,
-    consistency_limits,
     isotonic_curve,
 )
-from calibrant.stats.measures import brier_decomposition, calibration_error, reliability_curve
 from calibrant.stats.null_hypothesis import CalibrationTestResult
 from calibrant.stats.planning import (
     histogram_binning_bound,
@@ -30,12 +28,12 @@ from calibrant.stats.planning import (
     smallest_certifiable_error,
 )
 from calibrant.stats.rechecks import Recheck
-from calibrant.stats.results import BrierDecomposition, CalibrationErrorResult, ReliabilityCurve
+from calibrant.stats.results import CalibrationErrorResult, calibration_error
+from calibrant.stats.scores import ScoreDecomposition, brier_decomposition
 from calibrant.stats.table_comparison import TableComparison, compare_tables
 
 __all__ = [
     "BinFreeBounds",
-    "BrierDecomposition",
     "CalibrationErrorResult",
     "CalibrationTestResult",
     "Certificate",

@@ -40,14 +40,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy import special
 
-from calibrant._json import plain
 from calibrant._options import generator, is_among
+from calibrant._results import NumberResult, Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.cox import fit_logistic
@@ -122,20 +122,20 @@ def _trim(heap: list[tuple[float, int]], jumps: list[float], amount: float) -> f
     return moment
 
 
-@dataclass(frozen=True)
-class BinFreeBound:
+@dataclass(frozen=True, eq=False, repr=False)
+class BinFreeBound(NumberResult):
     """The estimate of a bin-free calibration error and limits that hold together."""
 
-    estimate: float
+    value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.estimate:.4f}, between {self.low:.4f} and {self.high:.4f}"
+        return f"{self.value:.4f}, between {self.low:.4f} and {self.high:.4f}"
 
 
-@dataclass(frozen=True)
-class BinFreeBounds:
+@dataclass(frozen=True, repr=False)
+class BinFreeBounds(Result):
     """Bounds of three errors that need no bins; none is the l1 or l2 calibration error.
 
     All limits hold together with probability `confidence_level`, given the predictions, for any
@@ -160,14 +160,17 @@ class BinFreeBounds:
     confidence_level: float
 
     def __str__(self) -> str:
-        return (
-            f"cumulative error {self.cumulative}; cutoff error {self.cutoff}; smooth error "
-            f"{self.smooth} (all at {100 * self.confidence_level:g}%, n = {self.n:,}, no bins)"
+        return "\n".join(
+            [
+                f"cumulative error {self.cumulative}",
+                f"cutoff error     {self.cutoff}",
+                f"smooth error     {self.smooth}",
+                f"all at {100 * self.confidence_level:g}%, n = {self.n:,}, no bins",
+            ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return dict(plain(asdict(self)))
+    def _summary(self) -> str:
+        return f"cutoff error {self.cutoff}, n = {self.n:,}, no bins"
 
 
 def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95) -> BinFreeBounds:
@@ -191,7 +194,10 @@ def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95
     >>> p = rng.uniform(size=10_000)
     >>> y = (rng.uniform(size=10_000) < p).astype(float)
     >>> print(bin_free_bounds(y, p))
-    cumulative error 0.0053, between 0.0000 and 0.0189; cutoff error 0.0072, ...
+    cumulative error 0.0053, between 0.0000 and 0.0189
+    cutoff error     0.0072, between 0.0000 and 0.0343
+    smooth error     0.0056, between 0.0000 and 0.0328
+    all at 95%, n = 10,000, no bins
     """
     check_level(confidence_level)
     atoms = Atoms.of(y, p)
@@ -208,21 +214,20 @@ def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95
     )
 
 
-def _within(estimate: float, distance: float) -> BinFreeBound:
-    low, high = max(estimate - distance, 0.0), min(estimate + distance, 1.0)
-    return BinFreeBound(estimate, low, high)
+def _within(value: float, distance: float) -> BinFreeBound:
+    return BinFreeBound(value, max(value - distance, 0.0), min(value + distance, 1.0))
 
 
-@dataclass(frozen=True)
-class MiscalibrationBound:
+@dataclass(frozen=True, eq=False, repr=False)
+class MiscalibrationBound(NumberResult):
     """A lower bound of the true calibration error of a model, continuous or not.
 
     Attributes
     ----------
-    low : float
+    value : float
         The bound; 0 if the rows prove nothing. ``float(bound)`` gives it too.
-    estimate : float
-        The mean gain (1/n') sum w_t (y_t - p_t) of the bets; it may be negative.
+    mean_gain : float
+        (1/n') sum w_t (y_t - p_t) of the bets; it may be negative.
     norm : {"l1", "l2"}
     method : {"mixture", "betting", "normal"}
     n, n_tested : int
@@ -230,36 +235,28 @@ class MiscalibrationBound:
     confidence_level : float
     """
 
-    low: float
-    estimate: float
+    value: float
+    mean_gain: float
     norm: str
     method: str
     n: int
     n_tested: int
     confidence_level: float
 
-    def __float__(self) -> float:
-        return self.low
-
-    def __round__(self, ndigits: int | None = None) -> float:
-        return round(self.low, ndigits)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.low, spec) if spec else str(self)
+    def _measure(self) -> str:
+        return f"lower bounds of {self.norm}"
 
     def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g}%, {self.method} bound, n = {self.n:,}"
-        return f"{self.norm} calibration error in the population at least {self.low:.4f} ({level})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return dict(plain(asdict(self)))
+        return (
+            f"{self.norm} calibration error in the population at least {self.value:.4f} ({level})"
+        )
 
 
 def prequential_lower_bound(
     y: FloatArray,
     p: FloatArray,
-    norm: Literal["l1", "l2"] = "l1",
+    norm: Literal["l1", "l2"] = "l2",
     confidence_level: float = 0.95,
     method: LowerBoundMethod = "mixture",
     rng: np.random.Generator | int | None = 0,
@@ -279,7 +276,7 @@ def prequential_lower_bound(
         Events, 0 or 1, and predictions; rows independent and identically distributed.
     norm : {"l1", "l2"}
     confidence_level : float
-        One-sided: the error is at least `low` with this probability.
+        One-sided: the error is at least `value` with this probability.
     method : {"mixture", "betting", "normal"}
         "mixture" shares the error probability between these bets and likelihood ratios in 1, 2,
         4, ..., 64 bins, those of `certify`: mostly the largest bound that holds at any n.
@@ -297,7 +294,7 @@ def prequential_lower_bound(
     >>> p = rng.uniform(size=10_000)
     >>> y = (rng.uniform(size=10_000) < p**2).astype(float)
     >>> print(prequential_lower_bound(y, p))
-    l1 calibration error in the population at least 0.1486 (95%, mixture bound, n = 10,000)
+    l2 calibration error in the population at least 0.1554 (95%, mixture bound, n = 10,000)
     """
     check_level(confidence_level)
     y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)

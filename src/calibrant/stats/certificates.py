@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -20,6 +20,7 @@ from scipy import special
 from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import check_names, is_number, is_text, is_whole, read_json, shown
 from calibrant._options import is_among, is_real
+from calibrant._results import Result
 from calibrant._version import __version__
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -69,7 +70,7 @@ _INCREDIBLE = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Certificate:
+class Certificate(Result):
     """What a table proves about a calibration error.
 
     Attributes
@@ -117,11 +118,19 @@ class Certificate:
     version: str = __version__
 
     def __str__(self) -> str:
+        return "\n".join([self._summary(), "It holds if", *(f"  - {x}" for x in self.assumptions)])
+
+    def _summary(self) -> str:
         head = f"{self.verdict}: " if self.verdict else ""
         return f"{head}{self.reason}"
 
-    def __repr__(self) -> str:
-        return f"<Certificate: {self}>"
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        level = f"{100 * self.confidence_level:g}%"
+        yield "verdict", self.verdict or "none asked for"
+        yield f"{self.norm} error at most", f"{self.upper_bound:.4f} ({level})"
+        yield f"{self.norm} error at least", f"{self.lower_bound:.4f} ({level})"
+        yield "reason", self.reason
+        yield "holds if", " ".join(self.assumptions)
 
     @property
     def trivial_error(self) -> float:

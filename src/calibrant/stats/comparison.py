@@ -33,14 +33,14 @@ row are left out. The interval is not exact: in simulation it covers from 300 ro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from scipy import special
 
-from calibrant._json import plain
+from calibrant._results import NumberResult, Result
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (
@@ -58,21 +58,21 @@ CLIP = 1e-12
 ROUNDING = 1e-13
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference(NumberResult):
     """One measure of both models and an interval for a minus b; less is better.
 
     Attributes
     ----------
     a, b : float
         The measure of either model.
-    estimate, low, high : float
-        The difference a - b and its interval.
+    value, low, high : float
+        The difference a - b, which ``float(difference)`` gives too, and its interval.
     """
 
     a: float
     b: float
-    estimate: float
+    value: float
     low: float
     high: float
 
@@ -83,13 +83,29 @@ class Difference:
             return "a is better"
         return "b is better" if self.low > 0 else "no difference that these rows can show"
 
+    def __str__(self) -> str:
+        return f"{self.value:+.5f} [{self.low:+.5f}, {self.high:+.5f}]: {self.verdict}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {**plain(asdict(self)), "verdict": self.verdict}
+        return {**super().to_dict(), "verdict": self.verdict}
 
 
-@dataclass(frozen=True)
-class Comparison:
+def comparison_lines(
+    differences: Iterable[tuple[str, Difference]], confidence_level: float
+) -> list[str]:
+    """Return a table of differences, and its head, as lines of text."""
+    level = f"{100 * confidence_level:g}% interval"
+    head = f"{'':<26}{'a':>10}{'b':>10}{'a - b':>11}  {level:<22}  verdict"
+    return [head] + [
+        f"{name:<26}{d.a:>10.5f}{d.b:>10.5f}{d.value:>+11.5f}  "
+        f"{f'[{d.low:+.5f}, {d.high:+.5f}]':<22}  {d.verdict}"
+        for name, d in differences
+    ]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """Two models on the same rows, measure by measure.
 
     Attributes
@@ -117,24 +133,11 @@ class Comparison:
         yield "log loss", self.log_loss
 
     def __str__(self) -> str:
-        level = f"{100 * self.confidence_level:g}% interval"
-        lines = [f"{'':<26}{'a':>10}{'b':>10}{'a - b':>11}  {level:<22}  verdict"]
-        lines += [
-            f"{name:<26}{d.a:>10.5f}{d.b:>10.5f}{d.estimate:>+11.5f}  "
-            f"{f'[{d.low:+.5f}, {d.high:+.5f}]':<22}  {d.verdict}"
-            for name, d in self
-        ]
+        lines = comparison_lines(self, self.confidence_level)
         return "\n".join([*lines, f"n = {self.n:,} rows, paired; less is better in every line"])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return {
-            "squared_error": self.squared_error.to_dict(),
-            "brier": self.brier.to_dict(),
-            "log_loss": self.log_loss.to_dict(),
-            "n": self.n,
-            "confidence_level": self.confidence_level,
-        }
+    def _summary(self) -> str:
+        return f"squared calibration error {self.squared_error}, n = {self.n:,}"
 
 
 def compare_errors(
@@ -270,10 +273,10 @@ def _mean_difference(a: FloatArray, b: FloatArray, reach: float) -> Difference:
     return difference(float(a.mean()), float(b.mean()), float(d.mean()), _spread(d), reach)
 
 
-def difference(a: float, b: float, estimate: float, spread: float, reach: float) -> Difference:
+def difference(a: float, b: float, value: float, spread: float, reach: float) -> Difference:
     """Return a difference with its standard error, and an interval of so many of them."""
     margin = reach * spread + ROUNDING if spread > 0 else 0.0
-    return Difference(a, b, estimate, estimate - margin, estimate + margin)
+    return Difference(a, b, value, value - margin, value + margin)
 
 
 def _spread(d: FloatArray) -> float:

@@ -15,7 +15,7 @@ from calibrant.stats.intervals import ConfidenceInterval, check_level
 from calibrant.stats.null_hypothesis import Atoms, CalibrationTestResult, is_contradicted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CoxTestResult(CalibrationTestResult):
     """Cox's test, with the logistic fit ``logit P(Y = 1) = intercept + slope logit(p)``.
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from calibrant._results import Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError
 from calibrant.stats.estimators import (
@@ -46,8 +47,8 @@ Target: TypeAlias = Literal["population", "sample"]
 Resampler: TypeAlias = Callable[[np.random.Generator], BinTable]
 
 
-@dataclass(frozen=True)
-class ConfidenceInterval:
+@dataclass(frozen=True, repr=False)
+class ConfidenceInterval(Result):
     """An interval ``low, high = interval`` that covers the error at the given level.
 
     `notes` say where it may not, or where it is wider than rows would make it.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._json import plain
+from calibrant._results import Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import (
     EmptyInputError,
@@ -74,8 +73,8 @@ def is_contradicted(atoms: Atoms) -> bool:
     return bool(np.any(atoms.events[never] > 0) or np.any((atoms.count - atoms.events)[always] > 0))
 
 
-@dataclass(frozen=True)
-class CalibrationTestResult:
+@dataclass(frozen=True, repr=False)
+class CalibrationTestResult(Result):
     """The outcome of a test whose null hypothesis is perfect calibration.
 
     Attributes
@@ -95,7 +94,3 @@ class CalibrationTestResult:
     def __str__(self) -> str:
         values = f"statistic = {self.statistic:.4g}, p = {self.pvalue:.4g}"
         return f"{self.method}: {values}, n = {self.n:,}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold; None for what is infinite or undefined."""
-        return dict(plain(asdict(self)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._digests import Digests
+from calibrant._results import Result
 from calibrant._table_checks import rounding_of
 from calibrant._version import __version__
 from calibrant.table import SUMS, BinTable, describe_bins
@@ -35,8 +36,8 @@ CLAIMS = (
 )
 
 
-@dataclass(frozen=True)
-class Recheck:
+@dataclass(frozen=True, repr=False)
+class Recheck(Result):
     """Whether a certificate agrees with its table, and with rows if there were any.
 
     Attributes

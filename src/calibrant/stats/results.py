@@ -1,22 +1,19 @@
-"""What measuring returns: small frozen objects that print one honest line."""
+"""The calibration error of a table, and the result that answers what is asked of it later."""
 
 from __future__ import annotations
 
-import operator
 import warnings
-from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from html import escape
-from numbers import Real
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._json import json_text, plain
-from calibrant._options import is_among
-from calibrant._read_only import ReadOnlyArrays
+from calibrant._options import generator, is_among
+from calibrant._results import NumberResult
 from calibrant._types import FloatArray
 from calibrant.exceptions import (
     CalibrantError,
@@ -25,7 +22,18 @@ from calibrant.exceptions import (
     UnresolvedWarning,
 )
 from calibrant.problem import Label
-from calibrant.stats.estimators import cells_of, norm_name
+from calibrant.stats.estimators import (
+    ClassWeight,
+    Norm,
+    cells_of,
+    class_weights,
+    error_of,
+    is_debiased,
+    noise_floor,
+    norm_name,
+    power_of,
+    raw_error,
+)
 from calibrant.stats.influences import (
     FEWEST_INFLUENTIAL,
     are_of,
@@ -55,8 +63,47 @@ FEWEST_ROWS_A_BIN = 10
 """On average: simulated intervals of fewer can miss too often without resting on few rows."""
 
 
+def calibration_error(
+    table: BinTable,
+    *,
+    norm: Norm = "l2",
+    debias: bool | None = None,
+    class_weight: ClassWeight = None,
+    resample: Resampler | None = None,
+    read_again: ReadAgain | None = None,
+) -> CalibrationErrorResult:
+    """Measure the calibration error of a table.
+
+    The parameters are those of `calibrant.calibration_error`; `resample` draws another table
+    of resampled rows, for bootstrap intervals that the table alone cannot give, and `read_again`
+    sums row influences, for intervals of several classes.
+    """
+    power = power_of(norm)
+    debiased = is_debiased(power, debias)
+    weights = class_weights(class_weight, table.problem)
+    cells = cells_of(table)
+    unresolved = float(cells.unresolved_mass @ weights)
+    per_class: dict[Label, float] | None = None
+    if table.problem.kind == "marginal":
+        values = error_of(cells.one_class_each, np.ones(1), power, debiased).tolist()
+        per_class = dict(zip(table.problem.class_names, values, strict=True))
+    return CalibrationErrorResult(
+        value=float(error_of(cells, weights, power, debiased)),
+        squared=float(raw_error(cells, weights, power, debiased)) if power == 2 else None,
+        power=power,
+        is_debiased=debiased,
+        is_lower_bound=not table.is_binned_model or (debiased and power == 2 and unresolved > 0),
+        unresolved_mass=unresolved,
+        table=table,
+        class_weights=weights,
+        per_class=per_class,
+        resample=resample,
+        read_again=read_again if int((weights > 0).sum()) > 1 and power in (1.0, 2.0) else None,
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibrationErrorResult(ReadOnlyArrays):
+class CalibrationErrorResult(NumberResult):
     """A calibration error, with what is needed to read it honestly.
 
     It reads as its value: ``float(result)``, ``round(result, 3)``, ``f"{result:.3f}"`` and
@@ -92,12 +139,13 @@ class CalibrationErrorResult(ReadOnlyArrays):
         The error of each class of a marginal problem.
     """
 
+    _left_behind: ClassVar = ("resample", "read_again")
+
     value: float
     squared: float | None
     power: float
     is_debiased: bool
     is_lower_bound: bool
-    noise_floor: float
     unresolved_mass: float
     table: BinTable
     class_weights: FloatArray
@@ -116,61 +164,17 @@ class CalibrationErrorResult(ReadOnlyArrays):
         """The name of the norm."""
         return norm_name(self.power)
 
-    def __float__(self) -> float:
-        return self.value
+    def _measure(self) -> str:
+        return self.norm
 
-    def __round__(self, ndigits: int | None = None) -> float:
-        return round(self.value, ndigits)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.value, spec) if spec else str(self)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, CalibrationErrorResult):
-            return (self.power, self.value) == (other.power, other.value)
-        return bool(self.value == other) if isinstance(other, Real) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __lt__(self, other: object) -> bool:
-        return self._compare(operator.lt, other)
-
-    def __le__(self, other: object) -> bool:
-        return self._compare(operator.le, other)
-
-    def __gt__(self, other: object) -> bool:
-        return self._compare(operator.gt, other)
-
-    def __ge__(self, other: object) -> bool:
-        return self._compare(operator.ge, other)
-
-    def _compare(self, relation: Callable[[float, Any], bool], other: object) -> bool:
-        if isinstance(other, Real):
-            return bool(relation(self.value, other))
-        if not isinstance(other, CalibrationErrorResult):
-            return NotImplemented  # type: ignore[no-any-return]
-        if self.power != other.power:
-            raise InvalidArgumentError(
-                f"Only errors of the same norm can be ordered; these are {self.norm} and "
-                f"{other.norm}. Measure both in one norm, or compare their values as floats."
-            )
-        return bool(relation(self.value, other.value))
+    @cached_property
+    def noise_floor(self) -> float:
+        """What a perfectly calibrated model with these predictions would score on average."""
+        return noise_floor(cells_of(self.table), self.class_weights, self.power, self.is_debiased)
 
     def __getstate__(self) -> dict[str, Any]:
         self._read_again()
-        return {**vars(self), "resample": None, "read_again": None}
-
-    def __copy__(self) -> CalibrationErrorResult:
-        return replace(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CalibrationErrorResult:
-        return replace(
-            self,
-            table=deepcopy(self.table, memo),
-            class_weights=self.class_weights.copy(),
-            per_class=deepcopy(self.per_class, memo),
-        )
+        return super().__getstate__()
 
     def confidence_interval(
         self,
@@ -260,7 +264,7 @@ class CalibrationErrorResult(ReadOnlyArrays):
                 self.power,
                 self.is_debiased,
                 n_resamples,
-                np.random.default_rng(rng),
+                generator("rng", rng),
                 self.resample,
             )
             return bootstrap_interval(values, self.value, confidence_level, method)
@@ -326,53 +330,47 @@ class CalibrationErrorResult(ReadOnlyArrays):
 
     def __str__(self) -> str:
         interval = self._quiet_interval()
-        notes = [
-            self._inflation_note(interval),
-            *interval.notes,
-            self._lower_bound_note(),
+        lines = [
+            f"{self.table.problem.kind} {self.norm} = {self.value:.4f} {interval}",
+            *self._notes(interval),
             f"{describe_bins(self.table)}, n = {self.n:,}",
+            f"a perfect model would score {self.noise_floor:.4f}",
         ]
+        return "\n  ".join(lines)
+
+    def _summary(self) -> str:
+        bound = ", a lower bound" * self.is_lower_bound
+        value = f"{self.table.problem.kind} {self.norm} = {self.value:.4f}{bound}"
+        return f"{value}, {describe_bins(self.table)}, n = {self.n:,}"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        interval = self._quiet_interval()
+        level = f"{100 * interval.confidence_level:g}% interval"
+        yield f"{self.table.problem.kind} {self.norm} error", f"{self.value:.4f}"
+        yield level, f"{interval.low:.4f} to {interval.high:.4f}"
+        yield "perfect model", f"{self.noise_floor:.4f}"
+        yield "rows", f"{self.n:,} in {describe_bins(self.table)}"
+        if notes := self._notes(interval):
+            yield "note", "; ".join(notes)
+
+    def _notes(self, interval: ConfidenceInterval) -> list[str]:
+        """Return what must be said beside the number."""
+        notes = list(interval.notes)
+        if not self.is_debiased and self.power == 2 and interval.high <= self.value < 1:
+            notes.insert(0, "the interval ends at the plug-in estimate, which chance inflates")
+        if not self.table.is_binned_model:
+            notes.append("lower bound: bins mix different predictions")
+        elif self.is_lower_bound:
+            notes.append("lower bound: some rows are alone in their bin")
         if self.unresolved_mass > 0:
             notes.append(f"{self.unresolved_mass:.2g} of the rows alone in their bin")
-        notes.append(f"a perfect model would score {self.noise_floor:.4f}")
-        name = f"{self.table.problem.kind} {self.norm}"
-        return f"{name} = {self.value:.4f} {interval} ({'; '.join(filter(None, notes))})"
+        return notes
 
     def _quiet_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval without a warning: what it warns of is printed beside it."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnresolvedWarning)
             return self.confidence_interval(confidence_level)
-
-    def _inflation_note(self, interval: ConfidenceInterval) -> str:
-        inflated = not self.is_debiased and self.power == 2 and interval.high <= self.value < 1
-        return "the interval ends at the plug-in estimate, which chance inflates" * inflated
-
-    def _lower_bound_note(self) -> str:
-        if not self.table.is_binned_model:
-            return "lower bound: bins mix different predictions"
-        return "lower bound: some rows are alone in their bin" if self.is_lower_bound else ""
-
-    def __repr__(self) -> str:
-        return f"<CalibrationErrorResult: {self}>"
-
-    def _repr_html_(self) -> str:
-        """Show the number in a notebook as a small table."""
-        interval = self._quiet_interval()
-        said = [self._inflation_note(interval), *interval.notes, self._lower_bound_note()]
-        notes = filter(None, said)
-        facts = [
-            (f"{self.table.problem.kind} {self.norm} error", f"{self.value:.4f}"),
-            (
-                f"{100 * interval.confidence_level:g}% interval",
-                f"{interval.low:.4f} to {interval.high:.4f}",
-            ),
-            ("perfect model", f"{self.noise_floor:.4f}"),
-            ("rows", f"{self.n:,} in {describe_bins(self.table)}"),
-            ("note", "; ".join(notes)),
-        ]
-        rows = [f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts if v]
-        return f"<table>{''.join(rows)}</table>"
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Return plain values that JSON can hold, the interval included, the table not."""
@@ -400,90 +398,3 @@ class CalibrationErrorResult(ReadOnlyArrays):
     def to_json(self) -> str:
         """Return `to_dict` as JSON."""
         return json_text(self.to_dict())
-
-
-@dataclass(frozen=True, eq=False)
-class ReliabilityCurve(ReadOnlyArrays):
-    """What happened beside what was said, bin by bin.
-
-    Arrays have one value per occupied bin, in rising order of predictions.
-
-    Attributes
-    ----------
-    count : ndarray
-        Rows in the bin.
-    mean_prediction, event_rate : ndarray
-        Weighted means of predictions and events.
-    low, high : ndarray
-        Clopper-Pearson limits of the event rate; they do not collapse where all rows agree.
-    left, right : ndarray
-        The edges of the bin.
-    confidence_level : float
-    is_simultaneous : bool
-        Whether the limits hold in all bins at once (Sidak), or in each bin by itself.
-    """
-
-    count: FloatArray
-    mean_prediction: FloatArray
-    event_rate: FloatArray
-    low: FloatArray
-    high: FloatArray
-    left: FloatArray
-    right: FloatArray
-    confidence_level: float
-    is_simultaneous: bool
-
-    def __len__(self) -> int:
-        return self.count.size
-
-    def __str__(self) -> str:
-        head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
-        columns = (self.left, self.right, self.count, self.mean_prediction, self.event_rate)
-        body = [
-            f"{('(' if a > 0 else '[') + f'{a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {p:>10.4f} "
-            f"{y:>10.4f}   [{low:.4f}, {high:.4f}]"
-            for a, b, n, p, y, low, high in zip(*columns, self.low, self.high, strict=True)
-        ]
-        return "\n".join([head, *body])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return dict(plain(vars(self)))
-
-
-@dataclass(frozen=True)
-class BrierDecomposition:
-    """Brier score = miscalibration - discrimination + uncertainty, adding up exactly.
-
-    Attributes
-    ----------
-    brier : float
-        Mean of (y - p)^2; for marginal problems the weighted mean over classes.
-    miscalibration : float
-        The squared l2 calibration error in these bins; 0 is best.
-    discrimination : float
-        How much better than the base rate the recalibrated bins would score, less what
-        predictions that vary inside bins lose (the generalised resolution of Stephenson et al.,
-        2008); more is better.
-    uncertainty : float
-        The Brier score of always predicting the base rate.
-    is_debiased : bool
-        Whether the three terms are corrected for bias (Ferro and Fricker, 2012); their sum is not
-        changed by that, and single terms may be negative.
-    """
-
-    brier: float
-    miscalibration: float
-    discrimination: float
-    uncertainty: float
-    is_debiased: bool
-
-    def __str__(self) -> str:
-        return (
-            f"Brier {self.brier:.4f} = miscalibration {self.miscalibration:.4f} "
-            f"- discrimination {self.discrimination:.4f} + uncertainty {self.uncertainty:.4f}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return dict(plain(vars(self)))

@@ -16,21 +16,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special
 
+from calibrant._results import Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import EmptyInputError, IncompatibleTablesError, InvalidWeightsError
-from calibrant.stats.comparison import Difference, difference
+from calibrant.stats.comparison import Difference, comparison_lines, difference
 from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable, describe_bins
 
 
-@dataclass(frozen=True)
-class TableComparison:
+@dataclass(frozen=True, repr=False)
+class TableComparison(Result):
     """The squared calibration errors of two tables of different rows.
 
     Attributes
@@ -52,21 +52,19 @@ class TableComparison:
     confidence_level: float
 
     def __str__(self) -> str:
-        d, level = self.squared_error, f"{100 * self.confidence_level:g}% interval"
+        named = [("squared calibration error", self.squared_error)]
         return "\n".join(
             [
-                f"{'':<26}{'a':>10}{'b':>10}{'a - b':>11}  {level:<22}  verdict",
-                f"{'squared calibration error':<26}{d.a:>10.5f}{d.b:>10.5f}{d.estimate:>+11.5f}  "
-                f"{f'[{d.low:+.5f}, {d.high:+.5f}]':<22}  {d.verdict}",
+                *comparison_lines(named, self.confidence_level),
                 f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}",
                 "It holds if the rows of a and b are different and independent; rows that both "
                 "tables share must be compared row by row",
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return {**vars(self), "squared_error": self.squared_error.to_dict()}
+    def _summary(self) -> str:
+        sizes = f"n = {self.n_a:,} and {self.n_b:,}"
+        return f"squared calibration error {self.squared_error}, {sizes}"
 
 
 def compare_tables(

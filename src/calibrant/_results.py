@@ -1,0 +1,141 @@
+"""What all results share: they print, travel, and those that are a number read as one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from html import escape
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+from calibrant._json import plain
+from calibrant._read_only import ReadOnlyArrays
+from calibrant.exceptions import InvalidArgumentError
+
+
+class Result(ReadOnlyArrays):
+    """Base of results, for frozen dataclasses made with ``repr=False``.
+
+    ``str`` is a few readable lines, which the class writes itself; ``repr`` is one line, a notebook
+    shows a table of `_facts`, if there are any, and `to_dict` holds what JSON can hold.
+    """
+
+    _left_behind: ClassVar[tuple[str, ...]] = ()
+    """Members that do not go into a pickle, such as the rows: None takes their place."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._summary()}>"
+
+    def _summary(self) -> str:
+        """Return one line that says what this is."""
+        return str(self).partition("\n")[0]
+
+    def _facts(self) -> Iterable[tuple[str, str]]:
+        """Return the lines of the table that a notebook shows: what, and its value."""
+        return ()
+
+    def _picture(self) -> str:
+        """Return an SVG picture for notebooks, or nothing."""
+        return ""
+
+    def _repr_html_(self) -> str:
+        lines = [
+            f"<tr><th>{escape(what)}</th><td>{escape(value)}</td></tr>"
+            for what, value in self._facts()
+        ]
+        text = f"<table>{''.join(lines)}</table>" if lines else f"<pre>{escape(str(self))}</pre>"
+        return text + self._picture()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold; None for what is infinite or undefined."""
+        return {
+            field.name: _plain(getattr(self, field.name))
+            for field in fields(self)  # type: ignore[arg-type]
+            if field.name not in self._left_behind
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), **dict.fromkeys(self._left_behind)}
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = object.__new__(type(self))
+        copied.__setstate__(
+            {
+                name: value if name in self._left_behind else deepcopy(value, memo)
+                for name, value in vars(self).items()
+            }
+        )
+        return copied
+
+
+class NumberResult(Result):
+    """A result that reads as its `value`, for frozen dataclasses made with ``eq=False`` as well.
+
+    ``float(result)``, ``round(result, 3)``, ``f"{result:.3f}"`` and ``result < 0.05`` do what they
+    do for the number. Two results compare by their values if they measure the same.
+    """
+
+    value: float
+
+    def _measure(self) -> str:
+        """Return what is measured: results of different measures cannot be ordered."""
+        return type(self).__name__
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __round__(self, ndigits: int | None = None) -> float:
+        return round(self.value, ndigits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumberResult):
+            return (self._measure(), self.value) == (other._measure(), other.value)
+        return bool(self.value == other) if isinstance(other, Real) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: object) -> bool:
+        return self._compare(operator.lt, other)
+
+    def __le__(self, other: object) -> bool:
+        return self._compare(operator.le, other)
+
+    def __gt__(self, other: object) -> bool:
+        return self._compare(operator.gt, other)
+
+    def __ge__(self, other: object) -> bool:
+        return self._compare(operator.ge, other)
+
+    def _compare(self, relation: Callable[[float, Any], bool], other: object) -> bool:
+        if isinstance(other, Real):
+            return bool(relation(self.value, other))
+        if not isinstance(other, NumberResult):
+            return NotImplemented  # type: ignore[no-any-return]
+        if self._measure() != other._measure():
+            raise InvalidArgumentError(
+                f"Only results of the same norm and kind can be ordered; these are "
+                f"{self._measure()} and {other._measure()}. Measure both alike, or compare their "
+                "values as floats."
+            )
+        return bool(relation(self.value, other.value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(member) for member in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return plain(value)

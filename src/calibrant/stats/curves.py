@@ -1,0 +1,174 @@
+"""The reliability curve: event rates beside predictions, with limits.
+
+Consistency limits say where event rates would lie if the predictions were calibrated (Broecker,
+Smith, 2007).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from calibrant._options import check_flag
+from calibrant._results import Result
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem import Label
+from calibrant.stats.estimators import cells_of
+from calibrant.stats.intervals import Limits, check_level, clopper_pearson
+from calibrant.table import BinTable
+
+
+def reliability_curve(
+    table: BinTable,
+    *,
+    confidence_level: float = 0.95,
+    simultaneous: bool = True,
+    class_label: Label | None = None,
+) -> ReliabilityCurve:
+    """Return event rates beside predictions for each bin of a table.
+
+    Parameters
+    ----------
+    table : BinTable
+    confidence_level : float
+        Of the Clopper-Pearson limits of each event rate.
+    simultaneous : bool
+        Whether the limits must hold in all bins at once.
+    class_label : label, optional
+        Which class of a marginal problem.
+    """
+    check_level(confidence_level)
+    check_flag("simultaneous", simultaneous)
+    group = group_of(table, class_label)
+    cells = cells_of(table)
+    used = np.flatnonzero(table.count[group])
+    alpha = 1 - confidence_level
+    alpha = -np.expm1(np.log1p(-alpha) / used.size) if simultaneous else alpha
+    rate, size = cells.rate[group, used], cells.size[group, used]
+    low, high = clopper_pearson(rate * size, size, alpha)
+    edges = table.bins[group].edges
+    return ReliabilityCurve(
+        count=table.count[group, used],
+        mean_prediction=cells.mean[group, used],
+        event_rate=rate,
+        low=low,
+        high=high,
+        left=edges[used],
+        right=edges[used + 1],
+        confidence_level=confidence_level,
+        is_simultaneous=simultaneous,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReliabilityCurve(Result):
+    """What happened beside what was said, bin by bin.
+
+    Arrays have one value per occupied bin, in rising order of predictions.
+
+    Attributes
+    ----------
+    count : ndarray
+        Rows in the bin.
+    mean_prediction, event_rate : ndarray
+        Weighted means of predictions and events.
+    low, high : ndarray
+        Clopper-Pearson limits of the event rate; they do not collapse where all rows agree.
+    left, right : ndarray
+        The edges of the bin.
+    confidence_level : float
+    is_simultaneous : bool
+        Whether the limits hold in all bins at once (Sidak), or in each bin by itself.
+    """
+
+    count: FloatArray
+    mean_prediction: FloatArray
+    event_rate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    left: FloatArray
+    right: FloatArray
+    confidence_level: float
+    is_simultaneous: bool
+
+    def __len__(self) -> int:
+        return self.count.size
+
+    def __str__(self) -> str:
+        head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
+        columns = (self.left, self.right, self.count, self.mean_prediction, self.event_rate)
+        body = [
+            f"{('(' if a > 0 else '[') + f'{a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {p:>10.4f} "
+            f"{y:>10.4f}   [{low:.4f}, {high:.4f}]"
+            for a, b, n, p, y, low, high in zip(*columns, self.low, self.high, strict=True)
+        ]
+        return "\n".join([head, *body])
+
+    def _summary(self) -> str:
+        where = "in all bins at once" if self.is_simultaneous else "in each bin by itself"
+        limits = f"{100 * self.confidence_level:g}% limits {where}"
+        return f"{len(self):,} bins, n = {self.count.sum():,.0f}, {limits}"
+
+
+def consistency_limits(
+    table: BinTable,
+    *,
+    confidence_level: float = 0.95,
+    simultaneous: bool = True,
+    class_label: Label | None = None,
+) -> Limits:
+    """Return the limits between which event rates would lie if the predictions were calibrated.
+
+    Quantiles of Bin(N_j, s_j) / N_j in each occupied bin, where s_j is the mean prediction: exact
+    in bins of one distinct prediction, and a little wide in others, where the number of events
+    varies less than a binomial one does (Hoeffding, 1956). The parameters are those of
+    `reliability_curve`, whose occupied bins these are; with sample weights N_j is the effective
+    number of rows, rounded down.
+
+    Examples
+    --------
+    >>> from calibrant import Distinct, tabulate
+    >>> table = tabulate([0, 1] * 50, [0.5] * 100, bins=Distinct())
+    >>> consistency_limits(table)
+    (array([0.4]), array([0.6]))
+    """
+    check_level(confidence_level)
+    check_flag("simultaneous", simultaneous)
+    group = group_of(table, class_label)
+    used = np.flatnonzero(table.count[group])
+    tail = (1 - confidence_level) / 2
+    if simultaneous:
+        tail = -np.expm1(np.log(confidence_level) / used.size) / 2
+    cells = cells_of(table)
+    size = np.maximum(np.floor(cells.size[group, used] * (1 + 1e-12)), 1.0)
+    mean = np.clip(cells.mean[group, used], 0.0, 1.0)
+    misses = _binomial_quantile(tail, size, 1 - mean)
+    return _binomial_quantile(tail, size, mean) / size, 1 - misses / size
+
+
+def _binomial_quantile(chance: float, size: FloatArray, p: FloatArray) -> FloatArray:
+    """Return the least k with P(Bin(size, p) <= k) >= chance."""
+    inner = np.clip(p, 1e-300, 1 - 1e-16)
+    k = np.clip(np.ceil(np.nan_to_num(special.bdtrik(chance, size, inner))), 0.0, size)
+    below = np.maximum(k - 1, 0.0)
+    k = np.where(special.betainc(size - below, below + 1, 1 - inner) >= chance, below, k)
+    return np.where(p <= 0, 0.0, np.where(p >= 1, size, k))
+
+
+def group_of(table: BinTable, class_label: Label | None) -> int:
+    """Return the row of the table that holds a class; 0 where there is one group only."""
+    if table.problem.kind != "marginal":
+        if class_label is not None:
+            raise InvalidArgumentError(
+                f'class_label applies to kind="marginal"; this problem is "{table.problem.kind}".'
+            )
+        return 0
+    names = table.problem.class_names
+    if not isinstance(class_label, str | int | float) or class_label not in names:
+        raise InvalidArgumentError(
+            f"class_label must be one of the classes {names!r:.80}; got {class_label!r}."
+        )
+    return names.index(class_label)
