@@ -82,4 +82,4 @@ def test_the_curve_is_that_of_scikit_learn(rows, n_bins):
 
 def test_the_brier_score_is_that_of_scikit_learn(rows):
     y, p = rows
-    assert brier_decomposition(y, p).brier == pytest.approx(brier_score_loss(y, p), rel=1e-12)
+    assert brier_decomposition(y, p).value == pytest.approx(brier_score_loss(y, p), rel=1e-12)
