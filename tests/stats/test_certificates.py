@@ -131,6 +131,12 @@ def test_levels_must_be_all_outputs_of_the_rows():
             cb.certify(GOOD, LEVELS, levels=nonsense)
 
 
+def test_a_mask_hides_no_level_from_the_check():
+    levels = np.ma.array([0.1, 0.3, 0.9], mask=[False, True, False])
+    with pytest.raises(ex.InvalidArgumentError, match="one or more probabilities"):
+        cb.certify([0, 1, 1], [0.1, 0.3, 0.9], levels=levels)
+
+
 def test_levels_that_are_forged_are_noticed():
     document = json.loads(cb.certify(GOOD, LEVELS, levels=np.arange(1, 10) / 10).to_json())
     document["levels"] = [0.1, 0.9]

@@ -24,6 +24,8 @@ def checked_levels(levels: Any) -> FloatArray:
     """
     try:
         given = np.array(levels, dtype=np.float64)
+        if isinstance(levels, np.ma.MaskedArray):  # what a mask hides is not declared
+            given = np.where(np.ma.getmaskarray(levels), np.nan, given)
     except (TypeError, ValueError, OverflowError):
         given = np.empty((0, 0))
     if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given <= 1)):

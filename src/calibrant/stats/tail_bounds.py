@@ -54,7 +54,7 @@ from calibrant.stats.bounds import (
     upper_bound_between,
 )
 from calibrant.stats.bounds_l1 import upper_bound_l1_between
-from calibrant.stats.tails import Penalty, Scale, Side, Tail
+from calibrant.stats.tails import Blocks, Penalty, Scale, Side, Tail
 
 MOST_BINS = 400
 """Tests are planned for so many outputs at most: beyond, exact tails gain nothing."""
@@ -344,6 +344,8 @@ def sharp_lower_bound(evidence: Evidence, setting: Setting, error: Error) -> flo
     plan = Plan.of(evidence, setting)
     if not _suits(plan, evidence):
         return error.exponential_lower(evidence, setting, 0.0)
+    if evidence.squared(1.0) <= 0:  # 0 is a lower bound, whatever the rows
+        return 0.0
     tests = TailTests.of(evidence, setting, plan, error, "right")
     found = tests.first_open()
     if found is None:
@@ -478,6 +480,7 @@ class TailTests:
         """
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
+        blocks = Blocks()
         for run in self.runs():
             scales = self.scales(run[0].unit)
             observed = self._observed(scales, run[0].unit, squared)
@@ -485,11 +488,11 @@ class TailTests:
                 return run[0].hi
             most = min(observed, self.most)
             # most runs are rejected at first sight, and the others almost as far as can be
-            sight = Tail.of(scales, most, self.side, coarse=True)
+            sight = Tail.of(scales, most, self.side, coarse=True, blocks=blocks)
             first = self._first_open_of(run, sight)
             if first is None:
                 continue
-            tail = Tail.of(scales, most, self.side)
+            tail = Tail.of(scales, most, self.side, blocks=blocks)
             for each in run[first:]:
                 log_w = float(self.log_bounds(tail, each)[-1])
                 if log_w > each.log_limit(self.plan, self.side):

@@ -48,6 +48,7 @@ _OUTER = 10  # nodes at growing log-odds next to 0, and to 1
 _BLOCKS = 32  # blocks of events in a standard deviation
 _AGREE = 1e-13  # the share of samples in which labels disagree at the outermost nodes
 _ROWS, _PRODUCT = 64, 200_000  # of a matrix product that no BLAS library shares out to threads
+_MOST_KEPT = 1 << 24  # numbers, 128 MB, of laws that are kept for tests in other units
 _TINY = 1e-300  # stands for 0 in logarithms: larger, hence allowed
 
 
@@ -171,11 +172,25 @@ class Tail:
     n_cells: int
 
     @classmethod
-    def of(cls, scales: Sequence[Scale], most: int, side: Side, coarse: bool = False) -> Tail:
-        """Prepare the bounds of W_B(c) for c = 0 .. most; coarse ones are larger, and quick."""
+    def of(
+        cls,
+        scales: Sequence[Scale],
+        most: int,
+        side: Side,
+        coarse: bool = False,
+        blocks: Blocks | None = None,
+    ) -> Tail:
+        """Prepare the bounds of W_B(c) for c = 0 .. most; coarse ones are larger, and quick.
+
+        Parameters
+        ----------
+        blocks : Blocks, optional
+            Keeps what another tail of the same bins, in other units, can use again.
+        """
         fine = min(_WIDEST_STEP, math.sqrt(8 * _LOSS / max(len(scales), 1)))
         step = _COARSE_STEP if coarse else fine
-        return cls([_Law.of(scale, most, side, step) for scale in scales], side, most + 1)
+        blocks = Blocks() if blocks is None else blocks
+        return cls([_Law.of(scale, most, side, step, blocks) for scale in scales], side, most + 1)
 
     def log_bounds(self, penalty: Penalty, reach: FloatArray | float = 1.0) -> FloatArray:
         """Return upper bounds of log W_B(c) for c = 0 .. most.
@@ -219,9 +234,8 @@ class _Law:
     last: int
 
     @classmethod
-    def of(cls, scale: Scale, most: int, side: Side, step: float) -> _Law:
+    def of(cls, scale: Scale, most: int, side: Side, step: float, blocks: Blocks) -> _Law:
         n = scale.size
-        w = _nodes(n, scale.s, step)
         inner = min(most, scale.ceiling - 1)
         extent = scale.extent(inner)
         low = max(0, math.floor(scale.centre - extent) // scale.block * scale.block)
@@ -231,13 +245,16 @@ class _Law:
         kept = cell <= inner
         ends = scale.of(np.array([0.0, n]))
         start, cell = start[kept], cell[kept]
+        w, weight, scales = blocks.of(scale, start, step)
         share, log_scale = np.zeros((most + 1, w.size)), np.zeros(w.size)
         beyond = np.ones(w.size)
         if start.size:
-            blocks, log_scale = _blocks(start, scale, w)
+            log_scale = scales
             # d falls, then grows along the events: runs of one value are contiguous
             runs = np.flatnonzero(np.diff(cell, prepend=-1))
-            np.add.at(share, cell[runs], np.add.reduceat(blocks, runs, axis=0))
+            sums, lowest = np.add.reduceat(weight, runs, axis=0), int(cell[runs].argmin())
+            for half in (slice(0, lowest), slice(lowest, None)):
+                share[cell[runs[half]]] += sums[half]
             if side == "right":
                 beyond = _outside(start[0], min(start[-1] + scale.block - 1, n), n, w)
         if side == "right":  # what lies beyond is no less likely than what lies inside
@@ -442,6 +459,44 @@ def _outside(low: float, high: float, n: int, w: FloatArray) -> FloatArray:
     return np.asarray(below + (special.bdtrc(high, n, pi) if high < n else 0.0))
 
 
+class Blocks:
+    """Laws of the blocks of every bin at its nodes: they do not depend on the unit of d."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, float, float], tuple[FloatArray, ...]] = {}
+        self._room = _MOST_KEPT
+
+    def of(
+        self, scale: Scale, start: FloatArray, step: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return nodes, upper bounds of the blocks that start there, and their log scales."""
+        key = (scale.size, scale.s, step)
+        if key not in self._kept:
+            w = _nodes(scale.size, scale.s, step)
+            if not start.size:
+                return w, np.empty((0, w.size)), np.zeros(w.size)
+            if start.size * w.size > self._room:
+                return w, *_blocks(start, scale, w)
+            self._room -= start.size * w.size
+            wider = _widened(start, scale)
+            self._kept[key] = wider, w, *_blocks(wider, scale, w)
+        first, w, weight, log_scale = self._kept[key]
+        if not start.size:
+            return w, weight[:0], log_scale
+        skipped = int(start[0] - first[0]) // scale.block
+        if skipped < 0 or skipped + start.size > first.size:
+            return w, *_blocks(start, scale, w)
+        return w, weight[skipped : skipped + start.size], log_scale
+
+
+def _widened(start: FloatArray, scale: Scale) -> FloatArray:
+    """Return more blocks on either side: rounding in other units may reach them."""
+    more = start.size // 8 * scale.block
+    low, high = max(start[0] - more, 0.0), min(start[-1] + more, scale.size)
+    low += (start[0] - low) % scale.block
+    return np.arange(low, high + 1, scale.block, dtype=np.float64)
+
+
 def _blocks(start: FloatArray, scale: Scale, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return upper bounds of the probability of each block of events, and their log scale by node.
 
@@ -469,19 +524,22 @@ def _blocks(start: FloatArray, scale: Scale, w: FloatArray) -> tuple[FloatArray,
     # the chord's heavier end carries the exponent, so that the other factor is at most 1
     up = np.searchsorted(tilt, 0.0)
     weight, log_scale = np.empty((start.size, w.size)), np.empty(w.size)
+    # at each node about the heaviest block, which any other can replace: it only sets the scale
+    heaviest = np.clip((n * special.expit(w) - start[0]) // scale.block, 0, start.size - 1)
+    heaviest = heaviest.astype(np.intp)
     for part, at, heavy, light in (
         (slice(0, up), start, early, late),
         (slice(up, None), end, late, early),
     ):
         log_weight = np.multiply.outer(at - n * pi, tilt[part])
+        log_scale[part] = (at[heaviest[part]] - n * pi) * tilt[part] + top[heaviest[part]]
         log_weight += top[:, None]
-        log_scale[part] = log_weight.max(axis=0, initial=-np.inf)
         log_weight -= log_scale[part]
-        other = light[:, None] * np.exp(-np.abs(tilt[part]) * (scale.block - 1))
+        other = np.multiply.outer(light, np.exp(-np.abs(tilt[part]) * (scale.block - 1)))
         if length[-1] != scale.block - 1:
             other[-1] = light[-1] * np.exp(-np.abs(tilt[part]) * length[-1])
         other += heavy[:, None]
-        weight[:, part] = np.exp(log_weight, out=log_weight) * other
+        np.multiply(np.exp(log_weight, out=log_weight), other, out=weight[:, part])
     return weight, log_scale - rest
 
 
@@ -502,7 +560,10 @@ def _log_binomial(k: FloatArray, n: int, log_odds: float) -> FloatArray:
 
 def _stirling(k: FloatArray) -> FloatArray:
     """Return log k! less Stirling's formula."""
-    series = 1 / (12 * k) - 1 / (360 * k**3) + 1 / (1260 * k**5) - 1 / (1680 * k**7)
+    r = 1 / k**2
+    series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r / 1680))) / k
+    if k.min() >= 20:
+        return np.asarray(series)
     small = np.minimum(k, 20.0)
     exact = special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small
     return np.where(k < 20, exact - 0.5 * math.log(2 * math.pi), series)
@@ -514,5 +575,7 @@ def _deviance(k: FloatArray, mean: float) -> FloatArray:
     small = np.abs(u) < 0.01
     t = np.where(small, u, 0.0)
     series = t**2 * (1 / 2 - t * (1 / 6 - t * (1 / 12 - t * (1 / 20 - t * (1 / 30 - t / 42)))))
+    if small.all():
+        return np.asarray(mean * series)
     plain = special.xlogy(k, k / mean) + mean - k
     return np.where(small, mean * series, plain)
