@@ -133,7 +133,7 @@ FUNCTIONS = {
     "ReliabilityDisplay.from_table": partial(cb.ReliabilityDisplay.from_table, TABLE, draw=False),
     "ReliabilityDisplay.grid": partial(cb.ReliabilityDisplay.grid, Y3, P3, draw=False),
     "recommended_bins": partial(cb.recommended_bins, n=1000),
-    "samples_to_balance": partial(cb.samples_to_balance, n_bins=10),
+    "samples_to_balance": partial(stats.samples_to_balance, n_bins=10),
     "samples_to_calibrate": partial(cb.samples_to_calibrate, max_error=0.1),
     "samples_to_certify": partial(cb.samples_to_certify, max_error=0.5, n_bins=2),
     "smallest_certifiable_error": partial(cb.smallest_certifiable_error, n=1000, n_bins=5),
@@ -149,7 +149,9 @@ FUNCTIONS = {
         y_true=[0, 1] * 10,
         y_prob=[0.25, 0.75] * 10,
     ),
-    "resolution_report": with_usual(cb.resolution_report, recalibrator=PLATT, y_prob=P, y_true=Y),
+    "resolution_report": with_usual(
+        cb.recalibrators.resolution_report, recalibrator=PLATT, y_prob=P, y_true=Y
+    ),
     "apply_to_frame": with_usual(cb.apply_to_frame, recalibrator=PLATT, data=FRAME, column="p"),
     "RecalibratedClassifier": classified,
     "RecalibratedClassifier of prefit": with_usual(classified, cv="prefit", estimator=FITTED),
@@ -324,4 +326,4 @@ def test_a_power_that_is_no_plan_is_refused(power):
 @pytest.mark.parametrize("balance", [np.nextafter(1, 2), 1 + 1e-12])
 def test_a_balance_that_no_rows_reach_is_refused(balance):
     with pytest.raises(CalibrantError, match="larger balance"):
-        cb.samples_to_balance(10, balance=float(balance))
+        stats.samples_to_balance(10, balance=float(balance))

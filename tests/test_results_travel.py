@@ -70,7 +70,9 @@ MADE = {
     "report of classes": lambda: report(CLASS, PROBS),
     "scores": lambda: cb.recalibrator_scores(Y, P, cv=3),
     "fit report": lambda: cb.PlattScaling().fit(P, Y).fit_result_,
-    "resolution": lambda: cb.resolution_report(cb.ScalingBinning(n_bins=5).fit(P, Y), P, Y),
+    "resolution": lambda: cb.recalibrators.resolution_report(
+        cb.ScalingBinning(n_bins=5).fit(P, Y), P, Y
+    ),
     "study": lambda: STUDIES["example-3-1"].run(quick=True),
     "metric": _metric,
     "display": lambda: cb.ReliabilityDisplay.from_predictions(Y, P, isotonic=True, draw=False),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant import (
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.stats import (
     recommended_bins,
     samples_to_balance,
     samples_to_calibrate,
     samples_to_certify,
     smallest_certifiable_error,
 )
-from calibrant.exceptions import InvalidArgumentError
 
 # Well-balanced bins
 
