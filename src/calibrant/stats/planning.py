@@ -24,12 +24,16 @@ from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
 from calibrant.stats.intervals import check_level
 from calibrant.stats.levels import checked_levels
 from calibrant.stats.looks import error_probability
-from calibrant.stats.tail_bounds import Squared, needs_masses, sharp_upper_bound
+from calibrant.stats.tail_bounds import Plan, Squared, needs_masses, sharp_upper_bound
 
 _MOST_ROWS = 10**15
 _PATIENCE = 20
-"""Steps of a search for rows, which takes about 8, before it doubles or halves: excess may not fall
+"""Steps of a search for rows, which takes about 4, before it doubles or halves: excess may not fall
 as expected."""
+_PRECISION = 250
+"""Plans are for the least number of rows within a part in so many: power is simulated to less."""
+_BEYOND = 0.0015
+"""How much farther than expected the search steps, so that the next step is on the other side."""
 _LEAST_POWER = 0.001
 """A plan that fails 999 times in 1,000 is none; far below, no bound is left to be found."""
 _LEFT_BY_LEARNING = 0.85
@@ -81,9 +85,9 @@ def samples_to_certify(
     >>> samples_to_certify(0.05, n_bins=10)
     2062
     >>> samples_to_certify(0.05, levels=[0.01, 0.02, 0.04, 0.08, 0.16])
-    1305
+    1307
     >>> samples_to_certify(0.05, n_bins=10, looks=2)
-    2350
+    2354
     """
     _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
@@ -101,7 +105,9 @@ def samples_to_certify(
         bound = _bound_with_power(n, plan, true_error)
         return (bound - true_error) / (max_error - true_error)
 
-    return _least_rows(excess)
+    # a calibrated model is bounded by about this; for a power of 0.9 half as much again is needed
+    usual = Squared.usual(Plan(1000, plan.outputs.size, delta, levels=plan.outputs))
+    return _least_rows(excess, 1000 * (1.5 * usual / (max_error - true_error)) ** 2)
 
 
 def smallest_certifiable_error(
@@ -329,26 +335,38 @@ def _quantile(
     return t**2 + (1 - ETA) * float(v.sum()) / n + law * math.sqrt(variance)
 
 
-def _least_rows(excess: Callable[[int], float]) -> int:
+def _least_rows(excess: Callable[[int], float], guess: float) -> int:
     """Return about the least n whose excess is at most 1, if excess falls about as 1 / sqrt(n)."""
-    low, high, n, steps = 0, 0, 1000, 0
-    while not high or high - low > max(1, low // 500):
+    low, high, ratios, steps = 0, 0, {0: math.inf}, 0
+    n = int(min(max(guess, 1.0), _MOST_ROWS))
+    while not high or high - low > max(1, low // _PRECISION):
         ratio, steps = excess(n), steps + 1
-        patient = steps < _PATIENCE
+        ratios[n] = ratio
         low, high = (low, n) if ratio <= 1 else (n, high)
+        if ratio <= 1 < ratio * (1 + 0.5 / _PRECISION):
+            break
         # A ratio can be infinite for the tiniest of tolerances, and its square more often.
-        aim = min(n * ratio * ratio * (0.9985 if ratio <= 1 else 1.0015), 2.0 * _MOST_ROWS)
+        aim = min(n * ratio * ratio * (1 + math.copysign(_BEYOND, ratio - 1)), 2.0 * _MOST_ROWS)
+        if high and low and ratios[low] < math.inf:
+            aim = _between(low, high, ratios[low], ratios[high])
         if high:
-            n = int(aim) if patient and low < aim < high else (low + high) // 2
+            n = int(aim) if steps < _PATIENCE and low < aim < high else (low + high) // 2
             n = min(max(n, low + 1), high - 1)
         else:
-            n = max(int(aim), 2 * n if ratio > 1.5 or not patient else n + 1)
+            n = max(int(aim), 2 * n if ratio > 1.5 or steps >= _PATIENCE else n + 1)
         if n > _MOST_ROWS:
             raise InvalidArgumentError(
                 "More than 1e15 rows would be needed. Ask for a larger max_error, or a larger "
                 "distance between true_error and max_error."
             )
     return high
+
+
+def _between(low: int, high: int, above: float, below: float) -> float:
+    """Return n of an excess a little below 1, on a line in the logarithms of both."""
+    drop = math.log(above / max(below, 1e-9))
+    share = (math.log(above) + 0.25 / _PRECISION) / drop if drop > 0 else 0.5
+    return float(low * (high / low) ** share)
 
 
 def _least(enough: Callable[[int], bool]) -> int:
