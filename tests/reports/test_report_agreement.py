@@ -19,7 +19,7 @@ AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "acros
 @pytest.fixture(autouse=True)
 def quick_plans(monkeypatch):
     """Plan for one limit instead of three: each takes a second."""
-    monkeypatch.setattr("calibrant.reports.plan.TOLERANCES", (0.3,))
+    monkeypatch.setattr("calibrant.reports.findings.TOLERANCES", (0.3,))
 
 
 def outputs(n, error, seed, steps=10):
@@ -130,7 +130,7 @@ def test_a_report_that_finds_a_group_beyond_chance_does_not_say_that_nothing_was
     rates[25] += 0.2
     made = report(*happened(levels, rates, 100))
     assert made.findings.interval.low == 0
-    assert made.findings.picture.beyond_chance.sum() == 1
+    assert made.findings.curve.beyond_chance.sum() == 1
     assert "No error can be told from chance" not in made.summary
     assert (
         "All groups together stay within what chance allows, but not every single one: in 100"
@@ -142,7 +142,7 @@ def test_an_error_of_no_single_group_is_one_of_all_groups_together():
     levels = np.arange(10, 50) / 60
     made = report(*happened(levels, levels + 0.04, 200))
     assert made.findings.interval.low > 0
-    assert not made.findings.picture.beyond_chance.any()
+    assert not made.findings.curve.beyond_chance.any()
     assert "leave the range that chance allows, but all groups together do." in made.summary
 
 
@@ -178,6 +178,6 @@ def test_filled_points_of_a_class_are_those_that_put_it_beyond_chance():
     labels, probs = report_data.class_rows(4000, 6, 1.2, 10)
     classes = report(labels, probs, kind="marginal").findings.classes
     assert not classes.joined
-    filled = [bool(picture.beyond_chance.any()) for picture in classes.pictures]
+    filled = [bool(picture.beyond_chance.any()) for picture in classes.curves]
     assert filled == classes.beyond_chance.tolist()
     assert any(filled)

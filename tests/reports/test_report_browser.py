@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,6 @@ from contextlib import contextmanager
 import pytest
 import report_data
 
-from calibrant.reports.diagram import paths, tick
 from conftest import optional
 
 sync_api = optional("playwright.sync_api")
@@ -23,7 +23,8 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-DRAWN = "ids => ids.map(id => document.getElementById(id).getAttribute('d'))"
+PARTS = ["band", "bars", "points", "filled", "counts"]
+DRAWN = "names => names.map(n => document.querySelector(`.diagram .${n}`).getAttribute('d'))"
 FAINT_TEXT = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const luminance = (colour) => {
@@ -93,22 +94,33 @@ def opened(browser, tmp_path):
 
 
 def drawn(page) -> list[str]:
-    return page.evaluate(DRAWN, list(paths(report_data.marginal().findings.classes.pictures[0])))
+    return page.evaluate(DRAWN, PARTS)
+
+
+def embedded_curves(page) -> list[dict]:
+    """Return what Python drew and wrote of each curve of the switch."""
+    return json.loads(page.locator("#curves").text_content())
 
 
 def test_pointing_at_a_group_reads_out_its_numbers(opened):
     report = report_data.refuted()
     with opened(report) as page:
-        picture = report.findings.picture
+        curve = report.findings.curve.alone
         page.locator("#diagram-svg").scroll_into_view_if_needed()
         box = page.locator("#diagram-svg").bounding_box()
-        x, y = (float(v) for v in re.findall(r"M(\S+) (\S+)h0", paths(picture)["points"])[-1])
-        scale = box["width"] / 420
-        page.mouse.move(box["x"] + x * scale, box["y"] + y * scale)
+        left, top, width, _ = map(
+            float, page.locator("#diagram-svg").get_attribute("viewBox").split()
+        )
+        path = page.locator(".diagram .points").get_attribute("d")
+        x, y = (float(v) for v in re.findall(r"M(\d+) (\d+)h0", path)[-1])
+        scale = box["width"] / width
+        page.mouse.move(box["x"] + (x - left) * scale, box["y"] + (y - top) * scale)
         said = page.locator("#readout").inner_text()
-        assert f"{picture.count[-1]:,.0f}" in said
-        assert f"{100 * picture.said[-1]:.1f}".removesuffix(".0") + "%" in said
-        assert page.locator("#here").get_attribute("d").startswith(f"M{x:g} ")
+        assert f"{curve.count[-1]:,.0f}" in said
+        assert f"{100 * curve.mean_prediction[-1]:.1f}".removesuffix(".0") + "%" in said
+        line = page.locator(".diagram .here")
+        assert line.get_attribute("visibility") == "visible"
+        assert line.get_attribute("transform") == f"translate({x:g})"
 
 
 def test_arrow_keys_walk_through_the_groups(opened):
@@ -122,7 +134,9 @@ def test_arrow_keys_walk_through_the_groups(opened):
         page.keyboard.press("ArrowLeft")
         assert page.locator("#readout").inner_text() == first != second
         page.keyboard.press("End")
-        assert f"{report.findings.picture.right[-1]:g}" in page.locator("#readout").inner_text()
+        assert (
+            f"{report.findings.curve.alone.right[-1]:.4g}" in page.locator("#readout").inner_text()
+        )
         page.keyboard.press("Escape")
         assert "Point at a group" in page.locator("#readout").inner_text()
 
@@ -130,15 +144,18 @@ def test_arrow_keys_walk_through_the_groups(opened):
 def test_the_switch_draws_each_class_as_python_would(opened):
     report = report_data.marginal()
     with opened(report) as page:
+        curves = embedded_curves(page)
         before = drawn(page)
+        assert before == list(curves[0]["paths"].values())
         for i in (5, 3, 0):
             page.select_option("#switch", str(i))
-            picture = report.findings.classes.pictures[i]
-            assert drawn(page) == list(paths(picture).values())
-            ends = page.locator("text.tick-5").all_text_contents()
-            assert ends == [tick(picture.limit, 5)] * 2
+            assert drawn(page) == list(curves[i]["paths"].values())
+            assert (
+                page.locator(".diagram .tick-5").all_text_contents() == [curves[i]["ticks"][5]] * 2
+            )
+            assert page.locator("#diagram-description").text_content() == curves[i]["description"]
             rows = page.locator("#bin-table tbody tr")
-            assert rows.count() == len(picture)
+            assert rows.count() == len(report.findings.classes.curves[i])
         assert drawn(page) == before
 
 
@@ -166,9 +183,9 @@ def test_answers_come_before_the_classes_in_the_switch(opened):
         page.locator("#class-table tbody button").nth(2).click()
         assert page.locator("#switch").input_value() == "3"
         assert page.locator("#switch option").first.inner_text() == "All answers"
-        assert page.locator("#axis-said").text_content() == "said →"
+        assert page.locator(".diagram .axis-x").text_content() == "said →"
         page.select_option("#switch", "0")
-        assert page.locator("#axis-said").text_content() == "confidence →"
+        assert page.locator(".diagram .axis-x").text_content() == "confidence →"
         assert page.locator("#bin-table thead").text_content().count("was right") == 1
 
 
@@ -210,7 +227,7 @@ def test_everything_can_be_read_without_the_script(opened):
     with opened(report, java_script_enabled=False) as page:
         assert page.locator(".sentence").inner_text().startswith("In groups of similar")
         assert page.locator("#class-table tbody tr").count() == 6
-        assert page.locator("#points").get_attribute("d").startswith("M")
+        assert page.locator(".diagram .points").get_attribute("d").startswith("M")
         assert not page.locator("#switch").is_visible()
         assert not page.locator("#readout").is_visible()
         page.locator("summary").click()

@@ -9,16 +9,14 @@ import report_data
 import calibrant
 from calibrant import Distinct, EqualWidth, report, stats
 from calibrant.exceptions import InvalidArgumentError, InvalidProbabilitiesError
-from calibrant.reports import gain
-from calibrant.reports.pictures import joined, picture_of
-from calibrant.reports.plan import plan_of
+from calibrant.reports.findings import gain_of
 from conftest import optional
 
 
 @pytest.fixture
 def quick_plans(monkeypatch):
     """Plan for one limit instead of three: each takes a second."""
-    monkeypatch.setattr("calibrant.reports.plan.TOLERANCES", (0.05,))
+    monkeypatch.setattr("calibrant.reports.findings.TOLERANCES", (0.05,))
 
 
 @pytest.mark.usefixtures("quick_plans")
@@ -35,7 +33,7 @@ def test_error_interval_and_verdict_are_those_of_the_library():
 def test_few_distinct_outputs_are_their_own_bins():
     certified = report_data.certified()
     assert certified.findings.error.is_lower_bound is False
-    assert len(certified.findings.picture) == 9
+    assert len(certified.findings.curve) == 9
     assert certified.findings.certificate.verdict == "certified"
 
 
@@ -43,7 +41,7 @@ def test_bins_that_were_asked_for_are_used_for_the_error_and_not_for_the_verdict
     rng = np.random.default_rng(0)
     p = rng.integers(1, 10, size=2000) / 10
     found = report(rng.uniform(size=2000) < p, p, bins=EqualWidth(3), max_error=0.5).findings
-    assert len(found.picture) == 3
+    assert len(found.curve) == 3
     assert found.certificate.verdict == "certified"
 
 
@@ -64,7 +62,7 @@ def test_classes_come_worst_first_with_the_errors_of_the_library():
 def test_a_top_label_report_has_the_answers_and_every_class():
     labels, probs = report_data.class_rows(1500, 5, 1.5, 5)
     found = report(labels, probs).findings
-    assert found.picture is not None
+    assert found.curve is not None
     assert len(found.classes) == 5
     marginal_error = calibrant.calibration_error(labels, probs, kind="marginal").per_class
     assert max(found.classes.error) == max(marginal_error.values())
@@ -75,47 +73,17 @@ def test_calibrated_classes_are_not_called_beyond_chance():
     assert report(labels, probs, kind="marginal").findings.classes.beyond_chance.sum() == 0
 
 
-def test_joining_bins_keeps_every_sum_and_the_outer_edges():
-    y, p = report_data.event_rows(5000, 1.0, 7)
-    table = calibrant.tabulate(y, p, bins=50)
-    few = joined(table, 12)
-    assert few.count.shape == (1, 12)
-    for name in ("count", "sum_y", "sum_p", "sum_pp", "sum_py", "sum_w"):
-        assert getattr(few, name).sum() == pytest.approx(getattr(table, name).sum())
-    again = calibrant.tabulate(y, p, bins=few.bins[0])
-    assert few.count.tolist() == again.count.tolist()
-    assert few.sum_wwuu == pytest.approx(again.sum_wwuu)
-    assert joined(table, 50) is table
-
-
-def test_a_picture_has_the_limits_of_the_reliability_curve():
-    y, p = report_data.event_rows(2000, 1.0, 8)
-    table = calibrant.tabulate(y, p, bins=10)
-    picture = picture_of(table, None, 0.9)
-    one = stats.reliability_curve(table, confidence_level=0.9, simultaneous=False)
-    all_ = stats.reliability_curve(table, confidence_level=0.9, simultaneous=True)
-    assert picture.low == pytest.approx(one.low, rel=1e-3)
-    assert picture.high_all == pytest.approx(all_.high, rel=1e-3)
-    assert picture.count.tolist() == one.count.tolist()
-
-
-def test_axes_of_rare_events_end_where_the_points_do():
-    y = np.arange(10_000) % 500 == 0
-    table = calibrant.tabulate(y, np.linspace(0, 0.004, 10_000), bins=4)
-    assert picture_of(table, None, 0.95).limit == 0.005
-
-
 def test_recalibration_is_tried_on_a_part_of_many_rows(monkeypatch):
-    monkeypatch.setattr(gain, "MOST_ROWS", 500)
+    monkeypatch.setattr("calibrant.reports.findings.MOST_ROWS", 500)
     y, p = report_data.event_rows(2000, 2.0, 9)
-    found = gain.gain_of(p, y.astype(int))
+    found = gain_of(p, y.astype(int))
     assert (found.n_used, found.n) == (500, 2000)
     assert found.is_worthwhile
     assert found.amount[0] > 0
 
 
 def test_too_few_rows_are_not_cross_validated():
-    found = gain.gain_of(np.array([0.2, 0.7]), np.array([0, 1]))
+    found = gain_of(np.array([0.2, 0.7]), np.array([0, 1]))
     assert found.scores is None
     assert not found.is_worthwhile
 
@@ -123,13 +91,13 @@ def test_too_few_rows_are_not_cross_validated():
 @pytest.mark.parametrize("n_classes", [3, 101])
 def test_only_temperature_is_tried_for_very_many_classes(n_classes):
     labels, probs = report_data.class_rows(200, n_classes, 1.2, 10)
-    names = [str(each) for each in gain.gain_of(probs, labels).scores.candidates]
+    names = [str(each) for each in gain_of(probs, labels).scores.candidates]
     assert ("VectorScaling()" in names) is (n_classes <= 100)
 
 
 def test_the_plan_is_for_the_outputs_of_the_model():
     certified = report_data.certified()
-    plan = plan_of(certified.findings.certificate)
+    plan = certified.findings.plan
     assert (plan.n_outputs, plan.is_own) == (9, True)
     assert dict(plan.needed)[0.04] == calibrant.samples_to_certify(0.04, 9)
     assert [limit for limit, _ in plan.needed] == [0.05, 0.04, 0.02, 0.01]

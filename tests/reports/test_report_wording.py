@@ -13,7 +13,7 @@ from calibrant.reports.wording import percent, points
 @pytest.fixture
 def quick_plans(monkeypatch):
     """Plan for one limit instead of three: each takes a second."""
-    monkeypatch.setattr("calibrant.reports.plan.TOLERANCES", (0.05,))
+    monkeypatch.setattr("calibrant.reports.findings.TOLERANCES", (0.05,))
 
 
 def test_a_certified_model():

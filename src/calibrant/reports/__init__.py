@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibrant._clock import now
+from calibrant._html import element
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.files import write_whole
 from calibrant.measure import read_data
 from calibrant.problem import Kind, Label, Rows
 from calibrant.reports.findings import Findings, findings_of, findings_of_table
-from calibrant.reports.markup import element
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
 from calibrant.table import BinTable

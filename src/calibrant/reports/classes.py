@@ -10,7 +10,7 @@ from calibrant import stats
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.problem import Label
-from calibrant.reports.pictures import MOST_BINS, MOST_CELLS, Picture, joined, picture_of
+from calibrant.reports.curves import MOST_BINS, MOST_CELLS, ReportedCurve, curve_of, joined
 from calibrant.stats.estimators import Cells, cells_of
 from calibrant.stats.intervals import box_interval, score_interval
 from calibrant.table import BinTable
@@ -34,11 +34,11 @@ class ClassFindings(ReadOnlyArrays):
     beyond_chance : ndarray
         Whether the interval excludes 0. It does only if some bin leaves its exact limits, which
         hold for all bins of all classes at once.
-    pictures : list of Picture
+    curves : list of ReportedCurve
     n_classes : int
         How many there are, shown or not.
     joined : bool
-        Whether pictures join neighbouring bins.
+        Whether curves join neighbouring bins.
     """
 
     labels: list[Label]
@@ -49,7 +49,7 @@ class ClassFindings(ReadOnlyArrays):
     low: FloatArray
     high: FloatArray
     beyond_chance: BoolArray
-    pictures: list[Picture]
+    curves: list[ReportedCurve]
     n_classes: int
     joined: bool
 
@@ -77,7 +77,7 @@ def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
         low=low[order],
         high=high[order],
         beyond_chance=low[order] > 0,
-        pictures=[picture_of(drawn, label, confidence_level, level) for label in labels],
+        curves=[curve_of(drawn, label, confidence_level, level) for label in labels],
         n_classes=table.n_groups,
         joined=drawn is not table,
     )

@@ -4,25 +4,101 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from calibrant import stats
 from calibrant._digests import Digests
 from calibrant._json import plain
+from calibrant._types import AnyArray, IntArray
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import UnresolvedWarning
 from calibrant.measure import reader_of, tabulate_rows
 from calibrant.problem import Rows
+from calibrant.recalibrators import (
+    Identity,
+    TemperatureScaling,
+    VectorScaling,
+    recalibrator_scores,
+)
+from calibrant.recalibrators.choosing import RecalibratorScores
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.reports.classes import ClassFindings, class_findings
-from calibrant.reports.gain import Gain, gain_of
-from calibrant.reports.pictures import MOST_BINS, Picture, joined, picture_of
-from calibrant.reports.plan import Plan, plan_of
+from calibrant.reports.curves import MOST_BINS, ReportedCurve, curve_of, joined
 from calibrant.stats.results import ReadAgain
 from calibrant.table import BinTable
 from calibrant.verify import digest_of_rows, tabulate_outputs
 
+# A point for each output is read at a glance up to here; beyond, they are binned.
 MOST_OUTPUTS_SHOWN = 60
+
+# Cross-validation: fewer rows leave folds without an event, and a page is made in seconds.
+FOLDS = 5
+FEWEST_ROWS = 50
+MOST_ROWS = 50_000
+MOST_VALUES = 2_000_000
+MOST_CLASSES_TO_SCALE = 100
+
+# Plans: the limits that readers ask for, and the outputs that a model would be binned into.
+POWER = 0.9
+TOLERANCES = (0.05, 0.02, 0.01)
+MOST_OUTPUTS_PLANNED = 30
+PLANNED_OUTPUTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """Cross-validated log losses of recalibrators, or why there are none.
+
+    Attributes
+    ----------
+    scores : RecalibratorScores or None
+    n_used, n : int
+        How many rows were used, out of how many.
+    """
+
+    scores: RecalibratorScores | None
+    n_used: int
+    n: int
+
+    @property
+    def amount(self) -> tuple[float, float]:
+        """By how much the log loss would fall at best, and the standard error of that."""
+        if self.scores is None:
+            return 0.0, 0.0
+        return float(self.scores.excess[0]), float(self.scores.standard_error[0])
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether a recalibrator beats leaving things alone by more than a standard error."""
+        return self.scores is not None and self.scores.chosen > 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows that certify a tolerance, if the model is calibrated.
+
+    Attributes
+    ----------
+    n_outputs : int
+        For how many distinct outputs the plan was made.
+    is_own : bool
+        Whether the model has that many; otherwise it would have to be binned first.
+    needed : list of (tolerance, rows)
+        Rows that are enough with a probability of 90%.
+    n : int
+        The rows at hand.
+    smallest : float
+        The smallest tolerance that as many rows would certify, with the same probability.
+    """
+
+    n_outputs: int
+    is_own: bool
+    needed: list[tuple[float, int]]
+    n: int
+    smallest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +111,8 @@ class Findings:
         The l2 calibration error, and `interval` its interval.
     certificate : Certificate
         What the rows prove; its verdict is None without `max_error`.
-    picture : Picture or None
-        The reliability diagram of a binary or top-label problem.
+    curve : ReportedCurve or None
+        The reliability curve of a binary or top-label problem.
     classes : ClassFindings or None
         Each class by itself, for predictions of several classes.
     brier : ScoreDecomposition
@@ -51,7 +127,7 @@ class Findings:
     error: stats.CalibrationErrorResult
     interval: stats.ConfidenceInterval
     certificate: stats.Certificate
-    picture: Picture | None
+    curve: ReportedCurve | None
     classes: ClassFindings | None
     brier: stats.ScoreDecomposition
     gain: Gain | None
@@ -64,10 +140,10 @@ class Findings:
         return self.error.table
 
     @property
-    def pictures(self) -> list[Picture]:
-        """All reliability diagrams: of the whole where there is one, then of each class."""
-        first = [] if self.picture is None else [self.picture]
-        return [*first, *(self.classes.pictures if self.classes else ())]
+    def curves(self) -> list[ReportedCurve]:
+        """All reliability curves: of the whole where there is one, then of each class."""
+        first = [] if self.curve is None else [self.curve]
+        return [*first, *(self.classes.curves if self.classes else ())]
 
     @property
     def confidence_level(self) -> float:
@@ -142,7 +218,7 @@ def _of_table(
         error=error,
         interval=interval,
         certificate=certificate,
-        picture=picture_of(joined(table, MOST_BINS), None, level) if single else None,
+        curve=curve_of(joined(table, MOST_BINS), None, level) if single else None,
         classes=classes,
         brier=stats.brier_decomposition(table, debias=True),
         gain=None,
@@ -168,3 +244,50 @@ def _each_class(
         rows = replace(rows, problem=replace(rows.problem, kind="marginal"))
         table = _measured(rows, bins, tabulate_outputs(rows))
     return class_findings(table, confidence_level)
+
+
+def gain_of(probs: AnyArray, codes: IntArray) -> Gain:
+    """Compare recalibrators on these rows, or on a random part of them where there are many.
+
+    For one event all default candidates are tried, for several classes temperature and vector
+    scaling, and beyond 100 classes temperature alone: a page is made in seconds.
+    """
+    n = len(codes)
+    if n < FEWEST_ROWS:
+        return Gain(None, n, n)
+    width = probs.shape[1] if probs.ndim == 2 else 1
+    used = min(n, MOST_ROWS, max(MOST_VALUES // width, FEWEST_ROWS))
+    if used < n:
+        part = np.sort(np.random.default_rng(0).choice(n, used, replace=False))
+        probs, codes = probs[part], codes[part]
+    vector = [VectorScaling()] if width <= MOST_CLASSES_TO_SCALE else []
+    candidates = None if width == 1 else [Identity(), TemperatureScaling(), *vector]
+    return Gain(recalibrator_scores(codes, probs, candidates, cv=FOLDS), used, n)
+
+
+def plan_of(certificate: stats.Certificate) -> Plan:
+    """Plan for the outputs of the model if they are few, else for ten bins of them."""
+    table = certificate.table
+    outputs = int((table.count > 0).sum(axis=1).max())
+    own = table.is_binned_model and outputs <= MOST_OUTPUTS_PLANNED
+    n_outputs = outputs if own else PLANNED_OUTPUTS
+    level = certificate.confidence_level
+    own_limit = [] if certificate.max_error is None else [certificate.max_error]
+    return Plan(
+        n_outputs=n_outputs,
+        is_own=own,
+        needed=[
+            (limit, _rows_needed(limit, n_outputs, level))
+            for limit in sorted({*TOLERANCES, *own_limit}, reverse=True)
+        ],
+        n=table.n,
+        smallest=stats.smallest_certifiable_error(
+            table.n, n_outputs, confidence_level=level, power=POWER
+        ),
+    )
+
+
+@cache
+def _rows_needed(limit: float, n_outputs: int, level: float) -> int:
+    """Remember plans: they take a second, and reports ask for the same ones."""
+    return stats.samples_to_certify(limit, n_outputs, confidence_level=level, power=POWER)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from calibrant._html import Element, Embedded, element, json_data, short, shown
 from calibrant._version import __version__
-from calibrant.reports import closing
-from calibrant.reports.class_table import class_table
-from calibrant.reports.diagram import GEOMETRY
+from calibrant.reports import sections
 from calibrant.reports.findings import Findings
-from calibrant.reports.markup import Element, Embedded, element, json_data
-from calibrant.reports.names import short, shown
-from calibrant.reports.opening import error, verdict
-from calibrant.reports.reliability import picture_words, reliability
+from calibrant.reports.reliability import class_table, curves_data, reliability
 
 TITLE_LENGTH = 120
 
@@ -46,7 +42,7 @@ def page(findings: Findings, title: str, command: str, columns: str | None, made
             _contents(parts),
             element("main", *parts),
             element("footer", element("p", "Made by calibrant: verified probability calibration.")),
-            json_data("drawing", {"geometry": GEOMETRY, "pictures": _pictures(findings)}),
+            json_data("curves", curves_data(findings)),
             script,
         ),
         lang="en",
@@ -68,15 +64,15 @@ def _heading(findings: Findings, title: str, made: str) -> list[Element]:
 
 def _parts(findings: Findings, command: str, columns: str | None, made: str) -> list[Element]:
     parts = [
-        verdict(findings),
+        sections.verdict(findings),
         reliability(findings),
-        error(findings),
+        sections.error(findings),
         class_table(findings),
-        closing.brier(findings),
-        closing.repair(findings),
-        closing.rows_needed(findings),
-        closing.assumptions(findings),
-        closing.provenance(findings, command, columns, made),
+        sections.brier(findings),
+        sections.repair(findings),
+        sections.rows_needed(findings),
+        sections.assumptions(findings),
+        sections.provenance(findings, command, columns, made),
     ]
     return [part for part in parts if part is not None]
 
@@ -99,9 +95,3 @@ def _contents(parts: list[Element]) -> Element:
         element("ul", *(element("li", element("a", names[x], href=f"#{x}")) for x in links)),
         aria_label="Contents",
     )
-
-
-def _pictures(findings: Findings) -> list[dict[str, object]]:
-    """Return what the script draws and reads out, in the order of the switch."""
-    both = zip(findings.pictures, picture_words(findings), strict=True)
-    return [picture.to_dict() | {"words": words} for picture, words in both]

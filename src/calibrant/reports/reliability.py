@@ -1,37 +1,40 @@
-"""The reliability diagram on the page: picture, switch, legend, and the numbers behind it."""
+"""What moves when the script runs: the diagram with its numbers, and the table of classes."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
+from calibrant import _svg
+from calibrant._html import Content, Element, element, scrolling, short, shown, table
 from calibrant.reports.classes import ClassFindings
-from calibrant.reports.diagram import diagram
+from calibrant.reports.curves import ReportedCurve
 from calibrant.reports.findings import Findings
-from calibrant.reports.markup import Content, Element, element
-from calibrant.reports.names import shown
-from calibrant.reports.opening import section
-from calibrant.reports.pictures import Picture
-from calibrant.reports.tables import scrolling, table
+from calibrant.reports.sections import section
 from calibrant.reports.wording import percent, points
 
 Words: TypeAlias = tuple[str, str]
 
 EVENTS: Words = ("said", "happened")
 ANSWERS: Words = ("confidence", "was right")
+PRINTED = 40
+# Where the script writes the numbers of the group that is pointed at.
+_READOUT = element(
+    "div",
+    element("div", "Point at a group, or use the arrow keys on the diagram.", id="readout"),
+    class_="readout needs-script",
+    aria_live="polite",
+)
 
 
 def reliability(findings: Findings) -> Element:
     """Return the diagram, the switch between classes, and the numbers behind it."""
-    picture, classes = findings.pictures[0], findings.classes
+    curve, classes = findings.curves[0], findings.classes
     name: Content = "All answers" if classes else "All rows"
-    if findings.picture is None and classes:
+    if findings.curve is None and classes:
         name = shown(classes.labels[0])
-    words = picture_words(findings)[0]
-    figure = element(
-        "figure",
-        diagram(picture, *words, "Reliability diagram: what happened beside what was said"),
-        element("figcaption", _switch(findings), _legend(findings), _readout(), class_="beside"),
-    )
+    words = _words(findings, 0)
+    title = "Reliability diagram: what happened beside what was said"
     return section(
         "diagram",
         "What was said, and what happened",
@@ -41,15 +44,34 @@ def reliability(findings: Findings) -> Element:
             "events happen exactly as often as predicted; below it the model says too much, "
             "above it too little.",
         ),
-        figure,
-        _bin_table(picture, name, words, findings.confidence_level),
+        element(
+            "figure",
+            _svg.diagram(curve.alone, curve.at_once, title, words, "diagram"),
+            element("figcaption", _switch(findings), _legend(findings), _READOUT, class_="beside"),
+        ),
+        _bin_table(curve, name, words, findings.confidence_level),
     )
 
 
-def picture_words(findings: Findings) -> list[Words]:
-    """Return what was said and what happened, in words, for each picture of the switch."""
-    first = ANSWERS if findings.table.problem.kind == "top-label" else EVENTS
-    return [first, *[EVENTS] * (len(findings.pictures) - 1)]
+def curves_data(findings: Findings) -> list[dict[str, Any]]:
+    """Return what the script swaps to show another curve, in the order of the switch."""
+    return [
+        {
+            "paths": _svg.paths(curve.alone, curve.at_once),
+            "ticks": _svg.ticks(_svg.axis_limit(curve.alone)),
+            "largest": _svg.largest_count(curve.alone),
+            "description": _svg.description(curve.alone, curve.at_once),
+            "words": _words(findings, i),
+            "rows": ["|".join(row).replace(" to ", "~") for row in _bin_rows(curve)],
+            "beyond": curve.beyond_chance.nonzero()[0],
+        }
+        for i, curve in enumerate(findings.curves)
+    ]
+
+
+def _words(findings: Findings, i: int) -> Words:
+    """Return what was said and what happened, in words, for a curve of the switch."""
+    return ANSWERS if i == 0 and findings.table.problem.kind == "top-label" else EVENTS
 
 
 def _switch(findings: Findings) -> Element | None:
@@ -57,8 +79,9 @@ def _switch(findings: Findings) -> Element | None:
     classes = findings.classes
     if classes is None:
         return None
-    first = [] if findings.picture is None else ["All answers"]
-    names: list[Content] = [*first, *(_option(classes, i) for i in range(len(classes)))]
+    names: list[Content] = [] if findings.curve is None else ["All answers"]
+    for label, error in zip(classes.labels, classes.error, strict=True):
+        names.append(f"{short(label)} · error {points(error)}")
     return element(
         "p",
         element("label", "Show", for_="switch"),
@@ -70,10 +93,6 @@ def _switch(findings: Findings) -> Element | None:
         ),
         class_="needs-script",
     )
-
-
-def _option(classes: ClassFindings, i: int) -> Content:
-    return [shown(classes.labels[i]).children, f" · error {points(classes.error[i])}"]
 
 
 def _legend(findings: Findings) -> Element:
@@ -90,7 +109,7 @@ def _legend(findings: Findings) -> Element:
 
 
 def _at_once(findings: Findings) -> str:
-    if findings.picture is None:
+    if findings.curve is None:
         return "all groups of all classes at once"
     more = "; of a class, for those of all classes" if findings.classes else ""
     return f"all groups at once{more}"
@@ -98,55 +117,93 @@ def _at_once(findings: Findings) -> str:
 
 def _key(name: str, look: str) -> Element:
     marks = {
-        "band": "M1 4L27 1V13L1 16Z",
-        "bars": "M8 2V15M20 2V15",
-        "points": "M14 9h0",
-        "hollow": "M14 9h0",
+        "band": "M2 9L60 2V29L2 36Z",
+        "bars": "M18 4V33M44 4V33",
+        "points": "M31 20h0",
+        "hollow": "M31 20h0",
     }
     inner = element("path", d=marks[name], class_="inner") if name == "hollow" else None
     return element(
         "svg",
         element("path", d=marks[name], class_=look),
         inner,
-        viewBox="0 0 28 17",
+        viewBox="0 0 62 38",
         class_="sample",
         aria_hidden="true",
     )
 
 
-def _readout() -> Element:
-    """Where the script writes the numbers of the group that is pointed at."""
-    return element(
-        "div",
-        element("div", "Point at a group, or use the arrow keys on the diagram.", id="readout"),
-        class_="readout needs-script",
-        aria_live="polite",
-    )
-
-
-def _bin_table(picture: Picture, name: Content, words: Words, level: float) -> Element:
-    heads = (
-        "predictions",
-        "rows",
-        *words,
-        f"{percent(level)} range, by itself",
-        "all at once",
-    )
-    rows = (_bin_row(picture, i) for i in range(len(picture)))
+def _bin_table(curve: ReportedCurve, name: Content, words: Words, level: float) -> Element:
+    heads = ("predictions", "rows", *words, f"{percent(level)} range, by itself", "all at once")
+    rows = table("Groups of rows", heads, _bin_rows(curve), id="bin-table")
     return element(
         "details",
         element("summary", "The numbers behind the diagram"),
         element("p", element("strong", name, id="shown-name")),
-        scrolling("Numbers of each group", table("Groups of rows", heads, rows, id="bin-table")),
+        scrolling("Numbers of each group", rows),
     )
 
 
-def _bin_row(picture: Picture, i: int) -> tuple[str, ...]:
+def _bin_rows(curve: ReportedCurve) -> Iterator[tuple[str, ...]]:
+    alone, at_once = curve.alone, curve.at_once
+    for i in range(len(curve)):
+        yield (
+            f"{alone.left[i]:.4g} to {alone.right[i]:.4g}",
+            f"{alone.count[i]:,.0f}",
+            percent(alone.mean_prediction[i]),
+            percent(alone.event_rate[i]),
+            f"{percent(alone.low[i])} to {percent(alone.high[i])}",
+            f"{percent(at_once.low[i])} to {percent(at_once.high[i])}",
+        )
+
+
+def class_table(findings: Findings) -> Element | None:
+    """Return every class by itself, the worst first."""
+    classes = findings.classes
+    if classes is None:
+        return None
+    heads = (
+        ("Class", "text"),
+        ("Column", "number"),
+        ("Error, points", "number"),
+        (f"{percent(findings.confidence_level)} interval", "number"),
+        ("Said", "number"),
+        ("Happened", "number"),
+        ("Beyond chance", "text"),
+    )
+    columns = [element("th", head, scope="col", data_sort=kind) for head, kind in heads]
+    rows = (_class_row(classes, i) for i in range(len(classes)))
+    listed = table("Classes, the largest error first", columns, rows, id="class-table")
+    more = f"Only the first {PRINTED} classes are printed." if len(classes) > PRINTED else None
+    return section(
+        "classes",
+        "Each class",
+        element("p", _class_words(classes)),
+        scrolling("Error of each class", listed, "tall"),
+        more and element("p", more, class_="only-print"),
+    )
+
+
+def _class_words(classes: ClassFindings) -> str:
+    words = [
+        f"Intervals hold for all {classes.n_classes:,} classes at once. A class is beyond chance "
+        "if its interval excludes 0, for which some group of its rows must leave an exact range "
+        "that allows for having looked at all groups of all classes."
+    ]
+    if classes.joined:
+        words.append("Diagrams of single classes join neighbouring groups.")
+    if classes.n_classes > len(classes):
+        words.append(f"The {len(classes):,} of the largest error are shown.")
+    return " ".join(words)
+
+
+def _class_row(classes: ClassFindings, i: int) -> tuple[Content, ...]:
     return (
-        f"{picture.left[i]:g} to {picture.right[i]:g}",
-        f"{picture.count[i]:,.0f}",
-        percent(picture.said[i]),
-        percent(picture.happened[i]),
-        f"{percent(picture.low[i])} to {percent(picture.high[i])}",
-        f"{percent(picture.low_all[i])} to {percent(picture.high_all[i])}",
+        shown(classes.labels[i]),
+        f"{classes.position[i]}",
+        points(classes.error[i]),
+        f"{points(classes.low[i])} to {points(classes.high[i])}",
+        percent(classes.mean_prediction[i]),
+        percent(classes.event_rate[i]),
+        "yes" if classes.beyond_chance[i] else "no",
     )

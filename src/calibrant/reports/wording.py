@@ -79,7 +79,7 @@ def verdict_of(findings: Findings) -> Verdict:
         _overall(findings),
         _worst(findings),
     ]
-    return Verdict(word, sentence, [each for each in meaning if each])
+    return Verdict(word, sentence, [line for line in meaning if line])
 
 
 def _trivial(findings: Findings) -> str:
@@ -212,12 +212,12 @@ def _hidden(findings: Findings) -> str:
 
 
 def _overall(findings: Findings) -> str:
-    picture = findings.picture
-    if picture is None:
+    if findings.curve is None:
         return ""
+    curve = findings.curve.alone
     said, happened = (
-        float(np.average(values, weights=picture.count))
-        for values in (picture.said, picture.happened)
+        float(np.average(values, weights=curve.count))
+        for values in (curve.mean_prediction, curve.event_rate)
     )
     if findings.table.problem.kind == "top-label":
         return f"Its average confidence is {percent(said)}; {percent(happened)} was right."
@@ -225,15 +225,15 @@ def _overall(findings: Findings) -> str:
 
 
 def _worst(findings: Findings) -> str:
-    picture = findings.picture
-    if picture is None:
+    if findings.curve is None:
         return _worst_class(findings)
-    whole = _whole_beyond_chance(findings)
-    if not picture.beyond_chance.any():
+    whole, beyond = _whole_beyond_chance(findings), findings.curve.beyond_chance
+    if not beyond.any():
         told = "In no group of rows does what happened leave the range that chance allows"
         return f"{told}, but all groups together do." if whole else f"{told}."
-    weight = picture.count * (picture.happened - picture.said) ** 2
-    i = int(np.argmax(np.where(picture.beyond_chance, weight, 0.0)))
+    curve = findings.curve.alone
+    weight = curve.count * (curve.event_rate - curve.mean_prediction) ** 2
+    i = int(np.argmax(np.where(beyond, weight, 0.0)))
     told = "was right" if findings.table.problem.kind == "top-label" else "happened"
     where = (
         "Where it matters most:"
@@ -241,8 +241,8 @@ def _worst(findings: Findings) -> str:
         else "All groups together stay within what chance allows, but not every single one:"
     )
     return (
-        f"{where} in {picture.count[i]:,.0f} rows it said "
-        f"{percent(picture.said[i])} on average, and {percent(picture.happened[i])} {told}."
+        f"{where} in {curve.count[i]:,.0f} rows it said {percent(curve.mean_prediction[i])} on "
+        f"average, and {percent(curve.event_rate[i])} {told}."
     )
 
 
@@ -266,5 +266,5 @@ def _whole_beyond_chance(findings: Findings) -> bool:
 
 def _parts_beyond_chance(findings: Findings) -> bool:
     """Tell whether single groups or classes leave the range that chance allows."""
-    part = findings.picture or findings.classes
+    part = findings.curve or findings.classes
     return part is not None and bool(part.beyond_chance.any())

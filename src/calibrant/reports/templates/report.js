@@ -3,79 +3,38 @@
 // pointed at, the switch between classes, and sorting of the class table.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const { geometry, pictures } = JSON.parse(byId("drawing").textContent);
+  const curves = JSON.parse(byId("curves").textContent);
   const make = (tag, text) => {
     const node = document.createElement(tag);
     node.textContent = text;
     return node;
   };
 
-  // The same rounding as in diagram.py, so that both draw the same picture.
-  const place = (value, limit, start, length) =>
-    Math.floor(10 * (start + length * Math.min(value / limit, 1)) + 0.5) / 10;
-  const digits = (value, n) => String(Number(value.toPrecision(n)));
-  const percent = (share) => {
-    const value = 100 * share;
-    if (value > 0 && value < 0.001) return "<0.001%";
-    return (value > 0 && value < 1 ? digits(value, 2) : value.toFixed(1).replace(/\.0$/, "")) + "%";
-  };
-  const range = (low, high) => `${percent(low)} to ${percent(high)}`;
-  const rows = (count) => count.toLocaleString("en-US");
-
-  let picture = pictures[0];
+  // Curves come with their paths and texts; this script only swaps them.
+  const cellsOf = (row) => row.split("|").map((text) => text.replace("~", " to "));
+  const svg = byId("diagram-svg");
+  const part = (name) => svg.querySelector(`.${name}`);
+  const heads = byId("bin-table").tHead.rows[0].cells;
+  let curve = curves[0];
   let here = -1;
-  const x = (i) => place(picture.said[i], picture.limit, geometry.left, geometry.side);
-  const y = (value) => place(value, picture.limit, geometry.bottom, -geometry.side);
-  const beyond = (i) =>
-    picture.said[i] < picture.low_all[i] || picture.said[i] > picture.high_all[i];
-
-  function paths() {
-    const bins = [...picture.count.keys()];
-    const largest = Math.max(...picture.count);
-    const height = geometry.countsTop - geometry.countsBottom;
-    const dot = (i) => `M${x(i)} ${y(picture.happened[i])}h0`;
-    const edge = (values) => bins.map((i) => `${x(i)} ${y(values[i])}`);
-    const outline = [...edge(picture.high_all), ...edge(picture.low_all).reverse()];
-    const count = (i) => place(picture.count[i], largest, geometry.countsBottom, height);
-    return {
-      band: `M${outline.join("L")}Z`,
-      bars: bins.map((i) => `M${x(i)} ${y(picture.low[i])}V${y(picture.high[i])}`).join(""),
-      points: bins.map(dot).join(""),
-      inner: bins.filter((i) => !beyond(i)).map(dot).join(""),
-      counts: bins.map((i) => `M${x(i)} ${geometry.countsBottom}V${count(i)}`).join(""),
-    };
-  }
-
-  function numbers(i) {
-    return [
-      ["predictions", `${picture.left[i]} to ${picture.right[i]}`],
-      ["rows", rows(picture.count[i])],
-      [picture.words[0], percent(picture.said[i])],
-      [picture.words[1], percent(picture.happened[i])],
-      ["range, by itself", range(picture.low[i], picture.high[i])],
-      ["all at once", range(picture.low_all[i], picture.high_all[i])],
-    ];
-  }
+  const points = () =>
+    [...curve.paths.points.matchAll(/M(\d+) (\d+)/g)].map(([, x, y]) => [Number(x), Number(y)]);
 
   function draw() {
-    for (const [id, d] of Object.entries(paths())) byId(id).setAttribute("d", d);
-    for (let i = 0; i <= geometry.steps; i++) {
-      const text = digits((100 * picture.limit * i) / geometry.steps, 3) + "%";
-      for (const tick of document.querySelectorAll(`.tick-${i}`)) tick.textContent = text;
-    }
-    const [said, happened] = picture.words;
-    byId("axis-said").textContent = `${said} →`;
-    byId("axis-happened").textContent = `${happened} ↑`;
-    const heads = byId("bin-table").tHead.rows[0].cells;
-    [heads[2].textContent, heads[3].textContent] = picture.words;
-    byId("largest-count").textContent = rows(Math.max(...picture.count));
-    const off = [...picture.count.keys()].filter(beyond).length;
-    byId("diagram-description").textContent =
-      `Groups of rows: ${picture.count.length}; off by more than chance allows: ${off}.`;
+    for (const [name, d] of Object.entries(curve.paths))
+      for (const path of svg.querySelectorAll(`.${name}`)) path.setAttribute("d", d);
+    curve.ticks.forEach((text, i) => {
+      for (const tick of svg.querySelectorAll(`.tick-${i}`)) tick.textContent = text;
+    });
+    [heads[2].textContent, heads[3].textContent] = curve.words;
+    part("axis-x").textContent = `${curve.words[0]} →`;
+    part("axis-y").textContent = `${curve.words[1]} ↑`;
+    part("largest").textContent = curve.largest;
+    byId("diagram-description").textContent = curve.description;
     byId("bin-table").tBodies[0].replaceChildren(
-      ...picture.count.map((_, i) => {
+      ...curve.rows.map((cells) => {
         const row = document.createElement("tr");
-        row.append(...numbers(i).map(([, text], k) => make(k ? "td" : "th", text)));
+        row.append(...cellsOf(cells).map((text, k) => make(k ? "td" : "th", text)));
         row.cells[0].scope = "row";
         return row;
       }),
@@ -83,46 +42,47 @@
   }
 
   function point(i) {
-    const next = Math.max(0, Math.min(i, picture.count.length - 1));
+    const next = Math.max(0, Math.min(i, curve.rows.length - 1));
     if (next === here) return;
     here = next;
-    const [top, bottom] = [geometry.bottom - geometry.side, geometry.countsBottom];
-    byId("here").setAttribute("d", `M${x(here)} ${top}V${bottom}`);
+    part("here").setAttribute("transform", `translate(${points()[here][0]})`);
+    part("here").setAttribute("visibility", "visible");
     const list = document.createElement("dl");
-    for (const [name, text] of numbers(here)) {
+    cellsOf(curve.rows[here]).forEach((text, k) => {
       const pair = document.createElement("div");
-      pair.append(make("dt", name), make("dd", text));
+      pair.append(make("dt", heads[k].textContent), make("dd", text));
       list.append(pair);
-    }
-    const verdict = beyond(here) ? "Off by more than chance allows." : "Within what chance allows.";
+    });
+    const off = curve.beyond.includes(here);
+    const verdict = off ? "Off by more than chance allows." : "Within what chance allows.";
     byId("readout").replaceChildren(make("strong", verdict), list);
   }
 
+  const help = byId("readout").textContent;
+
   function clear() {
     here = -1;
-    byId("here").setAttribute("d", "");
-    const help = "Point at a group, or use the arrow keys on the diagram.";
+    part("here").setAttribute("visibility", "hidden");
     byId("readout").replaceChildren(help);
   }
 
   function nearest(event) {
-    const svg = byId("diagram-svg");
     const spot = new DOMPoint(event.clientX, event.clientY).matrixTransform(
       svg.getScreenCTM().inverse(),
     );
-    const above = spot.y <= geometry.bottom;
+    const isAmongCounts = spot.y > part("counts").getBBox().y;
     let best = 0;
     let least = Infinity;
-    for (let i = 0; i < picture.count.length; i++) {
-      const rise = above ? y(picture.happened[i]) - spot.y : 0;
-      const distance = (x(i) - spot.x) ** 2 + (rise / 3) ** 2;
+    points().forEach(([x, y], i) => {
+      const rise = isAmongCounts ? 0 : y - spot.y;
+      const distance = (x - spot.x) ** 2 + (rise / 3) ** 2;
       if (distance < least) [best, least] = [i, distance];
-    }
+    });
     return best;
   }
 
   function show(i) {
-    picture = pictures[i];
+    curve = curves[i];
     draw();
     clear();
     const option = byId("switch").options[i];
@@ -131,12 +91,11 @@
   }
 
   function addPointing() {
-    const svg = byId("diagram-svg");
     svg.setAttribute("tabindex", "0");
     svg.addEventListener("pointermove", (event) => point(nearest(event)));
     svg.addEventListener("pointerdown", (event) => point(nearest(event)));
     svg.addEventListener("keydown", (event) => {
-      const last = picture.count.length - 1;
+      const last = curve.rows.length - 1;
       const next = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: last }[event.key];
       if (next !== undefined) {
         event.preventDefault();
@@ -156,7 +115,7 @@
       button.title = "Show the diagram of this class";
       button.append(...cell.childNodes);
       button.addEventListener("click", () => {
-        show(pictures.length - names.length + i);
+        show(curves.length - names.length + i);
         byId("diagram").scrollIntoView();
         choice.focus({ preventScroll: true });
       });

@@ -1,22 +1,121 @@
-"""The later parts of the page: score, repair, rows, assumptions, and where it all comes from."""
+"""The sections of the page, from the verdict to where it all comes from."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import version
 
+from calibrant._html import Content, Element, element, scrolling, short, shown, table
+from calibrant._svg import error_bar
 from calibrant._version import __version__
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.reports.findings import Findings
-from calibrant.reports.gain import FOLDS, Gain
-from calibrant.reports.markup import Content, Element, element
-from calibrant.reports.names import short, shown
-from calibrant.reports.opening import section
-from calibrant.reports.tables import scrolling, table
-from calibrant.reports.wording import percent, points
+from calibrant.reports.findings import FOLDS, Findings, Gain
+from calibrant.reports.wording import percent, points, verdict_of
+from calibrant.table import describe_bins
 
+OFF_BY = (
+    "“Off by” is the typical gap between what was said and how often it happens: the square root "
+    "of the mean square of the gaps over all rows, in percentage points. Single groups may be off "
+    "by more."
+)
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 COMMAND_LENGTH = 4000
+
+
+def section(name: str, heading: Content, *content: Content) -> Element:
+    """Return a part of the page under a heading of its own."""
+    title = element("h2", heading, id=f"{name}-heading")
+    return element("section", title, *content, id=name, aria_labelledby=f"{name}-heading")
+
+
+def verdict(findings: Findings) -> Element:
+    """Return the answer, before anything else."""
+    answer = verdict_of(findings)
+    return element(
+        "section",
+        element(
+            "h2",
+            element("span", answer.sign, class_="sign", aria_hidden="true"),
+            answer.word.capitalize(),
+            id="verdict-heading",
+        ),
+        element("p", answer.sentence, class_="sentence"),
+        element("ul", *(element("li", line) for line in answer.meaning), class_="meaning"),
+        element("p", OFF_BY, class_="note"),
+        id="verdict",
+        class_=f"verdict {answer.word}",
+        aria_labelledby="verdict-heading",
+    )
+
+
+def error(findings: Findings) -> Element:
+    """Return the error with its interval and what chance alone would give."""
+    result, (low, high) = findings.error, findings.interval
+    level = percent(findings.confidence_level)
+    sign = "≥ " if result.is_lower_bound else ""
+    figures = [
+        ("Calibration error", f"{sign}{points(result.value)}", "percentage points"),
+        (f"{level} interval", f"{points(low)} to {points(high)}", f"{result.n:,} rows"),
+        ("Chance alone", points(result.noise_floor), "what a perfect model would score here"),
+    ]
+    return section(
+        "error",
+        "How large the error is",
+        element("dl", *(_figure(*figure) for figure in figures), class_="figures"),
+        error_bar(
+            result.value,
+            (low, high),
+            result.noise_floor,
+            findings.certificate.max_error,
+            points,
+            _error_bar_words(findings),
+        ),
+        element(
+            "p",
+            "To scale, in percentage points: the dot is the estimate, the bar its interval, the "
+            "grey box what chance alone would give.",
+            class_="note",
+        ),
+        element("p", _error_words(findings)),
+    )
+
+
+def _figure(name: str, number: str, note: str) -> Element:
+    return element(
+        "div",
+        element("dt", name),
+        element("dd", element("span", number, class_="number"), element("span", note)),
+    )
+
+
+def _error_bar_words(findings: Findings) -> str:
+    error, (low, high) = findings.error, findings.interval
+    limit = findings.certificate.max_error
+    tail = f", limit {points(limit)}" if limit else ""
+    return (
+        f"Error {points(error.value)} percentage points, {percent(findings.confidence_level)} "
+        f"interval {points(low)} to {points(high)}, chance alone {points(error.noise_floor)}{tail}."
+    )
+
+
+def _error_words(findings: Findings) -> str:
+    result = findings.error
+    words = [
+        "The number is known as the l2 calibration error, with its bias removed. It was measured "
+        f"in {describe_bins(result.table)}."
+    ]
+    if not result.table.is_binned_model:
+        words.append(
+            "Groups mix different predictions, so that errors within a group can cancel: the "
+            "number is a lower bound of the model's error."
+        )
+    if result.unresolved_mass > 0:
+        words.append(
+            f"{percent(result.unresolved_mass)} of the rows sit alone in their group, where "
+            "error and chance cannot be told apart."
+        )
+    words += [f"{note[0].upper()}{note[1:]}." for note in findings.interval.notes]
+    return " ".join(words)
 
 
 def brier(findings: Findings) -> Element:
@@ -219,7 +318,7 @@ def _fingerprint_facts(fingerprint: Fingerprint | None) -> list[tuple[str, Conte
 
 
 def _repeats(distinct_share: float) -> str | None:
-    """Say so where many rows are copies; the share is an estimate, so a small one is none."""
+    """Say so where many rows are copies; shares below 10% are within the estimate's error."""
     return f"about {percent(1 - distinct_share)}" if distinct_share < 0.9 else None
 
 

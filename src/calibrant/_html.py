@@ -1,7 +1,8 @@
-"""Markup that is safe by construction: a tree whose text can only be written escaped.
+"""HTML that is safe by construction: a tree whose text can only be written escaped.
 
-There is no node for raw markup. What runs or styles the page, `Embedded`, comes from files of
-this package; data for the script is JSON without a single angle bracket.
+There is no node for raw markup. What runs or styles a page, `Embedded`, comes from files of this
+package; data for the script is JSON without a single angle bracket. Reports, the page of the
+paper's studies and the results shown in notebooks are all built here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -18,9 +20,12 @@ from calibrant._json import json_text
 
 Attribute: TypeAlias = str | float | bool | None
 
+LENGTH = 48
+"""Of a name that users chose: longer ones are cut."""
+_JOINERS = "\u200c\u200d"
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*(-[a-zA-Z0-9]+)*")
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_VOID = frozenset({"br", "col", "hr", "meta", "wbr"})
+_VOID = frozenset({"br", "col", "hr", "img", "meta", "wbr"})
 _REFUSED_TAGS = frozenset({"script", "style", "iframe", "object", "embed", "base", "link", "form"})
 _REFUSED_ATTRIBUTES = frozenset({"style", "src", "srcset", "srcdoc", "action", "formaction"})
 
@@ -88,14 +93,14 @@ def element(tag: str, *children: Content, **attributes: Attribute) -> Element:
     '<p class="note">1 &lt; 2</p>'
     """
     if not _NAME.fullmatch(tag) or tag.lower() in _REFUSED_TAGS:
-        raise ValueError(f"{tag!r} is no tag of a report.")
+        raise ValueError(f"tag not allowed in a report: {tag!r}")
     named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
     for name, value in named.items():
         lower = name.lower()
         if not _NAME.fullmatch(name) or lower.startswith("on") or lower in _REFUSED_ATTRIBUTES:
-            raise ValueError(f"{name!r} is no attribute of a report.")
+            raise ValueError(f"attribute not allowed in a report: {name!r}")
         if lower == "href" and not str(value).startswith("#"):
-            raise ValueError(f"Links of a report stay on the page; got {value!r}.")
+            raise ValueError(f"link not allowed in a report, it leaves the page: {value!r}")
     given = [pair for pair in named.items() if pair[1] is not None and pair[1] is not False]
     return Element(tag, tuple(given), tuple(_flat(children)))
 
@@ -108,9 +113,76 @@ def json_data(name: str, value: Any) -> Embedded:
     return Embedded("script", text, (("type", "application/json"), ("id", name)))
 
 
+def png_image(png: bytes, description: str) -> Element:
+    """Return a picture that is part of the document, the one exception to `src` being refused."""
+    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    return Element("img", (("alt", description), ("src", source)), ())
+
+
+def table(
+    caption: Content,
+    heads: Sequence[Element | str],
+    rows: Iterable[Sequence[Content]],
+    **attributes: Attribute,
+) -> Element:
+    """Return a table whose rows begin with their head.
+
+    The caption is for those who do not see the heading above the table.
+    """
+    columns = (h if isinstance(h, Element) else element("th", h, scope="col") for h in heads)
+    return element(
+        "table",
+        element("caption", caption, class_="unseen"),
+        element("thead", element("tr", *columns)),
+        element("tbody", *(_row(*cells) for cells in rows)),
+        **attributes,
+    )
+
+
+def scrolling(label: str, content: Element, extra: str = "") -> Element:
+    """Return a region that scrolls by itself, also by keyboard, where its content is too wide."""
+    return element(
+        "div",
+        content,
+        class_=f"scroll {extra}".strip(),
+        role="region",
+        aria_label=label,
+        tabindex=0,
+    )
+
+
+def short(name: object, length: int = LENGTH) -> str:
+    r"""Return a name that users chose, on one line of bounded length, nothing in it invisible.
+
+    Characters that control, reorder or hide text become U+FFFD; the two joiners that Persian,
+    Indic scripts and emoji need stay.
+
+    Examples
+    --------
+    >>> short("a\n\tb" + "c" * 100, 8)
+    'a bcccc…'
+    """
+    text = " ".join(str(name)[: 4 * length].split())
+    text = "".join(
+        "\ufffd" if unicodedata.category(letter)[0] == "C" and letter not in _JOINERS else letter
+        for letter in text
+    )
+    cut = len(text) > length or len(str(name)) > 4 * length
+    return text[: length - 1] + "…" if cut else text or "\u2423"
+
+
+def shown(name: object, length: int = LENGTH) -> Element:
+    """Return a name set apart, so that its direction of writing changes nothing around it."""
+    return element("bdi", short(name, length))
+
+
 def escaped(text: str) -> str:
     """Escape markup, and show characters that no document may hold as U+FFFD."""
     return html.escape(_NO_TEXT.sub("\ufffd", text))
+
+
+def _row(head: Content, *cells: Content) -> Element:
+    return element("tr", element("th", head, scope="row"), *(element("td", c) for c in cells))
 
 
 def _flat(children: Iterable[Content]) -> Iterator[Node]:
