@@ -48,6 +48,7 @@ PAINT: dict[str, dict[str, Attribute]] = {
     "mid": {"text-anchor": "middle"},
     "diagram": {
         "width": 420,
+        "overflow": "visible",
         "fill": "currentColor",
         "font-family": "sans-serif",
         "font-size": 25.6,
