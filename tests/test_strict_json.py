@@ -74,8 +74,8 @@ def test_every_other_result_is_written_as_strict_json(rows):
 
 def test_the_data_that_a_page_carries_are_strict_json(rows):
     page = report(*rows).html
-    (data,) = re.findall(r'<script type="application/json" id="drawing">(.*?)</script>', page)
-    assert strict(data)["pictures"]
+    (data,) = re.findall(r'<script type="application/json" id="curves">(.*?)</script>', page)
+    assert strict(data)[0]["paths"]
 
 
 @pytest.mark.parametrize(

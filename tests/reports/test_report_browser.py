@@ -111,7 +111,7 @@ def test_pointing_at_a_group_reads_out_its_numbers(opened):
         left, top, width, _ = map(
             float, page.locator("#diagram-svg").get_attribute("viewBox").split()
         )
-        path = page.locator(".diagram .points").get_attribute("d")
+        path = page.locator(".diagram .inner").get_attribute("d")
         x, y = (float(v) for v in re.findall(r"M(\d+) (\d+)h0", path)[-1])
         scale = box["width"] / width
         page.mouse.move(box["x"] + (x - left) * scale, box["y"] + (y - top) * scale)
@@ -227,7 +227,7 @@ def test_everything_can_be_read_without_the_script(opened):
     with opened(report, java_script_enabled=False) as page:
         assert page.locator(".sentence").inner_text().startswith("In groups of similar")
         assert page.locator("#class-table tbody tr").count() == 6
-        assert page.locator(".diagram .points").get_attribute("d").startswith("M")
+        assert page.locator(".diagram .inner").get_attribute("d").startswith("M")
         assert not page.locator("#switch").is_visible()
         assert not page.locator("#readout").is_visible()
         page.locator("summary").click()
