@@ -7,10 +7,16 @@ import pytest
 from scipy import special
 
 import calibrant as cb
-from calibrant.engines.numpy import NumpyEngine
-from calibrant.exceptions import InvalidArgumentError, LogitsError, NotFiniteError
-from calibrant.problem import probabilities_of, read_rows
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidProbabilitiesError,
+    LogitsError,
+    NotFiniteError,
+)
+from calibrant.problem import probabilities_of
+from calibrant.sources import read
 from conftest import optional
+from lazy_frames import lazy_frame, on_every_engine
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(scale=2, size=4000)
@@ -24,32 +30,25 @@ def probabilities(z):
     return special.expit(z) if z.ndim == 1 else special.softmax(z.astype(float), axis=1)
 
 
-def engines():
-    optional("numba")
-    from calibrant.engines.numba import NumbaEngine
-
-    return [NumpyEngine(), NumbaEngine()]
-
-
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("bins", [cb.EqualWidth(15), cb.EqualMass(11)], ids=repr)
-@pytest.mark.parametrize("which", [0, 1], ids=["numpy", "numba"])
-def test_logits_are_counted_as_their_probabilities(kind, bins, which):
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_logits_are_counted_as_their_probabilities(kind, bins, engine, monkeypatch):
+    optional(engine)
+    monkeypatch.setenv("CALIBRANT_ENGINE", engine)
     y, z = CASES[kind]
-    engine = engines()[which]
-    rows = read_rows(y, z, kind=kind, input="logits")
-    expected_rows = read_rows(y, probabilities(z), kind=kind)
+    logits = read(y, z, kind=kind, input="logits")
+    probs = read(y, probabilities(z), kind=kind)
     if isinstance(bins, cb.EqualMass):
-        chosen = engine.choose_bins(rows, bins)
+        chosen = logits.choose(bins)
     else:
-        chosen = (bins.bins,) * rows.problem.n_groups
-    table = engine.tabulate(rows, chosen)
-    expected = engine.tabulate(expected_rows, chosen)
+        chosen = (bins.bins,) * logits.problem.n_groups
+    table, expected = logits.count(chosen), probs.count(chosen)
     np.testing.assert_array_equal(table.count, expected.count)
     for name in ("sum_y", "sum_p", "sum_pp", "sum_py"):
         np.testing.assert_allclose(getattr(table, name), getattr(expected, name), rtol=1e-12)
     if isinstance(bins, cb.EqualMass):
-        for found, wanted in zip(chosen, engine.choose_bins(expected_rows, bins), strict=True):
+        for found, wanted in zip(chosen, probs.choose(bins), strict=True):
             np.testing.assert_allclose(found.edges, wanted.edges, rtol=1e-12)
 
 
@@ -162,33 +161,102 @@ def test_logits_that_are_not_declared_are_refused_and_others_too():
         cb.CalibrationMetric(input="scores")
 
 
-def test_frames_give_logits_and_lazy_ones_say_what_to_do():
-    pl = optional("polars")
-    frame = pl.DataFrame({"y": Y.astype(int), "z": Z})
-    found = cb.tabulate("y", "z", data=frame, bins=cb.EqualWidth(5), input="logits")
-    np.testing.assert_array_equal(
-        found.count, cb.tabulate(Y, special.expit(Z), bins=cb.EqualWidth(5)).count
+@on_every_engine(kind=list(CASES), weight=[None, "w"])
+def test_lazy_frames_give_logits(engine, kind, weight):
+    y, z = CASES[kind]
+    y, z, w = y[:500].astype(int), z[:500].reshape(500, -1), RNG.integers(3, size=500)
+    names = [f"z{k}" for k in range(z.shape[1])]
+    columns = {"y": y, "w": w, **{name: z[:, k] for k, name in enumerate(names)}}
+    options = {"kind": kind, "input": "logits", "sample_weight": weight}
+    found = cb.tabulate(
+        "y", names, data=lazy_frame(engine, columns), bins=cb.EqualWidth(9), **options
     )
-    with pytest.raises(InvalidArgumentError, match="lazy frame"):
-        cb.tabulate("y", "z", data=frame.lazy(), bins=cb.EqualWidth(5), input="logits")
+    options["sample_weight"] = None if weight is None else w
+    expected = cb.tabulate(y, z, bins=cb.EqualWidth(9), **options)
+    np.testing.assert_array_equal(found.count, expected.count)
+    for name in ("sum_y", "sum_p", "sum_pp", "sum_py"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+
+
+@on_every_engine()
+def test_two_columns_of_logits_in_a_lazy_frame_are_one_event(engine):
+    z = np.append(Z[:200], [900.0, -900.0])
+    y = (z > 0).astype(int)
+    columns = {"y": y, "no": z / 3, "yes": 2 * z}
+    found = cb.tabulate(
+        "y", ["no", "yes"], data=lazy_frame(engine, columns), bins=4, input="logits"
+    )
+    expected = cb.tabulate(y, np.column_stack([z / 3, 2 * z]), bins=4, input="logits")
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_allclose(found.sum_p, expected.sum_p, rtol=1e-12)
+
+
+@on_every_engine(kind=list(CASES), bad=[np.nan, None])
+def test_logits_of_a_lazy_frame_that_are_missing_are_refused(engine, kind, bad):
+    z = np.zeros((10, 1 if kind == "binary" else 3))
+    columns = {"y": np.arange(10) % 2, **{f"z{k}": z[:, k] for k in range(z.shape[1])}}
+    columns["z0"] = [bad, *z[1:, 0].tolist()]
+    data = lazy_frame(engine, columns)
+    names = [name for name in columns if name != "y"]
+    with pytest.raises(InvalidProbabilitiesError, match="Logits in column 'z0'.*1 rows"):
+        cb.tabulate("y", names, kind=kind, data=data, bins=cb.EqualWidth(3), input="logits")
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_lazy_frame_of_logits_has_the_interval_of_its_arrays(kind):
+    y, z = CASES[kind]
+    z = z.reshape(len(z), -1)
+    names = [f"z{k}" for k in range(z.shape[1])]
+    columns = {"y": y.astype(int), **{name: z[:, k] for k, name in enumerate(names)}}
+    options = {"kind": kind, "bins": cb.EqualWidth(9), "input": "logits"}
+    lazy = cb.calibration_error("y", names, data=lazy_frame("polars", columns), **options)
+    arrays = cb.calibration_error(y, z, **options)
+    assert tuple(lazy.confidence_interval()) == pytest.approx(
+        tuple(arrays.confidence_interval()), rel=1e-9
+    )
+
+
+VERIFY = {
+    "certify": lambda y, p, **o: cb.certify(y, p, max_error=0.1, bins=9, **o).upper_bound,
+    "calibration_test": lambda y, p, **o: cb.calibration_test(y, p, rng=0, **o).pvalue,
+    "bin_free_bounds": lambda y, p, **o: cb.bin_free_bounds(y, p, **o).cutoff.high,
+    "prequential_lower_bound": lambda y, p, **o: float(cb.prequential_lower_bound(y, p, **o)),
+    "compare": lambda y, p, **o: cb.compare(y, p, p[::-1], **o).brier.low,
+}
+
+
+@pytest.mark.parametrize("kind", ["binary", "top-label"])
+@pytest.mark.parametrize("what", VERIFY)
+def test_what_is_proved_of_logits_is_proved_of_their_probabilities(what, kind):
+    y, z = CASES[kind]
+    y, z = y[:600], z[:600]
+    found = VERIFY[what](y, z, kind=kind, input="logits")
+    assert found == pytest.approx(VERIFY[what](y, probabilities(z), kind=kind), rel=1e-9)
+
+
+def test_a_certificate_of_logits_is_checked_against_logits():
+    z = np.round(Z[:500])
+    certificate = cb.certify(Y[:500], z, max_error=0.3, input="logits")
+    assert cb.recheck(certificate, Y[:500], z, input="logits")
+    assert not cb.recheck(certificate, Y[:500], special.expit(z) / 2)
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_tensors_give_logits(kind):
     torch = optional("torch")
-    from calibrant.engines.torch import read_tensors
+    from calibrant.sources.tensors import read_tensors
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     y, z = CASES[kind]
-    rows = read_tensors(
+    source = read_tensors(
         torch.tensor(y).to(device), torch.tensor(z).to(device), kind=kind, input="logits"
     )
-    bins = (cb.EqualWidth(9).bins,) * rows.problem.n_groups
-    found = rows.engine().tabulate(rows, bins)
+    bins = (cb.EqualWidth(9).bins,) * source.problem.n_groups
+    found = source.count(bins)
     wanted = cb.tabulate(y, probabilities(z), kind=kind, bins=cb.EqualWidth(9))
     np.testing.assert_array_equal(found.count, wanted.count)
     np.testing.assert_allclose(found.sum_p, wanted.sum_p, rtol=1e-12)
-    chosen = rows.engine().choose_bins(rows, cb.EqualMass(6))
+    chosen = source.choose(cb.EqualMass(6))
     for each, own in zip(
         chosen, cb.tabulate(y, probabilities(z), kind=kind, bins=6).bins, strict=True
     ):
@@ -197,7 +265,7 @@ def test_tensors_give_logits(kind):
     z[3] = np.nan
     bad = read_tensors(torch.tensor(y), torch.tensor(z), kind=kind, input="logits")
     with pytest.raises(NotFiniteError):
-        bad.engine().tabulate(bad, bins)
+        bad.count(bins)
 
 
 def test_the_compiled_sum_of_exponentials_is_exact_to_rounding():

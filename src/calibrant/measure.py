@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from calibrant import stats
-from calibrant._influences import Influence, InfluenceSums
-from calibrant._types import AnyArray
-from calibrant.bins import Bins, BinsLike, as_bin_rule, is_auto
-from calibrant.engines import engine_for
-from calibrant.problem import Input, Kind, Label, Rows, absent_event, check_heaviest, read_rows
+from calibrant.bins import BinsLike
+from calibrant.problem import Input, Kind, Label
+from calibrant.sources import read
 from calibrant.stats.estimators import ClassWeight, Norm
-from calibrant.stats.results import ReadAgain
 from calibrant.table import BinTable
-
-SMALLEST_SQUARE = 1e-200
-"""Where the sum of all squared weights is less, every weight is below 1e-100."""
 
 
 def calibration_error(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     kind: Kind | None = None,
     bins: BinsLike = "auto",
@@ -44,8 +36,9 @@ def calibration_error(
 
     Parameters
     ----------
-    y_true : array_like of shape (n,)
-        Labels: 0/1 or booleans, class indices, or names given by `classes` or `pos_label`.
+    y_true : array_like of shape (n,), or BinTable
+        Labels: 0/1 or booleans, class indices, or names given by `classes` or `pos_label`. A table
+        counted before stands in place of labels and predictions.
     y_prob : array_like of shape (n,) or (n, n_classes)
         Probabilities. Rows need not add up to 1.
     kind : {"binary", "top-label", "marginal"}, optional
@@ -91,29 +84,31 @@ def calibration_error(
     >>> round(result.value, 2), result.is_lower_bound
     (0.19, True)
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
-    table = tabulate_rows(rows, bins)
-
-    def resample(rng: np.random.Generator) -> BinTable:
-        drawn = rows.take(rng.integers(len(rows), size=len(rows)))
-        return engine_for(drawn).tabulate(drawn, table.bins)
-
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        sample_weight=sample_weight,
+        data=data,
+    )
     result = stats.calibration_error(
-        table,
+        source.tabulate(bins),
         norm=norm,
         debias=debias,
         class_weight=class_weight,
-        resample=resample,
-        read_again=reader_of(rows, table),
+        source=source if source.has_rows else None,
     )
-    if rows.is_lazy:  # its connection may be closed when the interval is asked for
+    if source.is_lazy:  # its connection may be closed when the interval is asked for
         result.settle()
     return result
 
 
 def tabulate(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     kind: Kind | None = None,
     bins: BinsLike = "auto",
@@ -134,13 +129,22 @@ def tabulate(
     >>> (a + b).count
     array([[1., 3.]])
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
-    return tabulate_rows(rows, bins)
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        sample_weight=sample_weight,
+        data=data,
+    )
+    return source.tabulate(bins)
 
 
 def reliability_curve(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     kind: Kind | None = None,
     bins: BinsLike = "auto",
@@ -163,9 +167,18 @@ def reliability_curve(
     >>> curve.event_rate
     array([0., 1.])
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        sample_weight=sample_weight,
+        data=data,
+    )
     return stats.reliability_curve(
-        tabulate_rows(rows, bins),
+        source.tabulate(bins),
         confidence_level=confidence_level,
         simultaneous=simultaneous,
         class_label=class_label,
@@ -174,7 +187,7 @@ def reliability_curve(
 
 def brier_decomposition(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     kind: Kind | None = None,
     bins: BinsLike = "auto",
@@ -196,80 +209,16 @@ def brier_decomposition(
     >>> print(parts)
     Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, sample_weight, data, input)
-    return stats.brier_decomposition(
-        tabulate_rows(rows, bins), debias=debias, class_weight=class_weight
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        sample_weight=sample_weight,
+        data=data,
     )
-
-
-def read_data(
-    y_true: Any,
-    y_prob: Any,
-    kind: Kind | None,
-    classes: Sequence[Label] | None,
-    pos_label: Label | None,
-    sample_weight: Any,
-    data: Any,
-    input: Input = "probabilities",  # noqa: A002
-    part: bool = False,
-) -> Rows:
-    """Read what the user passed: arrays, columns of a frame, or tensors that stay on the GPU.
-
-    Of arrays and tensors that are a `part` of the rows, all weights may be 0.
-    """
-    given: dict[str, Any] = {
-        "kind": kind,
-        "classes": classes,
-        "pos_label": pos_label,
-        "sample_weight": sample_weight,
-        "input": input,
-    }
-    if data is None and getattr(y_prob, "is_cuda", False) is True:
-        from calibrant.engines.torch import read_tensors
-
-        return read_tensors(y_true, y_prob, part=part, **given)
-    if data is None:
-        return read_rows(y_true, y_prob, part=part, **given)
-    from calibrant.engines.frame import read_frame
-
-    return read_frame(data, y_true, y_prob, **given)
-
-
-def reader_of(rows: Rows, table: BinTable) -> ReadAgain:
-    """Return what reads the rows of a table once more; see `calibrant._influences`."""
-
-    def read_again(influence: Influence) -> InfluenceSums | None:
-        return engine_for(rows).influence_sums(rows, table.bins, influence)
-
-    return read_again
-
-
-def tabulate_part(rows: Rows, bins: Bins) -> BinTable:
-    """Count rows that are not all: the event and the weight may be in others; see `check_whole`."""
-    return engine_for(rows).tabulate(rows, (bins,) * rows.problem.n_groups)
-
-
-def check_whole(table: BinTable, labels: AnyArray | None = None) -> None:
-    """Refuse the sum of all parts if no row has weight, or none is the event that pos_label names.
-
-    `labels` are some that came, for the message.
-    """
-    if table.sum_w.sum() == 0 or table.sum_ww.sum() < SMALLEST_SQUARE:
-        check_heaviest(float(table.sum_w.max()))
-    event = table.problem.pos_label
-    if event is not None and not table.sum_y.any():
-        raise absent_event(event, np.empty(0) if labels is None else labels)
-
-
-def tabulate_rows(rows: Rows, bins: BinsLike) -> BinTable:
-    """Choose bins for the rows, and check and count them."""
-    engine = engine_for(rows)
-    rule = as_bin_rule(bins, len(rows) if is_auto(bins) else 0)
-    if isinstance(rule, Bins):
-        chosen = (rule,) * rows.problem.n_groups
-    else:
-        chosen = engine.choose_bins(rows, rule)
-    table = engine.tabulate(rows, chosen)
-    if not table.sum_y.any():
-        rows.check_event()
-    return table
+    return stats.brier_decomposition(
+        source.tabulate(bins), debias=debias, class_weight=class_weight
+    )

@@ -16,8 +16,8 @@ from calibrant.exceptions import (
     InvalidDocumentError,
     InvalidShapeError,
 )
-from calibrant.measure import check_whole, read_data, tabulate_part
 from calibrant.problem import Input, Kind, Label, check_input, read_problem
+from calibrant.sources import check_whole, read
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights, is_debiased, power_of
 from calibrant.table import BinTable
 
@@ -94,23 +94,22 @@ class CalibrationMetric:
         ):
             return
         problem = self.problem
-        rows = read_data(
+        source = read(
             y_true,
             y_prob,
-            problem.kind,
-            problem.classes,
-            problem.pos_label,
-            sample_weight,
-            None,
-            self.input,
-            part=True,
+            kind=problem.kind,
+            input=self.input,
+            classes=problem.classes,
+            pos_label=problem.pos_label,
+            sample_weight=sample_weight,
         )
-        if rows.problem.n_classes != problem.n_classes:
+        if source.problem.n_classes != problem.n_classes:
             raise InvalidShapeError(
                 f"This metric has {problem.n_classes:,} classes; the batch has "
-                f"{rows.problem.n_classes:,} columns."
+                f"{source.problem.n_classes:,} columns."
             )
-        self._add(replace(tabulate_part(rows, self.bins), problem=problem))
+        table = source.count((self.bins,) * problem.n_groups)
+        self._add(replace(table, problem=problem))
 
     def _add(self, table: BinTable) -> None:
         with self._lock:

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant import stats
-from calibrant._digests import Digests, RowDigest, digest_of_columns
+from calibrant._digests import Digests, digest_of_columns
 from calibrant._types import FloatArray
-from calibrant.bins import BinsLike, Distinct, EqualWidth
-from calibrant.engines import engine_for
+from calibrant.bins import BinsLike, Distinct
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.measure import read_data, tabulate_rows
-from calibrant.problem import Kind, Label, Rows
+from calibrant.problem import Input, Kind, Label
+from calibrant.sources import Source, in_memory, read
 from calibrant.stats.bounds import Target
 from calibrant.stats.estimators import ClassWeight, Norm, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
@@ -24,13 +23,10 @@ from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 
-MANY_OUTPUTS = 1 << 20
-MOSTLY = 0.5
-
 
 def certify(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     max_error: float | None = None,
     norm: Norm = "l2",
@@ -45,6 +41,7 @@ def certify(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
@@ -96,10 +93,11 @@ def certify(
     >>> print(certify(y, p, max_error=0.03))
     certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
-    table = tabulate_outputs(rows) if bins is None else tabulate_rows(rows, bins)
+    source = read(
+        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+    )
     return stats.certify(
-        table,
+        tabulate_outputs(source) if bins is None else source.tabulate(bins),
         max_error=max_error,
         norm=norm,
         confidence_level=confidence_level,
@@ -108,7 +106,7 @@ def certify(
         levels=levels,
         looks=looks,
         class_weight=class_weight,
-        digests=Digests(digest_of_rows(rows), columns=_digest_of_names(data, y_true, y_prob)),
+        digests=Digests(source.digest(), columns=_digest_of_names(data, y_true, y_prob)),
     )
 
 
@@ -117,19 +115,20 @@ def certify_answers(
 ) -> stats.Certificate:
     """Certify the answers of a recalibrator, as `certify` does, with digests from before it."""
     meaning = {name: options.pop(name, None) for name in ("kind", "classes", "pos_label")}
-    rows = read_data(y_true, y_prob, sample_weight=None, data=None, **meaning)
-    table = tabulate_outputs(rows) if bins is None else tabulate_rows(rows, bins)
+    source = read(y_true, y_prob, **meaning)
+    table = tabulate_outputs(source) if bins is None else source.tabulate(bins)
     return stats.certify(table, digests=digests, **options)
 
 
 def recheck(
     certificate: stats.Certificate,
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.Recheck:
     """Check a certificate against its own table, and its table against the rows themselves.
 
@@ -160,8 +159,9 @@ def recheck(
     False
     """
     names = _digest_of_names(data, y_true, y_prob)
-    rows = _rows_for(certificate, y_true, y_prob, classes, pos_label, data)
-    return _recheck_rows(certificate, rows, Digests(digest_of_rows(rows), columns=names))
+    meaning = _meaning(certificate, classes, pos_label)
+    source = read(y_true, y_prob, input=input, data=data, **meaning)
+    return _recheck(certificate, source, Digests(source.digest(), columns=names))
 
 
 def recheck_answers(
@@ -173,19 +173,16 @@ def recheck_answers(
     pos_label: Label | None = None,
 ) -> stats.Recheck:
     """Check a certificate against the answers of a recalibrator, as `recheck` does."""
-    rows = _rows_for(certificate, y_true, y_prob, classes, pos_label, None)
-    return _recheck_rows(certificate, rows, digests)
+    source = read(y_true, y_prob, **_meaning(certificate, classes, pos_label))
+    return _recheck(certificate, source, digests)
 
 
-def _rows_for(
+def _meaning(
     certificate: stats.Certificate,
-    y_true: Any,
-    y_prob: Any,
     classes: Sequence[Label] | None,
     pos_label: Label | None,
-    data: Any,
-) -> Rows:
-    """Read rows as the certificate's problem."""
+) -> dict[str, Any]:
+    """Return how rows are to be read: as the certificate's problem."""
     if not isinstance(certificate, stats.Certificate):
         raise InvalidArgumentError(
             "certificate must be a Certificate, such as certify gives or Certificate.from_json "
@@ -194,25 +191,16 @@ def _rows_for(
     problem = certificate.table.problem
     if classes is None and pos_label is None:
         classes, pos_label = problem.classes, problem.pos_label
-    return read_data(y_true, y_prob, problem.kind, classes, pos_label, None, data)
+    return {"kind": problem.kind, "classes": classes, "pos_label": pos_label}
 
 
-def _recheck_rows(certificate: stats.Certificate, rows: Rows, digests: Digests) -> stats.Recheck:
+def _recheck(certificate: stats.Certificate, source: Source, digests: Digests) -> stats.Recheck:
     own = certificate.table
-    if rows.problem != own.problem:
+    if source.problem != own.problem:
         check = certificate.recheck()
-        other = f"the rows pose another problem: {rows.problem}, the certificate {own.problem}"
+        other = f"the rows pose another problem: {source.problem}, the certificate {own.problem}"
         return replace(check, agrees=False, differences=(*check.differences, other))
-    return certificate.recheck(engine_for(rows).tabulate(rows, own.bins), digests)
-
-
-def digest_of_rows(rows: Rows) -> str | None:
-    """Return the digest of rows in memory; None for lazy frames and tensors on a device."""
-    if type(rows) is not Rows:
-        return None
-    digest = RowDigest()
-    digest.update(rows.probs, rows.codes())
-    return str(digest)
+    return certificate.recheck(source.count(own.bins), digests)
 
 
 def _digest_of_names(data: Any, y_true: Any, y_prob: Any) -> str | None:
@@ -223,29 +211,24 @@ def _digest_of_names(data: Any, y_true: Any, y_prob: Any) -> str | None:
     return digest_of_columns(str(y_true), [str(name) for name in (y_prob if several else [y_prob])])
 
 
-def tabulate_outputs(rows: Rows) -> BinTable:
+def tabulate_outputs(source: Source) -> BinTable:
     """Count each distinct output in its own bin, or continuous outputs in ``"auto"`` bins.
 
-    Outputs are continuous if more than 5% of the rows have one that no other row has. Of many
-    classes with many rows, some rows are looked at first: where most of them differ in a class, a
-    table of all distinct outputs would be as large as the data, and none is made.
+    Outputs are continuous if more than 5% of the rows have one that no other row has, or if the
+    source tells so without counting them all.
     """
-    n_groups = rows.problem.n_groups
-    if type(rows) is Rows and n_groups > 1 and rows.probs.size > MANY_OUTPUTS:
-        probe = rows.take(slice(0, max(MANY_OUTPUTS // n_groups, 2)))
-        if _alone(tabulate_rows(probe, Distinct())) > MOSTLY:
-            return tabulate_rows(rows, "auto")
-    table = tabulate_rows(rows, Distinct())
-    return table if _alone(table) <= UNRESOLVED_LIMIT else tabulate_rows(rows, "auto")
-
-
-def _alone(table: BinTable) -> float:
-    return float(cells_of(table).unresolved_mass.max())
+    if not source.has_rows:
+        return source.tabulate("auto")
+    if not source.looks_continuous():
+        table = source.tabulate(Distinct())
+        if float(cells_of(table).unresolved_mass.max()) <= UNRESOLVED_LIMIT:
+            return table
+    return source.tabulate("auto")
 
 
 def calibration_test(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     method: TestMethod = "exact",
     bins: BinsLike = "auto",
@@ -255,6 +238,7 @@ def calibration_test(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.CalibrationTestResult:
     """Test whether labels are what perfectly calibrated predictions would produce.
 
@@ -270,19 +254,23 @@ def calibration_test(
     >>> calibration_test(rng.uniform(size=1000) < p, p, method="spiegelhalter").pvalue > 0.01
     True
     """
-    y, p = _events(read_data(y_true, y_prob, kind, classes, pos_label, None, data))
+    source = read(
+        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+    )
+    y, p = _events("calibration_test", source)
     return stats.calibration_test(y, p, method, bins, n_resamples, rng)
 
 
 def bin_free_bounds(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     confidence_level: float = 0.95,
     kind: Kind | None = None,
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.BinFreeBounds:
     """Bound the cumulative, cutoff and smooth calibration errors of any model, without bins.
 
@@ -297,13 +285,16 @@ def bin_free_bounds(
     >>> bin_free_bounds(rng.uniform(size=10_000) < p, p).cutoff.high < 0.05
     True
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
-    return stats.bin_free_bounds(*_events(rows), confidence_level)
+    source = read(
+        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+    )
+    y, p = _events("bin_free_bounds", source)
+    return stats.bin_free_bounds(y, p, confidence_level)
 
 
 def prequential_lower_bound(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     norm: Literal["l1", "l2"] = "l2",
     confidence_level: float = 0.95,
@@ -313,6 +304,7 @@ def prequential_lower_bound(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.MiscalibrationBound:
     """Prove miscalibration of any model: bound its true calibration error from below.
 
@@ -327,8 +319,11 @@ def prequential_lower_bound(
     >>> float(prequential_lower_bound(rng.uniform(size=10_000) < p**2, p)) > 0.1
     True
     """
-    rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
-    return stats.prequential_lower_bound(*_events(rows), norm, confidence_level, method, rng)
+    source = read(
+        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+    )
+    y, p = _events("prequential_lower_bound", source)
+    return stats.prequential_lower_bound(y, p, norm, confidence_level, method, rng)
 
 
 def compare(
@@ -343,6 +338,7 @@ def compare(
     pos_label: Label | None = None,
     confidence_level: float = 0.95,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> stats.Comparison:
     """Compare two models on the same rows: calibration error, Brier score, log loss.
 
@@ -360,16 +356,15 @@ def compare(
     >>> compare(y, p, p**2).brier.verdict
     'a is better'
     """
-    rows = [
-        read_data(y_true, prob, kind, classes, pos_label, None, data) for prob in (prob_a, prob_b)
-    ]
-    if rows[0].problem != rows[1].problem:
+    data = in_memory(data, y_true, prob_a, prob_b)
+    reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
+    reading |= {"pos_label": pos_label, "data": data}
+    a, b = (read(y_true, prob, **reading) for prob in (prob_a, prob_b))
+    if a.problem != b.problem:
         raise InvalidArgumentError(
-            "Both models must predict the same classes; these are "
-            f"{rows[0].problem} and {rows[1].problem}."
+            f"Both models must predict the same classes; these are {a.problem} and {b.problem}."
         )
-    weights = class_weights(class_weight, rows[0].problem)
-    (y_a, p_a), (y_b, p_b) = (_columns(each) for each in rows)
+    (y_a, p_a), (y_b, p_b) = a.columns().events(), b.columns().events()
     return stats.compare_errors(
         y_a,
         p_a,
@@ -377,31 +372,16 @@ def compare(
         y_b=y_b,
         bins_a=bins,
         bins_b=bins,
-        weights=weights,
+        weights=class_weights(class_weight, a.problem),
         confidence_level=confidence_level,
     )
 
 
-def _columns(rows: Rows) -> tuple[FloatArray, FloatArray]:
-    """Return events and predictions, one column for each group, checked."""
-    if rows.problem.kind != "marginal":
-        return _events(rows)
-    tabulate_rows(rows, EqualWidth(1))
-    one_hot = rows.codes()[:, None] == np.arange(rows.problem.n_classes)
-    return one_hot.astype(np.float64), rows.probs.astype(np.float64)
-
-
-def _events(rows: Rows) -> tuple[FloatArray, FloatArray]:
-    """Return events and predictions of a binary or top-label problem, checked."""
-    if rows.problem.kind == "marginal":
+def _events(function: str, source: Source) -> tuple[FloatArray, FloatArray]:
+    """Return the events and predictions of a binary or top-label problem, checked."""
+    if source.problem.kind == "marginal":
         raise InvalidArgumentError(
-            'This looks at one event at a time; kind is "marginal". For class k pass '
-            "y_true == k and y_prob[:, k]."
+            f'{function} needs a binary or top-label problem; kind is "marginal". For class k '
+            "pass y_true == k and y_prob[:, k]."
         )
-    tabulate_rows(rows, EqualWidth(1))  # checks every value
-    codes = rows.codes()
-    if rows.problem.kind == "binary":
-        return codes.astype(np.float64), rows.probs.astype(np.float64)
-    top = rows.probs.argmax(axis=1)
-    confidence = rows.probs[np.arange(top.size), top].astype(np.float64)
-    return (codes == top).astype(np.float64), confidence
+    return source.columns().events()

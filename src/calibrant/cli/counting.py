@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule, is_auto
 from calibrant.cli.messages import located
+from calibrant.columns import Columns, check_heaviest
 from calibrant.engines import engine_for
-from calibrant.engines.chunks import BinSearch
+from calibrant.engines.search import BinSearch, Sketch
 from calibrant.exceptions import EmptyInputError
-from calibrant.measure import check_whole
-from calibrant.problem import Problem, Rows, check_heaviest
+from calibrant.problem import Problem
+from calibrant.sources import check_whole
 from calibrant.stats.estimators import cells_of
 from calibrant.stats.results import UNRESOLVED_LIMIT
 
@@ -83,9 +86,9 @@ def _choose(
 ) -> tuple[Bins, ...]:
     """Let a rule choose bins from all files."""
     search, number = BinSearch(rule, problem.n_groups), 0
-    while search.asks:
+    while search.queries:
         number += 1
-        sketch = search.sketch()
+        sketch = Sketch(search.queries)
         done = 0 if checkpoints is None else checkpoints.restore_pass(number, sketch)
         for i, rows_of_file in _files(data, problem, f"choosing bins, pass {number}", done):
             for chunk, rows in rows_of_file:
@@ -97,7 +100,7 @@ def _choose(
                 checkpoints.save_pass(number, sketch, i + 1)
         if number == 1 and sketch.n_cells() == 0:
             check_heaviest(0.0)
-        search.answer(sketch)
+        search.answer(sketch.n_rows, sketch.cells())
     return search.bins()
 
 
@@ -124,43 +127,49 @@ def count(
     return total
 
 
-def influence_sums(data: Data, table: BinTable, influence: Influence) -> InfluenceSums:
-    """Read all files once more, for the interval of an error of several classes."""
-    total = InfluenceSums()
-    for _, rows_of_file in _files(data, table.problem, "reading again"):
-        for chunk, rows in rows_of_file:
-            with located(chunk):
-                total += _of_rows(rows, table, influence)
-    return total
+class CountedRows:
+    """The rows of a table, for the interval of an error of several classes."""
 
+    def __init__(self, data: Data, problem: Problem) -> None:
+        self._data, self._problem = data, problem
 
-def _of_rows(rows: Rows, table: BinTable, influence: Influence) -> InfluenceSums:
-    sums = engine_for(rows).influence_sums(rows, table.bins, influence)
-    return InfluenceSums() if sums is None else sums
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
+        """Read all files once more."""
+        total = InfluenceSums()
+        for _, rows_of_file in _files(self._data, self._problem, "reading again"):
+            for chunk, rows in rows_of_file:
+                with located(chunk):
+                    engine = engine_for(rows.predictions.size)
+                    total += engine.influence_sums(rows, bins, influence)
+        return total
+
+    def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
+        """Refuse: the command line draws no rows."""
+        raise NotImplementedError
 
 
 def _count_file(
-    rows_of_file: Iterator[tuple[Chunk, Rows]], bins: tuple[Bins, ...], digest: RowDigest | None
+    rows_of_file: Iterator[tuple[Chunk, Columns]], bins: tuple[Bins, ...], digest: RowDigest | None
 ) -> BinTable | None:
     total: BinTable | None = None
     for chunk, rows in rows_of_file:
         with located(chunk):
-            part = engine_for(rows).tabulate(rows, bins)
+            part = engine_for(rows.predictions.size).count(rows, bins)
         if digest is not None:
-            digest.update(rows.probs, rows.codes())
+            digest.update(rows.predictions, rows.codes())
         total = part if total is None else total + part
     return total
 
 
 def _files(
     data: Data, problem: Problem, what: str, start: int = 0
-) -> Iterator[tuple[int, Iterator[tuple[Chunk, Rows]]]]:
+) -> Iterator[tuple[int, Iterator[tuple[Chunk, Columns]]]]:
     """Yield the number of each file, and its rows, which must pose the same problem."""
     with data.bar(what) as bar:
         for number in range(start, len(data.files)):
             yield number, _rows(data, problem, bar.watched(number, data.read(number)))
 
 
-def _rows(data: Data, problem: Problem, chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Rows]]:
+def _rows(data: Data, problem: Problem, chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Columns]]:
     for chunk in chunks:
         yield chunk, data.rows_of(chunk, problem)

@@ -23,8 +23,9 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant.cli.output import Bar
+    from calibrant.columns import Columns
     from calibrant.files.reading import Chunk, File, Wanted
-    from calibrant.problem import Problem, Rows
+    from calibrant.problem import Problem
     from calibrant.recalibrators import Recalibrator
     from calibrant.table import BinTable
 
@@ -168,18 +169,18 @@ class Data:
             return digest_of_columns(str(chunk.label_name), chunk.names)
         return None
 
-    def rows_of(self, chunk: Chunk, problem: Problem | None = None) -> Rows:
+    def rows_of(self, chunk: Chunk, problem: Problem | None = None) -> Columns:
         """Return the checked rows of a chunk; what is wrong is said with file, column, row.
 
         They must pose this problem, that of the rows before them.
         """
         from calibrant.cli.messages import located
         from calibrant.exceptions import InvalidShapeError
-        from calibrant.problem import read_rows
+        from calibrant.sources.arrays import read_arrays
 
         with located(chunk):
-            rows = read_rows(
-                chunk.labels, chunk.probs, sample_weight=chunk.weights, part=True, **self.options
+            rows = read_arrays(
+                chunk.labels, chunk.probs, sample_weight=chunk.weights, **self.options
             )
         if problem not in (None, rows.problem):
             raise InvalidShapeError(
@@ -193,16 +194,14 @@ class Data:
         """Read all rows into memory."""
         import numpy as np
 
-        from calibrant.bins import EqualWidth
         from calibrant.cli.messages import located
         from calibrant.exceptions import EmptyInputError
-        from calibrant.measure import tabulate_part
 
         parts, problem = [], None
         for chunk in self.chunks():
             rows = self.rows_of(chunk, problem)
             with located(chunk):
-                tabulate_part(rows, EqualWidth(1).bins)  # which checks every value
+                rows.check()
             problem = rows.problem
             parts.append(chunk)
         if not parts:
@@ -344,7 +343,8 @@ def labels_to_fit(rows: Arrays, args: argparse.Namespace) -> tuple[Any, Any]:
     """Return labels and the names of classes; --pos-label makes them no and yes."""
     if args.pos_label is None:
         return rows.y_true, args.classes
-    from calibrant.problem import absent_event, read_problem
+    from calibrant.columns import absent_event
+    from calibrant.problem import read_problem
 
     if rows.y_prob.ndim == 2:
         _check_event_is_last(args)

@@ -14,7 +14,7 @@ from calibrant.cli.parser import add_command, norm_value, read_bins
 if TYPE_CHECKING:
     from calibrant.cli.resume import Checkpoints
     from calibrant.stats import CalibrationErrorResult
-    from calibrant.stats.results import ReadAgain
+    from calibrant.stats.results import RowSource
     from calibrant.table import BinTable
 
 EXAMPLES = """
@@ -81,26 +81,24 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
 
 
 def _measured(
-    args: argparse.Namespace, table: BinTable, read_again: ReadAgain | None = None
+    args: argparse.Namespace, table: BinTable, source: RowSource | None = None
 ) -> CalibrationErrorResult:
     from calibrant import stats
 
     debias = False if args.plug_in else None
-    return stats.calibration_error(table, norm=args.norm, debias=debias, read_again=read_again)
+    return stats.calibration_error(table, norm=args.norm, debias=debias, source=source)
 
 
 def _counted(args: argparse.Namespace) -> tuple[CalibrationErrorResult, Checkpoints | None]:
     """Measure the rows of the files, and return the checkpoints that were kept."""
-    from calibrant.cli.counting import influence_sums, tabulate
+    from calibrant.cli.counting import CountedRows, tabulate
     from calibrant.cli.resume import checkpoints_for
 
     with opened(args) as data:
         checkpoints = checkpoints_for(args.table, data, _settings(args))
         try:
             table = tabulate(data, read_bins(args.bins), checkpoints)
-            result = _measured(
-                args, table, lambda influence: influence_sums(data, table, influence)
-            )
+            result = _measured(args, table, CountedRows(data, table.problem))
             result.settle()  # standard input is gone afterwards
             return result, checkpoints
         except KeyboardInterrupt:

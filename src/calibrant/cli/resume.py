@@ -30,7 +30,7 @@ from calibrant.table import BinTable
 if TYPE_CHECKING:
     from calibrant.bins import Bins
     from calibrant.cli.input import Data
-    from calibrant.engines.chunks import Sketch
+    from calibrant.engines.search import Sketch
 
 FORMAT = "calibrant.progress"
 VERSION = 1

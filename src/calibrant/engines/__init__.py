@@ -1,15 +1,19 @@
-"""Engines: each turns rows, wherever they live, into a `BinTable`."""
+"""Engines: how rows are counted into a `BinTable`, and how bins are searched.
+
+Columns in memory are counted by NumPy or by compiled loops, which offer the same `Engine`. Tensors
+on a device and lazy frames have engines of their own; their sources call them.
+"""
 
 from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins
+from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
-from calibrant.problem import Rows
 from calibrant.table import BinTable
 
 VARIABLE = "CALIBRANT_ENGINE"
@@ -18,38 +22,27 @@ MANY_VALUES = 200_000
 
 
 class Engine(Protocol):
-    """What every way of counting offers."""
+    """What every way of counting arrays offers."""
 
-    def tabulate(self, rows: Any, bins: tuple[Bins, ...]) -> BinTable:
+    def count(self, columns: Columns, bins: tuple[Bins, ...], /) -> BinTable:
         """Check the values of the rows and sum them in these bins, one `Bins` for each group."""
 
-    def choose_bins(self, rows: Any, rule: BinRule) -> tuple[Bins, ...]:
+    def choose(self, columns: Columns, rule: BinRule, /) -> tuple[Bins, ...]:
         """Check the predictions and let the rule choose bins for each group."""
 
     def influence_sums(
-        self, rows: Any, bins: tuple[Bins, ...], influence: Influence
-    ) -> InfluenceSums | None:
-        """Read the rows of a marginal table once more; None where that would cost too much."""
+        self, columns: Columns, bins: tuple[Bins, ...], influence: Influence, /
+    ) -> InfluenceSums:
+        """Read the rows of a marginal table once more; see `calibrant._influences`."""
 
 
-@runtime_checkable
-class HasEngine(Protocol):
-    """Rows that are not arrays, and name their own engine."""
+def engine_for(n_values: int) -> Engine:
+    """Return the engine that counts arrays of this many predictions.
 
-    def engine(self) -> Engine:
-        """Return the engine for these rows."""
-
-
-def engine_for(rows: Rows) -> Engine:
-    """Return the engine that counts these rows.
-
-    Lazy frames and tensors on a GPU are counted where they are. Arrays of many values are counted
-    by the numba engine where numba is installed, and all others by NumPy. The environment
-    variable CALIBRANT_ENGINE, "numpy" or "numba", forces one of the two.
+    Those of many values are counted by the numba engine where numba is installed, and all others by
+    NumPy. The environment variable CALIBRANT_ENGINE, "numpy" or "numba", forces one of the two.
     """
-    if isinstance(rows, HasEngine):
-        return rows.engine()
-    if compiles(rows.probs.size):
+    if compiles(n_values):
         from calibrant.engines.numba import NumbaEngine
 
         return NumbaEngine()
@@ -60,12 +53,12 @@ def engine_for(rows: Rows) -> Engine:
 
 def compiles(n_values: int) -> bool:
     """Tell whether compiled loops read this many values; see `engine_for`."""
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", "numpy", "numba"):
-        raise InvalidArgumentError(f'{VARIABLE} must be "numpy" or "numba"; got {wanted!r}.')
-    if wanted == "numpy" or (not wanted and n_values < MANY_VALUES):
+    forced = os.environ.get(VARIABLE, "")
+    if forced not in ("", "numpy", "numba"):
+        raise InvalidArgumentError(f'{VARIABLE} must be "numpy" or "numba"; got {forced!r}.')
+    if forced == "numpy" or (not forced and n_values < MANY_VALUES):
         return False
-    if wanted and not _has_numba():
+    if forced and not _has_numba():
         raise MissingDependencyError(
             f"{VARIABLE}=numba needs numba, which cannot be imported. "
             "Install calibrant[fast], or unset the variable."

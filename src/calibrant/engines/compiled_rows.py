@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from calibrant._types import AnyArray
+from calibrant.columns import Columns
 from calibrant.engines.kernels import BAD_LABEL, BAD_PROBABILITY
-from calibrant.problem import Rows
 
 SEGMENT_ROWS = 1 << 18
 
 
-def refuse(rows: Rows, status: int) -> None:
+def refuse(rows: Columns, status: int) -> None:
     """Raise the exception that belongs to a loop's status, unless it is fine."""
     if status == BAD_LABEL:
         rows.explain_labels()
     if status == BAD_PROBABILITY:
-        rows.explain_probabilities()
+        rows.explain_predictions()
 
 
 def segments(n: int, size: int = SEGMENT_ROWS) -> Iterator[slice]:

@@ -1,24 +1,22 @@
-"""Data frames of any library that narwhals knows, counted where they are.
+"""Lazy frames (Polars, DuckDB, Dask, Spark, Ibis, a PyArrow dataset), counted by their own engine.
 
-Frames in memory give their columns to the array engines. Lazy ones (Polars, DuckDB, Dask, Spark,
-Ibis, a PyArrow dataset) are counted by their own engine: each pass is one plan of group-by
-aggregations, and only its result, a row or two for each cell, is collected.
+Each pass is one plan of group-by aggregations, and only its result, a row or two for each cell, is
+collected.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, EqualMass
-from calibrant.engines.counted import Counted
-from calibrant.engines.frame_rows import FrameRows, blaming_columns, read_frame
-from calibrant.engines.lockstep import quantile_values
-from calibrant.engines.plans import (
+from calibrant.bins import BinRule, Bins
+from calibrant.columns import LARGEST_WEIGHT, check_heaviest
+from calibrant.engines.cells import CellSums
+from calibrant.engines.frame_plan import (
     INFLUENCE_SUMS,
     LABEL_MISSING,
     LABEL_UNKNOWN,
@@ -26,28 +24,27 @@ from calibrant.engines.plans import (
     PROB_MISSING,
     PROB_OUTSIDE,
     WEIGHT_ZERO,
-    Columns,
+    FrameColumns,
     Grid,
     Pass,
+    blaming_columns,
 )
+from calibrant.engines.search import BinSearch, GridCells, Query
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidWeightsError,
 )
-from calibrant.problem import LARGEST_WEIGHT, check_heaviest
-from calibrant.table import BinTable
-
-__all__ = ["FrameEngine", "FrameRows", "read_frame"]
 
 LISTED_ROWS = 1 << 20
+"""So few rows are listed by value: a group-by of them costs about what one of a fine grid costs."""
+MOST_PASSES, BITS_A_PASS = 4, 12
+"""A pass reads all data, so few and fine ones; the fourth lists whatever is left."""
 GROUPS_A_PLAN = 64
 """More classes are counted by several plans, because planning slows down faster than counting."""
 COMPARED_BINS = 16
 """So few irregular bins are found by comparing with every edge, in one pass."""
-
-
 MOST_STEPS = 5_000
 """Bins of all classes in one query: each is a comparison to plan. Where there are more, intervals
 are those that a table alone gives, which are wider."""
@@ -56,55 +53,81 @@ are those that a table alone gives, which are wider."""
 class FrameEngine:
     """Counts lazy frames by group-by, all groups in one plan."""
 
-    def choose_bins(self, rows: FrameRows, rule: BinRule) -> tuple[Bins, ...]:
-        """Let the rule choose bins for each group from its distinct predictions."""
-        n_groups = rows.problem.n_groups
+    def choose(
+        self, columns: FrameColumns, rule: BinRule | Literal["auto"]
+    ) -> tuple[tuple[Bins, ...], CellSums]:
+        """Let the rule choose bins for each group; return them and all cells that were counted.
 
-        def count(passes: dict[int, Pass]) -> Counted:
-            return _count(rows, passes)
+        Where none of the cells is cut by the bins, the table is their sum and needs no other pass.
+        """
+        n_groups = columns.problem.n_groups
+        search = BinSearch(
+            rule,
+            n_groups,
+            listed_rows=LISTED_ROWS,
+            step=BITS_A_PASS,
+            most_passes=MOST_PASSES,
+            extra_bits=2 if n_groups == 1 else 0,
+        )
+        settled, n_rows = [], 0
+        while search.queries:
+            passes = {group: _pass(query) for group, query in search.queries.items()}
+            sums, n = _count(columns, passes)
+            n_rows = n_rows or n  # later passes do not look at all rows
+            search.answer(n_rows, {g: _grid_cells(sums.take(sums.group == g)) for g in passes})
+            settled.append(sums.take(~_looked_into(sums, search.queries)))
+        return search.bins(), CellSums.joined(settled)
 
-        if type(rule) is EqualMass:
-            few = LISTED_ROWS / n_groups
-            seen, counted = quantile_values(n_groups, rule.n_bins, few, count)
-        else:
-            counted = count(dict.fromkeys(range(n_groups), Pass(None)))
-            groups = (counted.take(counted.group == group) for group in range(n_groups))
-            seen = [(each.number, each.mass) for each in groups]
-        rows.remember(counted)
-        return tuple(rule.choose(*values) for values in seen)
+    def count(
+        self, columns: FrameColumns, bins: tuple[Bins, ...], known: CellSums | None = None
+    ) -> CellSums:
+        """Check and sum the rows in cells of which each lies in one bin.
 
-    def tabulate(self, rows: FrameRows, bins: tuple[Bins, ...]) -> BinTable:
-        """Check and sum the rows in these bins, one `Bins` for each group."""
-        counted = rows.counted
-        if counted is None or counted.cut_by(bins).any():
-            counted = _count_in(rows, bins)
-        return counted.table(rows.problem, bins)
+        Those that are `known` from choosing bins serve if no bin cuts them; otherwise cells that
+        are cut are counted in a second pass.
+        """
+        if known is not None and not known.cut_by(bins).any():
+            return known
+        passes = {group: _first_pass(own) for group, own in enumerate(bins)}
+        sums, _ = _count(columns, passes)
+        cut = sums.cut_by(bins)
+        if not cut.any():
+            return sums
+        parted = sums.take(cut)
+        again = {
+            g: _second_pass(passes[g], parted.take(parted.group == g), bins[g]) for g in passes
+        }
+        finer, _ = _count(columns, {g: own for g, own in again.items() if own is not None})
+        return CellSums.joined([sums.take(~cut), finer])
 
     def influence_sums(
-        self, rows: FrameRows, bins: tuple[Bins, ...], influence: Influence
+        self, columns: FrameColumns, bins: tuple[Bins, ...], influence: Influence
     ) -> InfluenceSums | None:
-        """Ask for the sums in one query; none if it has too many steps for the engine to plan."""
+        """Ask for the sums in one query; None if it has too many steps for the engine to plan."""
         if sum(map(len, bins)) > MOST_STEPS:
             return None
-        columns = Columns(rows.frame, rows.problem, **rows.names)
         try:
-            found = _collected(columns.influences([each.edges for each in bins], influence))
+            sums = collected(columns.influences([own.edges for own in bins], influence))
         except Exception:  # whatever an engine raises whose planner gives up
             return None
-        return InfluenceSums(*(float(found[name][0]) for name in INFLUENCE_SUMS))
+        return InfluenceSums(*(float(sums[name][0]) for name in INFLUENCE_SUMS))
 
 
-def _count_in(rows: FrameRows, bins: tuple[Bins, ...]) -> Counted:
-    """Count cells of which each lies in one bin: in a second pass those that do not by nature."""
-    passes = {group: _first_pass(each) for group, each in enumerate(bins)}
-    counted = _count(rows, passes)
-    cut = counted.cut_by(bins)
-    if not cut.any():
-        return counted
-    parted = counted.take(cut)
-    again = {g: _second_pass(passes[g], parted.take(parted.group == g), bins[g]) for g in passes}
-    wanted = {g: each for g, each in again.items() if each is not None}
-    return Counted.joined([counted.take(~cut), _count(rows, wanted)])
+def _pass(query: Query) -> Pass:
+    within = tuple((Grid.of_bits(bits), numbers) for bits, numbers in query.within)
+    return Pass(None if query.bits is None else Grid.of_bits(query.bits), within)
+
+
+def _grid_cells(sums: CellSums) -> GridCells:
+    return GridCells(sums.number, sums.mass, sums.sums["count"], sums.low, sums.high)
+
+
+def _looked_into(sums: CellSums, queries: dict[int, Query]) -> Any:
+    """Mark the cells that the next queries look into: theirs will replace them."""
+    marked = np.zeros(sums.group.size, np.bool_)
+    for group, query in queries.items():
+        marked |= (sums.group == group) & np.isin(sums.number, query.within[-1][1])
+    return marked
 
 
 def _first_pass(bins: Bins) -> Pass:
@@ -117,7 +140,7 @@ def _first_pass(bins: Bins) -> Pass:
     return Pass(Grid.of_bits(min(max(math.ceil(math.log2(32 * n)), 10), LINEAR_BITS)))
 
 
-def _second_pass(first: Pass, cut: Counted, bins: Bins) -> Pass | None:
+def _second_pass(first: Pass, cut: CellSums, bins: Bins) -> Pass | None:
     """Part the cut cells at the edges within them."""
     if cut.number.size == 0 or first.grid is None:
         return None
@@ -126,37 +149,40 @@ def _second_pass(first: Pass, cut: Counted, bins: Bins) -> Pass | None:
     return Pass(first.grid, ((first.grid, cut.number),), np.unique(np.concatenate(within)))
 
 
-def _count(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
-    """Make one pass over each of these groups."""
+def _count(columns: FrameColumns, passes: dict[int, Pass]) -> tuple[CellSums, int]:
+    """Make one pass over each of these groups; return also how many rows it looked at."""
     groups = list(passes)
     parts = [groups[i : i + GROUPS_A_PLAN] for i in range(0, len(groups), GROUPS_A_PLAN)]
-    return Counted.joined([_count_part(rows, {g: passes[g] for g in part}) for part in parts])
+    counted = [_count_part(columns, {g: passes[g] for g in part}) for part in parts]
+    return CellSums.joined([sums for sums, _ in counted]), counted[0][1]
 
 
-def _count_part(rows: FrameRows, passes: dict[int, Pass]) -> Counted:
+def _count_part(columns: FrameColumns, passes: dict[int, Pass]) -> tuple[CellSums, int]:
     """Run one plan; refuse the rows if a key tells of bad ones."""
-    with blaming_columns(rows.frame, [*rows.columns, *rows.names["beside"]]):
-        found = _collected(Columns(rows.frame, rows.problem, **rows.names).sums(passes))
-    if found["count"].size == 0:
+    with blaming_columns(columns.frame, columns.names):
+        sums = collected(columns.sums(passes))
+    if sums["count"].size == 0:
         raise EmptyInputError("The data frame has no rows to count; at least one is needed.")
-    key = found.pop("key")
-    group = found.pop("group", np.full(key.size, min(passes))).astype(np.intp)
+    key = sums.pop("key")
+    group = sums.pop("group", np.full(key.size, min(passes))).astype(np.intp)
+    n_rows = int(sums["count"][group == group[0]].sum())
     if (bad := (key < 0) & (key != WEIGHT_ZERO)).any():
-        _explain(rows, group[bad], key[bad], found["count"][bad])
+        _explain(columns, group[bad], key[bad], sums["count"][bad])
     if (key < 0).all():
         check_heaviest(0.0)
-    if "heaviest" in found:
-        heaviest = found.pop("heaviest").max()
-        if not any(each.within for each in passes.values()):  # else not all rows were seen
+    if "heaviest" in sums:
+        heaviest = sums.pop("heaviest").max()
+        if not any(own.within for own in passes.values()):  # else not all rows were seen
             check_heaviest(heaviest)
-    number, happened = (key, found.pop("side")) if "side" in found else np.divmod(key, 2)
-    low, high = found.pop("low"), found.pop("high")
+    number, happened = (key, sums.pop("side")) if "side" in sums else np.divmod(key, 2)
+    low, high = sums.pop("low"), sums.pop("high")
     used = key >= 0
-    sums = {name: values[used] for name, values in found.items()}
-    return Counted.of_sides(group[used], number[used], happened[used], low[used], high[used], sums)
+    kept = {name: values[used] for name, values in sums.items()}
+    ends = (low[used], high[used])
+    return CellSums.of_sides(group[used], number[used], happened[used], *ends, kept), n_rows
 
 
-def _collected(lazy: Any) -> dict[str, FloatArray]:
+def collected(lazy: Any) -> dict[str, FloatArray]:
     """Collect a group-by as columns of floats; Polars in its engine that streams."""
     streaming = {"engine": "streaming"} if lazy.implementation.is_polars() else {}
     eager = lazy.collect(**streaming)
@@ -165,28 +191,37 @@ def _collected(lazy: Any) -> dict[str, FloatArray]:
     }
 
 
-def _explain(rows: FrameRows, group: IntArray, key: FloatArray, count: FloatArray) -> NoReturn:
+def _explain(
+    columns: FrameColumns, group: IntArray, key: FloatArray, count: FloatArray
+) -> NoReturn:
     """Raise the exception that names the column and counts its bad rows."""
     code = key.max()
     first = group[key == code].min()
-    found = f"{int(count[(key == code) & (group == first)].sum()):,} rows"
-    label, probs, weight = (rows.names[name] for name in ("labels", "probs", "weights"))
+    rows = f"{int(count[(key == code) & (group == first)].sum()):,} rows"
     if code in (LABEL_MISSING, LABEL_UNKNOWN):
         what = "is missing in" if code == LABEL_MISSING else "is not among the classes in"
         raise InvalidLabelsError(
-            f"The label in column {label!r} {what} {found}. "
+            f"The label in column {columns.labels!r} {what} {rows}. "
             "Name the labels with classes= or pos_label=, or drop these rows first."
         )
     if code in (PROB_MISSING, PROB_OUTSIDE):
+        several = columns.problem.kind == "top-label" or columns.are_logits
+        named = columns.predictions if several else columns.predictions[first : first + 1]
+        named += columns.beside
+        shown = ", ".join(map(repr, named[:6]))
+        if columns.are_logits:
+            raise InvalidProbabilitiesError(
+                f"Logits in column {shown} must be numbers of which a softmax can be taken; "
+                f"{rows} are {'missing' if code == PROB_MISSING else 'NaN or infinite'}. "
+                "Drop or mend these rows first."
+            )
         what = "missing" if code == PROB_MISSING else "NaN or outside [0, 1]"
-        named = probs if rows.problem.kind == "top-label" else probs[first : first + 1]
-        named += rows.names["beside"]
         raise InvalidProbabilitiesError(
-            f"Predictions in column {', '.join(map(repr, named[:6]))} must lie in [0, 1]; {found} "
-            f"are {what}. Drop or impute missing rows first; apply a sigmoid or softmax to logits."
+            f"Predictions in column {shown} must lie in [0, 1]; {rows} are {what}. Drop or impute "
+            'missing rows first; pass input="logits" if these are logits.'
         )
     raise InvalidWeightsError(
-        f"Weights in column {weight!r} must be finite, not negative and at most "
-        f"{LARGEST_WEIGHT:g}; {found} are not. "
+        f"Weights in column {columns.weights!r} must be finite, not negative and at most "
+        f"{LARGEST_WEIGHT:g}; {rows} are not. "
         "Drop these rows, or divide all weights by the largest."
     )

@@ -17,13 +17,13 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._threads import run
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins
+from calibrant.columns import Columns
 from calibrant.engines import kernels
+from calibrant.engines.cells import add_compensated, levels_of, table_of
 from calibrant.engines.compiled_rows import native, refuse
 from calibrant.engines.kernels_sums import LANES, WEIGHTED_LANES
 from calibrant.engines.lookup import Lookup, lookup
-from calibrant.engines.numpy import levels_of, table_of
 from calibrant.engines.quantiles import choose_bins
-from calibrant.problem import Rows
 from calibrant.table import BinTable
 
 SEGMENTS = 32
@@ -37,11 +37,11 @@ Piece = tuple[slice, slice, Lookup]
 class NumbaEngine:
     """Counts arrays in memory, with compiled loops on NUMBA_NUM_THREADS cores, or all."""
 
-    def choose_bins(self, rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
+    def choose(self, rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
         return choose_bins(rows, rule)
 
-    def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
+    def count(self, rows: Columns, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         plan = _Plan(rows, lookup(bins))
         found = run([partial(plan.count, piece) for piece in plan.pieces()])
@@ -58,7 +58,7 @@ class NumbaEngine:
         )
 
     def influence_sums(
-        self, rows: Rows, bins: tuple[Bins, ...], influence: Influence
+        self, rows: Columns, bins: tuple[Bins, ...], influence: Influence
     ) -> InfluenceSums:
         """Read the rows of a marginal table once more; see `calibrant._influences`."""
         plan = _Plan(rows, lookup(bins))
@@ -72,7 +72,7 @@ class NumbaEngine:
 class _Plan:
     """How the rows are cut into pieces and what is needed to count one."""
 
-    rows: Rows
+    rows: Columns
     tables: Lookup
 
     @property
@@ -114,7 +114,7 @@ class _Plan:
 
         rows, tables, sums = self.rows, self.tables, np.zeros(6)
         status = sum_influences(
-            native(rows.probs[segment]),
+            native(rows.predictions[segment]),
             _labels(rows, segment),
             None if rows.weights is None else rows.weights[segment],
             tables.even,
@@ -160,7 +160,7 @@ class _Plan:
         labels = _labels(rows, segment)
         if kind == "marginal":
             status = kernels.count_table(
-                native(rows.probs[segment, columns]),
+                native(rows.predictions[segment, columns]),
                 labels,
                 weights,
                 n_classes,
@@ -177,7 +177,7 @@ class _Plan:
             )
         else:
             status = kernels.count_column(
-                native(rows.probs[segment]),
+                native(rows.predictions[segment]),
                 labels,
                 weights,
                 n_classes,
@@ -207,7 +207,7 @@ def _zeros(n_cells: int, kind: str, weighted: bool) -> tuple[FloatArray, FloatAr
     return parts, np.zeros((2, n_cells, lanes))
 
 
-def _labels(rows: Rows, segment: slice) -> AnyArray:
+def _labels(rows: Columns, segment: slice) -> AnyArray:
     """Return labels whose value is the class index, where they are one."""
     labels, problem = rows.labels[segment], rows.problem
     if labels.dtype.kind not in "biuf" or problem.classes or problem.pos_label is not None:
@@ -223,9 +223,7 @@ def _total(terms: Iterator[FloatArray]) -> FloatArray:
     total = next(terms)
     lost = np.zeros_like(total)
     for term in terms:
-        part = term - lost
-        new = total + part
-        total, lost = new, (new - total) - part
+        total, lost = add_compensated(total, lost, term)
     return total
 
 

@@ -14,152 +14,91 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
+from calibrant.columns import Columns
+from calibrant.engines.cells import add_compensated, distinct, table_of
 from calibrant.engines.lookup import lookup
-from calibrant.problem import Problem, Rows
-from calibrant.table import BinTable, unit_weight_sums
+from calibrant.table import BinTable
 
 BLOCK_ROWS = 1 << 15
 BLOCK_GROUPS = 16
 PART_ROWS = 1 << 14
 """Rows added up without compensation."""
-SUMS_ROUND_BY = 1e-11
-"""Far beyond what sums are wrong by, of any engine that adds few thousand terms at a time."""
 
 
 class NumpyEngine:
     """Counts arrays in memory."""
 
-    def choose_bins(self, rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
+    def choose(self, columns: Columns, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
-        groups = range(rows.problem.n_groups)
-        return tuple(rule.choose(*distinct(predictions_of(rows, g), rows.weights)) for g in groups)
+        groups = range(columns.problem.n_groups)
+        return tuple(rule.choose(*distinct(columns.group(g), columns.weights)) for g in groups)
 
-    def tabulate(self, rows: Rows, bins: tuple[Bins, ...]) -> BinTable:
+    def count(self, columns: Columns, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         n_bins = max(map(len, bins))
-        weighted = rows.weights is not None
+        weighted = columns.weights is not None
         groups = range(0, len(bins), BLOCK_GROUPS)
         tallies = [_Tally(bins[g : g + BLOCK_GROUPS], n_bins, weighted) for g in groups]
         step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
-        for start in range(0, len(rows), step):
-            block = rows if len(rows) <= step else rows.take(slice(start, start + step))
-            for tally, (p, happened) in zip(tallies, checked_columns(block, rows), strict=True):
+        for start in range(0, len(columns), step):
+            block = columns if len(columns) <= step else columns.take(slice(start, start + step))
+            for tally, (p, happened) in zip(tallies, _checked(block, columns), strict=True):
                 tally.add(p, happened, block.weights)
         sums = np.concatenate([tally.sums for tally in tallies], axis=1)
         level = np.concatenate([tally.level for tally in tallies])
         shape = (len(bins), n_bins)
         sums, level = sums.T.reshape(*shape, 2, -1), level.reshape(shape)
-        return table_of(rows.problem, bins, sums, level, rows.weights is not None)
+        return table_of(columns.problem, bins, sums, level, columns.weights is not None)
 
     def influence_sums(
-        self, rows: Rows, bins: tuple[Bins, ...], influence: Influence
+        self, columns: Columns, bins: tuple[Bins, ...], influence: Influence
     ) -> InfluenceSums:
         """Read the rows once more; see `calibrant._influences`."""
-        from calibrant.engines.influences import influence_sums
-
-        return influence_sums(rows, bins, influence)
-
-
-def table_of(
-    problem: Problem, bins: tuple[Bins, ...], sums: FloatArray, level: FloatArray, weighted: bool
-) -> BinTable:
-    """Make a table of sums, of shape (groups, bins, event, term), and levels, -1 where unknown.
-
-    Terms are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
-    """
-    both, event = sums.sum(axis=2), sums[:, :, 1]
-    named = {
-        "count": both[..., 0].copy(),
-        "sum_y": event[..., 3 if weighted else 0].copy(),
-        "sum_p": both[..., 1].copy(),
-        "sum_pp": both[..., 2].copy(),
-        "sum_py": event[..., 1].copy(),
-    }
-    if weighted:
-        weight_sums = ("sum_w", "sum_ww", "sum_wwuu")
-        named |= {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}
-    else:
-        named |= unit_weight_sums(**named)
-    return BinTable(problem, bins, **named, level=np.where(level < 0, np.nan, level))
+        total = InfluenceSums()
+        step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
+        for start in range(0, len(columns), step):
+            block = columns.take(slice(start, start + step))
+            a, m = _influences(block, columns, bins, influence)
+            w = np.ones_like(a) if block.weights is None else block.weights / influence.mean_weight
+            wa, wm = w * (a - influence.mean_a), w * (m - influence.mean_m)
+            terms = (w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4)
+            total += InfluenceSums(*(float(term.sum()) for term in terms))
+        return total
 
 
-def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
-    """Return the one prediction of each bin as far as sums tell, and whether some do not.
-
-    The sums have shape (2 bins, terms), as for `table_of`. A level is -1 without rows, and NaN
-    where predictions certainly differ: their spread is beyond the rounding of sums.
-    """
-    count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
-    weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
-    with np.errstate(over="ignore", invalid="ignore"):
-        differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
-    level = np.where(differ, np.nan, -1.0)
-    if not weighted:
-        alone = (count == 1) | ((count > 0) & (first == 0))
-        level[alone] = first[alone]
-    return level, bool(np.any((count > 0) & (level == -1)))
+def _influences(
+    block: Columns, columns: Columns, bins: tuple[Bins, ...], influence: Influence
+) -> tuple[FloatArray, FloatArray]:
+    """Return `a` and `m` of each row of a block; see `calibrant._influences`."""
+    a, m = np.zeros(len(block)), np.zeros(len(block))
+    group = 0
+    for p, happened in _checked(block, columns):
+        for prediction, event in zip(p, happened, strict=True):
+            place = bins[group].index(prediction)
+            a += influence.slope[group, place] * (event - prediction)
+            m += influence.offset[group, place]
+            group += 1
+    return a, m
 
 
-def checked_columns(block: Rows, rows: Rows) -> Iterator[tuple[FloatArray, AnyArray]]:
+def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, AnyArray]]:
     """Yield (predictions, whether they came true) of 16 groups at a time, groups by rows."""
     codes = block.problem.codes(block.labels)
     if codes.min() < 0:
-        rows.explain_labels()
+        columns.explain_labels()
     if block.problem.kind != "marginal":
-        p, predicted = _single(block.probs, rows)
-        happened = codes if block.problem.kind == "binary" else codes == predicted
+        if block.problem.kind == "binary":
+            columns.check_probabilities(block.predictions)
+            p, happened = block.predictions.astype(np.float64, copy=False), codes
+        else:
+            p, top = columns.top(block.predictions)
+            happened = codes == top
         yield p[None, :], happened[None, :]
         return
     for first in range(0, block.problem.n_classes, BLOCK_GROUPS):
-        p = np.ascontiguousarray(block.probs[:, first : first + BLOCK_GROUPS].T, np.float64)
-        _check(p, rows)
+        p = np.ascontiguousarray(block.predictions[:, first : first + BLOCK_GROUPS].T, np.float64)
+        columns.check_probabilities(p)
         yield p, codes == np.arange(first, first + len(p))[:, None]
-
-
-def _single(probs: AnyArray, rows: Rows) -> tuple[FloatArray, IntArray | int]:
-    """Return the one prediction of each row and the class it speaks of; checked."""
-    if rows.are_logits:
-        top = probs.argmax(axis=1)
-        return _top_softmax(probs, top, rows), top
-    _check(probs, rows)
-    if rows.problem.kind == "binary":
-        return probs.astype(np.float64, copy=False), 1
-    top = probs.argmax(axis=1)
-    return probs[np.arange(top.size), top].astype(np.float64), top
-
-
-def _top_softmax(logits: AnyArray, top: IntArray, rows: Rows) -> FloatArray:
-    best = logits[np.arange(top.size), top].astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        found: FloatArray = 1.0 / np.exp(logits - best[:, None]).sum(axis=1)
-    if np.isnan(found).any():
-        rows.explain_probabilities()
-    return found
-
-
-def _check(probs: AnyArray, rows: Rows) -> None:
-    if not (probs.min() >= 0 and probs.max() <= 1):
-        rows.explain_probabilities()
-
-
-def predictions_of(rows: Rows, group: int) -> FloatArray:
-    """Return all predictions of one group, checked."""
-    if rows.problem.kind != "top-label":
-        column = rows.probs if rows.problem.kind == "binary" else rows.probs[:, group]
-        _check(column, rows)
-        return column.astype(np.float64)
-    blocks = range(0, len(rows), BLOCK_ROWS)
-    return np.concatenate([_single(rows.probs[i : i + BLOCK_ROWS], rows)[0] for i in blocks])
-
-
-def distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return the distinct values, sorted, and the mass of each."""
-    if weights is None:
-        distinct, counts = np.unique(values, return_counts=True)
-        return distinct, counts.astype(np.float64)
-    values, weights = values[weights > 0], weights[weights > 0]
-    distinct, place = np.unique(values, return_inverse=True)
-    return distinct, np.bincount(place, weights).astype(np.float64)
 
 
 class _Tally:
@@ -186,7 +125,7 @@ class _Tally:
             terms = [w > 0, wp, wp * p, w, w * w, residual * residual]
         sums = np.stack([self._sum(cell, term) for term in terms], axis=1)
         for part_sums in sums:
-            self._add_compensated(part_sums)
+            self.sums, self.lost = add_compensated(self.sums, self.lost, part_sums)
         used = slice(None) if weights is None else weights > 0
         self._note_levels(cell[:, used].ravel(), p[:, used].ravel(), sums[:, 0].sum(axis=0))
 
@@ -206,12 +145,6 @@ class _Tally:
         parts = -(-cell.shape[1] // PART_ROWS)
         flat = None if term is None else term.ravel()
         return np.bincount(cell.ravel(), flat, parts * n_cells).reshape(parts, n_cells)
-
-    def _add_compensated(self, term: FloatArray) -> None:
-        term = term - self.lost
-        total = self.sums + term
-        self.lost = (total - self.sums) - term
-        self.sums = total
 
     def _note_levels(self, cell: IntArray, p: FloatArray, count: FloatArray) -> None:
         """Keep the one prediction of a bin, -1 before the first, NaN after a second."""

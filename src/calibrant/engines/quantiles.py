@@ -15,6 +15,8 @@ import numpy as np
 from calibrant._threads import cores, run
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
+from calibrant.columns import Columns
+from calibrant.engines.cells import distinct
 from calibrant.engines.compiled_rows import native, refuse, segments
 from calibrant.engines.kernels_quantiles import (
     count_cells,
@@ -23,9 +25,7 @@ from calibrant.engines.kernels_quantiles import (
     top_values,
     transpose,
 )
-from calibrant.engines.numpy import distinct
-from calibrant.engines.refine import Values
-from calibrant.problem import Rows
+from calibrant.engines.search import Values
 
 SORTED_ROWS = 1 << 18
 SORTED_VALUES = 1 << 20
@@ -34,7 +34,7 @@ MANY_ROWS = 1 << 25
 """From here on a finer grid, so that few values are listed."""
 
 
-def choose_bins(rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
+def choose_bins(rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
     """Let the rule choose bins for each group from its distinct predictions."""
     if rows.problem.kind != "marginal":
         return (rule.choose(*_seen_by(rule, _single(rows), rows)),)
@@ -44,9 +44,9 @@ def choose_bins(rows: Rows, rule: BinRule) -> tuple[Bins, ...]:
     return tuple(bins for some in chosen for bins in some)
 
 
-def _choose_columns(rows: Rows, rule: BinRule, some: slice) -> list[Bins]:
+def _choose_columns(rows: Columns, rule: BinRule, some: slice) -> list[Bins]:
     """Choose the bins of a few neighbouring columns, which share lines of memory."""
-    table = native(rows.probs[:, some])
+    table = native(rows.predictions[:, some])
     columns = np.empty(table.shape[::-1], table.dtype)
     refuse(rows, transpose(table, columns))
     if type(rule) is not EqualMass or rows.weights is not None:
@@ -55,15 +55,15 @@ def _choose_columns(rows: Rows, rule: BinRule, some: slice) -> list[Bins]:
     return [rule.choose(*_of_sorted(column, rule.n_bins)) for column in columns]
 
 
-def _single(rows: Rows) -> AnyArray:
+def _single(rows: Columns) -> AnyArray:
     """Return the one prediction of each row; those of one column are not yet checked."""
     if rows.problem.kind == "binary":
-        return native(rows.probs)
-    single = rows.probs.dtype.kind == "f" and rows.probs.dtype.itemsize <= 4
+        return native(rows.predictions)
+    single = rows.predictions.dtype.kind == "f" and rows.predictions.dtype.itemsize <= 4
     out = np.empty(len(rows), np.float32 if single and not rows.are_logits else np.float64)
     parts = list(segments(len(rows)))
     for status in run(
-        [partial(_top_values, rows.probs[part], rows.are_logits, out[part]) for part in parts]
+        [partial(_top_values, rows.predictions[part], rows.are_logits, out[part]) for part in parts]
     ):
         refuse(rows, status)
     return out
@@ -73,17 +73,17 @@ def _top_values(probs: AnyArray, logits: bool, out: AnyArray) -> int:
     return top_values(native(probs), logits, out)
 
 
-def _seen_by(rule: BinRule, values: AnyArray, rows: Rows) -> Values:
+def _seen_by(rule: BinRule, values: AnyArray, rows: Columns) -> Values:
     """Return distinct values and masses: all, or those that decide where the rule cuts."""
     if type(rule) is EqualMass and rows.weights is None:
         if values.size >= SORTED_ROWS:
             return _of_many(values, rule.n_bins, rows)
         ordered = np.sort(values)
         if not (ordered[0] >= 0 and ordered[-1] <= 1):
-            rows.explain_probabilities()
+            rows.explain_predictions()
         return _of_sorted(ordered, rule.n_bins)
     if not (values.min() >= 0 and values.max() <= 1):
-        rows.explain_probabilities()
+        rows.explain_predictions()
     return distinct(values.astype(np.float64), rows.weights)
 
 
@@ -94,7 +94,7 @@ def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
     return values[:found], mass[:found]
 
 
-def _of_many(values: AnyArray, n_bins: int, rows: Rows) -> Values:
+def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
     """Return the same for values in any order, without sorting them all."""
     bits = 18 if n_bins > 256 else 17 if values.size >= MANY_ROWS else 16
     share = min(-(-values.size // cores()), 1 << 31)

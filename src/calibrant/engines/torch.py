@@ -7,30 +7,17 @@ a chunk are added by the device in an order of its own: two runs can differ in t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import FloatArray
 from calibrant.bins import BinRule, Bins, EqualMass
-from calibrant.engines.numpy import levels_of, table_of
-from calibrant.engines.refine import Values
-from calibrant.problem import (
-    LARGEST_WEIGHT,
-    SMALLEST_HEAVIEST,
-    Input,
-    Label,
-    Problem,
-    Rows,
-    check_input,
-    off_device,
-    read_meaning,
-    read_rows,
-    refuse_masked,
-    same_number,
-)
+from calibrant.engines.cells import levels_of, table_of
+from calibrant.engines.search import Values
+from calibrant.problem import Label, Problem, same_number
 from calibrant.table import BinTable
 
 CHUNK_VALUES = 1 << 22
@@ -39,166 +26,71 @@ SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
 """Cells have so many copies that they are about this many: short sums lose fewer digits."""
 
 
-class TensorRows(Rows):
-    """Tensors of labels, predictions and weights; whoever asks for arrays gets copies."""
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """Labels, predictions and weights on one device; the fields are those of `Columns`."""
 
-    def __init__(self, problem: Problem, tensors: dict[str, Any], are_logits: bool = False) -> None:
-        object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "tensors", tensors)
-        object.__setattr__(self, "are_logits", are_logits)
-
-    tensors: dict[str, Any]
+    problem: Problem
+    labels: Any
+    predictions: Any
+    weights: Any = None
+    are_logits: bool = False
 
     def __len__(self) -> int:
-        return len(self.tensors["labels"])
-
-    def engine(self) -> TorchEngine:
-        """Return the engine for these rows."""
-        return TorchEngine()
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("labels", "probs", "weights"):
-            raise AttributeError(name)
-        return getattr(self.copied, name)
-
-    @cached_property
-    def copied(self) -> Rows:
-        """The rows as arrays."""
-        problem, tensors = self.problem, self.tensors
-        return read_rows(
-            tensors["labels"],
-            tensors["probs"],
-            kind=problem.kind,
-            classes=problem.classes,
-            pos_label=problem.pos_label,
-            sample_weight=tensors["weights"],
-            input="logits" if self.are_logits else "probabilities",
-        )
+        return len(self.labels)
 
 
-def read_tensors(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    input: Input = "probabilities",  # noqa: A002
-    part: bool = False,
-    **meaning: Any,
-) -> Rows:
-    """Decide what the tensors mean as `read_rows` does; all go to the device of the predictions.
-
-    Labels that are text have no tensor: then the predictions come to the host instead.
-    """
-    import torch
-
-    check_input(input)
-    given = {"sample_weight": sample_weight, "input": input, "part": part, **meaning}
-    refuse_masked(y_true, "y_true")
-    refuse_masked(sample_weight, "sample_weight")
-    try:
-        labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
-    except (TypeError, ValueError):
-        return read_rows(y_true, y_prob, **given)
-    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.ndim != 1 or probs.ndim == 0:
-        return read_rows(labels, probs, **meaning)  # raises, and says what to do
-    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
-        signed = labels.long()
-        if bool((signed < 0).any()):  # beyond what a signed integer holds
-            return read_rows(y_true, y_prob, **given)
-        labels = signed
-    problem, column = read_meaning(_shape_of(labels), _shape_of(probs), **meaning)
-    kept = input == "logits" and problem.kind == "top-label"
-    if column is not None:
-        both = probs
-        probs = _event_column(both, column, input)
-        if probs is None:  # reading the host's copy raises, and says why
-            return read_rows(labels, both, input=input, **meaning)
-    if input == "logits" and not kept:
-        probs = probs.double().softmax(dim=1) if probs.ndim == 2 else probs.double().sigmoid()
-    weights = None
-    if sample_weight is not None:
-        weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
-    tensors = {"labels": labels, "probs": probs, "weights": weights}
-    rows = TensorRows(problem, tensors, kept)
-    if weights is not None and not _are_weights(weights, len(rows), part):
-        _ = rows.copied  # raises, and says why
-    return rows
-
-
-def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
-    """Return the column of the event, or its log-odds; None where either column is wrong."""
-    if probs.shape[1] == 1:
-        return probs[:, 0]
-    if input == "logits":
-        log_odds = probs[:, column].double() - probs[:, 1 - column].double()
-        return None if bool(log_odds.isnan().any()) else log_odds
-    parts = probs.split(CHUNK_VALUES)
-    fine = all(bool(((part >= 0) & (part <= 1)).all()) for part in parts)
-    return probs[:, column] if fine else None
-
-
-def _shape_of(tensor: Any) -> AnyArray:
-    """Return an array of the tensor's shape, filled with its first value, that takes no room."""
-    first = np.asarray(off_device(tensor.ravel()[0])) if tensor.numel() else np.zeros(())
-    return np.broadcast_to(first, tuple(tensor.shape))
-
-
-def _are_weights(weights: Any, n: int, part: bool) -> bool:
-    if weights.shape != (n,):
-        return False
-    low, high = (float(x) for x in weights.aminmax())
-    least = 0.0 if part else SMALLEST_HEAVIEST
-    return low >= 0 and least <= high <= LARGEST_WEIGHT
+class BadTensorError(Exception):
+    """A value is wrong; the source copies the tensors to the host, where a message is made."""
 
 
 class TorchEngine:
     """Counts tensors where they are, with PyTorch's own kernels."""
 
-    def choose_bins(self, rows: TensorRows, rule: BinRule) -> tuple[Bins, ...]:
+    def choose(self, tensors: Tensors, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
         import torch
 
-        probs, weights = rows.tensors["probs"], rows.tensors["weights"]
-        if rows.problem.kind == "top-label":
-            probs = torch.cat([p.amax(1, keepdim=True) for p, _ in _predictions(rows)])
+        probs, weights = tensors.predictions, tensors.weights
+        if tensors.problem.kind == "top-label":
+            probs = torch.cat([p.amax(1, keepdim=True) for p, _ in _predictions(tensors)])
         elif not bool(((probs >= 0) & (probs <= 1)).all()):
-            rows.explain_probabilities()
+            raise BadTensorError
         probs = probs if probs.is_floating_point() else probs.double()
         probs = probs[:, None] if probs.ndim == 1 else probs
         if type(rule) is EqualMass and weights is None:
-            step = max(1, SORTED_VALUES // len(rows))
+            step = max(1, SORTED_VALUES // len(tensors))
             parts = (probs[:, k : k + step].T for k in range(0, probs.shape[1], step))
             seen = [each for some in parts for each in _near_quantiles(some, rule.n_bins)]
         else:
             seen = [_distinct(column, weights) for column in probs.T]
         return tuple(rule.choose(*each) for each in seen)
 
-    def tabulate(self, rows: TensorRows, bins: tuple[Bins, ...]) -> BinTable:
+    def count(self, tensors: Tensors, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
-        tally = _Tally(rows, bins)
-        for chunk in _chunks(rows):
+        tally = _Tally(tensors, bins)
+        for chunk in _chunks(tensors):
             tally.add(*chunk)
-        sums, weighted = tally.sums(), rows.tensors["weights"] is not None
+        sums, weighted = tally.sums(), tensors.weights is not None
         level, unclear = levels_of(sums, weighted)
         if unclear:
-            level = tally.noted(level, _chunks(rows))
+            level = tally.noted(level, _chunks(tensors))
         shape = (len(bins), tally.n_bins)
         return table_of(
-            rows.problem, bins, sums.reshape(*shape, 2, -1), level.reshape(shape), weighted
+            tensors.problem, bins, sums.reshape(*shape, 2, -1), level.reshape(shape), weighted
         )
 
     def influence_sums(
-        self, rows: TensorRows, bins: tuple[Bins, ...], influence: Influence
+        self, tensors: Tensors, bins: tuple[Bins, ...], influence: Influence
     ) -> InfluenceSums:
         """Read the rows once more; see `calibrant._influences`."""
         import torch
 
-        tally, where = _Tally(rows, bins), rows.tensors["probs"].device
+        tally, where = _Tally(tensors, bins), tensors.predictions.device
         slope = torch.from_numpy(influence.slope.ravel().copy()).to(where)
         offset = torch.from_numpy(influence.offset.ravel().copy()).to(where)
         total = torch.zeros(6, dtype=torch.float64, device=where)
-        for p, event, weights in _chunks(rows):
+        for p, event, weights in _chunks(tensors):
             place = tally.places(p)
             w = torch.ones_like(p[0]) if weights is None else weights / influence.mean_weight
             wa = w * ((slope[place] * (event - p)).sum(0) - influence.mean_a)
@@ -211,18 +103,18 @@ class TorchEngine:
 class _Tally:
     """Sums on the device."""
 
-    def __init__(self, rows: TensorRows, bins: tuple[Bins, ...]) -> None:
+    def __init__(self, tensors: Tensors, bins: tuple[Bins, ...]) -> None:
         import torch
 
         self.torch, self.n_bins = torch, max(map(len, bins))
-        where = rows.tensors["probs"].device
+        where = tensors.predictions.device
         edges = np.full((len(bins), max(self.n_bins - 1, 1)), np.inf)
         for row, each in zip(edges, bins, strict=True):
             row[: len(each) - 1] = each.edges[1:-1]
         shared = bool((edges == edges[0]).all())
         self.edges = torch.from_numpy(edges[0] if shared else edges).to(where)
         self.first = self.n_bins * torch.arange(len(bins), device=where)[:, None]
-        n_terms = 3 if rows.tensors["weights"] is None else 6
+        n_terms = 3 if tensors.weights is None else 6
         n_cells = 2 * len(bins) * self.n_bins
         self.copies = max(FEWEST_COPIES, SUMMED_CELLS // n_cells)
         self.total = torch.zeros((n_terms, n_cells), dtype=torch.float64, device=where)
@@ -274,26 +166,26 @@ class _Tally:
         return noted
 
 
-def _predictions(rows: TensorRows) -> Iterator[tuple[Any, slice]]:
+def _predictions(tensors: Tensors) -> Iterator[tuple[Any, slice]]:
     """Yield checked predictions in float64, and where they stand, some rows at a time."""
-    probs = rows.tensors["probs"]
+    probs = tensors.predictions
     step = max(1, CHUNK_VALUES // (1 if probs.ndim == 1 else probs.shape[1]))
-    for start in range(0, len(rows), step):
+    for start in range(0, len(tensors), step):
         some = slice(start, start + step)
         p = probs[some].double()
-        p = p.softmax(dim=1) if rows.are_logits else p
+        p = p.softmax(dim=1) if tensors.are_logits else p
         if not bool(((p >= 0) & (p <= 1)).all()):
-            rows.explain_probabilities()
+            raise BadTensorError
         yield p, some
 
 
-def _chunks(rows: TensorRows) -> Iterator[tuple[Any, Any, Any]]:
+def _chunks(tensors: Tensors) -> Iterator[tuple[Any, Any, Any]]:
     """Yield predictions and events, both (groups, rows), and weights, some rows at a time."""
-    labels, weights, kind = rows.tensors["labels"], rows.tensors["weights"], rows.problem.kind
-    for p, some in _predictions(rows):
-        codes = _codes(rows.problem, labels[some])
+    labels, weights, kind = tensors.labels, tensors.weights, tensors.problem.kind
+    for p, some in _predictions(tensors):
+        codes = _codes(tensors.problem, labels[some])
         if not bool((codes >= 0).all()):
-            rows.explain_labels()
+            raise BadTensorError
         if kind == "binary":
             p, event = p[None], codes[None]
         elif kind == "top-label":

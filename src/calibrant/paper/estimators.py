@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import EqualMass
-from calibrant.engines.numpy import distinct
+from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
 from calibrant.paper.binned import platt_scaling
 from calibrant.paper.calibrators import problems, repeats_for

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.bins import Bins, EqualMass, EqualWidth
-from calibrant.engines.numpy import distinct
+from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
 from calibrant.paper.binned import platt_scaling
 from calibrant.paper.claims import Finding, over_splits

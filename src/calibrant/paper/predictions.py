@@ -15,7 +15,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
 from calibrant.files.reading import File, Wanted, read_chunks
 from calibrant.paper.dat import read_dat
-from calibrant.problem import read_rows
+from calibrant.sources import read
 
 CIFAR10 = "cifar10"
 IMAGENET = "imagenet"
@@ -46,10 +46,8 @@ class Predictions:
     name: str = "predictions"
 
     def __post_init__(self) -> None:
-        rows = read_rows(self.labels, self.probs, kind="top-label")
-        object.__setattr__(self, "labels", rows.codes())
-        if not (self.probs.min() >= 0 and self.probs.max() <= 1):
-            rows.explain_probabilities()
+        columns = read(self.labels, self.probs, kind="top-label").columns()
+        object.__setattr__(self, "labels", columns.codes())
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._digests import Digests, digest_of_document
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.columns import Columns
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidInputError,
@@ -22,7 +23,7 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.files import write_whole
-from calibrant.problem import Kind, Label, Rows, off_device, read_rows, refuse_masked
+from calibrant.problem import Kind, Label
 from calibrant.recalibrators.fingerprint import (
     Fingerprint,
     OverlapWarning,
@@ -30,6 +31,7 @@ from calibrant.recalibrators.fingerprint import (
     TableFingerprint,
 )
 from calibrant.recalibrators.newton import FitReport
+from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
 from calibrant.stats import Certificate, Recheck
 
 OVERLAP_LIMIT = 0.1
@@ -84,14 +86,14 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._read(y_prob, y_true, sample_weight, classes)
         codes = rows.codes()
         self.classes_ = np.array(rows.problem.class_names)
-        self._fit(rows.probs, codes, rows.weights)
-        self._remember(rows.probs, codes, rows.weights)
+        self._fit(rows.predictions, codes, rows.weights)
+        self._remember(rows.predictions, codes, rows.weights)
         return self
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return recalibrated probabilities in the shape of `y_prob`."""
         shape = _shape(y_prob)
-        out = self._apply(self._read_fitted(y_prob).probs)
+        out = self._apply(self._read_fitted(y_prob).predictions)
         if out.ndim == 1 and _width(shape) == 2:
             return np.column_stack((1 - out, out))
         return out.reshape(shape)
@@ -108,7 +110,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "classes_")
         _refuse_no_labels(y_true)
         rows = self._read_fitted(y_prob, y_true, sample_weight, self.classes_.tolist())
-        probs, codes = self._apply(rows.probs), rows.codes()
+        probs, codes = self._apply(rows.predictions), rows.codes()
         return -float(np.average(squared_errors(probs, codes), weights=rows.weights))
 
     def certify(
@@ -127,8 +129,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from calibrant import verify
 
         rows = self._read_to_certify(y_prob, y_true, options.pop("classes", None))
-        self._compare_with_own_rows(rows.probs, rows.codes())
-        digests = Digests(verify.digest_of_rows(rows), self._digest())
+        self._compare_with_own_rows(rows.predictions, rows.codes())
+        digests = Digests(ArraySource(rows).digest(), self._digest())
         y_true, y_prob, options = self._certifiable(rows, options)
         levels = self._all_levels()
         if levels is not None and "bins" not in options and np.isin(y_prob, levels).all():
@@ -153,12 +155,12 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from calibrant import verify
 
         rows = self._read_to_certify(y_prob, y_true, classes)
-        digests = Digests(verify.digest_of_rows(rows), self._digest())
+        digests = Digests(ArraySource(rows).digest(), self._digest())
         y_true, y_prob, options = self._certifiable(rows, {})
         names = options.get("classes")
         return verify.recheck_answers(certificate, digests, y_true, y_prob, names)
 
-    def _read_to_certify(self, y_prob: Any, y_true: Any, classes: Any) -> Rows:
+    def _read_to_certify(self, y_prob: Any, y_true: Any, classes: Any) -> Columns:
         check_is_fitted(self, "classes_")
         if classes is None and not _is_counting(self.classes_):
             classes = self.classes_.tolist()
@@ -207,11 +209,13 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_learned(self) -> None:
         """Raise ValueError if what was loaded does not fit together."""
 
-    def _certifiable(self, rows: Rows, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    def _certifiable(
+        self, rows: Columns, options: dict[str, Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
         """Return labels, recalibrated predictions and options for `calibrant.certify`."""
         if rows.problem.classes is not None:
             options = {"classes": list(rows.problem.classes), **options}
-        answers = self._answers(rows.probs)
+        answers = self._answers(rows.predictions)
         if _width(answers.shape) == 2:
             options = {"kind": "binary", **options}
         return rows.labels, answers, options
@@ -270,14 +274,14 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y_true: Any = None,
         sample_weight: Any = None,
         classes: Sequence[Label] | None = None,
-    ) -> Rows:
+    ) -> Columns:
         """Check predictions, and labels where there are any."""
         refuse_masked(y_prob, "y_prob")
         _shape(y_prob)
         array = np.asarray(self._as_columns(off_device(y_prob)))
         labels = np.zeros(len(array) if array.ndim else 0, np.int8) if y_true is None else y_true
         try:
-            rows = read_rows(
+            rows = read_arrays(
                 labels,
                 array,
                 kind=self._kind(array.shape) if array.ndim in (1, 2) else None,
@@ -291,6 +295,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "The order of fit is (y_prob, y_true): predictions first, as features are in "
                 "scikit-learn. These look swapped."
             ) from error
+        rows.check_weights()
         self._check_values(rows)
         return rows
 
@@ -298,7 +303,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return predictions in the columns that this recalibrator works on."""
         return y_prob
 
-    def _read_fitted(self, y_prob: Any, *labelled: Any) -> Rows:
+    def _read_fitted(self, y_prob: Any, *labelled: Any) -> Columns:
         """Check rows that a fitted recalibrator is applied to; see `_read`."""
         check_is_fitted(self, "classes_")
         y_prob = off_device(y_prob)
@@ -328,16 +333,16 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "Use predict_proba, or fit a recalibrator on the one column."
             )
 
-    def _check_values(self, rows: Rows) -> None:
+    def _check_values(self, rows: Columns) -> None:
         if getattr(self, "input", "probabilities") == "logits":
-            wrong = ~np.isfinite(rows.probs)
+            wrong = ~np.isfinite(rows.predictions)
             if wrong.any():
                 raise NotFiniteError(
                     f"Logits must be finite; {int(wrong.sum()):,} of {wrong.size:,} are not. "
                     "Clip infinite ones to a large number, and drop or impute missing ones."
                 )
-        elif not (rows.probs.min() >= 0 and rows.probs.max() <= 1):
-            rows.explain_probabilities()
+        elif not (rows.predictions.min() >= 0 and rows.predictions.max() <= 1):
+            rows.explain_predictions()
 
 
 def _shape(y_prob: Any) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from calibrant._options import generator, is_integer
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Label, off_device
+from calibrant.problem import Label
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
@@ -21,6 +21,7 @@ from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.sources.arrays import off_device
 
 Scoring: TypeAlias = Literal["log", "brier"]
 
@@ -101,7 +102,7 @@ def recalibrator_scores(
     check_choice("scoring", scoring, ("log", "brier"))
     reader = Identity()
     rows = reader._read(y_prob, y_true, sample_weight, classes)
-    codes, probs, weights = rows.codes(), rows.probs, rows.weights
+    codes, probs, weights = rows.codes(), rows.predictions, rows.weights
     listed = _default_candidates(probs) if candidates is None else candidates
     chosen = tuple(listed) if isinstance(listed, Sequence) else ()
     if probs.ndim == 1 and np.ndim(y_prob) == 2:

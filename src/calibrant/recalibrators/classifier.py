@@ -22,7 +22,7 @@ from calibrant.exceptions import (
     InvalidShapeError,
     InvalidWeightsError,
 )
-from calibrant.problem.logits import Input
+from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.matrix import VectorScaling

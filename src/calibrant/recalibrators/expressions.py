@@ -9,14 +9,7 @@ from typing import Any, TypeAlias
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import FloatArray
-from calibrant.engines.frame_rows import (
-    as_frame,
-    blaming_columns,
-    exact_number,
-    known_column,
-    refuse_pattern,
-    takes_patterns,
-)
+from calibrant.engines.frame_plan import blaming_columns, exact_number
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.export import is_identity, step_function
@@ -28,6 +21,7 @@ from calibrant.recalibrators.scaling import (
 )
 from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns
 
 Number: TypeAlias = Callable[[float], Any]
 

@@ -152,7 +152,7 @@ class VennAbers(BinaryRecalibrator):
 
     def predict_interval(self, y_prob: Any) -> tuple[FloatArray, FloatArray]:
         """Return (p0, p1), the probabilities if the label of the new row were 0 or 1."""
-        return self._interval(self._read_fitted(y_prob).probs.astype(np.float64))
+        return self._interval(self._read_fitted(y_prob).predictions.astype(np.float64))
 
     def _interval(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         return (

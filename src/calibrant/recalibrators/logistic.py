@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray, IntArray
 from calibrant.engines import compiles
-from calibrant.problem.logits import sigmoid
+from calibrant.problem import sigmoid
 
 Loss: TypeAlias = Literal["log", "squared"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
-from calibrant.problem.logits import sigmoid
+from calibrant.problem import sigmoid
 from calibrant.recalibrators.logistic import PIECE_ROWS, Loss, dot
 from calibrant.recalibrators.scores import Scores
 

@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
-from calibrant.problem import Kind
-from calibrant.problem.logits import Input, softmax
+from calibrant.problem import Input, Kind, softmax
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.newton import FitReport

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
-from calibrant.problem import Kind, Rows
+from calibrant.problem import Kind
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.binning import BinnedRecalibrator
@@ -179,7 +180,7 @@ class OneVsRest(_Wrapper):
 
     def predict(self, y_prob: Any) -> AnyArray:
         """Return the most probable class of each row; ties go to the largest entry of `y_prob`."""
-        chosen = self._chosen(self._read_fitted(y_prob).probs)
+        chosen = self._chosen(self._read_fitted(y_prob).predictions)
         return np.asarray(self.classes_[chosen])
 
     def _chosen(self, probs: AnyArray) -> IntArray:
@@ -198,11 +199,13 @@ class OneVsRest(_Wrapper):
         even = np.full_like(out, 1 / out.shape[1])
         return np.asarray(np.divide(out, total, out=even, where=total > 0))
 
-    def _certifiable(self, rows: Rows, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    def _certifiable(
+        self, rows: Columns, options: dict[str, Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
         labels, probs, options = super()._certifiable(rows, options)
         if not self.normalize:
             pairs = enumerate(self.recalibrators_)
-            probs = np.column_stack([r._answers(rows.probs[:, k]) for k, r in pairs])
+            probs = np.column_stack([r._answers(rows.predictions[:, k]) for k, r in pairs])
         return labels, probs, {"kind": "marginal", **options}
 
     def _check_parameters(self) -> None:
@@ -268,7 +271,7 @@ class TopLabel(_Wrapper):
 
     def predict_confidence(self, y_prob: Any) -> tuple[AnyArray, FloatArray]:
         """Return the predicted class and its recalibrated probability for each row."""
-        top, confidence = self._confidence(self._read_fitted(y_prob).probs)
+        top, confidence = self._confidence(self._read_fitted(y_prob).predictions)
         return np.asarray(self.classes_[top]), confidence
 
     def predict(self, y_prob: Any) -> AnyArray:
@@ -308,14 +311,16 @@ class TopLabel(_Wrapper):
     def _apply(self, probs: AnyArray) -> FloatArray:
         return share_out(probs.astype(np.float64), *self._confidence(probs))
 
-    def _certifiable(self, rows: Rows, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    def _certifiable(
+        self, rows: Columns, options: dict[str, Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
         if (kind := options.get("kind")) not in (None, "top-label"):
             raise InvalidArgumentError(
                 "TopLabel repairs the confidence in the predicted class, and its certificate "
                 f'speaks of the top-label error; kind is "{kind}". Leave kind out, or fit a '
                 "recalibrator of that kind."
             )
-        top, confidence = self._confidence(rows.probs, levels=True)
+        top, confidence = self._confidence(rows.predictions, levels=True)
         return (rows.codes() == top).astype(np.intp), confidence, options | {"kind": "binary"}
 
     def _all_levels(self) -> FloatArray | None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem.logits import sigmoid
+from calibrant.problem import sigmoid
 from calibrant.recalibrators.base import squared_errors
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.scaling_binning import ScalingBinning
@@ -79,7 +79,7 @@ def resolution_report(
     check_is_fitted(recalibrator, "classes_")
     names = recalibrator.classes_.tolist()
     rows = recalibrator._read_fitted(y_prob, y_true, sample_weight, names)
-    codes, scores = rows.codes(), rows.probs.astype(np.float64)
+    codes, scores = rows.codes(), rows.predictions.astype(np.float64)
     before = sigmoid(scores) if getattr(recalibrator, "input", "") == "logits" else scores
     after = recalibrator._apply(scores)
     binned = isinstance(recalibrator, ScalingBinning)

@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.problem.logits import Input
+from calibrant.problem import Input
 from calibrant.recalibrators.logistic import dot
 from calibrant.recalibrators.smoothing import log_smoothed
 

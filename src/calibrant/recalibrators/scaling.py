@@ -10,8 +10,7 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import off_device
-from calibrant.problem.logits import Input, sigmoid
+from calibrant.problem import Input, sigmoid
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.logistic import PIECE_ROWS, Loss, linear
@@ -34,6 +33,7 @@ from calibrant.recalibrators.smoothing import (
     logit,
     may_keep,
 )
+from calibrant.sources.arrays import off_device
 
 Solved: TypeAlias = tuple[FloatArray, int, float | None, tuple[str, ...]]
 On: TypeAlias = Literal["log-odds", "probabilities"]

@@ -17,7 +17,7 @@ import numpy as np
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem.logits import Input
+from calibrant.problem import Input
 
 Smoothing: TypeAlias = float | Literal["auto"]
 

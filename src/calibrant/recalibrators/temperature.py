@@ -9,8 +9,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.problem import Kind
-from calibrant.problem.logits import Input, sigmoid, softmax
+from calibrant.problem import Input, Kind, sigmoid, softmax
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.recalibrators.logistic import dot

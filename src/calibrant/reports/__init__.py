@@ -12,11 +12,11 @@ from calibrant._html import element
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.files import write_whole
-from calibrant.measure import read_data
-from calibrant.problem import Kind, Label, Rows
+from calibrant.problem import Input, Kind, Label
 from calibrant.reports.findings import Findings, findings_of, findings_of_table
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
+from calibrant.sources import read
 from calibrant.table import BinTable
 
 __all__ = ["Findings", "Report", "report"]
@@ -35,6 +35,7 @@ def report(
     title: str | None = None,
     command: str | None = None,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> Report:
     """Write a calibration report: one self-contained HTML page, the verdict first.
 
@@ -44,7 +45,7 @@ def report(
 
     Parameters
     ----------
-    y_true, y_prob, kind, classes, pos_label, data
+    y_true, y_prob, kind, classes, pos_label, data, input
         As in `calibrant.calibration_error`; or a `BinTable` alone, and the page says which parts
         need rows.
     bins : optional
@@ -85,9 +86,10 @@ def report(
         findings = findings_of_table(y_true, max_error, confidence_level)
         arguments = ["table"]
     else:
-        rows = read_data(y_true, y_prob, kind, classes, pos_label, None, data)
-        rows = Rows(rows.problem, rows.labels, rows.probs, None)
-        findings = findings_of(rows, bins, max_error, confidence_level)
+        source = read(
+            y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+        )
+        findings = findings_of(source.in_memory(), bins, max_error, confidence_level)
         arguments = ["y_true", "y_prob"]
     options["max_error"] = max_error
     options["confidence_level"] = None if confidence_level == 0.95 else confidence_level

@@ -15,8 +15,6 @@ from calibrant._json import plain
 from calibrant._types import AnyArray, IntArray
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import UnresolvedWarning
-from calibrant.measure import reader_of, tabulate_rows
-from calibrant.problem import Rows
 from calibrant.recalibrators import (
     Identity,
     TemperatureScaling,
@@ -27,9 +25,9 @@ from calibrant.recalibrators.choosing import RecalibratorScores
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.reports.classes import ClassFindings, class_findings
 from calibrant.reports.curves import MOST_BINS, ReportedCurve, curve_of, joined
-from calibrant.stats.results import ReadAgain
+from calibrant.sources.arrays import ArraySource
 from calibrant.table import BinTable
-from calibrant.verify import digest_of_rows, tabulate_outputs
+from calibrant.verify import tabulate_outputs
 
 # A point for each output is read at a glance up to here; beyond, they are binned.
 MOST_OUTPUTS_SHOWN = 60
@@ -171,24 +169,25 @@ class Findings:
 
 
 def findings_of(
-    rows: Rows, bins: BinsLike, max_error: float | None, confidence_level: float
+    source: ArraySource, bins: BinsLike, max_error: float | None, confidence_level: float
 ) -> Findings:
     """Compute all numbers of a report on these rows."""
-    outputs = tabulate_outputs(rows)
+    outputs = tabulate_outputs(source)
     certificate = stats.certify(
         outputs,
         max_error=max_error,
         confidence_level=confidence_level,
-        digests=Digests(digest_of_rows(rows)),
+        digests=Digests(source.digest()),
     )
-    table = _measured(rows, bins, outputs)
-    codes = rows.codes()
-    classes = _each_class(rows, bins, table, confidence_level)
-    findings = _of_table(table, certificate, classes, reader_of(rows, table))
+    table = _measured(source, bins, outputs)
+    classes = _each_class(source, bins, table, confidence_level)
+    findings = _of_table(table, certificate, classes, source)
+    columns = source.columns()
+    probs, codes = columns.probabilities(), columns.codes()
     return replace(
         findings,
-        gain=gain_of(rows.probs, codes),
-        fingerprint=Fingerprint.of(rows.probs, codes),
+        gain=gain_of(probs, codes),
+        fingerprint=Fingerprint.of(probs, codes),
     )
 
 
@@ -206,10 +205,10 @@ def _of_table(
     table: BinTable,
     certificate: stats.Certificate,
     classes: ClassFindings | None,
-    read_again: ReadAgain | None = None,
+    source: ArraySource | None = None,
 ) -> Findings:
     level = certificate.confidence_level
-    error = stats.calibration_error(table, read_again=read_again)
+    error = stats.calibration_error(table, source=source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnresolvedWarning)  # the page says it instead
         interval = error.confidence_interval(level)
@@ -227,22 +226,22 @@ def _of_table(
     )
 
 
-def _measured(rows: Rows, bins: BinsLike, outputs: BinTable) -> BinTable:
+def _measured(source: ArraySource, bins: BinsLike, outputs: BinTable) -> BinTable:
     """Return the table to measure in; by default the outputs themselves, if they are few."""
     if not is_auto(bins):
-        return tabulate_rows(rows, bins)
+        return source.tabulate(bins)
     few = outputs.is_binned_model and outputs.count.shape[1] <= MOST_OUTPUTS_SHOWN
-    return outputs if few or not outputs.is_binned_model else tabulate_rows(rows, bins)
+    return outputs if few or not outputs.is_binned_model else source.tabulate(bins)
 
 
 def _each_class(
-    rows: Rows, bins: BinsLike, table: BinTable, confidence_level: float
+    source: ArraySource, bins: BinsLike, table: BinTable, confidence_level: float
 ) -> ClassFindings | None:
-    if rows.problem.kind == "binary":
+    if source.problem.kind == "binary":
         return None
-    if rows.problem.kind == "top-label":
-        rows = replace(rows, problem=replace(rows.problem, kind="marginal"))
-        table = _measured(rows, bins, tabulate_outputs(rows))
+    if source.problem.kind == "top-label":
+        every = ArraySource(source.columns().as_marginal())
+        table = _measured(every, bins, tabulate_outputs(every))
     return class_findings(table, confidence_level)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from calibrant._json import json_text, plain
 from calibrant._options import generator, is_among
 from calibrant._results import NumberResult
 from calibrant._types import FloatArray
+from calibrant.bins import Bins
 from calibrant.exceptions import (
     CalibrantError,
     InvalidArgumentError,
@@ -44,7 +45,6 @@ from calibrant.stats.influences import (
 )
 from calibrant.stats.intervals import (
     ConfidenceInterval,
-    Resampler,
     Target,
     bootstrap_interval,
     bootstrap_values,
@@ -56,11 +56,20 @@ from calibrant.stats.intervals import (
 from calibrant.table import BinTable, describe_bins
 
 Method: TypeAlias = Literal["auto", "score", "normal", "box", "percentile", "basic"]
-ReadAgain: TypeAlias = Callable[[Influence], InfluenceSums | None]
 
 UNRESOLVED_LIMIT = 0.05
 FEWEST_ROWS_A_BIN = 10
 """On average: simulated intervals of fewer can miss too often without resting on few rows."""
+
+
+class RowSource(Protocol):
+    """Where the rows of a table are; see `calibrant.sources.Source`."""
+
+    def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
+        """Draw as many rows as there are, with replacement, and count them."""
+
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
+        """Read the rows of a marginal table once more; None where that would cost too much."""
 
 
 def calibration_error(
@@ -69,14 +78,12 @@ def calibration_error(
     norm: Norm = "l2",
     debias: bool | None = None,
     class_weight: ClassWeight = None,
-    resample: Resampler | None = None,
-    read_again: ReadAgain | None = None,
+    source: RowSource | None = None,
 ) -> CalibrationErrorResult:
     """Measure the calibration error of a table.
 
-    The parameters are those of `calibrant.calibration_error`; `resample` draws another table
-    of resampled rows, for bootstrap intervals that the table alone cannot give, and `read_again`
-    sums row influences, for intervals of several classes.
+    The parameters are those of `calibrant.calibration_error`; `source` is
+    where the rows of the table are, for intervals that the table alone cannot give.
     """
     power = power_of(norm)
     debiased = is_debiased(power, debias)
@@ -97,8 +104,7 @@ def calibration_error(
         table=table,
         class_weights=weights,
         per_class=per_class,
-        resample=resample,
-        read_again=read_again if int((weights > 0).sum()) > 1 and power in (1.0, 2.0) else None,
+        source=source,
     )
 
 
@@ -139,7 +145,7 @@ class CalibrationErrorResult(NumberResult):
         The error of each class of a marginal problem.
     """
 
-    _left_behind: ClassVar = ("resample", "read_again")
+    _left_behind: ClassVar = ("source",)
 
     value: float
     squared: float | None
@@ -150,9 +156,7 @@ class CalibrationErrorResult(NumberResult):
     table: BinTable
     class_weights: FloatArray
     per_class: dict[Label, float] | None = None
-    resample: Resampler | None = field(default=None)
-    read_again: ReadAgain | None = field(default=None)
-    influence_sums: InfluenceSums | None = field(default=None)
+    source: RowSource | None = None
 
     @property
     def n(self) -> int:
@@ -173,7 +177,7 @@ class CalibrationErrorResult(NumberResult):
         return noise_floor(cells_of(self.table), self.class_weights, self.power, self.is_debiased)
 
     def __getstate__(self) -> dict[str, Any]:
-        self._read_again()
+        self.settle()
         return super().__getstate__()
 
     def confidence_interval(
@@ -239,7 +243,7 @@ class CalibrationErrorResult(NumberResult):
 
     def settle(self) -> None:
         """Read from the rows what intervals need of them, as long as they are there."""
-        self._read_again()
+        _ = self._influence_sums
 
     def _limits(
         self,
@@ -265,7 +269,7 @@ class CalibrationErrorResult(NumberResult):
                 self.is_debiased,
                 n_resamples,
                 generator("rng", rng),
-                self.resample,
+                None if self.source is None else partial(self.source.resample, self.table.bins),
             )
             return bootstrap_interval(values, self.value, confidence_level, method)
         if method in ("score", "normal"):
@@ -281,25 +285,23 @@ class CalibrationErrorResult(NumberResult):
 
     def _spread(self, target: Target = "population") -> float | None:
         """Return the variance of row influences; None for one class, or where there are no rows."""
-        sums = self._read_again()
+        sums = self._influence_sums
         return None if sums is None else variance_of(sums, sample=target == "sample")
 
-    def _read_again(self) -> InfluenceSums | None:
-        """Read the rows once more, the first time; rows that have changed since tell nothing."""
-        reader = self.read_again  # another thread may be done with it a moment later
-        if reader is not None:
-            table = self.table
-            mean_weight = float(table.sum_w[0].sum()) / table.n
-            influence = influence_of(cells_of(table), self.class_weights, self.power, mean_weight)
-            try:
-                sums = reader(influence)
-            except CalibrantError:  # a value that the first pass would have refused
-                sums = None
-            if sums is not None and not are_of(sums, influence, table.n):
-                sums = None
-            object.__setattr__(self, "influence_sums", sums)
-            object.__setattr__(self, "read_again", None)
-        return self.influence_sums
+    @cached_property
+    def _influence_sums(self) -> InfluenceSums | None:
+        """Read the rows of several classes once more; rows that have changed since tell nothing."""
+        several = int((self.class_weights > 0).sum()) > 1
+        if self.source is None or not several or self.power not in (1, 2):
+            return None
+        table = self.table
+        mean_weight = float(table.sum_w[0].sum()) / table.n
+        influence = influence_of(cells_of(table), self.class_weights, self.power, mean_weight)
+        try:
+            sums = self.source.influence_sums(table.bins, influence)
+        except CalibrantError:  # a value that the first pass would have refused
+            return None
+        return sums if sums is not None and are_of(sums, influence, table.n) else None
 
     def _interval_notes(self) -> tuple[str, ...]:
         """Say where the closed forms may cover less, or are wider, than they should be."""
@@ -309,7 +311,7 @@ class CalibrationErrorResult(NumberResult):
             notes.append(
                 f"fewer than {FEWEST_ROWS_A_BIN} rows a bin: the interval may be too short"
             )
-        sums = self._read_again()
+        sums = self._influence_sums
         if sums is None and int((self.class_weights > 0).sum()) > 1:
             notes.append(
                 "wider than the rows would make it: a table does not tell how classes depend on "

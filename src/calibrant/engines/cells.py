@@ -1,9 +1,14 @@
-"""What a pass over a frame brings home: sums of disjoint cells."""
+"""Cells: sums of the rows of one bin, or of a part of it, and one outcome.
+
+What the engines share: how sums become a table, how sums of parts are added, what levels they tell,
+and the cells of a lazy frame, which need not be those of the bins.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,9 +17,71 @@ from calibrant.bins import Bins
 from calibrant.problem import Problem
 from calibrant.table import BinTable, unit_weight_sums
 
+Array = TypeVar("Array", bound=Any)
+
+SUMS_ROUND_BY = 1e-11
+"""Far beyond what sums are wrong by, of any engine that adds few thousand terms at a time."""
+
+
+def table_of(
+    problem: Problem, bins: tuple[Bins, ...], sums: FloatArray, level: FloatArray, weighted: bool
+) -> BinTable:
+    """Make a table of sums, of shape (groups, bins, event, term), and levels, -1 where unknown.
+
+    Terms are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
+    """
+    both, event = sums.sum(axis=2), sums[:, :, 1]
+    named = {
+        "count": both[..., 0].copy(),
+        "sum_y": event[..., 3 if weighted else 0].copy(),
+        "sum_p": both[..., 1].copy(),
+        "sum_pp": both[..., 2].copy(),
+        "sum_py": event[..., 1].copy(),
+    }
+    if weighted:
+        weight_sums = ("sum_w", "sum_ww", "sum_wwuu")
+        named |= {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}
+    else:
+        named |= unit_weight_sums(**named)
+    return BinTable(problem, bins, **named, level=np.where(level < 0, np.nan, level))
+
+
+def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
+    """Return the one prediction of each bin as far as sums tell, and whether some do not.
+
+    The sums have shape (2 bins, terms), as for `table_of`. A level is -1 without rows, and NaN
+    where predictions certainly differ: their spread is beyond the rounding of sums.
+    """
+    count, first, second = sums.reshape(-1, 2, sums.shape[1]).sum(axis=1).T[:3]
+    weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
+    with np.errstate(over="ignore", invalid="ignore"):
+        differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
+    level = np.where(differ, np.nan, -1.0)
+    if not weighted:
+        alone = (count == 1) | ((count > 0) & (first == 0))
+        level[alone] = first[alone]
+    return level, bool(np.any((count > 0) & (level == -1)))
+
+
+def distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return the distinct values, sorted, and the mass of each."""
+    if weights is None:
+        distinct, counts = np.unique(values, return_counts=True)
+        return distinct, counts.astype(np.float64)
+    values, weights = values[weights > 0], weights[weights > 0]
+    distinct, place = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(place, weights).astype(np.float64)
+
+
+def add_compensated(total: Array, lost: Array, term: Array) -> tuple[Array, Array]:
+    """Add a term to a total, and return both it and what it lost to rounding (Kahan)."""
+    term = term - lost
+    new = total + term
+    return new, (new - total) - term
+
 
 @dataclass(frozen=True)
-class Counted:
+class CellSums:
     """Sums of the rows of cells, of which no two of a group overlap.
 
     Attributes
@@ -43,7 +110,7 @@ class Counted:
         low: FloatArray,
         high: FloatArray,
         sums: dict[str, FloatArray],
-    ) -> Counted:
+    ) -> CellSums:
         """Add up the rows of each cell in which the event happened and those in which not."""
         mass = sums.get("sum_w", sums["count"])
         sums = sums | {"sum_y": happened * mass, "sum_py": happened * sums["sum_p"]}
@@ -69,15 +136,15 @@ class Counted:
         """The weight of the rows of each cell."""
         return self.sums.get("sum_w", self.sums["count"])
 
-    def take(self, index: AnyArray) -> Counted:
+    def take(self, index: AnyArray) -> CellSums:
         """Return some of the cells."""
         sums = {name: values[index] for name, values in self.sums.items()}
-        return Counted(
+        return CellSums(
             self.group[index], self.number[index], self.low[index], self.high[index], sums
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Counted]) -> Counted:
+    def joined(cls, parts: Sequence[CellSums]) -> CellSums:
         """Return the cells of all parts."""
         return cls(
             np.concatenate([part.group for part in parts]),

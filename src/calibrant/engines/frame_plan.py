@@ -8,7 +8,8 @@ by the same group-by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property, reduce
 from typing import Any
@@ -17,9 +18,14 @@ import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
-from calibrant.engines.frame_rows import exact_number
-from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
-from calibrant.problem import LARGEST_WEIGHT, Label, Problem, same_number
+from calibrant.columns import LARGEST_WEIGHT
+from calibrant.exceptions import (
+    CalibrantError,
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+)
+from calibrant.problem import Label, Problem, same_number
 from calibrant.table import WEIGHT_SUMS
 
 LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZERO = range(
@@ -31,6 +37,8 @@ INFLUENCE_SUMS = tuple(field.name for field in fields(InfluenceSums))
 STEEP_AT_ZERO = range(16, 144, 16)
 STEEP_AT_ONE = range(16, 64, 16)
 STEEP_SHARE = 2.0**-11
+STEEPEST = 709.0
+"""The exponential of a number beyond it is infinite, or an exception, depending on the engine."""
 
 
 @dataclass(frozen=True)
@@ -86,19 +94,27 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Named columns of a lazy frame, and what they mean.
+class FrameColumns:
+    """Named columns of a lazy frame, and what they mean; see `calibrant.columns.Columns`.
 
-    `beside` are predictions that are checked and not counted: of two columns the one that is not
-    the event's.
+    `beside` are predictions that are read and not counted: of two columns the one that is not the
+    event's. Logits of every kind of problem stay logits: their sigmoid or softmax is a part of the
+    plan.
     """
 
     frame: Any
     problem: Problem
     labels: str
-    probs: tuple[str, ...]
-    weights: str | None
+    predictions: tuple[str, ...]
+    weights: str | None = None
     beside: tuple[str, ...] = ()
+    are_logits: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are read, without repeats."""
+        weights = [] if self.weights is None else [self.weights]
+        return [*dict.fromkeys([self.labels, *self.predictions, *self.beside, *weights])]
 
     def sums(self, passes: dict[int, Pass]) -> Any:
         """Return one lazy plan that makes a pass over each of these groups."""
@@ -119,15 +135,16 @@ class Columns:
         nw = _nw()
         code, _ = self._codes(nw.col(self.labels))
         number, first, second = exact_number(self.frame), [], []
-        for k, name in enumerate(self.probs):
-            p, inner = self._prediction(name), edges[k][1:-1]
+        frame, probs = self._probabilities()
+        for k, p in enumerate(probs):
+            inner = edges[k][1:-1]
             slope = _stepped(p, inner, influence.slope[k], number)
             first.append(slope * (_equal(code, nw.lit(float(k))) - p))
             second.append(_stepped(p, inner, influence.offset[k], number))
         w = nw.lit(1.0)
         if self.weights is not None:
             w = self._weight() / number(influence.mean_weight)
-        rows = self.frame.select(a=_balanced(first), m=_balanced(second), w=w)
+        rows = frame.select(a=_balanced(first), m=_balanced(second), w=w)
         a, m, w = nw.col("a"), nw.col("m"), nw.col("w")
         parts = {"wa": w * (a - number(influence.mean_a)), "wm": w * (m - number(influence.mean_m))}
         rows = rows.select("w", **parts)
@@ -188,18 +205,40 @@ class Columns:
         """Return the rows; p and y as expressions of them; and the checks with their codes."""
         nw = _nw()
         code, known = self._codes(nw.col(self.labels))
-        if self.problem.kind != "top-label":
-            p = self._prediction(self.probs[group])
-            happened = code if self.problem.kind == "binary" else _equal(code, nw.lit(float(group)))
-            beside = [self._prediction(name) for name in self.beside]
-            return self.frame, p, happened, self._faults([p, *beside], known)
+        if self.problem.kind == "marginal":
+            rows, probs = self._probabilities()
+            p = probs[group]
+            return rows, p, _equal(code, nw.lit(float(group))), self._faults([p], known)
+        if self.problem.kind == "binary":
+            p, *beside = (self._number(name) for name in (*self.predictions, *self.beside))
+            if self.are_logits:
+                p, beside = _sigmoid(_balanced([p, *(-z for z in beside)])), []
+            return self.frame, p, code, self._faults([p, *beside], known)
+        rows, scores, best = self._with_best()
+        top = f"{self._free_prefix}top"
+        rows = rows.with_columns(_first_equal(scores, best).alias(top))
+        right = _equal(code, nw.col(top))
+        if self.are_logits:
+            p = nw.lit(1.0) / _sum_of_exps(scores, best)
+            return rows, p, right, self._faults([p], known)
+        return rows, nw.col(best), right, self._faults([nw.col(name) for name in scores], known)
+
+    def _probabilities(self) -> tuple[Any, list[Any]]:
+        """Return the rows, and the probability of every class as expressions of them."""
+        if not self.are_logits:
+            return self.frame, [self._number(name) for name in self.predictions]
+        nw = _nw()
+        rows, scores, best = self._with_best()
+        total = _sum_of_exps(scores, best)
+        return rows, [(nw.col(name) - nw.col(best)).exp() / total for name in scores]
+
+    def _with_best(self) -> tuple[Any, list[str], str]:
+        """Return the rows with the scores of all classes as floats, and the largest of each row."""
         prefix = self._free_prefix
-        names = {f"{prefix}{k}": self._prediction(n) for k, n in enumerate(self.probs)}
-        top, best = f"{prefix}top", f"{prefix}best"
-        rows = self.frame.with_columns(**names).with_columns(nw.max_horizontal(*names).alias(best))
-        rows = rows.with_columns(_first_equal(list(names), best).alias(top))
-        probs = [nw.col(name) for name in names]
-        return rows, nw.col(best), _equal(code, nw.col(top)), self._faults(probs, known)
+        scores = {f"{prefix}{k}": self._number(n) for k, n in enumerate(self.predictions)}
+        best = f"{prefix}best"
+        rows = self.frame.with_columns(**scores)
+        return rows.with_columns(_nw().max_horizontal(*scores).alias(best)), list(scores), best
 
     def _faults(self, probs: list[Any], known: Any) -> list[tuple[Any, int]]:
         faults = [
@@ -213,7 +252,7 @@ class Columns:
         w = self._weight()
         return [(w > 0, WEIGHT_ZERO), (w.is_between(0, LARGEST_WEIGHT), WEIGHT_BAD), *faults]
 
-    def _prediction(self, name: str) -> Any:
+    def _number(self, name: str) -> Any:
         nw = _nw()
         dtype = self._schema[name]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
@@ -309,6 +348,18 @@ def _equal(a: Any, b: Any) -> Any:
     return nw.when(a == b).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
+def _sigmoid(z: Any) -> Any:
+    """Return 1 / (1 + exp(-z)), without an overflow, which not every engine takes for infinity."""
+    nw = _nw()
+    p = nw.lit(1.0) / (nw.lit(1.0) + (-nw.when(z > -STEEPEST).then(z).otherwise(z * 0.0)).exp())
+    return nw.when(z < -STEEPEST).then(nw.lit(0.0)).otherwise(p)
+
+
+def _sum_of_exps(scores: list[str], best: str) -> Any:
+    nw = _nw()
+    return _balanced([(nw.col(name) - nw.col(best)).exp() for name in scores])
+
+
 def _first_equal(columns: list[str], best: str) -> Any:
     """Return the number of the first column that equals the best."""
     nw = _nw()
@@ -356,3 +407,47 @@ def _stretched(p: Any) -> Any:
     rising = [share(p, 2.0**-k) for k in STEEP_AT_ZERO]
     falling = [share(q, 2.0**-k) for k in STEEP_AT_ONE]
     return p + _balanced(rising) - _balanced(falling) + STEEP_SHARE * len(falling)
+
+
+@contextmanager
+def blaming_columns(frame: Any, names: Iterable[str]) -> Iterator[None]:
+    """Name the column that an engine cannot read, whatever the engine itself says.
+
+    Only after a failure is each column asked for alone, and none is blamed if not even the rows
+    can be counted: then the frame is at fault, and its own exception tells more.
+    """
+    import narwhals as nw
+
+    try:
+        yield
+    except CalibrantError:
+        raise
+    except Exception as error:
+        bad = [] if _fails(frame, nw.len()) else [n for n in names if _fails(frame, nw.col(n))]
+        if not bad:
+            raise
+        reason = " ".join(str(error).split())
+        raise InvalidInputError(
+            f"The engine of the lazy frame cannot read column {bad[0]!r:.60}: {reason:.200}. "
+            "If the name is at fault, rename the column first."
+        ) from error
+
+
+def _fails(frame: Any, expression: Any) -> bool:
+    try:
+        frame.select(expression.alias("asked")).head(1).collect()
+    except Exception:
+        return True
+    return False
+
+
+def exact_number(frame: Any) -> Callable[[float], Any]:
+    """Return what makes an expression of a float, to the last bit, for this frame.
+
+    Ibis writes floats as decimals, which DuckDB reads with an error; it reads text without.
+    """
+    import narwhals as nw
+
+    if frame.implementation.is_ibis():
+        return lambda x: nw.lit(repr(float(x))).cast(nw.Float64)
+    return lambda x: nw.lit(float(x))

@@ -1,208 +1,158 @@
-"""Rows: the user's arrays, and every check of them.
+"""Arrays in memory, and whatever NumPy can read: lists, pandas columns, tensors on the host.
 
-Shapes and named arguments decide what the input is; values are only checked. The checks of
-values happen where the values are read, block by block, and ask `Rows.explain_...` for the
-message when something is wrong.
+Shapes and named arguments decide what the input is; values are only checked.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
-from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant._digests import RowDigest
+from calibrant._influences import Influence, InfluenceSums
+from calibrant._types import AnyArray, FloatArray
+from calibrant.bins import BinRule, Bins, BinsLike, Distinct, EqualMass, auto_n_bins
+from calibrant.columns import (
+    LARGEST_WEIGHT,
+    Columns,
+    check_heaviest,
+    explain_probabilities,
+    is_fraction,
+    is_zero_one,
+)
+from calibrant.engines import Engine, engine_for
 from calibrant.exceptions import (
     EmptyInputError,
-    InvalidArgumentError,
     InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
     InvalidWeightsError,
     LengthMismatchError,
-    LogitsError,
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem.kinds import (
+from calibrant.problem import (
     NUMERIC,
+    Input,
     Kind,
     Label,
     Problem,
-    check_kind,
-    read_classes,
-    read_label,
-    read_problem,
+    check_input,
+    explain_logits,
+    probabilities_of,
     short,
 )
-from calibrant.problem.logits import Input, check_input, explain_logits, probabilities_of
+from calibrant.sources import Source
+from calibrant.table import BinTable
 
-LARGEST_WEIGHT, SMALLEST_HEAVIEST = 1e100, 1e-100
-"""Squares of weights are summed: these stay clear of overflow, and of underflow to 0."""
+MANY_OUTPUTS = 1 << 20
+"""So many values of several classes are worth looking at a few of them first."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Predictions and labels whose shapes are checked, and whose values are not yet.
+class ArraySource(Source):
+    """Columns in memory, counted by the NumPy or the numba engine."""
 
-    `probs` are logits where `are_logits` says so: of a top-label problem, of whose many columns
-    only one number is wanted.
-    """
-
-    problem: Problem
-    labels: AnyArray
-    probs: AnyArray
-    weights: FloatArray | None
-    are_logits: bool = False
-
-    def __len__(self) -> int:
-        return len(self.labels)
+    def __init__(self, columns: Columns) -> None:
+        self.problem = columns.problem
+        self._columns = columns
 
     @property
-    def is_lazy(self) -> bool:
-        """Whether the rows stay where they are, and are read by queries."""
-        return False
+    def _engine(self) -> Engine:
+        return engine_for(self._columns.predictions.size)
 
-    def take(self, index: IntArray | slice) -> Rows:
-        """Return the rows at these positions."""
-        weights = None if self.weights is None else self.weights[index]
-        probs = self.probs[index]
-        return Rows(self.problem, self.labels[index], probs, weights, self.are_logits)
+    def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+        """Choose bins from the distinct predictions of each group."""
+        if isinstance(rule, str):
+            rule = EqualMass(auto_n_bins(len(self._columns)))
+        return self._engine.choose(self._columns, rule)
 
-    def codes(self) -> IntArray:
-        """Return the checked class index of every row."""
-        codes = self.problem.codes(self.labels)
-        if codes.min() < 0:
-            self.explain_labels()
-        return codes
+    def count(self, bins: tuple[Bins, ...]) -> BinTable:
+        """Check and sum the rows; all weights may be 0, as of a part of the rows."""
+        return self._engine.count(self._columns, bins)
 
-    def explain_labels(self) -> NoReturn:
-        """Raise the exception that says which labels are wrong."""
-        wrong = np.flatnonzero(self.problem.codes(self.labels) < 0)
-        first = int(wrong[0])
-        value = self.labels[first : first + 1].tolist()[0]
-        found = f"{wrong.size:,} of {len(self):,} are not (first: y_true[{first}] = {short(value)})"
-        if self.problem.kind == "binary" and self.problem.classes is None:
-            if _is_fraction(self.labels) and _is_zero_one(self.probs):
-                raise SwappedArgumentsError(
-                    "The order is (y_true, y_prob), but y_true holds fractions and y_prob only "
-                    "zeros and ones. Swap the two arguments."
-                )
-            raise InvalidLabelsError(
-                f"Labels of a binary problem must be 0 and 1 or booleans; {found}. "
-                "Name the event with pos_label=, or both labels with classes=(no, yes)."
-            )
-        names = self.problem.class_names
-        shown = ", ".join(short(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
-        raise InvalidLabelsError(
-            f"Labels must be among the {len(names):,} classes ({shown}); {found}. "
-            "Name the labels in the order of the columns with classes=."
-        )
+    def tabulate(self, bins: BinsLike) -> BinTable:
+        """Choose bins for all rows, and check and count them."""
+        self._columns.check_weights()
+        return super().tabulate(bins)
+
+    def columns(self) -> Columns:
+        """Return the checked arrays."""
+        return self._checked
+
+    @cached_property
+    def _checked(self) -> Columns:
+        self._columns.check_weights()
+        self._columns.check()
+        self._columns.check_event()
+        return self._columns
+
+    def in_memory(self) -> ArraySource:
+        """Return self."""
+        return self
+
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
+        """Read the rows of a marginal table once more."""
+        return self._engine.influence_sums(self._columns, bins, influence)
 
     def check_event(self) -> None:
-        """Refuse a pos_label that no row has: a misspelt one would be measured as "never"."""
-        event = self.problem.pos_label
-        if event is None or (self.codes() == 1).any():
-            return
-        raise absent_event(event, self.labels)
+        """Refuse a pos_label that no row has."""
+        self._columns.check_event()
 
-    def explain_probabilities(self) -> NoReturn:
-        """Raise the exception that says which predictions are wrong."""
-        if self.are_logits:
-            explain_logits(self.probs)
-        explain_probabilities(self.probs)
+    def looks_continuous(self) -> bool:
+        """Look at the first rows, where there are many of several classes.
+
+        If most outputs of a class differ, a table of all distinct ones would be as large as the
+        data, and none is made.
+        """
+        n_groups = self.problem.n_groups
+        if n_groups == 1 or self._columns.predictions.size <= MANY_OUTPUTS:
+            return False
+        few = ArraySource(self._columns.take(slice(0, max(MANY_OUTPUTS // n_groups, 2))))
+        table = few.tabulate(Distinct())
+        alone = np.where(table.count == 1, 1.0, 0.0).sum(axis=1)
+        return bool((alone > 0.5 * table.count.sum(axis=1)).any())
+
+    def digest(self) -> str:
+        """Return the digest of all rows, in any order."""
+        digest = RowDigest()
+        digest.update(self._columns.predictions, self._columns.codes())
+        return str(digest)
 
 
-def read_rows(
+def read_arrays(
     y_true: Any,
     y_prob: Any,
     *,
     kind: Kind | None = None,
+    input: Input = "probabilities",  # noqa: A002
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
-    input: Input = "probabilities",  # noqa: A002
-    part: bool = False,
-) -> Rows:
+) -> Columns:
     """Decide from shapes and arguments what the arrays mean, and check that they fit together.
 
-    Logits are made probabilities at once, but for the many columns of a top-label problem. The
-    weights of a part of the rows may all be 0: whoever adds up the parts checks their sum.
+    Logits become probabilities at once, but for the many columns of a top-label problem.
     """
     check_input(input)
     labels, probs = _as_array(y_true, "y_true"), _as_array(y_prob, "y_prob")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     probs = _as_numbers(probs, labels)
-    problem, column = read_meaning(labels, probs, kind, classes, pos_label)
+    check_shapes(labels, probs)
+    problem, column = Problem.of(probs.shape, kind, classes, pos_label)
+    check_label_type(labels, problem)
     if column is not None:
         probs = _event_column(probs, column, input)
     weights = _read_weights(sample_weight, len(labels))
-    if weights is not None and not part:
-        check_heaviest(weights.max())
     if input == "probabilities":
-        return Rows(problem, labels, probs, weights)
+        return Columns(problem, labels, probs, weights)
     if problem.kind == "top-label":
-        return Rows(problem, labels, probs, weights, are_logits=True)
-    return Rows(problem, labels, probabilities_of(probs), weights)
-
-
-def read_meaning(
-    labels: AnyArray,
-    probs: AnyArray,
-    kind: Kind | None = None,
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
-) -> tuple[Problem, int | None]:
-    """Return the problem that arrays of these shapes pose, and the column of its event.
-
-    The column is None where there is one column only, or every column counts.
-    """
-    _check_shapes(labels, probs)
-    problem, column = _read_problem(probs.shape, kind, classes, pos_label)
-    _check_label_type(labels, problem)
-    return problem, column
-
-
-def absent_event(event: Label, labels: AnyArray) -> InvalidLabelsError:
-    """Return the exception that says which labels came in place of the event."""
-    seen = list(dict.fromkeys(labels[:100_000].tolist()))
-    shown = ", ".join(short(label) for label in seen[:6]) + (", ..." if len(seen) > 6 else "")
-    came = f" (labels: {shown})" if seen else ""
-    return InvalidLabelsError(
-        f"The event must be among the labels; pos_label={event!r} is the label of no row{came}. "
-        "Name it as it is written there; or, if it did not happen in these rows, name both labels "
-        "with classes=(no, yes)."
-    )
-
-
-def explain_probabilities(values: AnyArray) -> NoReturn:
-    """Raise the exception that says which of these probabilities are wrong."""
-    missing, infinite = np.isnan(values), np.isinf(values)
-    if missing.any():
-        raise NotFiniteError(
-            f"y_prob must not be missing; {_found(missing, values, 'NaN')}. "
-            "Drop or impute these rows first: an error is not measured on rows left out."
-        )
-    if infinite.any():
-        raise NotFiniteError(
-            f"y_prob must be finite; {_found(infinite, values, 'infinite')}. "
-            'If these are logits, pass input="logits", or apply a sigmoid or softmax first.'
-        )
-    low, high = values < 0, values > 1
-    found = _found(low | high, values, "not")
-    if low.any() and high.any():
-        raise LogitsError(
-            f"y_prob must lie in [0, 1]; {found}. Values on both sides of [0, 1] are usually "
-            'logits: pass input="logits", or apply a sigmoid (one column) or softmax first.'
-        )
-    raise InvalidProbabilitiesError(
-        f"y_prob must lie in [0, 1]; {found}. If these are percentages, divide by 100; "
-        'if they are logits, pass input="logits", or apply a sigmoid or softmax first.'
-    )
+        return Columns(problem, labels, probs, weights, are_logits=True)
+    return Columns(problem, labels, probabilities_of(probs), weights)
 
 
 def _as_array(values: Any, name: str) -> AnyArray:
@@ -261,7 +211,7 @@ def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
 
 def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
     """Return the exception that says what came where numbers belong."""
-    if labels.dtype.kind == "f" and _is_fraction(labels) and not _is_zero_one(labels):
+    if labels.dtype.kind == "f" and is_fraction(labels) and not is_zero_one(labels):
         return SwappedArgumentsError(
             f"The order is (y_true, y_prob), but y_true holds fractions and y_prob "
             f"{_type_name(probs)}. Swap the two arguments."
@@ -321,19 +271,21 @@ def _listed(array: AnyArray, values: list[Any], wrong: list[int]) -> str:
     )
 
 
-def _check_shapes(labels: AnyArray, probs: AnyArray) -> None:
+def check_shapes(labels: Any, probs: Any) -> None:
+    """Refuse arrays or tensors that cannot be labels and predictions of the same rows."""
     if labels.ndim == 2 and probs.ndim == 1:
         raise SwappedArgumentsError(
-            f"The order is (y_true, y_prob), but y_true has shape {labels.shape} and y_prob "
-            f"{probs.shape}. Swap the two arguments."
+            f"The order is (y_true, y_prob), but y_true has shape {tuple(labels.shape)} and y_prob "
+            f"{tuple(probs.shape)}. Swap the two arguments."
         )
     if labels.ndim != 1:
         raise InvalidLabelsError(
-            f"y_true must be one column of labels; got shape {labels.shape}. {_advice(labels)}"
+            f"y_true must be one column of labels; got shape {tuple(labels.shape)}. "
+            f"{_advice(labels)}"
         )
     if probs.ndim > 2 or (probs.ndim == 2 and probs.shape[1] == 0):
         raise InvalidShapeError(
-            f"y_prob must have shape (n,) or (n, n_classes); got {probs.shape}. "
+            f"y_prob must have shape (n,) or (n, n_classes); got {tuple(probs.shape)}. "
             "Flatten positions such as pixels or tokens into rows."
         )
     if labels.shape[0] != probs.shape[0]:
@@ -347,7 +299,7 @@ def _check_shapes(labels: AnyArray, probs: AnyArray) -> None:
 
 def _advice(labels: AnyArray) -> str:
     """Say what to do with a table of labels: only rows with a single 1 are one-hot."""
-    if labels.ndim != 2 or labels.dtype.kind not in NUMERIC or not _is_zero_one(labels):
+    if labels.ndim != 2 or labels.dtype.kind not in NUMERIC or not is_zero_one(labels):
         return "Flatten positions such as pixels or tokens into rows, one label each."
     events = labels.sum(axis=1)
     several = np.flatnonzero(events != 1)
@@ -358,51 +310,6 @@ def _advice(labels: AnyArray) -> str:
         f"Several labels of a row may be 1 here: {several.size:,} of {len(labels):,} rows have "
         f"none or several (first: row {first} has {int(events[first]):,}). Measure each label as "
         "an event of its own: y_true[:, k] and y_prob[:, k]."
-    )
-
-
-def _read_problem(
-    shape: tuple[int, ...],
-    kind: Kind | None,
-    classes: Sequence[Label] | None,
-    pos_label: Label | None,
-) -> tuple[Problem, int | None]:
-    """Return the problem, and the column that a binary one reads from a table."""
-    width = 1 if len(shape) == 1 else shape[1]
-    if kind is None:
-        kind = "binary" if width <= 2 else "top-label"
-    check_kind(kind)
-    if kind != "binary" and width == 1:
-        raise InvalidShapeError(
-            f'kind="{kind}" needs one column per class; y_prob has shape {shape}. '
-            'For the probability of one event use kind="binary".'
-        )
-    if kind == "binary" and width > 2:
-        raise InvalidShapeError(
-            f'kind="binary" needs y_prob of shape (n,), (n, 1) or (n, 2); got {shape}. '
-            'Pick the column of the event, or use kind="top-label" or "marginal".'
-        )
-    names = read_classes(classes)
-    if kind == "binary" and width == 2 and names is None and pos_label is not None:
-        names = _counted_columns(pos_label)
-    problem = read_problem(kind, 2 if kind == "binary" else width, names, pos_label)
-    if len(shape) == 1 or kind != "binary":
-        return problem, None
-    first = names is not None and names[0] == problem.class_names[1]
-    return problem, 0 if first and width == 2 else width - 1
-
-
-def _counted_columns(pos_label: Label) -> tuple[Label, ...]:
-    """Return the labels of two columns without names, 0 and 1; refuse any other event.
-
-    Libraries sort the columns by label, so that the event of another name may be in either.
-    """
-    if read_label("pos_label", pos_label) in (0, 1):
-        return (0, 1)
-    raise InvalidArgumentError(
-        f"With two columns, pos_label alone does not say which is the event's; got {pos_label!r}. "
-        "Name the labels in the order of the columns, classes=(first, second), or pass the "
-        "event's column alone."
     )
 
 
@@ -424,7 +331,8 @@ def _event_column(probs: AnyArray, column: int, input: Input) -> AnyArray:  # no
     return probs[:, column]
 
 
-def _check_label_type(labels: AnyArray, problem: Problem) -> None:
+def check_label_type(labels: AnyArray, problem: Problem) -> None:
+    """Refuse text where the classes are numbers, and numbers where they are text."""
     known = problem.classes or (() if problem.pos_label is None else (problem.pos_label,))
     if not known or labels.dtype.kind == "O":
         return
@@ -478,37 +386,6 @@ def _wrong_weights(weights: Any) -> InvalidWeightsError:
     )
 
 
-def check_heaviest(weight: float) -> None:
-    """Refuse the largest weight of all rows where its square is not a number to count with."""
-    if weight == 0:
-        raise InvalidWeightsError(
-            "sample_weight must not be zero on every row. Leave it out to count all rows alike."
-        )
-    if not SMALLEST_HEAVIEST <= weight <= LARGEST_WEIGHT:
-        raise InvalidWeightsError(
-            f"sample_weight must be of a size that can be squared; the largest is {weight:g}. "
-            "Only ratios matter: divide all weights by the largest."
-        )
-
-
-def _found(wrong: BoolArray, values: AnyArray, what: str) -> str:
-    first = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    place = ", ".join(str(int(i)) for i in first)
-    verb = "do not" if what == "not" else f"are {what}"
-    return (
-        f"{int(wrong.sum()):,} of {wrong.size:,} values {verb} "
-        f"(first: y_prob[{place}] = {float(values[first]):.6g})"
-    )
-
-
 def _type_name(array: AnyArray) -> str:
     names = {"b": "booleans", "i": "integers", "u": "integers", "f": "floats", "M": "dates"}
     return names.get(array.dtype.kind, "text" if array.dtype.kind in "UST" else "objects")
-
-
-def _is_fraction(labels: AnyArray) -> bool:
-    return labels.dtype.kind == "f" and bool(((labels >= 0) & (labels <= 1)).all())
-
-
-def _is_zero_one(probs: AnyArray) -> bool:
-    return bool(((probs == 0) | (probs == 1)).all())

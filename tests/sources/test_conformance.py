@@ -10,7 +10,6 @@ import pytest
 
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant._influences import Influence, InfluenceSums
-from calibrant.engines import engine_for
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
     InvalidLabelsError,
@@ -19,7 +18,7 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem import read_rows
+from calibrant.sources.arrays import read_arrays
 from conftest import optional
 
 ENGINES = ["numpy", "numba", "torch"]
@@ -33,24 +32,24 @@ class Tensors:
         self.torch = optional("torch")
         self.device = "cuda" if self.torch.cuda.is_available() else "cpu"
 
-    def choose_bins(self, rows, rule):
-        return engine_for(self.moved(rows)).choose_bins(self.moved(rows), rule)
+    def choose(self, rows, rule):
+        return self.moved(rows).choose(rule)
 
-    def tabulate(self, rows, bins):
-        return engine_for(self.moved(rows)).tabulate(self.moved(rows), bins)
+    def count(self, rows, bins):
+        return self.moved(rows).count(bins)
 
     def influence_sums(self, rows, bins, influence):
-        return engine_for(self.moved(rows)).influence_sums(self.moved(rows), bins, influence)
+        return self.moved(rows).influence_sums(bins, influence)
 
     def moved(self, rows):
-        from calibrant.engines.torch import read_tensors
+        from calibrant.sources.tensors import read_tensors
 
         if rows.labels.dtype.kind not in "biuf":
             pytest.skip("a tensor holds numbers")
         problem = rows.problem
         return read_tensors(
             self.tensor(rows.labels),
-            self.tensor(rows.probs),
+            self.tensor(rows.predictions),
             kind=problem.kind,
             classes=problem.classes,
             pos_label=problem.pos_label,
@@ -120,7 +119,7 @@ def test_values_on_and_beside_every_edge_are_counted_where_they_belong(engine, n
     edges = EqualWidth(n_bins).bins.edges
     p = on_and_beside(edges).astype(dtype)
     y = np.arange(p.size) % 2
-    table = engine.tabulate(read_rows(y, p), (EqualWidth(n_bins).bins,))
+    table = engine.count(read_arrays(y, p), (EqualWidth(n_bins).bins,))
     expected = expected_sums(p.astype(float), y, np.ones(p.size), edges)
     assert table.count[0].tolist() == expected["count"].tolist()
     for name in SUMS:
@@ -140,7 +139,7 @@ def test_edges_may_crowd_anywhere(engine, where):
     inner = np.unique(CROWDED[where])
     edges = np.concatenate([[0.0], inner[(inner > 0) & (inner < 1)], [1.0]])
     p = np.concatenate([on_and_beside(edges), np.random.default_rng(1).uniform(size=500)])
-    table = engine.tabulate(read_rows(np.zeros(p.size), p), (Bins(edges),))
+    table = engine.count(read_arrays(np.zeros(p.size), p), (Bins(edges),))
     expected = np.bincount(np.searchsorted(edges[1:-1], p), minlength=edges.size - 1)
     assert table.count[0].tolist() == expected.tolist()
 
@@ -153,7 +152,7 @@ def test_sums_are_exact_to_twelve_digits(engine, n, weighted):
     y = rng.integers(2, size=n)
     w = rng.exponential(size=n) * (rng.uniform(size=n) < 0.9) + 1e-3 if weighted else np.ones(n)
     bins = Bins([0, 0.001, 0.2, 0.21, 0.9, 0.999999, 1])
-    table = engine.tabulate(read_rows(y, p, sample_weight=w if weighted else None), (bins,))
+    table = engine.count(read_arrays(y, p, sample_weight=w if weighted else None), (bins,))
     expected = expected_sums(p, y, w, bins.edges)
     assert table.count[0].tolist() == expected["count"].tolist()
     for name in SUMS:
@@ -168,9 +167,9 @@ def test_marginal_tables_are_those_of_each_class_alone(engine, n_classes, weight
     y = rng.integers(n_classes - 1, size=500)
     w = rng.exponential(size=500) if weighted else None
     bins = tuple(EqualWidth(3 + k % 4).bins for k in range(n_classes))
-    table = engine.tabulate(read_rows(y, probs, kind="marginal", sample_weight=w), bins)
+    table = engine.count(read_arrays(y, probs, kind="marginal", sample_weight=w), bins)
     for k in range(n_classes):
-        alone = engine.tabulate(read_rows(y == k, probs[:, k], sample_weight=w), (bins[k],))
+        alone = engine.count(read_arrays(y == k, probs[:, k], sample_weight=w), (bins[k],))
         for name in ("count", *SUMS, "level"):
             padded = np.zeros(table.count.shape[1]) + (np.nan if name == "level" else 0)
             padded[: len(bins[k])] = getattr(alone, name)[0]
@@ -184,9 +183,9 @@ def test_top_label_is_the_binary_problem_of_being_right(engine):
     rng = np.random.default_rng(4)
     probs = np.round(rng.dirichlet(np.ones(4), size=3000), 1)
     y = rng.integers(4, size=3000)
-    table = engine.tabulate(read_rows(y, probs), (EqualWidth(10).bins,))
+    table = engine.count(read_arrays(y, probs), (EqualWidth(10).bins,))
     top = probs.argmax(axis=1)
-    alone = engine.tabulate(read_rows(top == y, probs.max(axis=1)), (EqualWidth(10).bins,))
+    alone = engine.count(read_arrays(top == y, probs.max(axis=1)), (EqualWidth(10).bins,))
     for name in ("count", *SUMS, "level"):
         np.testing.assert_array_equal(getattr(table, name), getattr(alone, name))
 
@@ -197,8 +196,8 @@ def test_top_label_is_the_binary_problem_of_being_right(engine):
 def test_bins_are_those_of_the_sorted_values(engine, rule):
     rng = np.random.default_rng(5)
     probs = np.round(rng.dirichlet(np.ones(3), size=400), 3)
-    rows = read_rows(rng.integers(3, size=400), probs, kind="marginal")
-    for k, bins in enumerate(engine.choose_bins(rows, rule)):
+    rows = read_arrays(rng.integers(3, size=400), probs, kind="marginal")
+    for k, bins in enumerate(engine.choose(rows, rule)):
         values, counts = np.unique(probs[:, k], return_counts=True)
         assert bins == rule.choose(values, counts.astype(float))
 
@@ -209,8 +208,8 @@ def test_bins_are_those_of_the_sorted_values(engine, rule):
 def test_whole_weights_choose_the_bins_of_repeated_rows(engine, rule):
     rng = np.random.default_rng(6)
     p, w = np.round(rng.uniform(size=80), 2), rng.integers(0, 4, size=80)
-    weighted = engine.choose_bins(read_rows(p > 2, p, sample_weight=w), rule)
-    repeated = engine.choose_bins(read_rows(np.repeat(p > 2, w), np.repeat(p, w)), rule)
+    weighted = engine.choose(read_arrays(p > 2, p, sample_weight=w), rule)
+    repeated = engine.choose(read_arrays(np.repeat(p > 2, w), np.repeat(p, w)), rule)
     assert weighted == repeated
 
 
@@ -218,8 +217,8 @@ def test_row_order_does_not_matter(engine):
     rng = np.random.default_rng(8)
     p, order = rng.uniform(size=60_000), rng.permutation(60_000)
     y = rng.uniform(size=60_000) < p
-    a = engine.tabulate(read_rows(y, p), (EqualWidth(15).bins,))
-    b = engine.tabulate(read_rows(y[order], p[order]), (EqualWidth(15).bins,))
+    a = engine.count(read_arrays(y, p), (EqualWidth(15).bins,))
+    b = engine.count(read_arrays(y[order], p[order]), (EqualWidth(15).bins,))
     assert a.count.tolist() == b.count.tolist()
     for name in SUMS:
         assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-12)
@@ -229,8 +228,8 @@ def test_strided_and_reversed_arrays_are_read_as_they_are(engine):
     rng = np.random.default_rng(9)
     wide = np.asfortranarray(rng.uniform(size=(1000, 6)).astype(np.float32))
     y = rng.integers(2, size=1000)
-    a = engine.tabulate(read_rows(y[::-2], wide[::-2, 3]), (EqualWidth(5).bins,))
-    b = engine.tabulate(read_rows(y[::-2].copy(), wide[::-2, 3].copy()), (EqualWidth(5).bins,))
+    a = engine.count(read_arrays(y[::-2], wide[::-2, 3]), (EqualWidth(5).bins,))
+    b = engine.count(read_arrays(y[::-2].copy(), wide[::-2, 3].copy()), (EqualWidth(5).bins,))
     assert a == b
 
 
@@ -253,8 +252,8 @@ def test_labels_of_every_type_are_counted_alike(engine, given):
     rng = np.random.default_rng(10)
     p, y = rng.uniform(size=500), rng.integers(2, size=500)
     make, arguments = LABELS[given]
-    table = engine.tabulate(read_rows(make(y), p, **arguments), (EqualWidth(7).bins,))
-    expected = NumpyEngine().tabulate(read_rows(y, p), (EqualWidth(7).bins,))
+    table = engine.count(read_arrays(make(y), p, **arguments), (EqualWidth(7).bins,))
+    expected = NumpyEngine().count(read_arrays(y, p), (EqualWidth(7).bins,))
     np.testing.assert_array_equal(table.count, expected.count)
     np.testing.assert_array_equal(table.sum_y, expected.sum_y)
 
@@ -266,10 +265,10 @@ def test_predictions_of_every_type_are_counted_as_float64(engine, kind, dtype):
     probs = rng.uniform(size=(300, 5))
     probs = (np.round(probs) if np.dtype(dtype).kind in "bi" else probs).astype(dtype)
     probs = probs[:, 0] if kind == "binary" else probs
-    rows = read_rows(rng.integers(2, size=300), probs, kind=kind)
+    rows = read_arrays(rng.integers(2, size=300), probs, kind=kind)
     bins = (EqualWidth(10).bins,) * rows.problem.n_groups
-    assert_same_table(engine.tabulate(rows, bins), NumpyEngine().tabulate(rows, bins))
-    assert engine.choose_bins(rows, EqualMass(4)) == NumpyEngine().choose_bins(rows, EqualMass(4))
+    assert_same_table(engine.count(rows, bins), NumpyEngine().count(rows, bins))
+    assert engine.choose(rows, EqualMass(4)) == NumpyEngine().choose(rows, EqualMass(4))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -280,21 +279,21 @@ def test_many_rows_are_counted_as_by_numpy(engine, kind, weighted):
     probs = np.round(rng.random((n, 3), dtype=np.float32), 4)
     w = rng.integers(3, size=n) * rng.uniform(size=n) if weighted else None
     probs = probs[:, 0] if kind == "binary" else probs
-    rows = read_rows(rng.integers(2, size=n), probs, kind=kind, sample_weight=w)
-    bins = engine.choose_bins(rows, EqualMass(50))
-    assert bins == NumpyEngine().choose_bins(rows, EqualMass(50))
-    assert_same_table(engine.tabulate(rows, bins), NumpyEngine().tabulate(rows, bins))
+    rows = read_arrays(rng.integers(2, size=n), probs, kind=kind, sample_weight=w)
+    bins = engine.choose(rows, EqualMass(50))
+    assert bins == NumpyEngine().choose(rows, EqualMass(50))
+    assert_same_table(engine.count(rows, bins), NumpyEngine().count(rows, bins))
 
 
 def test_ties_for_the_top_go_to_the_lowest_class(engine):
     probs = np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4], [1 / 3, 1 / 3, 1 / 3]])
-    table = engine.tabulate(read_rows([0, 2, 0], probs), (EqualWidth(1).bins,))
+    table = engine.count(read_arrays([0, 2, 0], probs), (EqualWidth(1).bins,))
     assert table.sum_y[0, 0] == 2
 
 
 def test_one_distinct_prediction_in_a_bin_is_its_level(engine):
     p = np.tile([0.1, 0.3, 0.3, 0.71, 0.72], 300_000)
-    table = engine.tabulate(read_rows(p > 0.5, p), (EqualWidth(4).bins,))
+    table = engine.count(read_arrays(p > 0.5, p), (EqualWidth(4).bins,))
     np.testing.assert_array_equal(table.level, [[0.1, 0.3, np.nan, np.nan]])
 
 
@@ -315,15 +314,15 @@ def test_a_level_is_exact_where_sums_alone_could_not_tell(engine, weight):
     bins = Bins([0, 1e-250, 1e-100, 0.5, 0.7, 0.82, 0.85, 1])
     p = np.random.default_rng(0).permutation(p)
     weights = None if weight is None else np.full(p.size, weight)
-    table = engine.tabulate(read_rows(np.arange(p.size) % 2, p, sample_weight=weights), (bins,))
+    table = engine.count(read_arrays(np.arange(p.size) % 2, p, sample_weight=weights), (bins,))
     expected = [[0, np.nan, 0.3, np.nan, 0.81, np.nan, 1 / 1.1]]
     np.testing.assert_array_equal(table.level, expected)
 
 
 def test_a_row_of_no_weight_has_no_level(engine):
     p = np.array([0.1, 0.1, 0.2, 0.8])
-    rows = read_rows([0, 1, 0, 1], p, sample_weight=[1, 2, 0, 0])
-    table = engine.tabulate(rows, (EqualWidth(2).bins,))
+    rows = read_arrays([0, 1, 0, 1], p, sample_weight=[1, 2, 0, 0])
+    table = engine.count(rows, (EqualWidth(2).bins,))
     np.testing.assert_array_equal(table.level, [[0.1, np.nan]])
 
 
@@ -348,22 +347,22 @@ BAD = {
 def test_bad_values_are_refused_with_the_same_words(engine, what):
     y, p, exception, words = BAD[what]
     with pytest.raises(exception, match=words):
-        engine.tabulate(read_rows(y, p), (EqualWidth(5).bins,))
+        engine.count(read_arrays(y, p), (EqualWidth(5).bins,))
 
 
 @pytest.mark.parametrize("kind", ["top-label", "marginal"])
 def test_bad_values_of_tables_are_refused_with_their_place(engine, kind):
     probs = np.full((4, 3), 0.25)
     probs[2, 1] = np.nan
-    rows = read_rows([0, 1, 2, 0], probs, kind=kind)
+    rows = read_arrays([0, 1, 2, 0], probs, kind=kind)
     bins = (EqualWidth(5).bins,) * rows.problem.n_groups
     with pytest.raises(NotFiniteError, match=r"y_prob\[2, 1\]"):
-        engine.tabulate(rows, bins)
+        engine.count(rows, bins)
     for rule in (EqualMass(2), Distinct()):
         with pytest.raises(NotFiniteError, match=r"y_prob\[2, 1\]"):
-            engine.choose_bins(rows, rule)
+            engine.choose(rows, rule)
     with pytest.raises(InvalidLabelsError, match=r"y_true\[3\] = 3"):
-        engine.tabulate(read_rows([0, 1, 2, 3], np.full((4, 3), 0.25), kind=kind), bins)
+        engine.count(read_arrays([0, 1, 2, 3], np.full((4, 3), 0.25), kind=kind), bins)
 
 
 def traced_peak(work):
@@ -389,10 +388,10 @@ def test_temporaries_do_not_grow_with_the_rows(array_engine, kind, monkeypatch):
     def peak(n):
         rng = np.random.default_rng(0)
         probs = rng.random(n if kind == "binary" else (n, n_classes), dtype=np.float32)
-        rows = read_rows(rng.integers(2, size=n), probs, kind=kind)
+        rows = read_arrays(rng.integers(2, size=n), probs, kind=kind)
         bins = (EqualWidth(15).bins,) * rows.problem.n_groups
-        engine.tabulate(rows.take(slice(100)), bins)
-        return traced_peak(lambda: engine.tabulate(rows, bins))
+        engine.count(rows.take(slice(100)), bins)
+        return traced_peak(lambda: engine.count(rows, bins))
 
     assert peak(1_600_000) < peak(100_000) + 1_500_000
 
@@ -402,22 +401,22 @@ def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input(array_e
     engine = array_engine
     rng = np.random.default_rng(0)
     probs = rng.random((20_000, 1000), dtype=np.float32)
-    rows = read_rows(rng.integers(1000, size=20_000), probs, kind="marginal")
+    rows = read_arrays(rng.integers(1000, size=20_000), probs, kind="marginal")
     bins = (EqualWidth(15).bins,) * 1000
-    assert engine.tabulate(rows.take(slice(100)), bins).count.sum() == 100 * 1000
-    assert traced_peak(lambda: engine.tabulate(rows, bins)) < 0.3 * probs.nbytes
-    assert engine.tabulate(rows, bins).count.sum() == 20_000 * 1000
+    assert engine.count(rows.take(slice(100)), bins).count.sum() == 100 * 1000
+    assert traced_peak(lambda: engine.count(rows, bins)) < 0.3 * probs.nbytes
+    assert engine.count(rows, bins).count.sum() == 20_000 * 1000
 
 
 def test_sums_of_millions_of_equal_terms_keep_thirteen_digits(engine):
     n = 5_000_000
-    table = engine.tabulate(read_rows(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(1).bins,))
+    table = engine.count(read_arrays(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(1).bins,))
     assert table.sum_p[0, 0] == pytest.approx(n / 3, rel=1e-13)
 
 
 def test_a_large_table_keeps_the_digits_of_a_crowded_bin(engine):
     n = 1_000_000
-    table = engine.tabulate(read_rows(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(5000).bins,))
+    table = engine.count(read_arrays(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(5000).bins,))
     used = np.flatnonzero(table.count[0])
     assert used.tolist() == [1666]
     assert table.count[0, used] == n
@@ -429,10 +428,10 @@ def test_a_large_table_keeps_the_digits_of_a_crowded_bin(engine):
 def test_classes_with_bins_of_their_own_are_counted_as_by_numpy(engine, n_classes):
     rng = np.random.default_rng(13)
     probs = rng.dirichlet(np.full(n_classes, 0.05), size=300)
-    rows = read_rows(rng.integers(n_classes, size=300), probs, kind="marginal")
-    bins = engine.choose_bins(rows, EqualMass(6))
-    assert bins == NumpyEngine().choose_bins(rows, EqualMass(6))
-    assert_same_table(engine.tabulate(rows, bins), NumpyEngine().tabulate(rows, bins))
+    rows = read_arrays(rng.integers(n_classes, size=300), probs, kind="marginal")
+    bins = engine.choose(rows, EqualMass(6))
+    assert bins == NumpyEngine().choose(rows, EqualMass(6))
+    assert_same_table(engine.count(rows, bins), NumpyEngine().count(rows, bins))
 
 
 def row_by_row(rows, bins, influence):
@@ -440,7 +439,7 @@ def row_by_row(rows, bins, influence):
     total = np.zeros(6, np.longdouble)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights / influence.mean_weight
     codes = rows.problem.codes(rows.labels)
-    for p, code, w in zip(rows.probs.astype(np.longdouble), codes, weights, strict=True):
+    for p, code, w in zip(rows.predictions.astype(np.longdouble), codes, weights, strict=True):
         place = [int(each.index(np.float64(x))) for each, x in zip(bins, p, strict=True)]
         slope = [influence.slope[k, j] for k, j in enumerate(place)]
         offset = [influence.offset[k, j] for k, j in enumerate(place)]
@@ -457,10 +456,10 @@ def test_influences_of_rows_are_summed_as_defined(engine, rule, dtype, weighted)
     rng = np.random.default_rng(17)
     probs = rng.dirichlet(np.full(5, 0.3), size=700).astype(dtype)
     weights = rng.exponential(size=700) * (rng.uniform(size=700) < 0.9) if weighted else None
-    rows = read_rows(rng.integers(5, size=700), probs, kind="marginal", sample_weight=weights)
+    rows = read_arrays(rng.integers(5, size=700), probs, kind="marginal", sample_weight=weights)
     bins = (rule,) * 5
     if not isinstance(rule, Bins):
-        bins = (rule.bins,) * 5 if isinstance(rule, EqualWidth) else engine.choose_bins(rows, rule)
+        bins = (rule.bins,) * 5 if isinstance(rule, EqualWidth) else engine.choose(rows, rule)
     shape = (5, max(map(len, bins)))
     influence = Influence(rng.normal(size=shape), rng.uniform(size=shape), 0.1, 0.7, 1.3)
     found, expected = (
@@ -474,8 +473,8 @@ def test_influences_of_rows_are_summed_as_defined(engine, rule, dtype, weighted)
 def test_influences_of_many_classes_are_summed_over_all_of_them(engine, n_classes):
     rng = np.random.default_rng(18)
     probs = rng.dirichlet(np.full(n_classes, 0.05), size=50)
-    rows = read_rows(rng.integers(n_classes, size=50), probs, kind="marginal")
-    bins = engine.choose_bins(rows, EqualMass(3))
+    rows = read_arrays(rng.integers(n_classes, size=50), probs, kind="marginal")
+    bins = engine.choose(rows, EqualMass(3))
     shape = (n_classes, max(map(len, bins)))
     influence = Influence(rng.normal(size=shape), rng.uniform(size=shape), 0.0, 0.0)
     found, expected = (
@@ -489,7 +488,7 @@ def test_reading_again_takes_no_temporaries_of_the_size_of_the_input(array_engin
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     rng = np.random.default_rng(19)
     probs = rng.random((400_000, 20), dtype=np.float32)
-    rows = read_rows(rng.integers(20, size=400_000), probs, kind="marginal")
+    rows = read_arrays(rng.integers(20, size=400_000), probs, kind="marginal")
     bins = (EqualWidth(15).bins,) * 20
     influence = Influence(rng.normal(size=(20, 15)), rng.uniform(size=(20, 15)), 0.0, 0.0)
     array_engine.influence_sums(rows.take(slice(100)), bins, influence)

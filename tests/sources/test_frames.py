@@ -10,8 +10,6 @@ import pytest
 import calibrant
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.engines import frame as frame_engine
-from calibrant.engines import frame_rows
-from calibrant.engines.frame import FrameEngine, FrameRows, read_frame
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
     EmptyInputError,
@@ -22,12 +20,14 @@ from calibrant.exceptions import (
     InvalidWeightsError,
     MissingDependencyError,
 )
-from calibrant.problem import read_rows
+from calibrant.sources import frames
+from calibrant.sources.arrays import read_arrays
+from calibrant.sources.frames import FrameSource, read_frame
 from conftest import optional
 from lazy_frames import arrow_table, lazy_frame, on_every_engine
 
 pandas = optional("pandas")
-collected = frame_engine._collected
+collected = frame_engine.collected
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning")
 
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
@@ -43,15 +43,15 @@ def example(n=2000, n_classes=3):
     return pandas.DataFrame({"y": y, "won": y == 1, "w": w, "p": probs[:, 1], **columns})
 
 
-def assert_same(lazy_rows, rows, rule):
+def assert_same(source, columns, rule):
     """Equal edges, counts and levels, and sums to 1e-12."""
-    assert isinstance(lazy_rows, FrameRows)
+    assert isinstance(source, FrameSource)
     if isinstance(rule, Bins):
-        bins = (rule,) * rows.problem.n_groups
+        bins = (rule,) * columns.problem.n_groups
     else:
-        bins = FrameEngine().choose_bins(lazy_rows, rule)
-        assert bins == NumpyEngine().choose_bins(rows, rule)
-    table, expected = FrameEngine().tabulate(lazy_rows, bins), NumpyEngine().tabulate(rows, bins)
+        bins = source.choose(rule)
+        assert bins == NumpyEngine().choose(columns, rule)
+    table, expected = source.count(bins), NumpyEngine().count(columns, bins)
     assert table.problem == expected.problem
     np.testing.assert_array_equal(table.count, expected.count)
     np.testing.assert_array_equal(table.level, expected.level)
@@ -67,7 +67,7 @@ def test_two_columns_are_one_event_whose_column_is_the_second(engine):
     frame["q"] = 1 - frame["p"]
     lazy = lazy_frame(engine, frame)
     for given in ({}, {"classes": (1, 0)}, {"pos_label": 0}):
-        rows = read_rows(frame["won"], frame[["q", "p"]], **given)
+        rows = read_arrays(frame["won"], frame[["q", "p"]], **given)
         assert_same(read_frame(lazy, "won", ["q", "p"], **given), rows, EqualWidth(10).bins)
 
 
@@ -96,7 +96,7 @@ def test_both_of_two_columns_are_checked(engine, bad):
 )
 def test_a_column_is_counted_as_by_numpy(engine, rule, weight):
     frame = example()
-    rows = read_rows(frame.won, frame.p, sample_weight=None if weight is None else frame.w)
+    rows = read_arrays(frame.won, frame.p, sample_weight=None if weight is None else frame.w)
     given = read_frame(lazy_frame(engine, frame), "won", "p", sample_weight=weight)
     assert_same(given, rows, rule)
 
@@ -111,7 +111,7 @@ def test_several_columns_are_counted_as_by_numpy_and_ties_go_to_the_lowest(
 ):
     frame = example()
     weights = None if weight is None else frame.w
-    rows = read_rows(frame.y, frame[NAMES].to_numpy(), kind=kind, sample_weight=weights)
+    rows = read_arrays(frame.y, frame[NAMES].to_numpy(), kind=kind, sample_weight=weights)
     given = read_frame(lazy_frame(engine, frame), "y", NAMES, kind=kind, sample_weight=weight)
     assert_same(given, rows, rule)
 
@@ -119,10 +119,10 @@ def test_several_columns_are_counted_as_by_numpy_and_ties_go_to_the_lowest(
 @on_every_engine()
 def test_every_class_may_have_bins_of_its_own(engine):
     frame = example(300)
-    rows = read_rows(frame.y, frame[NAMES].to_numpy(), kind="marginal")
+    rows = read_arrays(frame.y, frame[NAMES].to_numpy(), kind="marginal")
     given = read_frame(lazy_frame(engine, frame), "y", NAMES, kind="marginal")
     bins = (EqualWidth(3).bins, EqualWidth(200).bins, MANY)
-    table, expected = FrameEngine().tabulate(given, bins), NumpyEngine().tabulate(rows, bins)
+    table, expected = given.count(bins), NumpyEngine().count(rows, bins)
     np.testing.assert_array_equal(table.count, expected.count)
     np.testing.assert_array_equal(table.sum_y, expected.sum_y)
 
@@ -133,7 +133,7 @@ def test_values_on_and_beside_every_edge_are_counted_where_they_belong(engine, n
     p = np.concatenate([edges, np.nextafter(edges, 0), np.nextafter(edges, 1)])
     p = np.unique(p[(p >= 0) & (p <= 1)]).astype(dtype)
     frame = pandas.DataFrame({"y": np.arange(p.size) % 2, "p": p})
-    data, rows = lazy_frame(engine, frame), read_rows(frame.y, frame.p)
+    data, rows = lazy_frame(engine, frame), read_arrays(frame.y, frame.p)
     for bins in (EqualWidth(n_bins).bins, Bins(np.delete(edges, 1))):
         assert_same(read_frame(data, "y", "p"), rows, bins)
 
@@ -154,7 +154,7 @@ def test_uniform_mass_edges_are_those_of_sorting(engine, shape, n_bins, monkeypa
     p = SHAPES[shape](np.random.default_rng(1).uniform(size=3000))
     frame = pandas.DataFrame({"y": np.arange(3000) % 2, "p": p})
     given = read_frame(lazy_frame(engine, frame), "y", "p")
-    assert_same(given, read_rows(frame.y, frame.p), EqualMass(n_bins))
+    assert_same(given, read_arrays(frame.y, frame.p), EqualMass(n_bins))
 
 
 LABELS = {
@@ -173,7 +173,7 @@ def test_labels_of_every_type_are_counted_alike(engine, given):
     frame["y"] = make(frame.won.to_numpy().astype(int))
     assert_same(
         read_frame(lazy_frame(engine, frame), "y", "p", **arguments),
-        read_rows(frame.y.to_numpy(), frame.p, **arguments),
+        read_arrays(frame.y.to_numpy(), frame.p, **arguments),
         EqualWidth(5).bins,
     )
 
@@ -184,7 +184,7 @@ def test_classes_have_names(engine, kind):
     frame["y"] = np.take(classes, frame.y)
     assert_same(
         read_frame(lazy_frame(engine, frame), "y", NAMES, kind=kind, classes=classes),
-        read_rows(frame.y.to_numpy(), frame[NAMES].to_numpy(), kind=kind, classes=classes),
+        read_arrays(frame.y.to_numpy(), frame[NAMES].to_numpy(), kind=kind, classes=classes),
         EqualWidth(5).bins,
     )
 
@@ -278,9 +278,9 @@ PASSES = {
 @pytest.mark.parametrize("kind", ["binary", "marginal"])
 def test_passes_are_few_and_shared_by_all_classes(what, kind, monkeypatch):
     bins, passes = PASSES[what]
-    collected = frame_engine._collected
+    collected = frame_engine.collected
     made = []
-    monkeypatch.setattr(frame_engine, "_collected", lambda lazy: made.append(1) or collected(lazy))
+    monkeypatch.setattr(frame_engine, "collected", lambda lazy: made.append(1) or collected(lazy))
     rng = np.random.default_rng(2)
     columns = {"y": rng.integers(2, size=5000)} | {f"c{k}": rng.random(5000) for k in range(2)}
     probs = "c1" if kind == "binary" else ["c0", "c1"]
@@ -292,7 +292,7 @@ def test_passes_are_few_and_shared_by_all_classes(what, kind, monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_uniform_mass_takes_at_most_four_passes_and_lists_few_values(shape, monkeypatch):
     monkeypatch.setattr(frame_engine, "LISTED_ROWS", 100)
-    collected = frame_engine._collected
+    collected = frame_engine.collected
     sizes = []
 
     def watched(lazy):
@@ -300,7 +300,7 @@ def test_uniform_mass_takes_at_most_four_passes_and_lists_few_values(shape, monk
         sizes.append(found["count"].size)
         return found
 
-    monkeypatch.setattr(frame_engine, "_collected", watched)
+    monkeypatch.setattr(frame_engine, "collected", watched)
     p = SHAPES[shape](np.random.default_rng(3).uniform(size=200_000))
     data = lazy_frame("polars", {"y": np.zeros(p.size), "p": p})
     calibrant.tabulate("y", "p", data=data, bins=EqualMass(4))
@@ -326,8 +326,8 @@ def test_intervals_of_several_classes_are_those_of_arrays(engine, weight, norm, 
 
 def test_the_interval_of_classes_is_one_more_query_and_collects_nothing(monkeypatch):
     asked = []
-    monkeypatch.setattr(frame_engine, "_collected", lambda lazy: asked.append(1) or collected(lazy))
-    monkeypatch.setattr(FrameRows, "_collected", property(lambda self: pytest.fail("collected")))
+    monkeypatch.setattr(frame_engine, "collected", lambda lazy: asked.append(1) or collected(lazy))
+    monkeypatch.setattr(FrameSource, "columns", lambda self: pytest.fail("collected"))
     lazy = lazy_frame("polars", example(500))
     calibrant.tabulate("y", NAMES, data=lazy, kind="marginal", bins=EqualWidth(5))
     counting = len(asked)
@@ -378,12 +378,12 @@ def test_a_parquet_file_is_scanned(library, tmp_path):
 def test_a_dataset_is_read_by_polars_where_there_is_no_duckdb(monkeypatch):
     optional("polars")
     monkeypatch.setattr(
-        frame_rows, "DATASET_READERS", {"no_duckdb": "", "polars": "scan_pyarrow_dataset"}
+        frames, "DATASET_READERS", {"no_duckdb": "", "polars": "scan_pyarrow_dataset"}
     )
     data = lazy_frame("pyarrow dataset", example())
     table = calibrant.tabulate("won", "p", data=data, bins=EqualWidth(4))
     assert table.n == 2000
-    monkeypatch.setattr(frame_rows, "DATASET_READERS", {"no_duckdb": ""})
+    monkeypatch.setattr(frames, "DATASET_READERS", {"no_duckdb": ""})
     with pytest.raises(MissingDependencyError, match="DuckDB or Polars"):
         calibrant.tabulate("won", "p", data=data, bins=EqualWidth(4))
 
@@ -416,7 +416,7 @@ def test_columns_may_have_any_name(engine, prefix):
     names = [f"{prefix}{name}" for name in ("top", "best", "0")]
     renamed = frame.rename(columns=dict(zip(NAMES, names, strict=True)))
     renamed = renamed.assign(**{f"{prefix}1": 0.5, "p": 0.5, "key": 1.0, "group": 2.0})
-    rows = read_rows(frame.y, frame[NAMES])
+    rows = read_arrays(frame.y, frame[NAMES])
     assert_same(read_frame(lazy_frame(engine, renamed), "y", names), rows, EqualWidth(10).bins)
 
 

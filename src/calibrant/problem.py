@@ -1,25 +1,37 @@
-"""Problems: what is predicted, which error is meant, and what the labels are."""
+"""Problems: what is predicted, which error is meant, what the labels are, and what logits mean.
+
+Shapes and named arguments decide; no value of the data is looked at here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant._documents import check_names, is_whole, shown
 from calibrant._options import is_among, is_integer
-from calibrant._types import AnyArray, IntArray
-from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
+from calibrant._threads import in_pieces
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidDocumentError,
+    InvalidShapeError,
+    NotFiniteError,
+)
 
 Kind: TypeAlias = Literal["binary", "top-label", "marginal"]
+Input: TypeAlias = Literal["probabilities", "logits"]
 Label: TypeAlias = str | int | float | bool
 
 MOST_CLASSES = 1 << 22
 """Of a problem in a document, which may ask for a list of their names."""
 NUMERIC = "biuf"
 """The kinds of array whose values are numbers."""
+PIECE_VALUES = 1 << 18
+"""Logits that one thread turns into probabilities at a time: 2 MB, for a cache."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,44 @@ class Problem:
     n_classes: int = 2
     classes: tuple[Label, ...] | None = None
     pos_label: Label | None = None
+
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        kind: Kind | None = None,
+        classes: Sequence[Label] | None = None,
+        pos_label: Label | None = None,
+    ) -> tuple[Problem, int | None]:
+        """Return the problem that predictions of this shape pose, and the column of its event.
+
+        The column is None where there is one column only, or every column counts.
+
+        >>> Problem.of((100, 2), classes=("yes", "no"), pos_label="yes")
+        (Problem(kind='binary', n_classes=2, classes=('no', 'yes'), pos_label=None), 0)
+        """
+        width = 1 if len(shape) == 1 else shape[1]
+        if kind is None:
+            kind = "binary" if width <= 2 else "top-label"
+        check_kind(kind)
+        if kind != "binary" and width == 1:
+            raise InvalidShapeError(
+                f'kind="{kind}" needs one column per class; y_prob has shape {shape}. '
+                'For the probability of one event use kind="binary".'
+            )
+        if kind == "binary" and width > 2:
+            raise InvalidShapeError(
+                f'kind="binary" needs y_prob of shape (n,), (n, 1) or (n, 2); got {shape}. '
+                'Pick the column of the event, or use kind="top-label" or "marginal".'
+            )
+        names = read_classes(classes)
+        if kind == "binary" and width == 2 and names is None and pos_label is not None:
+            names = _labels_of_two_columns(pos_label)
+        problem = read_problem(kind, 2 if kind == "binary" else width, names, pos_label)
+        if len(shape) == 1 or kind != "binary":
+            return problem, None
+        first = names is not None and names[0] == problem.class_names[1]
+        return problem, 0 if first and width == 2 else width - 1
 
     @property
     def n_groups(self) -> int:
@@ -236,7 +286,79 @@ def _read_event(
     return tuple(sorted(names, key=lambda name: name == event)), None
 
 
+def _labels_of_two_columns(pos_label: Label) -> tuple[Label, ...]:
+    """Return the labels of two columns without names, 0 and 1; refuse any other event.
+
+    Libraries sort the columns by label, so that the event of another name may be in either.
+    """
+    if read_label("pos_label", pos_label) in (0, 1):
+        return (0, 1)
+    raise InvalidArgumentError(
+        f"With two columns, pos_label alone does not say which is the event's; got {pos_label!r}. "
+        "Name the labels in the order of the columns, classes=(first, second), or pass the "
+        "event's column alone."
+    )
+
+
 def short(value: Any) -> str:
     """Show a value in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_input(given: Any) -> None:
+    """Raise InvalidArgumentError unless it is one of the two words."""
+    if not is_among(given, get_args(Input)):
+        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r:.60}.')
+
+
+def probabilities_of(logits: AnyArray) -> FloatArray:
+    """Return the sigmoid of a column, or the softmax of each row of a table, in float64.
+
+    Examples
+    --------
+    >>> probabilities_of(np.array([0.0, -800.0, np.inf]))
+    array([0.5, 0. , 1. ])
+    >>> probabilities_of(np.array([[1.0, 1.0, -np.inf]]))
+    array([[0.5, 0.5, 0. ]])
+    """
+    out = np.empty(logits.shape)
+    width = 1 if logits.ndim == 1 else logits.shape[1]
+
+    def work(part: slice) -> None:
+        piece = logits[part].astype(np.float64)
+        out[part] = sigmoid(piece) if logits.ndim == 1 else softmax(piece)
+
+    in_pieces(len(logits), max(1, PIECE_VALUES // width), work)
+    if np.isnan(out.min()):
+        explain_logits(logits)
+    return out
+
+
+def sigmoid(z: FloatArray) -> FloatArray:
+    """Return ``1 / (1 + exp(-z))`` without a warning at any z."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-z)))
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    """Return the softmax of each row; NaN where a row has none."""
+    with np.errstate(invalid="ignore"):
+        shares = np.exp(z - z.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+    return np.asarray(shares)
+
+
+def explain_logits(logits: AnyArray) -> NoReturn:
+    """Raise the exception that says which logits are wrong."""
+    wrong = np.isnan(logits)
+    what = "not be missing"
+    if not wrong.any():
+        wrong = np.isposinf(logits) | np.isneginf(logits).all(axis=1, keepdims=True)
+        what = "be smaller than infinity, and not all of a row minus infinity"
+    place = np.argwhere(wrong)
+    first = ", ".join(map(str, place[0]))
+    raise NotFiniteError(
+        f"Logits must {what}; {len(place):,} of {logits.size:,} values are wrong (first: "
+        f"y_prob[{first}] = {logits[tuple(place[0])]:g}). Drop or mend these rows first."
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant import Bins, tabulate
-from calibrant.engines.counted import Counted
+from calibrant.engines.cells import CellSums
 from calibrant.problem import Problem
 
 BINS = Bins([0, 0.5, 1])
@@ -15,7 +15,7 @@ def cells(p, y):
     """Return one cell for each distinct prediction."""
     p, y = np.array(p), np.array(y, float)
     sums = {"count": np.ones(p.size), "sum_p": p, "sum_pp": p * p}
-    return Counted.of_sides(np.zeros(p.size, int), p, y, p, p, sums)
+    return CellSums.of_sides(np.zeros(p.size, int), p, y, p, p, sums)
 
 
 def test_rows_with_and_without_the_event_become_one_cell():
@@ -28,12 +28,12 @@ def test_rows_with_and_without_the_event_become_one_cell():
 
 def test_the_table_is_that_of_the_rows():
     p, y = [0.0, 0.25, 0.5, 0.5, 0.75, 1.0], [0, 1, 1, 0, 1, 1]
-    found = Counted.joined([cells(p[:3], y[:3]), cells(p[3:], y[3:])])
+    found = CellSums.joined([cells(p[:3], y[:3]), cells(p[3:], y[3:])])
     assert found.table(Problem("binary"), (BINS,)) == tabulate(y, p, bins=BINS)
 
 
 def test_a_cell_with_predictions_on_both_sides_of_an_edge_is_cut():
     whole = np.array([0, 0]), np.array([0.0, 1.0])
     sums = {"count": np.ones(2), "sum_p": np.ones(2), "sum_pp": np.ones(2)}
-    found = Counted(*whole, np.array([0.1, 0.5]), np.array([0.5, 0.6]), sums)
+    found = CellSums(*whole, np.array([0.1, 0.5]), np.array([0.5, 0.6]), sums)
     assert found.cut_by((BINS,)).tolist() == [False, True]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.engines.torch import TensorRows, read_tensors
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidLabelsError,
@@ -16,7 +15,9 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.measure import tabulate_rows
+from calibrant.sources import read
+from calibrant.sources.arrays import read_arrays
+from calibrant.sources.tensors import TensorSource, read_tensors
 from conftest import optional
 
 torch = optional("torch")
@@ -75,7 +76,7 @@ def test_a_recalibrator_and_a_certificate_take_tensors(device):
     assert verdict.n == 2500
 
 
-def rows_of(y, p, **given):
+def source_of(y, p, **given):
     return read_tensors(torch.as_tensor(y), torch.as_tensor(p), **given)
 
 
@@ -86,27 +87,27 @@ def rows_of(y, p, **given):
 def test_columns_are_chosen_as_from_arrays(columns, given, column):
     p = TABLE[:, :columns]
     given = {"kind": "binary", **given}
-    rows = rows_of(CLASS % 2, p, **given)
-    arrays = cb.problem.read_rows(CLASS % 2, p, **given)
-    assert isinstance(rows, TensorRows)
-    assert rows.problem == arrays.problem
-    np.testing.assert_array_equal(rows.probs, arrays.probs)
-    np.testing.assert_array_equal(rows.labels, arrays.labels)
-    assert rows.weights is None
+    source = source_of(CLASS % 2, p, **given)
+    arrays = read_arrays(CLASS % 2, p, **given)
+    assert isinstance(source, TensorSource)
+    assert source.problem == arrays.problem
+    columns = source.columns()
+    np.testing.assert_array_equal(columns.predictions, arrays.predictions)
+    np.testing.assert_array_equal(columns.labels, arrays.labels)
+    assert columns.weights is None
 
 
 def test_weights_come_along():
     w = RNG.exponential(size=P.size)
-    rows = rows_of(Y, P, sample_weight=w)
-    np.testing.assert_array_equal(rows.weights, w)
-    np.testing.assert_array_equal(rows.take(slice(3)).weights, w[:3])
+    columns = source_of(Y, P, sample_weight=w).columns()
+    np.testing.assert_array_equal(columns.weights, w)
+    np.testing.assert_array_equal(columns.take(slice(3)).weights, w[:3])
 
 
 @pytest.mark.parametrize("given", [{"classes": ("no", "yes")}, {"pos_label": "yes"}])
 def test_labels_that_are_text_are_counted_on_the_host(given):
     names = np.array(["no", "yes"])[Y]
-    rows = read_tensors(names, torch.tensor(P), **given)
-    found = cb.engines.engine_for(rows).tabulate(rows, (cb.EqualWidth(5).bins,))
+    found = read_tensors(names, torch.tensor(P), **given).count((cb.EqualWidth(5).bins,))
     np.testing.assert_array_equal(found.sum_y, cb.tabulate(Y, P, bins=cb.EqualWidth(5)).sum_y)
 
 
@@ -130,9 +131,9 @@ REFUSED = {
 def test_bad_shapes_are_refused_as_arrays_are(what):
     y, p, given, error = REFUSED[what]
     with pytest.raises(error) as as_array:
-        cb.problem.read_rows(y, p, **given)
+        read(y, p, **given).tabulate(5)
     with pytest.raises(error) as as_tensor:
-        rows_of(y, p, **given)
+        source_of(y, p, **given).tabulate(5)
     assert str(as_tensor.value) == str(as_array.value)
 
 
@@ -142,7 +143,7 @@ TWO = np.column_stack([1 - P, P])
 @pytest.mark.parametrize("given", [{}, {"pos_label": 0}, {"classes": (0, 1), "pos_label": 0}])
 def test_two_columns_are_one_event_as_of_arrays(given):
     found, expected = (
-        tabulate_rows(rows_of(Y, TWO, **given), 5),
+        source_of(Y, TWO, **given).tabulate(5),
         cb.tabulate(Y, TWO, bins=5, **given),
     )
     assert (found.problem, found.bins) == (expected.problem, expected.bins)
@@ -156,7 +157,7 @@ def test_both_of_two_columns_are_checked_as_of_arrays(column, how):
     two = TWO.copy()
     two[3, column] = np.nan
     with pytest.raises(NotFiniteError, match=f"\\[3, {column}\\]"):
-        rows_of(Y, two, input=how)
+        source_of(Y, two, input=how)
 
 
 def test_rows_of_a_chunk_are_enough(monkeypatch):
@@ -164,10 +165,10 @@ def test_rows_of_a_chunk_are_enough(monkeypatch):
     from calibrant.engines import torch as engine
 
     bins = tuple(cb.EqualWidth(k + 2).bins for k in range(4))
-    rows = rows_of(CLASS, TABLE, kind="marginal")
-    whole = rows.engine().tabulate(rows, bins)
+    source = source_of(CLASS, TABLE, kind="marginal")
+    whole = source.count(bins)
     monkeypatch.setattr(engine, "CHUNK_VALUES", 37)
-    parts = rows.engine().tabulate(rows, bins)
+    parts = source.count(bins)
     np.testing.assert_array_equal(parts.count, whole.count)
     np.testing.assert_array_equal(parts.level, whole.level)
     np.testing.assert_allclose(parts.sum_pp, whole.sum_pp, rtol=1e-12)
@@ -178,9 +179,9 @@ def test_rows_of_a_chunk_are_enough(monkeypatch):
 @pytest.mark.parametrize("decimals", [1, 2, 16])
 def test_uniform_mass_edges_are_those_of_all_distinct_values(n, n_bins, decimals):
     probs = np.round(np.random.default_rng(n).beta(0.4, 0.4, size=(n, 3)), decimals)
-    rows = rows_of(np.zeros(n), probs, kind="marginal")
+    source = source_of(np.zeros(n), probs, kind="marginal")
     rule = cb.EqualMass(n_bins)
-    for bins, column in zip(rows.engine().choose_bins(rows, rule), probs.T, strict=True):
+    for bins, column in zip(source.choose(rule), probs.T, strict=True):
         values, counts = np.unique(column, return_counts=True)
         assert bins == rule.choose(values, counts.astype(float))
 
@@ -189,18 +190,18 @@ def test_uniform_mass_edges_are_those_of_all_distinct_values(n, n_bins, decimals
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
 def test_integers_that_floats_cannot_tell_apart_are_told_apart(named, dtype):
     labels = (2**53 + Y).astype(dtype)
-    assert tabulate_rows(rows_of(labels, P, **named), 5).sum_y.sum() == Y.sum()
+    assert source_of(labels, P, **named).tabulate(5).sum_y.sum() == Y.sum()
 
 
 def test_integers_are_not_compared_with_floats_of_fewer_digits():
     labels = 2**24 + Y
-    table = tabulate_rows(rows_of(labels, P, pos_label=2.0**24), 5)
+    table = source_of(labels, P, pos_label=2.0**24).tabulate(5)
     assert table.sum_y.sum() == (Y == 0).sum()
 
 
 def test_an_event_that_never_occurs_is_refused():
     with pytest.raises(InvalidLabelsError, match="labels: 0, 1|labels: 1, 0"):
-        tabulate_rows(rows_of(Y, P, pos_label=2), 5)
+        source_of(Y, P, pos_label=2).tabulate(5)
 
 
 def test_masks_beside_tensors_are_refused():
@@ -214,4 +215,4 @@ def test_masks_beside_tensors_are_refused():
 @pytest.mark.parametrize("weight", [0.0, 1e-101, 1e101])
 def test_weights_that_cannot_be_squared_are_refused_as_of_arrays(weight):
     with pytest.raises(InvalidWeightsError, match="largest|zero on every row"):
-        rows_of(Y, P, sample_weight=P * weight)
+        source_of(Y, P, sample_weight=P * weight).tabulate(5)

@@ -1,0 +1,168 @@
+"""Sources: predictions and labels, wherever they live, behind one door.
+
+`read` decides what the user passed and what it means, and returns a `Source`. Every public function
+and command begins with it, and nothing else looks at the user's objects. A source chooses bins and
+counts rows where they are; only the sums travel. `columns` is the one way by which rows come home.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from calibrant._influences import Influence, InfluenceSums
+from calibrant._types import AnyArray
+from calibrant.bins import BinRule, Bins, BinsLike, as_bin_rule, is_auto
+from calibrant.columns import Columns, absent_event, check_heaviest
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem import Input, Kind, Label, Problem
+from calibrant.table import BinTable
+
+if TYPE_CHECKING:
+    from calibrant.sources.arrays import ArraySource
+
+SMALLEST_SQUARE = 1e-200
+"""Where the sum of all squared weights is less, every weight is below 1e-100."""
+
+
+class Source(ABC):
+    """Predictions and labels of one problem.
+
+    Attributes
+    ----------
+    problem : Problem
+        What they mean; known without looking at any value.
+    has_rows : bool
+        False for a table counted before, of which only sums are left.
+    is_lazy : bool
+        Whether rows are read by queries, which may no longer be possible later: a connection can
+        be closed.
+    """
+
+    problem: Problem
+    has_rows: ClassVar[bool] = True
+    is_lazy: ClassVar[bool] = False
+
+    @abstractmethod
+    def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+        """Check all predictions and return the bins that the rule chooses, one for each group.
+
+        "auto" is `EqualMass` with `auto_n_bins` of the number of rows.
+        """
+
+    @abstractmethod
+    def count(self, bins: tuple[Bins, ...]) -> BinTable:
+        """Check every value and sum the rows in these bins, one `Bins` for each group.
+
+        The rows may be a part of all: the event and the weight may be in others.
+        """
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """Bring all rows into memory, check every value and return them."""
+
+    @abstractmethod
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
+        """Read the rows of a marginal table once more; None where that would cost too much.
+
+        See `calibrant._influences`.
+        """
+
+    @abstractmethod
+    def check_event(self) -> None:
+        """Refuse a pos_label that no row has; called when none has been counted."""
+
+    def looks_continuous(self) -> bool:
+        """Tell outputs so many that no table of every distinct one should be tried."""
+        return False
+
+    def digest(self) -> str | None:
+        """Return the digest of all rows, by which they are known again; None where it costs."""
+        return None
+
+    def in_memory(self) -> ArraySource:
+        """Return the same rows as arrays."""
+        from calibrant.sources.arrays import ArraySource
+
+        return ArraySource(self.columns())
+
+    def tabulate(self, bins: BinsLike) -> BinTable:
+        """Choose bins for all rows, and check and count them."""
+        rule: Bins | BinRule | Literal["auto"] = "auto" if is_auto(bins) else as_bin_rule(bins, 0)
+        chosen = (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
+        table = self.count(chosen)
+        if self.problem.pos_label is not None and not table.sum_y.any():
+            self.check_event()
+        return table
+
+    def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
+        """Draw as many rows as there are, with replacement, and count them."""
+        from calibrant.sources.arrays import ArraySource
+
+        columns = self.columns()
+        n = len(columns)
+        return ArraySource(columns.take(rng.integers(n, size=n))).count(bins)
+
+
+def read(
+    y_true: Any,
+    y_prob: Any = None,
+    *,
+    kind: Kind | None = None,
+    input: Input = "probabilities",  # noqa: A002
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    sample_weight: Any = None,
+    data: Any = None,
+) -> Source:
+    """Read what the user passed; the parameters are those of `calibrant.calibration_error`."""
+    if isinstance(y_true, BinTable):
+        from calibrant.sources.tables import read_table
+
+        options = {"y_prob": y_prob, "kind": kind, "classes": classes, "pos_label": pos_label}
+        return read_table(y_true, **options, sample_weight=sample_weight, data=data)
+    if y_prob is None:
+        raise InvalidArgumentError(
+            "Labels and predictions are both needed, (y_true, y_prob); only "
+            f"{type(y_true).__name__} came. Pass the predictions, or a BinTable in place of both."
+        )
+    given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
+    given |= {"pos_label": pos_label, "sample_weight": sample_weight}
+    if data is not None:
+        from calibrant.sources.frames import read_frame
+
+        return read_frame(data, y_true, y_prob, **given)
+    if getattr(y_prob, "is_cuda", False) is True:
+        from calibrant.sources.tensors import read_tensors
+
+        return read_tensors(y_true, y_prob, **given)
+    from calibrant.sources.arrays import ArraySource, read_arrays
+
+    return ArraySource(read_arrays(y_true, y_prob, **given))
+
+
+def in_memory(data: Any, *names: Any) -> Any:
+    """Return what `data` is with these columns in memory: lazy data are collected, once.
+
+    For whoever reads them more than once.
+    """
+    if data is None:
+        return None
+    from calibrant.sources.frames import collected
+
+    return collected(data, *names)
+
+
+def check_whole(table: BinTable, labels: AnyArray | None = None) -> None:
+    """Refuse the sum of all parts if no row has weight, or none is the event that pos_label names.
+
+    `labels` are a few that came, for the message.
+    """
+    if table.sum_w.sum() == 0 or table.sum_ww.sum() < SMALLEST_SQUARE:
+        check_heaviest(float(table.sum_w.max()))
+    event = table.problem.pos_label
+    if event is not None and not table.sum_y.any():
+        raise absent_event(event, np.empty(0) if labels is None else labels)

@@ -1,0 +1,207 @@
+"""Columns of data frames: arrays where the frame is in memory, queries where it is lazy."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant._influences import Influence, InfluenceSums
+from calibrant._types import AnyArray
+from calibrant.bins import BinRule, Bins
+from calibrant.columns import Columns, absent_event
+from calibrant.engines.cells import CellSums
+from calibrant.engines.frame import FrameEngine
+from calibrant.engines.frame_plan import FrameColumns, blaming_columns
+from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.problem import Input, Kind, Label, Problem, check_input
+from calibrant.sources import Source
+from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
+from calibrant.table import BinTable
+
+DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
+
+
+class FrameSource(Source):
+    """Named columns of a lazy frame, counted by the frame's own engine."""
+
+    is_lazy = True
+
+    def __init__(self, columns: FrameColumns) -> None:
+        self.problem = columns.problem
+        self._columns = columns
+        self._known: CellSums | None = None
+
+    def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+        """Choose bins by a few queries; the cells that they count may make the table."""
+        bins, self._known = FrameEngine().choose(self._columns, rule)
+        return bins
+
+    def count(self, bins: tuple[Bins, ...]) -> BinTable:
+        """Check and sum the rows by one query, or two."""
+        return FrameEngine().count(self._columns, bins, self._known).table(self.problem, bins)
+
+    def columns(self) -> Columns:
+        """Collect the named columns, and no others, and check every value."""
+        return self._collected
+
+    @cached_property
+    def _collected(self) -> Columns:
+        columns = self._columns
+        with blaming_columns(columns.frame, columns.names):
+            eager = columns.frame.select(*columns.names).collect()
+        single = self.problem.kind == "binary"
+        names = [*columns.beside, *columns.predictions]  # of two, the event's column last
+        source = read_frame(
+            eager,
+            columns.labels,
+            names[0] if single and len(names) == 1 else names,
+            kind=self.problem.kind,
+            input="logits" if columns.are_logits else "probabilities",
+            classes=self.problem.classes,
+            pos_label=self.problem.pos_label,
+            sample_weight=columns.weights,
+        )
+        return source.columns()
+
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
+        """Read the rows of a marginal table once more; None where its engine cannot plan it."""
+        return FrameEngine().influence_sums(self._columns, bins, influence)
+
+    def check_event(self) -> None:
+        """Refuse a pos_label that no row has."""
+        import narwhals as nw
+
+        label = self._columns.labels
+        distinct = self._columns.frame.select(nw.col(label)).unique().collect()
+        labels = np.asarray(distinct.get_column(label).to_numpy())
+        event = self.problem.pos_label
+        if event is not None and not (self.problem.codes(labels) == 1).any():
+            raise absent_event(event, labels)
+
+
+def read_frame(
+    data: Any,
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    input: Input = "probabilities",  # noqa: A002
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    sample_weight: Any = None,
+) -> Source:
+    """Read column names: arrays from a frame in memory, and queries of a lazy one."""
+    frame = None if isinstance(data, Mapping) else as_frame(data)
+    if frame is None or not _is_lazy(frame):
+        columns = data if frame is None else frame
+        arrays = read_arrays(
+            _column(columns, y_true),
+            _column(columns, y_prob),
+            kind=kind,
+            input=input,
+            classes=classes,
+            pos_label=pos_label,
+            sample_weight=None if sample_weight is None else _column(columns, sample_weight),
+        )
+        return ArraySource(arrays)
+    check_input(input)
+    names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
+    columns = frame.collect_schema().names()
+    for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
+        refuse_pattern(known_column(name, columns))
+    problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
+    used = tuple(names) if column is None else (names[column],)
+    beside = () if column is None else tuple(names[:column] + names[column + 1 :])
+    logits = input == "logits"
+    return FrameSource(FrameColumns(frame, problem, y_true, used, sample_weight, beside, logits))
+
+
+def collected(data: Any, *names: Any) -> Any:
+    """Return the data with these columns in memory: a lazy frame is collected, once."""
+    if isinstance(data, Mapping):
+        return data
+    frame = as_frame(data)
+    if not _is_lazy(frame):
+        return data
+    flat = [each for name in names for each in (name if isinstance(name, list | tuple) else [name])]
+    known = frame.collect_schema().names()
+    for name in flat:
+        refuse_pattern(known_column(name, known))
+    used = list(dict.fromkeys(flat))
+    with blaming_columns(frame, used):
+        return frame.select(*used).collect()
+
+
+def as_frame(data: Any) -> Any:
+    """Wrap any data frame with narwhals; raise InvalidArgumentError if it is none."""
+    import narwhals as nw
+
+    module = type(data).__module__
+    if module.startswith("pyarrow.") and hasattr(data, "to_batches") and hasattr(data, "scanner"):
+        data = _scanned(data)
+    try:
+        return nw.from_native(data)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            "data must be a data frame (pandas, Polars, PyArrow, DuckDB, Dask, Spark, Ibis, ...) "
+            f"or a dict of columns; got {type(data).__name__}."
+        ) from error
+
+
+def _scanned(dataset: Any) -> Any:
+    """Let DuckDB, or else Polars, scan a PyArrow dataset: PyArrow alone has no lazy frames."""
+    for package, reader in DATASET_READERS.items():
+        try:
+            return getattr(import_module(package), reader)(dataset)
+        except ImportError:
+            continue
+    raise MissingDependencyError(
+        "A PyArrow dataset is scanned by DuckDB or Polars, and neither is installed: "
+        "pip install 'calibrant[duckdb]'."
+    )
+
+
+def _is_lazy(frame: Any) -> bool:
+    import narwhals as nw
+
+    return isinstance(frame, nw.LazyFrame)
+
+
+def _column(data: Any, name: Any) -> AnyArray:
+    """Return the named column in memory, or a list of columns as the columns of a table."""
+    if isinstance(name, list | tuple):
+        return np.column_stack([_column(data, each) for each in name])
+    if isinstance(data, Mapping):
+        values = data[known_column(name, list(data))]
+        refuse_masked(values, repr(name))
+        return np.asarray(off_device(values))
+    array: AnyArray = data.get_column(known_column(name, data.columns)).to_numpy()
+    return array
+
+
+def known_column(name: Any, columns: list[Any]) -> Any:
+    """Return the name of a column; raise InvalidArgumentError if there is no such column."""
+    if isinstance(name, Hashable) and name in columns:
+        return name
+    shown = ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
+    raise InvalidArgumentError(
+        f"With data=, columns are given by name; there is no column {name!r:.60} among {shown}."
+    )
+
+
+def takes_patterns(frame: Any) -> bool:
+    """Tell whether some names would select several columns: engines and Polars select by them."""
+    return _is_lazy(frame) or bool(frame.implementation.is_polars())
+
+
+def refuse_pattern(name: Any) -> None:
+    """Refuse a name by which some engine would select several columns."""
+    if name == "*" or (isinstance(name, str) and name.startswith("^") and name.endswith("$")):
+        raise InvalidArgumentError(
+            f"An expression takes the name {name!r:.60} for a pattern of columns, so this column "
+            "of the frame cannot be named. Rename it first."
+        )

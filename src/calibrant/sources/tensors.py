@@ -1,0 +1,157 @@
+"""PyTorch tensors on a GPU: counted where they are, copied only for messages and for `columns`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant._influences import Influence, InfluenceSums
+from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
+from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
+from calibrant.engines.torch import CHUNK_VALUES, BadTensorError, Tensors, TorchEngine
+from calibrant.problem import Input, Kind, Label, Problem, check_input
+from calibrant.sources import Source
+from calibrant.sources.arrays import (
+    ArraySource,
+    check_label_type,
+    check_shapes,
+    off_device,
+    read_arrays,
+    refuse_masked,
+)
+from calibrant.table import BinTable
+
+
+class TensorSource(Source):
+    """Tensors on a device, counted by PyTorch's own kernels."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self.problem = tensors.problem
+        self._tensors = tensors
+
+    def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+        """Choose bins from the distinct predictions of each group."""
+        if isinstance(rule, str):
+            rule = EqualMass(auto_n_bins(len(self._tensors)))
+        with self._explaining():
+            return TorchEngine().choose(self._tensors, rule)
+
+    def count(self, bins: tuple[Bins, ...]) -> BinTable:
+        """Check and sum the rows; all weights may be 0, as of a part of the rows."""
+        with self._explaining():
+            return TorchEngine().count(self._tensors, bins)
+
+    def tabulate(self, bins: BinsLike) -> BinTable:
+        """Choose bins for all rows, and check and count them."""
+        if self._tensors.weights is not None:
+            check_heaviest(float(self._tensors.weights.max()))
+        return super().tabulate(bins)
+
+    def columns(self) -> Columns:
+        """Copy the tensors to the host, and check every value."""
+        return self._copied.columns()
+
+    @cached_property
+    def _copied(self) -> ArraySource:
+        tensors = self._tensors
+        labels, predictions = (
+            np.asarray(off_device(tensor)) for tensor in (tensors.labels, tensors.predictions)
+        )
+        weights = None if tensors.weights is None else tensors.weights.cpu().numpy()
+        return ArraySource(Columns(self.problem, labels, predictions, weights, tensors.are_logits))
+
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
+        """Read the rows of a marginal table once more."""
+        with self._explaining():
+            return TorchEngine().influence_sums(self._tensors, bins, influence)
+
+    def check_event(self) -> None:
+        """Refuse a pos_label that no row has."""
+        self._copied.check_event()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Let the arrays on the host say which value the device found to be wrong."""
+        try:
+            yield
+        except BadTensorError:
+            self.columns()
+            raise
+
+
+def read_tensors(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    input: Input = "probabilities",  # noqa: A002
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    sample_weight: Any = None,
+) -> Source:
+    """Decide what the tensors mean as `read_arrays` does; all go to the device of the predictions.
+
+    Labels that are text have no tensor: then the predictions come to the host instead.
+    """
+    import torch
+
+    check_input(input)
+
+    def on_host() -> ArraySource:
+        given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
+        given |= {"pos_label": pos_label, "sample_weight": sample_weight}
+        return ArraySource(read_arrays(y_true, y_prob, **given))
+
+    refuse_masked(y_true, "y_true")
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
+    except (TypeError, ValueError):
+        return on_host()
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim != 1 or probs.ndim == 0:
+        return on_host()  # which refuses them, and says what to do
+    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
+        signed = labels.long()
+        if bool((signed < 0).any()):  # beyond what a signed integer holds
+            return on_host()
+        labels = signed
+    check_shapes(labels, probs)
+    problem, column = Problem.of(tuple(probs.shape), kind, classes, pos_label)
+    check_label_type(np.asarray(off_device(labels[:1])), problem)
+    if column is not None:
+        probs = _event_column(probs, column, input)
+        if probs is None:
+            return on_host()  # which refuses them
+    are_logits = input == "logits" and problem.kind == "top-label"
+    if input == "logits" and not are_logits:
+        probs = probs.double().softmax(dim=1) if probs.ndim == 2 else probs.double().sigmoid()
+    weights = None
+    if sample_weight is not None:
+        weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
+        if not _are_weights(weights, len(labels)):
+            return on_host()  # which refuses them
+    return TensorSource(Tensors(problem, labels, probs, weights, are_logits))
+
+
+def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
+    """Return the column of the event, or its log-odds; None where either column is wrong."""
+    if probs.shape[1] == 1:
+        return probs[:, 0]
+    if input == "logits":
+        log_odds = probs[:, column].double() - probs[:, 1 - column].double()
+        return None if bool(log_odds.isnan().any()) else log_odds
+    parts = probs.split(CHUNK_VALUES)
+    fine = all(bool(((part >= 0) & (part <= 1)).all()) for part in parts)
+    return probs[:, column] if fine else None
+
+
+def _are_weights(weights: Any, n: int) -> bool:
+    if weights.shape != (n,):
+        return False
+    low, high = (float(x) for x in weights.aminmax())
+    return low >= 0 and high <= LARGEST_WEIGHT
