@@ -13,6 +13,7 @@ import pytest
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant.sources import read
 
 RNG = np.random.default_rng(11)
 PROBS = RNG.dirichlet(np.ones(4), size=1000)
@@ -242,9 +243,7 @@ def test_a_state_with_other_bins_in_a_later_class_is_refused():
     state = metric.state_dict()
     other = cb.tabulate(LABELS, PROBS, kind="marginal", bins=4)
     mixed = (metric.bins, *other.bins[1:])
-    table = cb.engines.numpy.NumpyEngine().tabulate(
-        cb.problem.read_rows(LABELS, PROBS, kind="marginal"), mixed
-    )
+    table = read(LABELS, PROBS, kind="marginal").count(mixed)
     with pytest.raises(ex.IncompatibleTablesError):
         metric.load_state_dict({"table": table.to_dict()})
     metric.load_state_dict(state)

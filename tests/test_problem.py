@@ -53,7 +53,7 @@ ANY_FUNCTION = {
     "prequential_lower_bound": lambda y, p: cb.prequential_lower_bound(y, p),
     "compare": lambda y, p: str(cb.compare(y, p, 1 - p, bins=2)),
     "CalibrationMetric": lambda y, p: updated(cb.CalibrationMetric(), y, p).table,
-    "report": lambda y, p: cb.report.report(y, p).findings.table,
+    "report": lambda y, p: cb.report(y, p).findings.table,
     "ReliabilityDisplay": lambda y, p: (
         cb.ReliabilityDisplay.from_predictions(y, p, draw=False).curves[0].curve.event_rate.tolist()
     ),

@@ -169,15 +169,16 @@ def answers(value):
         return {name: answers(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [answers(member) for member in value]
+    if isinstance(value, stats.CalibrationErrorResult):
+        value = {**vars(value), "source": None}  # the rows stay behind
+        return ("CalibrationErrorResult", answers(value))
     if hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
         return (type(value).__qualname__, answers(vars(value)))
     return "a function" if callable(value) else repr(value)
 
 
 def answers_without_rows(value):
-    """Return the same, less what stays behind: the rows of a bootstrap, the lock of a metric."""
-    if isinstance(value, stats.CalibrationErrorResult):
-        return answers({**vars(value), "resample": None})
+    """Return the same, less the lock of a metric."""
     if isinstance(value, cb.CalibrationMetric):  # each has a lock of its own
         return answers(value.state_dict()), str(value.compute())
     return answers(value)

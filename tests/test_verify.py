@@ -42,7 +42,7 @@ def test_column_names_work_here_too():
     "call", [cb.calibration_test, cb.bin_free_bounds, cb.prequential_lower_bound]
 )
 def test_one_event_at_a_time(call):
-    with pytest.raises(ex.InvalidArgumentError, match="one event at a time"):
+    with pytest.raises(ex.InvalidArgumentError, match="needs a binary or top-label problem"):
         call(LABELS, PROBS, kind="marginal")
     with pytest.raises(ex.NotFiniteError):
         call(Y, np.where(P > 0.9, np.nan, P))
