@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +163,6 @@ def digest_of_document(document: Any) -> str:
     )
 
 
-def digest_of_columns(y_true: str, y_prob: list[str]) -> str:
+def digest_of_columns(y_true: str, y_prob: Sequence[str]) -> str:
     """Return the digest of the name of the labels and those of the predictions, in order."""
     return digest_of_document([y_true, *y_prob])

@@ -64,8 +64,11 @@ def calibration_error(
     pos_label : label, optional
         The event of a binary problem. With two columns it needs `classes`, unless labels are 0
         and 1: the event's column is the one at its place.
-    data : data frame or dict, optional
-        Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list.
+    data : data frame, dict, or path, optional
+        Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list. Lazy
+        frames are counted where they are. A path, a pattern such as ``"part-*.parquet"`` or a
+        list of them names files (CSV, TSV, Parquet, JSON lines, Arrow, .npz), which are read in
+        chunks; there `y_prob` may be a pattern of columns, such as ``"prob_*"``.
     input : {"probabilities", "logits"}
         What `y_prob` holds. Logits go through a sigmoid (one column) or a softmax (several), in
         float64; the many columns of a top-label problem are never copied for it.

@@ -96,6 +96,7 @@ def certify(
     source = read(
         y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
     )
+    source.keep_digest()
     return stats.certify(
         tabulate_outputs(source) if bins is None else source.tabulate(bins),
         max_error=max_error,
@@ -106,7 +107,7 @@ def certify(
         levels=levels,
         looks=looks,
         class_weight=class_weight,
-        digests=Digests(source.digest(), columns=_digest_of_names(data, y_true, y_prob)),
+        digests=_digests(source),
     )
 
 
@@ -158,10 +159,10 @@ def recheck(
     >>> bool(recheck(certificate, [1, *y[1:]], p))
     False
     """
-    names = _digest_of_names(data, y_true, y_prob)
     meaning = _meaning(certificate, classes, pos_label)
     source = read(y_true, y_prob, input=input, data=data, **meaning)
-    return _recheck(certificate, source, Digests(source.digest(), columns=names))
+    source.keep_digest()
+    return _recheck(certificate, source, None)
 
 
 def recheck_answers(
@@ -194,21 +195,23 @@ def _meaning(
     return {"kind": problem.kind, "classes": classes, "pos_label": pos_label}
 
 
-def _recheck(certificate: stats.Certificate, source: Source, digests: Digests) -> stats.Recheck:
+def _recheck(
+    certificate: stats.Certificate, source: Source, digests: Digests | None
+) -> stats.Recheck:
     own = certificate.table
     if source.problem != own.problem:
         check = certificate.recheck()
         other = f"the rows pose another problem: {source.problem}, the certificate {own.problem}"
         return replace(check, agrees=False, differences=(*check.differences, other))
-    return certificate.recheck(source.count(own.bins), digests)
+    table = source.count(own.bins)
+    return certificate.recheck(table, digests or _digests(source))
 
 
-def _digest_of_names(data: Any, y_true: Any, y_prob: Any) -> str | None:
-    """Return the digest of the columns' names; arrays have none."""
-    if data is None:
-        return None
-    several = isinstance(y_prob, list | tuple)
-    return digest_of_columns(str(y_true), [str(name) for name in (y_prob if several else [y_prob])])
+def _digests(source: Source) -> Digests:
+    """Return the digests of the rows, and of the names of their columns; arrays have no names."""
+    names = source.names
+    columns = None if names is None else digest_of_columns(names[0], names[1:])
+    return Digests(source.digest(), columns=columns)
 
 
 def tabulate_outputs(source: Source) -> BinTable:
@@ -360,6 +363,20 @@ def compare(
     reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     reading |= {"pos_label": pos_label, "data": data}
     a, b = (read(y_true, prob, **reading) for prob in (prob_a, prob_b))
+    return compare_sources(
+        a, b, bins=bins, class_weight=class_weight, confidence_level=confidence_level
+    )
+
+
+def compare_sources(
+    a: Source,
+    b: Source,
+    *,
+    bins: BinsLike = "auto",
+    class_weight: ClassWeight = None,
+    confidence_level: float = 0.95,
+) -> stats.Comparison:
+    """Compare two models whose predictions of the same rows are in two sources; see `compare`."""
     if a.problem != b.problem:
         raise InvalidArgumentError(
             f"Both models must predict the same classes; these are {a.problem} and {b.problem}."

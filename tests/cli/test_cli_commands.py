@@ -8,6 +8,8 @@ import sys
 
 import numpy as np
 import pytest
+
+import calibrant as cb
 from predictions_on_disk import (
     CLASS,
     COLUMNS,
@@ -24,8 +26,6 @@ from predictions_on_disk import (
     same,
     write,
 )
-
-import calibrant as cb
 
 RULES = {
     "auto": "auto",
@@ -50,8 +50,8 @@ def csv(tmp_path):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.files.arrow.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 @pytest.mark.parametrize("bins", ["auto", "width:10", "distinct"])
@@ -242,7 +242,7 @@ def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
 def test_more_outputs_than_the_limit_are_taken_as_continuous(
     tmp_path, most, rule, capsys, monkeypatch
 ):
-    monkeypatch.setattr("calibrant.cli.counting.MOST_OUTPUTS", most)
+    monkeypatch.setattr("calibrant.sources.files.MOST_OUTPUTS", most)
     file = write(tmp_path / "preds.csv", {"label": LABEL, "score": COLUMNS["raw"].round(2)})
     _, out, _ = run(capsys, "certify", file, *ONE, "--max-error", "0.1", "--json")
     assert json.loads(out)["table"]["bins"][0]["rule"] == rule

@@ -22,8 +22,8 @@ PROB_NAMES = ("prob_0", "prob_1", "prob_2")
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.files.arrow.BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_columns_that_nobody_asked_for_do_not_matter(tmp_path, capsys):
 
 
 def test_a_line_that_is_too_long_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("calibrant.files.streams.LARGEST_RECORD", 1 << 21)
+    monkeypatch.setattr("calibrant.sources.files.streams.LARGEST_RECORD", 1 << 21)
     row = b'{"label": 1, "score": 0.5, "x": "%s"}\n'
     (tmp_path / "a.jsonl").write_bytes(row % b"" + row % (b"x" * (3 << 20)))
     (tmp_path / "a.csv").write_bytes(b"label,score\n1,0.5\n1," + b"5" * (3 << 20))
@@ -174,7 +174,7 @@ def npz(path, **arrays):
 def test_a_large_array_in_columns_is_read_and_one_that_only_claims_to_be_large_is_not(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("calibrant.files.npz.HARMLESS_BYTES", 1 << 20)
+    monkeypatch.setattr("calibrant.sources.files.npz.HARMLESS_BYTES", 1 << 20)
     file, argv = tmp_path / "a.npz", ("--y-true", "label", "--y-prob", "probs")
     probs = np.asfortranarray(np.random.default_rng(0).dirichlet(np.ones(10), 40_000))
     labels = probs.argmax(axis=1)

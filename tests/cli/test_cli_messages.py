@@ -23,8 +23,8 @@ WATCHDOG = 300
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.files.arrow.BLOCK_BYTES", 1 << 15)
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
 
 
 def with_one(column, row, value):

@@ -29,8 +29,8 @@ from calibrant.recalibrators import load
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.files.arrow.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 @pytest.fixture

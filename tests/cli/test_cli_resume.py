@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from predictions_on_disk import COLUMNS, LABEL, MANY, run, write
 
 import calibrant as cb
 from calibrant.cli import main
+from predictions_on_disk import COLUMNS, LABEL, MANY, run, write
 
 RAW = ("--y-true", "label", "--y-prob", "raw")
 
@@ -93,11 +93,11 @@ def test_a_run_that_was_killed_continues_where_it_stopped(
     assert (parts / "out.json.progress").is_dir()
 
     read = []
-    from calibrant.files import reading
+    from calibrant.sources import files
 
-    original = reading.read_chunks
+    original = files.read_chunks
     monkeypatch.setattr(
-        reading,
+        files,
         "read_chunks",
         lambda file, *rest: read.append(file.path) or original(file, *rest),
     )

@@ -20,7 +20,7 @@ from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, pa, run, write
 import calibrant as cb
 from calibrant.cli.junit import document
 from calibrant.cli.output import LONGEST_MESSAGE, printable, shortened
-from calibrant.files.tables import table_writer
+from calibrant.sources.files.tables import table_writer
 
 EVIL = {
     "markup": "<script>alert('x')</script>&amp;]]>",

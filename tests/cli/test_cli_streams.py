@@ -83,7 +83,7 @@ def test_closed_standard_input_is_bad_input(folder):
 def test_an_output_file_never_gets_the_number_of_a_closed_stream(folder):
     """What a library writes to standard output or error would end up in it."""
     code = (
-        "import os, sys\nfrom calibrant.cli import main\nfrom calibrant.files import replaced\n"
+        "import os, sys\nfrom calibrant.cli import main\nfrom calibrant._writing import replaced\n"
         "try: main(['--version'])\n"
         "except SystemExit: pass\n"
         "with replaced('out.bin') as stream: number = stream.fileno()\n"

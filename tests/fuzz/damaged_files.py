@@ -64,7 +64,7 @@ def run(number: int, folder: Path) -> str:
 
 def _vary_blocks(rng: random.Random) -> None:
     """Read small files in many blocks, as large ones are."""
-    from calibrant.files import arrow
+    from calibrant.sources.files import arrow
 
     arrow.BLOCK_BYTES = rng.choice([1 << 10, 1 << 20])
     arrow.MOST_ROWS = rng.choice([17, 1 << 17])

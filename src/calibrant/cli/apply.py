@@ -11,15 +11,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._json import json_text
 from calibrant.cli import OK
-from calibrant.cli.input import add_format_argument
+from calibrant.cli.input import add_format_argument, add_input_argument, input_of, open_files
 from calibrant.cli.output import binary_output, complain
 from calibrant.cli.parser import add_command, unicode_text
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
-    from calibrant.files.reading import File
     from calibrant.recalibrators import Recalibrator
+    from calibrant.sources.files.reading import File
 
 EXAMPLES = """
 calibrant apply cal.json preds.csv --y-prob score -o repaired.csv
@@ -55,6 +55,7 @@ def add(commands: Any) -> None:
         help="the column of predictions, several, or a pattern such as 'prob_*', "
         "in the order of the fit (default probs)",
     )
+    add_input_argument(command)
     add_format_argument(command)
     command.add_argument(
         "--replace",
@@ -76,12 +77,12 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Apply a saved calibrator, chunk by chunk."""
-    from calibrant.cli.input import open_files
     from calibrant.cli.messages import about
     from calibrant.recalibrators import load
 
     with about(args.calibrator):
         calibrator = load(args.calibrator)
+    input_of(calibrator, args.input)
     suffix = _suffix(args)
     with open_files([args.file], args.format) as files, _target(args.output) as (stream, format_):
         _check_escape(args.escape_formulas, format_)
@@ -117,8 +118,8 @@ def _check_escape(escape: bool, format_: str) -> None:
 
 @contextmanager
 def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
-    from calibrant.files import format_of, replaced
-    from calibrant.files.names import COMPRESSIONS
+    from calibrant._writing import replaced
+    from calibrant.sources.files.names import COMPRESSIONS, format_of
 
     if output == "-":
         with binary_output() as stream:
@@ -139,7 +140,7 @@ def _apply_to_table(
 ) -> int:
     from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
-    from calibrant.files.tables import read_tables, table_writer
+    from calibrant.sources.files.tables import read_tables, table_writer
 
     typed = format_ not in ("csv", "tsv")
     batches = read_tables(file, typed)
@@ -162,7 +163,7 @@ def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     """Add to the objects of each line, and leave all else as it is."""
     from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
-    from calibrant.files.tables import json_rows
+    from calibrant.sources.files.tables import json_rows
 
     with Bar("repairing", [file]) as bar:
         for rows, share in json_rows(file):
@@ -217,8 +218,8 @@ class Repair:
 
     def objects(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return objects with the repaired predictions."""
-        from calibrant.files.arrow import readable
-        from calibrant.files.json_lines import as_column
+        from calibrant.sources.files.arrow import readable
+        from calibrant.sources.files.json_lines import as_column
 
         names = self._chosen(list(dict.fromkeys(name for row in rows for name in row)))
         with readable(self.shown):
@@ -228,7 +229,7 @@ class Repair:
 
     def _chosen(self, names: list[str]) -> list[str]:
         """Return the columns to repair, in the order that the first rows have fixed."""
-        from calibrant.files.names import in_fixed_order, match_columns
+        from calibrant.sources.files.names import in_fixed_order, match_columns
 
         if self._columns is not None and names == self._last_names:
             return self._columns
@@ -244,21 +245,20 @@ class Repair:
         return self._columns
 
     def _new_name(self, name: str) -> str:
-        from calibrant.files.tables import as_formula_safe
+        from calibrant.sources.files.tables import as_formula_safe
 
         return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
 
     def _repaired(self, columns: list[Any], names: list[str]) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
-        from calibrant.cli.messages import located
-        from calibrant.files.columns import as_numbers, side_by_side
-        from calibrant.files.reading import Chunk, File
+        from calibrant.sources.files.columns import as_numbers, side_by_side
+        from calibrant.sources.files.reading import Chunk, File, located
 
         pairs = zip(columns, names, strict=True)
         parts = [as_numbers(column, name, self.shown, self.n_rows) for column, name in pairs]
         probs = side_by_side(parts, names, self.shown)
         file = File("", "", self.shown)
-        with located(Chunk(file, self.n_rows, 0.0, None, probs, None, names, None)):
+        with located(Chunk(file, self.n_rows, 0.0, probs, probs, None, names, "")):
             after = self.calibrator.predict_proba(probs)
         self.n_rows += len(probs)
         if len(names) == 1:

@@ -9,9 +9,9 @@ from calibrant.cli import OK, REFUTED, UNDECIDED
 from calibrant.cli.input import (
     LEVELS_HELP,
     add_data_arguments,
-    opened,
+    arrays_to_certify,
+    predictions,
     read_levels,
-    saved_table,
 )
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import emit, say
@@ -21,12 +21,10 @@ from calibrant.cli.parser import (
     bin_mass,
     fraction,
     levels,
-    read_bins,
     whole_number,
 )
 
 if TYPE_CHECKING:
-    from calibrant.cli.input import Data
     from calibrant.stats import Certificate
 
 EXAMPLES = """
@@ -58,7 +56,7 @@ def add(commands: Any) -> None:
     command = add_command(
         commands, "certify", run, "certify or refute that an error is small enough", EXAMPLES, NOTES
     )
-    add_data_arguments(command, bins=None, bins_help="bins instead of every distinct output")
+    add_data_arguments(command, bins_help="bins instead of every distinct output")
     command.add_argument(
         "--max-error",
         metavar="ERROR",
@@ -107,15 +105,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
-    from calibrant import stats
-    from calibrant.files import write_whole
+    from calibrant._writing import write_whole
+    from calibrant.verify import certify
 
-    table = saved_table(args, default_bins=None)
-    if table is not None:
-        certificate = stats.certify(table, **_options(args))
-    else:
-        with opened(args) as data:
-            certificate = _certificate(data, args)
+    options = {
+        "max_error": args.max_error,
+        "norm": args.norm,
+        "confidence_level": args.confidence_level,
+        "looks": args.looks,
+        "target": args.target,
+        "min_bin_mass": args.min_bin_mass,
+        "levels": read_levels(args.levels),
+    }
+    with predictions(args) as given:
+        if args.calibrator:
+            certificate = _recalibrated(given, args, options)
+        else:
+            certificate = certify(**given, **options)
     if args.output:
         write_whole(args.output, certificate.to_json())
     text = describe(certificate)
@@ -126,50 +132,19 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     return EXIT[certificate.verdict or "undecided"], certificate.verdict, text
 
 
-def _certificate(data: Data, args: argparse.Namespace) -> Certificate:
-    from calibrant import stats
-    from calibrant._digests import Digests, RowDigest
-    from calibrant.cli.counting import tabulate, tabulate_outputs
-
-    options = _options(args)
-    if args.calibrator:
-        return _recalibrated(data, args, options)
-    digest = RowDigest()
-    if args.bins is None:
-        table = tabulate_outputs(data, digest)
-    else:
-        table = tabulate(data, read_bins(args.bins), digest=digest)
-    digests = Digests(str(digest), columns=data.digest_of_columns())
-    return stats.certify(table, digests=digests, **options)
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "max_error": args.max_error,
-        "norm": args.norm,
-        "confidence_level": args.confidence_level,
-        "looks": args.looks,
-        "target": args.target,
-        "min_bin_mass": args.min_bin_mass,
-        "levels": read_levels(args.levels),
-    }
-
-
-def _recalibrated(data: Data, args: argparse.Namespace, options: dict[str, Any]) -> Certificate:
+def _recalibrated(
+    given: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
+) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
-    from calibrant.cli.input import labels_to_certify
     from calibrant.cli.messages import about
     from calibrant.recalibrators import load
 
     with about(args.calibrator):
         calibrator = load(args.calibrator)
-    rows = data.arrays()
-    labels, classes = labels_to_certify(calibrator, rows, args)
-    bins = None if args.bins is None else read_bins(args.bins)
-    chosen = {"classes": classes, "kind": args.kind, "bins": bins}
-    options |= chosen
+    y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
+    options |= {"classes": classes, "kind": args.kind, "bins": given.get("bins")}
     options = {name: value for name, value in options.items() if value is not None}
-    return calibrator.certify(rows.y_prob, labels, **options)
+    return calibrator.certify(y_prob, y_true, **options)
 
 
 def describe(certificate: Certificate) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import Arrays, add_data_arguments, opened, saved_table
+from calibrant.cli.input import add_data_arguments, columns_of, open_files, saved_table
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
 if TYPE_CHECKING:
+    from calibrant._types import AnyArray
+    from calibrant.sources.arrays import ArraySource
+    from calibrant.sources.files.reading import File
     from calibrant.stats import Comparison, TableComparison
     from calibrant.table import BinTable
 
@@ -47,7 +51,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from calibrant import stats, verify
+    from calibrant.stats import compare_tables
+    from calibrant.verify import compare_sources
 
     if len(args.files) > 2 or (len(args.files) == 1 and not args.versus):
         raise InvalidArgumentError(
@@ -55,19 +60,15 @@ def run(args: argparse.Namespace) -> int:
             f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
         )
     if tables := _tables(args):
-        found = stats.compare_tables(*tables, confidence_level=args.confidence_level)
-        return _show(found, args, [f"{name} = {file}" for name, file, _ in _legend(args)])
-    a = _model(args, args.files[0], args.y_prob)
-    b = _model(args, args.files[-1], args.versus, None if args.versus else a.columns)
-    _check_same_rows(a, b, args)
-    result = verify.compare(
-        a.y_true,
-        a.y_prob,
-        b.y_prob,
-        bins=read_bins(args.bins),
-        confidence_level=args.confidence_level,
-        **a.options,
-    )
+        result: Comparison | TableComparison = compare_tables(
+            *tables, confidence_level=args.confidence_level
+        )
+        return _show(result, args, [f"{name} = {file}" for name, file, _ in _legend(args)])
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_files([file], args.format)) for file in args.files]
+        models = _models(args, files[0], files[-1])
+    bins = "auto" if args.bins is None else read_bins(args.bins)
+    result = compare_sources(*models, bins=bins, confidence_level=args.confidence_level)
     legend = [f"{name} = {file}, {', '.join(columns)}" for name, file, columns in _legend(args)]
     return _show(result, args, legend)
 
@@ -85,7 +86,7 @@ def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend
 def _tables(args: argparse.Namespace) -> list[BinTable]:
     """Return the two tables that the files hold, none if they hold rows."""
     chosen = [argparse.Namespace(**vars(args) | {"files": [file]}) for file in args.files]
-    tables = [table for each in chosen if (table := saved_table(each, "auto")) is not None]
+    tables = [table for each in chosen if (table := saved_table(each)) is not None]
     if tables and len(tables) != 2:
         raise InvalidInputError(
             f"A table of sums is compared with another table; got {len(tables)} of "
@@ -94,29 +95,42 @@ def _tables(args: argparse.Namespace) -> list[BinTable]:
     return tables
 
 
-def _model(
-    args: argparse.Namespace, file: str, y_prob: list[str] | None, columns: list[str] | None = None
-) -> Arrays:
-    """Read the labels and predictions of one model, whose columns may be known."""
-    chosen = argparse.Namespace(**vars(args) | {"y_prob": y_prob or args.y_prob})
-    with opened(chosen, [file], columns) as data:
-        if len(data.files) > 1:
-            raise InvalidArgumentError(f"{file!r} stands for {len(data.files)} files; name one.")
-        return data.arrays()
+def _models(
+    args: argparse.Namespace, files_a: list[File], files_b: list[File]
+) -> tuple[ArraySource, ArraySource]:
+    """Read the labels and predictions of both models; those of b by the names of a's columns."""
+    from calibrant.cli.resume import Progress
+    from calibrant.sources.files import Files, read_files
+    from calibrant.sources.files.names import in_fixed_order
+
+    for name, files in ((args.files[0], files_a), (args.files[-1], files_b)):
+        if len(files) > 1:
+            raise InvalidArgumentError(f"{name!r} stands for {len(files)} files; name one.")
+    given = columns_of(args, files_a, Progress())
+    given.pop("bins", None)
+    a = read_files(**given)
+    given |= {"data": Files(files_b, Progress()), "y_prob": args.versus or args.y_prob}
+    b = read_files(**given)
+    if not args.versus and a.names != b.names:  # other columns, or the same in another order
+        order = in_fixed_order(b.names[1:], a.names[1:], files_b[0].shown)
+        b = read_files(**given | {"y_prob": order})
+    models = a.in_memory(), b.in_memory()
+    _check_same_rows(models[0].columns().labels, models[1].columns().labels, args)
+    return models
 
 
-def _check_same_rows(a: Arrays, b: Arrays, args: argparse.Namespace) -> None:
+def _check_same_rows(a: AnyArray, b: AnyArray, args: argparse.Namespace) -> None:
     names = f"{args.files[0]} and {args.files[-1]}"
-    if len(a.y_true) != len(b.y_true):
+    if len(a) != len(b):
         raise LengthMismatchError(
-            f"{names} must have the same rows; they have {len(a.y_true):,} and {len(b.y_true):,}."
+            f"{names} must have the same rows; they have {len(a):,} and {len(b):,}."
         )
-    differ = (a.y_true != b.y_true).nonzero()[0]
+    differ = (a != b).nonzero()[0]
     if differ.size:
         row = int(differ[0])
         raise InvalidInputError(
             f"{names} must have the same rows in the same order; the labels of {differ.size:,} "
-            f"rows differ (first: row {row + 1:,}, {a.y_true[row]!s} and {b.y_true[row]!s}). "
+            f"rows differ (first: row {row + 1:,}, {a[row]!s} and {b[row]!s}). "
             "Sort both by the same key."
         )
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_data_arguments, labels_to_fit, opened
+from calibrant.cli.input import add_data_arguments, columns_of, labels_to_fit, open_files
 from calibrant.cli.output import say
 from calibrant.cli.parser import add_command
 from calibrant.exceptions import InvalidArgumentError
@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "fit", run, "learn to repair predictions", EXAMPLES, NOTES)
     bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20 or width:20 (default auto)"
-    add_data_arguments(command, bins=None, bins_help=bins_help, level=False)
+    add_data_arguments(command, bins_help=bins_help, level=False)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
         "--method",
@@ -61,14 +61,20 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, save and say what to do next."""
+    from calibrant.cli.resume import Progress
+    from calibrant.sources.files import read_files
+
     method = new_method(args.method, args.bins)
-    with opened(args) as data:
-        rows = data.arrays()
-    labels, classes = labels_to_fit(rows, args)
-    y_prob = rows.y_prob
+    if args.input == "logits":
+        method = _of_logits(method, args.method)
+    with open_files(args.files, args.format) as files:
+        given = columns_of(args, files, Progress())
+        given.pop("bins", None)
+        y_true, y_prob, weights = read_files(**given).arrays()
+    labels, classes = labels_to_fit(y_true, y_prob, args)
     if y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)
-    fitted = method.fit(y_prob, labels, sample_weight=rows.weights, classes=classes)
+    fitted = method.fit(y_prob, labels, sample_weight=weights, classes=classes)
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
     say(f"written to {args.output}")
@@ -92,6 +98,16 @@ def new_method(name: str, bins: str | None) -> Recalibrator:
         options["bins"] = rule or "auto"
     method: Recalibrator = getattr(recalibrators, METHODS[name])(**options)
     return method
+
+
+def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
+    """Return a method that reads logits."""
+    if "input" not in method.get_params(deep=False):
+        raise InvalidArgumentError(
+            f"--method {name} reads probabilities; got --input logits. Use another method, such as "
+            "temperature, or apply a sigmoid or softmax first."
+        )
+    return method.set_params(input="logits")
 
 
 def for_classes(method: Recalibrator, name: str, kind: str | None) -> Recalibrator:

@@ -48,7 +48,7 @@ def _write(
     args: argparse.Namespace, outcome: str | None, type_: str, message: str, start: float
 ) -> None:
     if args.junit:
-        from calibrant.files.writing import write_whole
+        from calibrant._writing import write_whole
 
         seconds = time.monotonic() - start
         name = f"{args.command} {' '.join(args.files)}"

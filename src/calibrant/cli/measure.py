@@ -6,16 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_data_arguments, opened, saved_table
+from calibrant.cli.input import add_data_arguments, predictions
 from calibrant.cli.junit import add_junit_argument, reported
-from calibrant.cli.output import aligned, complain, name_of, say, say_json
-from calibrant.cli.parser import add_command, norm_value, read_bins
+from calibrant.cli.output import aligned, name_of, say, say_json
+from calibrant.cli.parser import add_command, norm_value
 
 if TYPE_CHECKING:
-    from calibrant.cli.resume import Checkpoints
     from calibrant.stats import CalibrationErrorResult
-    from calibrant.stats.results import RowSource
-    from calibrant.table import BinTable
 
 EXAMPLES = """
 calibrant measure preds.parquet --y-true label --y-prob score
@@ -32,11 +29,10 @@ reads the files once more; from a table alone it is wider.
 
 A table that --table or `merge` saved stands in place of rows; several are added.
 
-With --table and several files, each finished file is written down in a folder beside the table.
+With --table and several files, a folder beside the table keeps a checkpoint of every finished file.
 A run that was stopped, even by kill -9, continues there; a file that has changed is counted anew.
 """
 WORST = 10
-SETTINGS = ("y_true", "y_prob", "sample_weight", "bins", "format")
 
 
 def add(commands: Any) -> None:
@@ -62,54 +58,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
-    from calibrant.files import write_whole
+    from calibrant._writing import write_whole
+    from calibrant.measure import calibration_error
 
-    table, checkpoints = saved_table(args, default_bins="auto"), None
-    result = _measured(args, table) if table is not None else None
-    if result is None:
-        result, checkpoints = _counted(args)
-    if args.table:
-        write_whole(args.table, result.table.to_json())
-    if checkpoints is not None:
-        checkpoints.close()
+    debias = False if args.plug_in else None
+    with predictions(args, output=args.table) as given:
+        result = calibration_error(**given, norm=args.norm, debias=debias)
+        if args.table:
+            write_whole(args.table, result.table.to_json())
     text = describe(result, args.confidence_level)
     if args.json:
         say_json(result.to_dict(args.confidence_level))
     else:
         say(text)
     return OK, None, text
-
-
-def _measured(
-    args: argparse.Namespace, table: BinTable, source: RowSource | None = None
-) -> CalibrationErrorResult:
-    from calibrant import stats
-
-    debias = False if args.plug_in else None
-    return stats.calibration_error(table, norm=args.norm, debias=debias, source=source)
-
-
-def _counted(args: argparse.Namespace) -> tuple[CalibrationErrorResult, Checkpoints | None]:
-    """Measure the rows of the files, and return the checkpoints that were kept."""
-    from calibrant.cli.counting import CountedRows, tabulate
-    from calibrant.cli.resume import checkpoints_for
-
-    with opened(args) as data:
-        checkpoints = checkpoints_for(args.table, data, _settings(args))
-        try:
-            table = tabulate(data, read_bins(args.bins), checkpoints)
-            result = _measured(args, table, CountedRows(data, table.problem))
-            result.settle()  # standard input is gone afterwards
-            return result, checkpoints
-        except KeyboardInterrupt:
-            if checkpoints is not None and checkpoints.folder.is_dir():
-                complain(f"what is finished is in {checkpoints.folder}; run again to continue")
-            raise
-
-
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options on which the table depends."""
-    return {name: getattr(args, name) for name in SETTINGS}
 
 
 def describe(result: CalibrationErrorResult, confidence_level: float) -> str:

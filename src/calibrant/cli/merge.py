@@ -31,8 +31,9 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Add the tables and save the sum."""
     from calibrant import stats
+    from calibrant._writing import write_whole
     from calibrant.cli.input import sum_of
-    from calibrant.files import expand, write_whole
+    from calibrant.sources.files.names import expand
 
     paths = expand(args.files)
     merged = sum_of(paths)

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TextIO
 from calibrant._json import json_text
 
 if TYPE_CHECKING:
-    from calibrant.files.reading import Chunk, File
+    from calibrant.sources.files.reading import File
 
 LONGEST_WORD = 120
 LONGEST_MESSAGE = 4_000
@@ -216,9 +216,3 @@ class Bar(ProgressLine):
         name = name_of(os.path.basename(self.files[number].shown), 30)
         rows = f"{self.n_rows:,} rows  {name}{which}"
         self.draw(f"{self.what} ", low + share * (high - low), rows)
-
-    def watched(self, number: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """Pass the chunks of file `number` on, and show how far they are."""
-        for chunk in chunks:
-            self.show(number, chunk.share, len(chunk))
-            yield chunk

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.input import FILES_HELP, add_column_arguments, add_format_argument, opened
+from calibrant.cli.input import (
+    FILES_HELP,
+    add_column_arguments,
+    add_format_argument,
+    add_input_argument,
+    arrays_to_certify,
+    columns_of,
+    open_files,
+)
 from calibrant.cli.output import say
 from calibrant.cli.parser import add_command, label, labels
 from calibrant.exceptions import InvalidArgumentError
@@ -28,7 +36,7 @@ certificate's bins, and their digest, which does not depend on their order, must
 carries: 0 then means that it was made from these very rows.
 """
 ABOUT_DATA = {"y_true": "labels", "y_prob": ["probs"]} | dict.fromkeys(
-    ("classes", "pos_label", "calibrator", "format")
+    ("input", "classes", "pos_label", "calibrator", "format")
 )
 
 
@@ -45,6 +53,7 @@ def add(commands: Any) -> None:
     command.add_argument("file", metavar="FILE", help="what calibrant certify -o saved")
     command.add_argument("--data", metavar="FILE", nargs="+", help=f"the rows: {FILES_HELP}")
     add_column_arguments(command)
+    add_input_argument(command)
     command.add_argument(
         "--classes",
         metavar="A,B,...",
@@ -86,24 +95,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
     """Count the rows again, as the certificate's problem unless told otherwise."""
-    from calibrant._digests import Digests, RowDigest
-    from calibrant.cli.counting import count
-    from calibrant.cli.input import labels_to_certify
     from calibrant.cli.messages import about
+    from calibrant.cli.resume import Progress
     from calibrant.recalibrators import load
+    from calibrant.verify import recheck
 
-    problem, settings = certificate.table.problem, vars(args) | {"files": args.data}
-    if args.calibrator:
-        with opened(argparse.Namespace(**settings)) as data:
-            rows = data.arrays()
+    with open_files(args.data, args.format) as files:
+        given = columns_of(args, files, Progress())
+        if not args.calibrator:
+            return recheck(certificate, **given)
         with about(args.calibrator):
             calibrator = load(args.calibrator)
-        labels, classes = labels_to_certify(calibrator, rows, args)
-        return calibrator.recheck(certificate, rows.y_prob, labels, classes)
-    settings["kind"] = problem.kind
-    if args.classes is None and args.pos_label is None:
-        settings |= {"classes": problem.classes, "pos_label": problem.pos_label}
-    digest = RowDigest()
-    with opened(argparse.Namespace(**settings)) as data:
-        table = count(data, problem, certificate.table.bins, None, digest)
-        return certificate.recheck(table, Digests(str(digest), columns=data.digest_of_columns()))
+        y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
+        return calibrator.recheck(certificate, y_prob, y_true, classes)

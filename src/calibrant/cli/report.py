@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.certify import EXIT
-from calibrant.cli.input import add_data_arguments, opened, saved_table
+from calibrant.cli.input import add_data_arguments, predictions
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command, fraction, read_bins
-
-if TYPE_CHECKING:
-    from calibrant.bins import BinsLike
-    from calibrant.cli.input import Data
-    from calibrant.reports import Report
+from calibrant.cli.parser import add_command, fraction
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -30,9 +25,9 @@ memory. With --max-error the exit code is that of certify: 0 certified, 1 refute
 A table that `measure --table` or `merge` saved stands in place of rows; the page says what it
 leaves out because it needs rows.
 """
-DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "bins": "auto", "confidence_level": 0.95}
+DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "confidence_level": 0.95}
 SHOWN = (
-    *("y_true", "y_prob", "kind", "bins", "classes", "pos_label", "format"),
+    *("y_true", "y_prob", "kind", "input", "bins", "classes", "pos_label", "format"),
     *("confidence_level", "max_error", "title", "output"),
 )
 
@@ -73,12 +68,8 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         "title": args.title,
         "command": command_line(args),
     }
-    table = saved_table(args, default_bins="auto")
-    if table is not None:
-        made = report(table, **options)
-    else:
-        with opened(args) as data:
-            made = _report(data, read_bins(args.bins), options)
+    with predictions(args) as given:
+        made = report(**given, **options)
     made.save(args.output)
     verdict = made.findings.certificate.verdict
     if args.json:
@@ -86,21 +77,6 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     else:
         say(f"{made.summary}\nwritten to {args.output}")
     return OK if verdict is None else EXIT[verdict], verdict, made.summary
-
-
-def _report(data: Data, bins: BinsLike, options: dict[str, Any]) -> Report:
-    """Make the report; what is wrong with the rows is said with file, column and row."""
-    from calibrant.bins import EqualWidth
-    from calibrant.cli.counting import tabulate
-    from calibrant.exceptions import InvalidInputError
-    from calibrant.reports import report
-
-    rows = data.arrays()
-    try:
-        return report(rows.y_true, rows.y_prob, bins=bins, **rows.options, **options)
-    except InvalidInputError:
-        tabulate(data, EqualWidth(1))  # fails too, and knows where
-        raise
 
 
 def command_line(args: argparse.Namespace) -> str:

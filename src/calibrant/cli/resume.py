@@ -1,9 +1,9 @@
-"""Checkpoints of a run over many files, so that a run that was stopped continues.
+"""What a run over files shows and keeps: progress, and checkpoints from which it continues.
 
-They lie in a folder beside the output. Each names its file with size and time, and the settings;
-one that does not fit what is there now is not used. Checkpoints are replaced whole or not at all.
-Two runs that write the same output share the folder: what one has finished serves the other, and
-the one that ends first removes it. A checkpoint that is lost costs time, never a row.
+Checkpoints lie in a folder beside the output. Each names its file with size and time, and the
+settings; one that does not fit what is there now is not used. Checkpoints are replaced whole or not
+at all. Two runs that write the same output share the folder: what one has finished serves the
+other, and the one that ends first removes it. A checkpoint that is lost costs time, never a row.
 """
 
 from __future__ import annotations
@@ -15,22 +15,26 @@ import os
 import re
 import time
 import zipfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._version import __version__
-from calibrant.cli.output import complain
+from calibrant._writing import replaced
+from calibrant.cli.output import Bar, complain
 from calibrant.exceptions import CalibrantError
-from calibrant.files import replaced
+from calibrant.sources.files import Hooks
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from calibrant.bins import Bins
-    from calibrant.cli.input import Data
     from calibrant.engines.search import Sketch
+    from calibrant.sources.files.reading import File
 
 FORMAT = "calibrant.progress"
 VERSION = 1
@@ -40,13 +44,35 @@ TIME_BETWEEN = 20
 """Passes are saved again after 20 times as long as the last save took: 5% of the time at most."""
 
 
-class Checkpoints:
-    """What has been finished of a run that writes `target`."""
+class Progress(Hooks):
+    """A bar on a terminal for every pass over the files."""
 
-    def __init__(self, target: str, data: Data, settings: dict[str, Any]) -> None:
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+
+    def begin(self, what: str, files: Sequence[File]) -> None:
+        """Draw a new bar."""
+        self._bar = Bar(what, files)
+
+    def advance(self, number: int, share: float, n_rows: int) -> None:
+        """Show how far the pass is."""
+        if self._bar is not None:
+            self._bar.show(number, share, n_rows)
+
+    def end(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.erase()
+
+
+class Checkpoints(Progress):
+    """What has been finished of a run that writes `target`, beside the bar."""
+
+    def __init__(self, target: str, files: Sequence[File], settings: dict[str, Any]) -> None:
+        super().__init__()
         self.folder = Path(f"{target}.progress")
-        self.settings = {**settings, **data.options, "calibrant": __version__}
-        self.files = [_identity(file.path) for file in data.files]
+        self.settings = {**settings, "calibrant": __version__}
+        self.files = [_identity(file.path) for file in files]
         self._said: set[str] = set()
         self._next_save = 0.0
 
@@ -166,10 +192,23 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def checkpoints_for(target: str | None, data: Data, settings: dict[str, Any]) -> Checkpoints | None:
-    """Return a checkpoints where there is an output and more than one file to count."""
-    if target is None or target == "-" or len(data.files) < 2:
-        return None
-    if any(file.shown != file.path for file in data.files):
-        return None  # standard input and pipes are gone by the next run
-    return Checkpoints(target, data, settings)
+@contextmanager
+def hooks_for(
+    output: str | None, files: Sequence[File], settings: dict[str, Any]
+) -> Iterator[Progress]:
+    """Show progress and, of several files that make an output, keep checkpoints until it is made.
+
+    Standard input and pipes are gone by the next run, so that nothing could continue.
+    """
+    lasting = all(file.shown == file.path for file in files)
+    if output in (None, "-") or len(files) < 2 or not lasting:
+        yield Progress()
+        return
+    checkpoints = Checkpoints(str(output), files, settings)
+    try:
+        yield checkpoints
+    except KeyboardInterrupt:
+        if checkpoints.folder.is_dir():
+            complain(f"what is finished is in {checkpoints.folder}; run again to continue")
+        raise
+    checkpoints.close()

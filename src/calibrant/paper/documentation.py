@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from calibrant._writing import write_whole
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.files import write_whole
 from calibrant.paper import STUDIES
 from calibrant.paper.result import Result
 from calibrant.paper.store import Store

@@ -13,9 +13,9 @@ import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
-from calibrant.files.reading import File, Wanted, read_chunks
 from calibrant.paper.dat import read_dat
 from calibrant.sources import read
+from calibrant.sources.files.reading import ColumnNames, File, read_chunks
 
 CIFAR10 = "cifar10"
 IMAGENET = "imagenet"
@@ -124,7 +124,7 @@ def read_predictions(path: str | os.PathLike[str]) -> Predictions:
     if Path(path).suffix == ".dat":
         probs, labels = read_dat(path)
         return Predictions(probs, labels, name)
-    chunks = list(read_chunks(File.of(str(path)), Wanted("labels", ["prob*"])))
+    chunks = list(read_chunks(File.of(str(path)), ColumnNames("labels", ["prob*"])))
     if not chunks:
         raise EmptyInputError(f"{path} has no rows.")
     probs = np.concatenate([chunk.probs for chunk in chunks])

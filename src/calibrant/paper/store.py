@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from calibrant._writing import replaced, write_whole
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.files.writing import replaced, write_whole
 from calibrant.paper.figures import draw
 from calibrant.paper.page import page
 from calibrant.paper.result import Result

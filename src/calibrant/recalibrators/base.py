@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._digests import Digests, digest_of_document
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant._writing import write_whole
 from calibrant.columns import Columns
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -22,7 +23,6 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.files import write_whole
 from calibrant.problem import Kind, Label
 from calibrant.recalibrators.fingerprint import (
     Fingerprint,

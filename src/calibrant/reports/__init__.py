@@ -9,9 +9,9 @@ from typing import Any
 
 from calibrant._clock import now
 from calibrant._html import element
+from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.files import write_whole
 from calibrant.problem import Input, Kind, Label
 from calibrant.reports.findings import Findings, findings_of, findings_of_table
 from calibrant.reports.page import page

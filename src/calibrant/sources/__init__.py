@@ -7,6 +7,7 @@ counts rows where they are; only the sums travel. `columns` is the one way by wh
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -35,6 +36,8 @@ class Source(ABC):
     ----------
     problem : Problem
         What they mean; known without looking at any value.
+    names : tuple of str or None
+        The column of labels, then those of predictions; None for arrays.
     has_rows : bool
         False for a table counted before, of which only sums are left.
     is_lazy : bool
@@ -43,6 +46,7 @@ class Source(ABC):
     """
 
     problem: Problem
+    names: tuple[str, ...] | None = None
     has_rows: ClassVar[bool] = True
     is_lazy: ClassVar[bool] = False
 
@@ -78,6 +82,9 @@ class Source(ABC):
     def looks_continuous(self) -> bool:
         """Tell outputs so many that no table of every distinct one should be tried."""
         return False
+
+    def keep_digest(self) -> None:  # noqa: B027
+        """Say that `digest` will be asked for: files then make it as they count."""
 
     def digest(self) -> str | None:
         """Return the digest of all rows, by which they are known again; None where it costs."""
@@ -131,10 +138,17 @@ def read(
         )
     given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     given |= {"pos_label": pos_label, "sample_weight": sample_weight}
+    if is_files(data):
+        from calibrant.sources.files import read_files
+
+        return read_files(data, y_true, y_prob, **given)
     if data is not None:
         from calibrant.sources.frames import read_frame
 
-        return read_frame(data, y_true, y_prob, **given)
+        source = read_frame(data, y_true, y_prob, **given)
+        several = isinstance(y_prob, list | tuple)
+        source.names = (str(y_true), *map(str, y_prob if several else [y_prob]))
+        return source
     if getattr(y_prob, "is_cuda", False) is True:
         from calibrant.sources.tensors import read_tensors
 
@@ -144,13 +158,24 @@ def read(
     return ArraySource(read_arrays(y_true, y_prob, **given))
 
 
+def is_files(data: Any) -> bool:
+    """Tell a path, a pattern, several of them, or the files that the command line has opened."""
+    if data is None or isinstance(data, str | os.PathLike):
+        return data is not None
+    if isinstance(data, list | tuple) and data:
+        return all(isinstance(name, str | os.PathLike) for name in data)
+    from calibrant.sources.files import Files
+
+    return isinstance(data, Files)
+
+
 def in_memory(data: Any, *names: Any) -> Any:
     """Return what `data` is with these columns in memory: lazy data are collected, once.
 
-    For whoever reads them more than once.
+    For whoever reads them more than once. Files are left alone: only named columns are read.
     """
-    if data is None:
-        return None
+    if data is None or is_files(data):
+        return data
     from calibrant.sources.frames import collected
 
     return collected(data, *names)

@@ -8,11 +8,11 @@ from typing import IO, Any, Protocol
 
 from calibrant._json import json_text
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
-from calibrant.files import arrow
-from calibrant.files.arrow import arrow_library, readable, record_batches
-from calibrant.files.json_lines import json_objects
-from calibrant.files.npz import npz_chunks
-from calibrant.files.reading import File
+from calibrant.sources.files import arrow
+from calibrant.sources.files.arrow import arrow_library, readable, record_batches
+from calibrant.sources.files.json_lines import json_objects
+from calibrant.sources.files.npz import npz_chunks
+from calibrant.sources.files.reading import File
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -119,5 +119,5 @@ def _no_column(name: str, names: Sequence[str], path: str) -> str:
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return (
         f"{path} has no column {name!r:.200}; its columns are {shown}{more}. "
-        "Name them with --y-true and --y-prob."
+        "Name them with y_true= and y_prob=."
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.files.streams import (
+from calibrant.sources.files.streams import (
     LARGEST_RECORD,
     BadContentError,
     Batches,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.files.names import COMPRESSIONS
+from calibrant.sources.files.names import COMPRESSIONS
 
 LARGEST_RECORD = 1 << 26
 """Bytes of one line or one quoted cell. A row of 100,000 probabilities has 2 MB; what has more

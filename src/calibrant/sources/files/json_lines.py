@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.files.streams import BadContentError, Batches, Choose, LineBlocks, opened
+from calibrant.sources.files.streams import BadContentError, Batches, Choose, LineBlocks, opened
 
 DEEPEST = 100
 """Levels of nesting. PyArrow crashes at 20,000 and takes seconds at 2,000."""

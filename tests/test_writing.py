@@ -1,24 +1,18 @@
-"""Files: replaced whole or not at all, archives checked before they are read, names."""
+"""Output files: replaced whole or not at all."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-import tracemalloc
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from calibrant.exceptions import InvalidDocumentError, InvalidInputError, LengthMismatchError
-from calibrant.files import expand, format_of, match_columns, replaced, write_whole
-from calibrant.files.npz import npz_chunks
+from calibrant._writing import replaced, write_whole
 from conftest import optional
 
 
@@ -49,7 +43,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, failure):
 SAVE_AND_READ = """
 import sys
 from pathlib import Path
-from calibrant.files.writing import write_whole
+from calibrant._writing import write_whole
 
 target, letter = Path(sys.argv[1]), sys.argv[2]
 for _ in range(100):
@@ -121,7 +115,7 @@ def test_a_kill_leaves_the_old_file(tmp_path):
     write_whole(target, "old")
     code = (
         "import os, signal, sys\n"
-        "from calibrant.files.writing import replaced\n"
+        "from calibrant._writing import replaced\n"
         "with replaced(sys.argv[1]) as stream:\n"
         "    stream.write(b'x' * 100_000); stream.flush()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -175,7 +169,7 @@ def test_a_limit_on_the_size_of_files_leaves_the_old_file(tmp_path):
     write_whole(target, "old")
     code = (
         "import resource, signal, sys\n"
-        "from calibrant.files.writing import write_whole\n"
+        "from calibrant._writing import write_whole\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "write_whole(sys.argv[1], 'x' * 100_000)\n"
@@ -216,141 +210,3 @@ def test_what_replaces_a_private_file_is_private_before_anything_is_written(tmp_
 def test_devices_are_written_to_and_not_replaced():
     write_whole("/dev/null", "gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
-def archive(path, members):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for name, content in members.items():
-            zipped.writestr(f"{name}.npy", content)
-    return str(path)
-
-
-def saved(array, shape=None):
-    """Return an array as .npy, with a header that announces another shape if one is given."""
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=True)
-    content = buffer.getvalue()
-    if shape is not None:
-        size = content.index(b"\n") + 1
-        header = repr({"descr": array.dtype.str, "fortran_order": False, "shape": shape})
-        content = content[:10] + header.ljust(size - 11).encode() + b"\n" + content[size:]
-    return content
-
-
-BAD_ARCHIVES = {
-    "pickled objects": ({"a": saved(np.array([{"x": 1}], object))}, "pickled objects never"),
-    "records": ({"a": saved(np.zeros(3, "f8,i4"))}, "numbers and text are read"),
-    "a bomb by its header": ({"a": saved(np.zeros(3), (10**12,))}, "does not fit its"),
-    "a negative shape": ({"a": saved(np.zeros(3), (-3,))}, "does not fit its"),
-    "a single number": ({"a": saved(np.float64(3))}, "does not fit its"),
-    "no array": ({"a": b"GIF89a" + b"x" * 100}, "is not an array"),
-    "a cut header": ({"a": saved(np.zeros(3))[:20]}, "is not an array"),
-    "cut values": ({"a": saved(np.zeros(30))[:-8]}, "does not fit its"),
-    "a long header": ({"a": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535}, "is not an array"),
-    "an endless row": ({"a": saved(np.zeros((1, 1000)))}, "a row of 'a' has 8,000 bytes"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_ARCHIVES)
-def test_archives_that_are_not_what_they_say_are_refused(tmp_path, case, monkeypatch):
-    monkeypatch.setattr("calibrant.files.npz.LARGEST_ROW", 4000)
-    members, words = BAD_ARCHIVES[case]
-    path = archive(tmp_path / "bad.npz", members)
-    with pytest.raises(InvalidDocumentError, match=words):
-        list(npz_chunks(path, ["a"], "bad.npz"))
-
-
-def test_an_archive_that_is_damaged_is_refused(tmp_path):
-    path = archive(tmp_path / "bad.npz", {"a": saved(np.arange(9000.0))})
-    content = bytearray((tmp_path / "bad.npz").read_bytes())
-    content[200:260] = b"\xff" * 60
-    (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(InvalidDocumentError, match="cannot be read as .npz"):
-        list(npz_chunks(path, ["a"], "bad.npz"))
-    (tmp_path / "bad.npz").write_bytes(b"no archive")
-    with pytest.raises(InvalidDocumentError, match="not a zip file"):
-        list(npz_chunks(path, ["a"], "bad.npz"))
-
-
-def test_arrays_of_other_lengths_are_refused(tmp_path):
-    np.savez(tmp_path / "a.npz", a=np.zeros(3), b=np.zeros(4))
-    with pytest.raises(LengthMismatchError, match="'a': 3, 'b': 4"):
-        list(npz_chunks(str(tmp_path / "a.npz"), ["a", "b"], "a.npz"))
-
-
-def test_a_bomb_is_read_in_bounded_memory(tmp_path):
-    """200 MB of zeros in 200 KB are read without being held."""
-    path = tmp_path / "bomb.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(
-            header, {"descr": "<f8", "fortran_order": False, "shape": (25_000_000,)}
-        )
-        with zipped.open("a.npy", "w", force_zip64=True) as member:
-            member.write(header.getvalue())
-            for _ in range(200):
-                member.write(bytes(1_000_000))
-    tracemalloc.start()
-    try:
-        chunks = npz_chunks(str(path), ["a"], "bomb.npz")
-        assert sum(next(chunks)[0]["a"].size for _ in range(100)) > 10_000_000
-        chunks.close()
-        assert tracemalloc.get_traced_memory()[1] < 50_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_patterns_stand_for_files_in_order(tmp_path):
-    for name in ("b.csv", "a.csv", "[x].csv"):
-        (tmp_path / name).touch()
-    star = str(tmp_path / "?.csv")
-    assert expand([star, str(tmp_path / "a.csv"), "-"]) == [
-        str(tmp_path / "a.csv"),
-        str(tmp_path / "b.csv"),
-        "-",
-    ]
-    assert expand([str(tmp_path / "[x].csv")]) == [str(tmp_path / "[x].csv")]
-    with pytest.raises(InvalidInputError, match="is a folder"):
-        expand([str(tmp_path)])
-    with pytest.raises(InvalidInputError, match="There is no file"):
-        expand([str(tmp_path / "c*")])
-
-
-@pytest.mark.parametrize(
-    ("name", "format_"),
-    [("a.csv", "csv"), ("a.CSV.gz", "csv"), ("a.b.pq", "parquet"), ("a.ndjson.zst", "jsonl")],
-)
-def test_the_suffix_names_the_format(name, format_):
-    assert format_of(name) == format_
-
-
-@pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "a", "a.gz", "a.npy"])
-def test_other_suffixes_are_refused(name):
-    with pytest.raises(InvalidInputError, match="known are .csv"):
-        format_of(name)
-
-
-def test_a_name_is_itself_before_it_is_a_pattern():
-    names = ["p[0]", "p0", "p1"]
-    assert match_columns(names, ["p[0]"], "f") == ["p[0]"]
-    assert match_columns(names, ["p?", "p1"], "f") == ["p0", "p1"]
-    with pytest.raises(InvalidInputError, match="f has no column 'q'; its columns are 'p\\[0\\]'"):
-        match_columns(names, ["q"], "f")
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
-def test_a_row_that_is_longer_than_a_block_is_read(tmp_path, suffix, monkeypatch):
-    optional("pyarrow")
-    from calibrant.files import arrow
-
-    monkeypatch.setattr(arrow, "BLOCK_BYTES", 1 << 12)
-    texts = ["a", "b" * 3000, "c" * 100_000, "d" * 2_000_000, "e"] * 3
-    path, separator = tmp_path / f"long.{suffix}", "\t" if suffix == "tsv" else ","
-    if suffix == "jsonl":
-        lines = [json.dumps({"n": i, "text": text}) for i, text in enumerate(texts)]
-    else:
-        lines = [f"n{separator}text", *(f"{i}{separator}{t}" for i, t in enumerate(texts))]
-    path.write_text("\n".join(lines))
-    batches = [batch for batch, _ in arrow.record_batches(str(path), suffix, list, "long")]
-    assert [int(n) for batch in batches for n in batch.column("n").to_pylist()] == [*range(15)]
-    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts

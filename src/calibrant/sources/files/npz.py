@@ -21,8 +21,8 @@ import numpy as np
 
 from calibrant._types import AnyArray
 from calibrant.exceptions import CalibrantError, InvalidDocumentError, LengthMismatchError
-from calibrant.files.arrow import rows_at_once
-from calibrant.files.names import match_columns
+from calibrant.sources.files.arrow import rows_at_once
+from calibrant.sources.files.names import match_columns
 
 LARGEST_ROW = 1 << 26
 LARGEST_UNORDERED = 1 << 30

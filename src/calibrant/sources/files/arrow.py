@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from calibrant.exceptions import InvalidDocumentError, MissingDependencyError
-from calibrant.files.delimited import csv_batches
-from calibrant.files.json_lines import json_batches
-from calibrant.files.streams import BadContentError, Batches, Choose
+from calibrant.sources.files.delimited import csv_batches
+from calibrant.sources.files.json_lines import json_batches
+from calibrant.sources.files.streams import BadContentError, Batches, Choose
 
 BLOCK_BYTES = 1 << 20
 CHUNK_VALUES, MOST_ROWS, FEWEST_ROWS = 1 << 20, 1 << 17, 1 << 10

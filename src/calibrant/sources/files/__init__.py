@@ -1,0 +1,319 @@
+"""Files of predictions: CSV, TSV, Parquet, JSON lines, Arrow and .npz, never unpickled.
+
+They are read in chunks, pass after pass, so that memory does not grow with the rows: passes that
+choose bins, then one that counts. What is wrong with a row is said with file, column and row as its
+chunk is read; no file is read again for a message.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant._digests import RowDigest
+from calibrant._influences import Influence, InfluenceSums
+from calibrant._types import AnyArray
+from calibrant.bins import BinRule, Bins, BinsLike, Distinct
+from calibrant.columns import Columns, absent_event, check_heaviest
+from calibrant.engines import engine_for
+from calibrant.engines.search import BinSearch, Sketch
+from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidShapeError
+from calibrant.problem import Input, Kind, Label
+from calibrant.sources import Source, check_whole
+from calibrant.sources.arrays import ArraySource, read_arrays
+from calibrant.sources.files.names import expand
+from calibrant.sources.files.reading import Chunk, ColumnNames, File, located, read_chunks
+from calibrant.table import BinTable
+
+MOST_OUTPUTS = 1_000_000
+"""A model with more distinct outputs is taken as continuous: their table would be as large as the
+data, and each would have too few rows to say anything."""
+LABELS_SHOWN = 1_000
+"""Labels of the first rows that are kept, for the message that none of them is the event."""
+
+
+class Hooks:
+    """Steps of reading files at which a caller may show progress or keep checkpoints."""
+
+    def begin(self, what: str, files: Sequence[File]) -> None:
+        """Hear that a pass over the files begins."""
+
+    def advance(self, number: int, share: float, n_rows: int) -> None:
+        """Hear that of file `number` this share has been read, `n_rows` rows more."""
+
+    def end(self) -> None:
+        """Hear that the pass is over, or has failed."""
+
+    def restore_pass(self, number: int, sketch: Sketch) -> int:
+        """Restore the sketch of a pass that chooses bins; return how many files it holds."""
+        return 0
+
+    def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
+        """Keep the sketch of a pass after so many files."""
+
+    def restore_table(self, number: int, bins: tuple[Bins, ...]) -> tuple[bool, BinTable | None]:
+        """Return whether a file has been counted in these bins, and its table if it has rows."""
+        return False, None
+
+    def save_table(self, number: int, table: BinTable | None) -> None:
+        """Keep the table of a file that has been counted."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files that ``data=`` names, and who hears of every step of reading them."""
+
+    files: Sequence[File]
+    hooks: Hooks
+
+    @classmethod
+    def of(cls, data: Any) -> Files:
+        """Return the files of a path, a pattern such as ``part-*.parquet``, or several of them."""
+        if isinstance(data, Files):
+            return data
+        names = [data] if isinstance(data, str | os.PathLike) else data
+        return cls([File.of(path) for path in expand([os.fspath(name) for name in names])], Hooks())
+
+
+class FileSource(Source):
+    """Columns of files; the first rows fix their order and the problem for all others."""
+
+    is_lazy = True
+    names: tuple[str, ...]
+
+    def __init__(self, files: Files, names: ColumnNames, meaning: dict[str, Any]) -> None:
+        self._files, self._hooks = files.files, files.hooks
+        self._columns, self._meaning = names, meaning
+        self._distinct: tuple[Bins, ...] | None = None
+        self._row_digest: RowDigest | None = None
+        self._digests_rows = False
+        self._home: ArraySource | None = None
+        with self._pass("reading"):
+            for file in self._files:
+                for chunk in read_chunks(file, names):
+                    self._predictions = chunk.names
+                    self.names = (names.labels, *chunk.names)
+                    self._first_labels = chunk.labels[:LABELS_SHOWN]
+                    with located(chunk):
+                        self.problem = self._columns_of(chunk).problem
+                    return
+        raise EmptyInputError(
+            f"{', '.join(file.shown for file in self._files[:3])}: there are no rows; at least one "
+            "is needed."
+        )
+
+    def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+        """Choose bins in as many passes as the rule needs."""
+        if isinstance(rule, Distinct) and self._distinct is not None:
+            return self._distinct
+        return self._search(rule)
+
+    def looks_continuous(self) -> bool:
+        """Give up on distinct outputs once there are a million of them; else keep their bins."""
+        try:
+            self._distinct = self._search(Distinct(), MOST_OUTPUTS)
+        except _TooManyOutputsError:
+            return True
+        return False
+
+    def _search(
+        self, rule: BinRule | Literal["auto"], most_cells: int | None = None
+    ) -> tuple[Bins, ...]:
+        search, number = BinSearch(rule, self.problem.n_groups), 0
+        while search.queries:
+            number += 1
+            sketch = Sketch(search.queries)
+
+            def add(columns: Columns, _: Chunk, sketch: Sketch = sketch) -> None:
+                sketch.add(columns)
+                if most_cells is not None and sketch.n_cells() > most_cells:
+                    raise _TooManyOutputsError
+
+            with self._pass(f"choosing bins, pass {number}"):
+                for file in range(self._hooks.restore_pass(number, sketch), len(self._files)):
+                    self._read_file(file, add)
+                    self._hooks.save_pass(number, sketch, file + 1)
+            if number == 1 and sketch.n_cells() == 0:
+                check_heaviest(0.0)
+            search.answer(sketch.n_rows, sketch.cells())
+        return search.bins()
+
+    def count(self, bins: tuple[Bins, ...]) -> BinTable:
+        """Check and sum the rows of all files in one pass."""
+        digest = RowDigest() if self._digests_rows and self._row_digest is None else None
+        total: BinTable | None = None
+        with self._pass("counting"):
+            for number in range(len(self._files)):
+                is_counted, part = self._hooks.restore_table(number, bins)
+                if not is_counted:
+                    part = self._count_file(number, bins, digest)
+                    self._hooks.save_table(number, part)
+                if part is not None:
+                    total = part if total is None else total + part
+        if total is None:
+            raise EmptyInputError("There are no rows any more; at least one is needed.")
+        self._row_digest = digest or self._row_digest
+        return total
+
+    def _count_file(
+        self, number: int, bins: tuple[Bins, ...], digest: RowDigest | None
+    ) -> BinTable | None:
+        total: BinTable | None = None
+
+        def add(columns: Columns, _: Chunk) -> None:
+            nonlocal total
+            part = engine_for(columns.predictions.size).count(columns, bins)
+            total = part if total is None else total + part
+            if digest is not None:
+                digest.update(columns.predictions, columns.codes())
+
+        self._read_file(number, add)
+        return total
+
+    def tabulate(self, bins: BinsLike) -> BinTable:
+        """Choose bins for all rows, and check and count them."""
+        table = super().tabulate(bins)
+        check_whole(table)
+        return table
+
+    def columns(self) -> Columns:
+        """Read the named columns of all files into memory, and check every value."""
+        parts: list[Columns] = []
+        self._read_all(lambda columns, _: parts.append(columns))
+        whole = Columns(
+            self.problem,
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.predictions for part in parts]),
+            _joined([part.weights for part in parts]),
+            parts[0].are_logits,
+        )
+        whole.check_weights()
+        if self.problem.pos_label is not None:
+            whole.check_event()
+        return whole
+
+    def arrays(self) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+        """Return checked labels, predictions and weights as they stand in the files.
+
+        For recalibrators, which read arrays themselves: of two columns both are returned.
+        """
+        parts: list[Chunk] = []
+        self._read_all(lambda _, chunk: parts.append(chunk))
+        return (
+            np.concatenate([chunk.labels for chunk in parts]),
+            np.concatenate([chunk.probs for chunk in parts]),
+            _joined([chunk.weights for chunk in parts]),
+        )
+
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
+        """Read the rows of a marginal table once more."""
+        total = InfluenceSums()
+
+        def add(columns: Columns, _: Chunk) -> None:
+            nonlocal total
+            engine = engine_for(columns.predictions.size)
+            total += engine.influence_sums(columns, bins, influence)
+
+        with self._pass("reading again"):
+            for number in range(len(self._files)):
+                self._read_file(number, add)
+        return total
+
+    def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
+        """Draw rows in memory: they are read once for all draws."""
+        self._home = self._home or self.in_memory()
+        return self._home.resample(bins, rng)
+
+    def check_event(self) -> None:
+        """Say that none of the rows counted is the event."""
+        if self.problem.pos_label is not None:
+            raise absent_event(self.problem.pos_label, self._first_labels)
+
+    def keep_digest(self) -> None:
+        """Make the digest in the pass that counts, which saves one."""
+        self._digests_rows = True
+
+    def digest(self) -> str:
+        """Return the digest of all rows, in any order."""
+        if self._row_digest is None:
+            digest = RowDigest()
+            self._read_all(lambda columns, _: digest.update(columns.predictions, columns.codes()))
+            self._row_digest = digest
+        return str(self._row_digest)
+
+    def _read_all(self, step: Callable[[Columns, Chunk], object]) -> None:
+        """Check every value of all files, and hand over the rows."""
+
+        def check(columns: Columns, chunk: Chunk) -> None:
+            columns.check()
+            step(columns, chunk)
+
+        with self._pass("reading"):
+            for number in range(len(self._files)):
+                self._read_file(number, check)
+
+    def _read_file(self, number: int, step: Callable[[Columns, Chunk], object]) -> None:
+        """Hand over the rows of a file, chunk by chunk; say where the wrong ones are."""
+        for chunk in read_chunks(self._files[number], self._columns, self._predictions):
+            self._hooks.advance(number, chunk.share, len(chunk))
+            with located(chunk):
+                columns = self._columns_of(chunk)
+                if columns.problem == self.problem:
+                    step(columns, chunk)
+                    continue
+            raise InvalidShapeError(
+                f"{chunk.file.shown}, rows from {chunk.start + 1:,}: there are "
+                f"{columns.problem.n_classes:,} classes, in the rows before "
+                f"{self.problem.n_classes:,}. Files of one run must have the same columns."
+            )
+
+    def _columns_of(self, chunk: Chunk) -> Columns:
+        return read_arrays(chunk.labels, chunk.probs, sample_weight=chunk.weights, **self._meaning)
+
+    @contextmanager
+    def _pass(self, what: str) -> Iterator[None]:
+        self._hooks.begin(what, self._files)
+        try:
+            yield
+        finally:
+            self._hooks.end()
+
+
+class _TooManyOutputsError(Exception):
+    pass
+
+
+def _joined(parts: list[AnyArray | None]) -> AnyArray | None:
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if arrays else None
+
+
+def read_files(
+    data: Any,
+    y_true: Any,
+    y_prob: Any,
+    *,
+    kind: Kind | None = None,
+    input: Input = "probabilities",  # noqa: A002
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    sample_weight: Any = None,
+) -> FileSource:
+    """Read columns of files: names, and for predictions patterns such as ``"prob_*"``."""
+    patterns = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
+    for name in (y_true, *(patterns or [y_prob]), sample_weight or ""):
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                "With files as data=, y_true, y_prob and sample_weight are names of columns; got "
+                f"{name!r:.60}."
+            )
+    known = pos_label if classes is None else next(iter(classes), None)
+    text = None if known is None else isinstance(known, str)
+    names = ColumnNames(y_true, patterns, sample_weight, text)
+    meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
+    return FileSource(Files.of(data), names, meaning)
