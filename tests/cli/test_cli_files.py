@@ -12,9 +12,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, SUFFIXES, N, pa, run, write
 
 import calibrant as cb
+from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, SUFFIXES, N, pa, run, write
 
 CSV = ["label,score,note", *(f"{y},{p},fine" for y, p in zip(LABEL, SCORE, strict=True))]
 PROB_NAMES = ("prob_0", "prob_1", "prob_2")

@@ -11,9 +11,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from predictions_on_disk import LABEL, ONE, SCORE, N, pa, run
 
 import calibrant as cb
+from predictions_on_disk import LABEL, ONE, SCORE, N, pa, run
 
 TYPES = {
     "lists of one": [[0.5]],

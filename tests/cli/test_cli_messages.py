@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, SCORE, SUFFIXES, run, write
 
 import calibrant as cb
 from calibrant.cli.messages import in_options
+from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, SCORE, SUFFIXES, run, write
 
 WATCHDOG = 300
 """Seconds after which a command that hangs fails the test; nothing is measured."""

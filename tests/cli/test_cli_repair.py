@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import calibrant as cb
+from calibrant.recalibrators import load
 from predictions_on_disk import (
     CLASS,
     COLUMNS,
@@ -21,9 +24,6 @@ from predictions_on_disk import (
     run,
     write,
 )
-
-import calibrant as cb
-from calibrant.recalibrators import load
 
 
 @pytest.fixture(autouse=True)

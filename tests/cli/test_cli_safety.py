@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, pa, run, write
 
 import calibrant as cb
 from calibrant.cli.junit import document
 from calibrant.cli.output import LONGEST_MESSAGE, printable, shortened
 from calibrant.sources.files.tables import table_writer
+from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, pa, run, write
 
 EVIL = {
     "markup": "<script>alert('x')</script>&amp;]]>",

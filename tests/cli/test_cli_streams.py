@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, write
 
 import calibrant as cb
+from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, write
 
 HERE = {"PYTHONPATH": str(Path(cb.__file__).parents[1])}
 CLOSED = [" ".join(c) for n in (1, 2, 3) for c in combinations((">&-", "<&-", "2>&-"), n)]

@@ -66,7 +66,7 @@ def test_json_has_the_main_numbers(scores, tmp_path, capsys):
     assert found["verdict"] == "certified"
     assert found["error"]["n"] == 400
     assert found["upper_bound"] <= 0.3
-    assert set(found["brier"]) >= {"brier", "miscalibration", "discrimination", "uncertainty"}
+    assert set(found["brier"]) >= {"value", "miscalibration", "discrimination", "uncertainty"}
 
 
 def test_bad_input_is_named_by_file_and_row_and_leaves_the_old_page(scores, tmp_path, capsys):

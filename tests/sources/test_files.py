@@ -122,7 +122,7 @@ def test_columns_bring_home_the_rows_and_digests_know_them(folder, problem):
 FUNCTIONS = {
     "calibration_error": lambda **given: cb.calibration_error(**given).value,
     "reliability_curve": lambda **given: cb.reliability_curve(**given).event_rate.tolist(),
-    "brier_decomposition": lambda **given: cb.brier_decomposition(**given).brier,
+    "brier_decomposition": lambda **given: cb.brier_decomposition(**given).value,
     "certify": lambda **given: cb.certify(**given, max_error=0.2).upper_bound,
     "calibration_test": lambda **given: cb.calibration_test(**given, method="exact", rng=0).pvalue,
     "report": lambda **given: cb.report(**given).summary,
@@ -153,7 +153,7 @@ def test_a_list_of_names_and_paths_may_mix_formats(folder, tmp_path):
 def test_models_in_files_are_compared(folder):
     got = cb.compare("label", "raw", "squared", data=folder / "part-*.parquet")
     expected = cb.compare(LABEL, COLUMNS["raw"], COLUMNS["squared"])
-    assert got.brier.estimate == pytest.approx(expected.brier.estimate, rel=1e-12)
+    assert got.brier.value == pytest.approx(expected.brier.value, rel=1e-12)
 
 
 def test_a_certificate_of_files_is_that_of_the_rows(folder):

@@ -107,7 +107,8 @@ def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
             f"--method {name} reads probabilities; got --input logits. Use another method, such as "
             "temperature, or apply a sigmoid or softmax first."
         )
-    return method.set_params(input="logits")
+    method.set_params(input="logits")
+    return method
 
 
 def for_classes(method: Recalibrator, name: str, kind: str | None) -> Recalibrator:
