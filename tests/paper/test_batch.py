@@ -1,9 +1,8 @@
-"""Results are kept, skipped and drawn; runs side by side change nothing; a page escapes names."""
+"""Results are kept, skipped and drawn; runs side by side change nothing."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,9 +13,8 @@ import pytest
 from calibrant.cli import main
 from calibrant.paper import STUDIES, run, stand_in
 from calibrant.paper.batch import Task, run_all, tasks_for
-from calibrant.paper.page import page
-from calibrant.paper.result import Result
 from calibrant.paper.store import Store
+from calibrant.paper.study import Result
 from conftest import optional
 
 optional("matplotlib")
@@ -73,35 +71,6 @@ def test_figures_are_the_same_bytes_twice(tmp_path, example):
     for kind in ("png", "svg"):
         first, second = ((tmp_path / f / f"example-3-1.{kind}").read_bytes() for f in "ab")
         assert first == second
-
-
-def test_the_page_escapes_names_and_needs_no_network(example):
-    hostile = '<script>alert("x")</script>'
-    data = {"name": hostile, "dataset": "d", "n": 1, "n_classes": 2, "accuracy": 0.5, "digest": ""}
-    result = Result(
-        "lower-bounds",
-        {"norm": hostile},
-        0,
-        True,
-        data,
-        {"calibrant": hostile},
-        1.0,
-        example.output,
-    )
-    html = page([result], {result.stem: b"\x89PNG"})
-    assert "<script" not in html
-    assert "&lt;script&gt;" in html
-    linked = re.findall(r"""(?:src|href)=["']?([^"' >]*)""", html)
-    assert linked
-    assert all(link.startswith(("data:image/png;base64,", "#")) for link in linked)
-    assert "http" not in html
-    assert "ran quickly" in html
-
-
-def test_every_claim_is_on_the_page_even_if_nothing_ran():
-    html = page([], {})
-    assert html.count("cannot be checked") >= 40
-    assert "ImageNet predictions (50,000 x 1,000)" in html
 
 
 def test_studies_of_data_run_once_for_each_file():

@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 
 from calibrant.paper import CLAIMS, STUDIES, Claim, Finding, judge
-from calibrant.paper.claims import RULES, claim_for, over_splits, show, worded
-from calibrant.paper.result import Output, Result
+from calibrant.paper.claims import (
+    RULES,
+    claim_lines,
+    lines_of,
+    over_splits,
+    show,
+    tally,
+    worded,
+)
+from calibrant.paper.page import markdown_table
+from calibrant.paper.study import Output, Result
 from calibrant.paper.uncertainty import Estimate, about, across, exactly, mean, over_repeats, ratio
-from calibrant.paper.verdicts import claim_lines, lines_of, markdown_table, tally
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -159,7 +167,6 @@ def test_claims_about_other_data_cannot_be_checked():
     line = next(each for each in lines if each.study == "calibrators-marginal")
     assert line.verdict == "cannot be checked"
     assert "CIFAR-10 predictions" in line.note
-    assert claim_for("calibrators-marginal", "gain", "mine") is None
 
 
 def test_findings_without_a_claim_are_beyond_the_paper():

@@ -1,17 +1,19 @@
-"""The authors' .dat files are read; hostile and damaged pickles are refused and never run."""
+"""The authors' .dat files are converted; hostile and damaged pickles are refused, never run."""
 
 from __future__ import annotations
 
 import builtins
+import inspect
 import os
 import pickle
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from calibrant.exceptions import InvalidDocumentError
-from calibrant.paper import dat
+from calibrant.exceptions import InvalidDocumentError, InvalidInputError
+from calibrant.paper import dat, read_predictions
 
 PROBS = np.random.default_rng(0).dirichlet(np.ones(3), size=8).astype(np.float32)
 LABELS = np.arange(8) % 3
@@ -141,7 +143,7 @@ def test_a_known_name_cannot_be_changed():
 
 
 def test_a_giant_memo_address_is_refused_before_memory_is_asked_for():
-    assert_refused(b"\x80\x02Nr\xff\xff\xff\x7f.", "memo address")
+    assert_refused(b"\x80\x02Nr\xff\xff\xff\x7f.")
 
 
 def test_endless_programs_are_refused():
@@ -183,3 +185,18 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(dat, "LARGEST_FILE", 10)
     with pytest.raises(InvalidDocumentError, match="more than the 10"):
         dat.read_dat(path)
+
+
+def test_a_converted_file_is_read_by_the_studies(tmp_path):
+    (tmp_path / "a.dat").write_bytes(pickle.dumps((PROBS, LABELS)))
+    with pytest.raises(InvalidInputError, match="python -m calibrant.paper.dat .*a.dat .*a.npz"):
+        read_predictions(tmp_path / "a.dat")
+    command = [sys.executable, "-m", "calibrant.paper.dat"]
+    subprocess.run([*command, tmp_path / "a.dat", tmp_path / "a.npz"], check=True)
+    data = read_predictions(tmp_path / "a.npz")
+    np.testing.assert_array_equal(data.probs, PROBS)
+    np.testing.assert_array_equal(data.labels, LABELS)
+
+
+def test_the_converter_does_not_import_pickle_s_reader():
+    assert "import pickle\n" not in inspect.getsource(dat)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -18,8 +16,6 @@ LABELS = np.arange(30) % 4
 def write(path, kind):
     if kind == "npz":
         np.savez(path, probs=PROBS, labels=LABELS)
-    elif kind == "dat":
-        path.write_bytes(pickle.dumps((PROBS, LABELS)))
     else:
         pa = optional("pyarrow")
         columns = {"labels": LABELS, **{f"prob_{k}": PROBS[:, k] for k in range(4)}}
@@ -31,7 +27,7 @@ def write(path, kind):
     return path
 
 
-@pytest.mark.parametrize("kind", ["npz", "dat", "csv", "parquet"])
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
 def test_every_format_gives_the_same_rows(kind, tmp_path):
     data = read_predictions(write(tmp_path / f"a.{kind}", kind))
     np.testing.assert_allclose(data.probs, PROBS, rtol=1e-15)

@@ -176,5 +176,21 @@ def test_a_table_gives_the_numbers_of_its_rows_and_says_what_needs_rows():
 def test_options_about_rows_are_refused_beside_a_table():
     table = calibrant.tabulate([0, 1], [0.2, 0.9], bins=1)
     for options in ({"y_prob": [0.2, 0.9]}, {"kind": "binary"}, {"bins": 5}, {"data": {}}):
-        with pytest.raises(InvalidArgumentError, match=f"it came with {next(iter(options))}="):
+        with pytest.raises(InvalidArgumentError, match=f"{next(iter(options))}="):
             report(table, **options)
+
+
+@pytest.mark.usefixtures("quick_plans")
+@pytest.mark.parametrize("n_classes", [1, 4])
+def test_logits_give_the_report_of_their_probabilities(n_classes):
+    if n_classes == 1:
+        y, p = report_data.event_rows(400, 1.3, 15)
+        logits = np.log(p / (1 - p))
+    else:
+        y, p = report_data.class_rows(400, n_classes, 1.3, 15)
+        logits = np.log(p) + 3.0
+    direct = report(y, p).findings
+    made = report(y, logits, input="logits")
+    assert made.findings.error.value == pytest.approx(direct.error.value, rel=1e-6)
+    assert made.findings.gain.scores.loss == pytest.approx(direct.gain.scores.loss, rel=1e-4)
+    assert "input=&#x27;logits&#x27;" in made.html

@@ -14,8 +14,8 @@ from calibrant.cli.parser import add_command, whole_number
 if TYPE_CHECKING:
     from calibrant.paper import Study
     from calibrant.paper.batch import Task
-    from calibrant.paper.result import Result
     from calibrant.paper.store import Store
+    from calibrant.paper.study import Result
 
 EXAMPLES = """
 calibrant reproduce --list
@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help=".npz (probs, labels), CSV, Parquet or the authors' .dat; may be repeated",
+        help=".npz (probs, labels), CSV or Parquet; may be repeated",
     )
     command.add_argument("--quick", action="store_true", help="fewer repeats, for a rough look")
     whole = partial(whole_number, least=0)
@@ -153,7 +153,7 @@ class Board(ProgressLine):
 def _summary(store: Store, tasks: list[Task]) -> str:
     """Return the verdict on every claim that these studies speak of."""
     from calibrant.paper import STUDIES
-    from calibrant.paper.verdicts import claim_lines
+    from calibrant.paper.claims import claim_lines
 
     names = {task.study.name for task in tasks}
     lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]

@@ -9,7 +9,6 @@ from calibrant.paper import (
     beyond,
     calibrators,
     choosing,
-    coverage,
     estimators,
     examples,
     lower_bounds,
@@ -17,8 +16,7 @@ from calibrant.paper import (
 )
 from calibrant.paper.claims import CLAIMS, Claim, Finding, judge
 from calibrant.paper.predictions import Predictions, read_predictions, stand_in
-from calibrant.paper.result import Result
-from calibrant.paper.study import Progress, Study, no_progress
+from calibrant.paper.study import Progress, Result, Study, no_progress
 
 __all__ = [
     "CLAIMS",
@@ -45,7 +43,6 @@ STUDIES: dict[str, Study] = {
         choosing,
         synthetic,
         beyond,
-        coverage,
     )
     for each in group.STUDIES
 }

@@ -10,8 +10,7 @@ from queue import Empty
 from typing import Any, Protocol
 
 from calibrant.paper.predictions import Predictions, read_predictions
-from calibrant.paper.result import Result
-from calibrant.paper.study import Study, no_progress
+from calibrant.paper.study import Result, Study, no_progress
 
 POLL_SECONDS = 0.2
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.paper.binned import METHODS, Ranked, brier_score, squared_error
 from calibrant.paper.claims import Finding
+from calibrant.paper.population import METHODS, Ranked, brier_score, draw_rows, squared_error
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.resampling import draw_rows
-from calibrant.paper.result import Output, Panel, Row, row, series
-from calibrant.paper.study import Context, Study
+from calibrant.paper.study import Context, Output, Panel, Row, Study, row, series
 from calibrant.paper.uncertainty import Estimate, mean, over_repeats, ratio
 
 HISTOGRAM, SCALING_BINNING = "histogram", "scaling-binning"
@@ -41,7 +39,7 @@ class Calibrators:
         Draws of those rows. With more than ten classes the work per draw grows, and fewer are
         made: as many as give 10 x the paper's 100, and at least 5.
     methods : tuple of str
-        Keys of `calibrant.paper.binned.METHODS`.
+        Keys of `calibrant.paper.population.METHODS`.
     """
 
     kind: str = "marginal"

@@ -11,14 +11,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.paper.binned import METHODS, BinnedModel, Ranked, brier_score, platt_scaling
 from calibrant.paper.calibrators import pareto, problems, repeats_for
 from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.estimators import NAMES
+from calibrant.paper.population import (
+    METHODS,
+    BinnedModel,
+    Ranked,
+    ResampledRanks,
+    brier_score,
+    draw_rows,
+    multiplicities,
+    platt_scaling,
+)
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.resampling import ResampledRanks, draw_rows, multiplicities
-from calibrant.paper.result import Output, Panel, Row, series
-from calibrant.paper.study import Context, Study
+from calibrant.paper.study import Context, Output, Panel, Row, Study, series
 from calibrant.paper.uncertainty import exactly
 from calibrant.recalibrators.binary import BinaryRecalibrator
 from calibrant.stats.estimators import raw_error

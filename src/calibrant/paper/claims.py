@@ -6,15 +6,19 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from calibrant.paper.predictions import CIFAR10, FILES, IMAGENET
 from calibrant.paper.uncertainty import Estimate, across
+
+if TYPE_CHECKING:
+    from calibrant.paper.study import Result
 
 Rule: TypeAlias = Literal["number", "above", "below", "in range", "ours"]
 Verdict: TypeAlias = Literal[
     "agree", "disagree", "undecided", "varies", "cannot be checked", "beyond the paper"
 ]
+NOT_RUN: Verdict = "cannot be checked"
 
 RULES: dict[Rule, str] = {
     "number": "agrees if the two numbers differ by at most 1.96 joint standard errors, and the "
@@ -248,12 +252,90 @@ def _slack(claim: Claim, finding: Finding) -> float:
     return 1.96 * math.hypot(own, paper) + claim.rounding
 
 
-def claim_for(study: str, key: str, dataset: str | None) -> Claim | None:
-    """Return the paper's claim of this study and key about these predictions, if any."""
-    for claim in CLAIMS:
-        if (claim.study, claim.key) == (study, key) and claim.dataset in (None, dataset):
-            return claim
-    return None
+@dataclass(frozen=True)
+class Line:
+    """One line: what the paper says, what came out, and the verdict.
+
+    `splits` is in how many splits of the data the claim holds, and `worded` the verdict with that.
+    """
+
+    study: str
+    source: str
+    statement: str
+    paper: str
+    ours: str
+    interval: str
+    verdict: Verdict
+    splits: str
+    worded: str
+    note: str
+
+
+def claim_lines(results: Sequence[Result]) -> list[Line]:
+    """Return a line for every claim of the paper, in its order."""
+    return [_claim_line(claim, results) for claim in CLAIMS]
+
+
+def other_lines(result: Result) -> list[Line]:
+    """Return the findings of a result about which the paper says nothing."""
+    return [
+        Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
+             "beyond the paper", "", "beyond the paper", finding.note)
+        for finding in result.output.findings
+        if finding.statement and not any(_speaks_of(c, result, finding.key) for c in CLAIMS)
+    ]  # fmt: skip
+
+
+def lines_of(result: Result) -> list[Line]:
+    """Return the claims that a result checks, then its other findings."""
+    checked = [
+        _claim_line(claim, [result])
+        for claim in CLAIMS
+        if any(_speaks_of(claim, result, finding.key) for finding in result.output.findings)
+    ]
+    return checked + other_lines(result)
+
+
+def _speaks_of(claim: Claim, result: Result, key: str) -> bool:
+    dataset = result.data and result.data["dataset"]
+    return (claim.study, claim.key) == (result.study, key) and claim.dataset in (None, dataset)
+
+
+def _claim_line(claim: Claim, results: Sequence[Result]) -> Line:
+    for result in results:
+        for finding in result.output.findings:
+            if _speaks_of(claim, result, finding.key):
+                return Line(
+                    claim.study, claim.source, _statement(claim), claim.paper,
+                    *_ours(finding, claim.unit), judge(claim, finding),
+                    splits_held(claim, finding), worded(claim, finding), finding.note,
+                )  # fmt: skip
+    why = f"without {claim.missing}" if claim.missing else f"until {claim.study} has run"
+    return Line(
+        claim.study, claim.source, _statement(claim), claim.paper, "", "", NOT_RUN, "",
+        NOT_RUN, why,
+    )  # fmt: skip
+
+
+def _statement(claim: Claim) -> str:
+    named = {"cifar10": "CIFAR-10: ", "imagenet": "ImageNet: "}
+    return named.get(claim.dataset or "", "") + claim.statement
+
+
+def _ours(finding: Finding, unit: str) -> tuple[str, str]:
+    found = finding.estimate
+    interval = f"{show(found.low, unit)} to {show(found.high, unit)}"
+    return show(found.value, unit), interval if finding.repeats else "exact"
+
+
+def tally(lines: Sequence[Line]) -> str:
+    """Return how many claims have each verdict, in words."""
+    verdicts: tuple[Verdict, ...] = ("agree", "disagree", "varies", "undecided", NOT_RUN)
+    names: dict[Verdict, str] = {"varies": "vary with the split", "undecided": "are undecided"}
+    counts = {verdict: sum(line.verdict == verdict for line in lines) for verdict in verdicts}
+    return ", ".join(
+        f"{count} {names.get(verdict, verdict)}" for verdict, count in counts.items() if count
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (

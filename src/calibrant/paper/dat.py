@@ -1,60 +1,75 @@
-"""The authors' ``.dat`` files: pickled arrays, read without ever running what a pickle asks for.
+"""Convert the authors' ``.dat`` files to ``.npz``, without loading a pickle.
+
+``python -m calibrant.paper.dat cifar10.dat cifar10.npz``
 
 The paper's authors publish predictions as ``pickle.dump((probs, labels))``: a tuple of an (n, K)
-array of floats and an (n,) or (n, 1) array of whole numbers, written by Python 3. A pickle is
-a program for a small machine, and an ordinary reader obeys it. This one does not:
-
-1. the program is listed first, without being run; opcodes that array files do not need, long
-   programs and large memo addresses are refused;
-2. the only names that may be looked up are those with which NumPy pickles arrays, and each
-   gives a stand-in that writes down what it was told and calls nothing of NumPy;
-3. what was written down must be two arrays of plain numbers whose sizes match their bytes.
+array of floats and an (n,) or (n, 1) array of whole numbers. A pickle is a program for a small
+machine. `pickletools` lists its instructions without obeying them, and here they are followed on
+paper only: a name stays a name, and a call becomes a record of what was to be called with what.
+That record must be the one of two arrays of plain numbers whose sizes match their bytes.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import os
-import pickle
 import pickletools
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from calibrant._types import AnyArray
+from calibrant._writing import replaced
 from calibrant.exceptions import InvalidDocumentError
 
+# Far above what such files need (0.2 GB, 80 instructions): limits of the work on a hostile one.
 LARGEST_FILE = 1 << 32
-MOST_OPCODES = 1000
-OPCODES = frozenset({
-    "PROTO", "FRAME", "STOP", "MARK", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
-    "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET",
-    "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1",
-    "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3",
-    "STRING", "BINSTRING", "SHORT_BINSTRING",
-    "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
+MOST_INSTRUCTIONS = 1000
+
+LITERALS = frozenset({
+    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "STRING", "BINSTRING",
+    "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
     "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8",
 })  # fmt: skip
-MEMO = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 NUMBERS = frozenset({"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"})
 NAMES = {
-    ("numpy", "ndarray"): "ndarray",
-    ("numpy", "dtype"): "dtype",
-    ("numpy.core.multiarray", "_reconstruct"): "_reconstruct",
-    ("numpy._core.multiarray", "_reconstruct"): "_reconstruct",
-    ("numpy.core.numeric", "_frombuffer"): "_frombuffer",
-    ("numpy._core.numeric", "_frombuffer"): "_frombuffer",
-    ("_codecs", "encode"): "encode",
+    "numpy ndarray": "ndarray",
+    "numpy dtype": "dtype",
+    "numpy.core.multiarray _reconstruct": "_reconstruct",
+    "numpy._core.multiarray _reconstruct": "_reconstruct",
+    "numpy.core.numeric _frombuffer": "_frombuffer",
+    "numpy._core.numeric _frombuffer": "_frombuffer",
+    "_codecs encode": "encode",
 }
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A name that the pickle looks up."""
+
+    name: str
+
+
+@dataclass
+class _Call:
+    """A call that the pickle asks for, and the state that it gives to the outcome."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    state: Any = None
+
+
+_MARK = object()
 
 
 def read_dat(path: str | os.PathLike[str]) -> tuple[AnyArray, AnyArray]:
     """Return (probs, labels) from a file that the paper's authors published.
 
-    Nothing in the file is executed; anything but two arrays of numbers raises
-    InvalidDocumentError.
+    Anything but two arrays of numbers raises InvalidDocumentError.
     """
     size = Path(path).stat().st_size
     if size > LARGEST_FILE:
@@ -67,132 +82,72 @@ def read_dat(path: str | os.PathLike[str]) -> tuple[AnyArray, AnyArray]:
 def parse_dat(data: bytes, name: str = "this file") -> tuple[AnyArray, AnyArray]:
     """Return (probs, labels) from the bytes of such a file."""
     try:
-        _check_program(data)
-        found = _ArrayReader(io.BytesIO(data), encoding="latin1").load()
-        return _pair(found)
-    except InvalidDocumentError as error:
-        raise _refusal(name, error) from None
-    except Exception as error:
-        # A damaged program can fail in any of the reader's steps; the answer is the same.
-        raise _refusal(name, error) from error
+        return _pair(_record(data))
+    except Exception as error:  # of any kind: the bytes are anybody's
+        raise InvalidDocumentError(
+            f"{name} must be a pickle of exactly two arrays of numbers, (probs, labels), as the "
+            f"paper's authors publish; {str(error) or type(error).__name__}. Nothing in it was "
+            "run. Convert other pickles where they were made: np.savez(file, probs=probs, "
+            "labels=labels)."
+        ) from None
 
 
-def _refusal(name: str, error: Exception) -> InvalidDocumentError:
-    return InvalidDocumentError(
-        f"{name} must be a pickle of exactly two arrays of numbers, (probs, labels), as the "
-        f"paper's authors publish; {str(error) or type(error).__name__}. Nothing in it was run. "
-        "Convert other pickles where they were made: np.savez(file, probs=probs, labels=labels)."
-    )
-
-
-def _check_program(data: bytes) -> None:
-    """Refuse programs that no pickle of two arrays needs, before any of it is run."""
+def _record(data: bytes) -> Any:
+    """Follow the instructions of a pickle on paper, and return what they leave."""
+    stack: list[Any] = []
+    memo: dict[Any, Any] = {}
     for count, (opcode, argument, position) in enumerate(pickletools.genops(data)):
-        if count >= MOST_OPCODES:
-            raise InvalidDocumentError(f"it has more than {MOST_OPCODES:,} steps")
-        if opcode.name not in OPCODES:
-            raise InvalidDocumentError(f"it uses {opcode.name} at byte {position:,}")
-        if opcode.name in MEMO and int(argument or 0) >= MOST_OPCODES:
-            raise InvalidDocumentError(f"it uses the memo address {argument:,}")
+        if count >= MOST_INSTRUCTIONS:
+            raise InvalidDocumentError(f"it has more than {MOST_INSTRUCTIONS:,} steps")
+        match opcode.name:
+            case "PROTO" | "FRAME" | "STOP":
+                continue
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "MEMOIZE":
+                memo[len(memo)] = stack[-1]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "MARK":
+                stack.append(_MARK)
+            case "TUPLE":
+                start = len(stack) - stack[::-1].index(_MARK)
+                stack[start - 1 :] = [tuple(stack[start:])]
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                length = int(opcode.name[-1])
+                stack[-length:] = [tuple(stack[-length:])]
+            case "GLOBAL":
+                stack.append(_known(str(argument)))
+            case "STACK_GLOBAL":
+                stack[-2:] = [_known(" ".join(stack[-2:]))]
+            case "REDUCE":
+                function, arguments = stack[-2:]
+                stack[-2:] = [_Call(function.name, tuple(arguments))]
+            case "BUILD":
+                state = stack.pop()
+                if not isinstance(stack[-1], _Call):
+                    raise InvalidDocumentError(f"it changes {getattr(stack[-1], 'name', 'values')}")
+                stack[-1].state = state
+            case name if name in LITERALS:
+                stack.append(argument)
+            case name if name in CONSTANTS:
+                stack.append(CONSTANTS[name])
+            case name:
+                raise InvalidDocumentError(f"it uses {name} at byte {position:,}")
+    return stack.pop()
 
 
-class _ArrayReader(pickle.Unpickler):
-    """A machine that knows the names of NumPy's arrays, and nothing behind them."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        known = NAMES.get((module, name))
-        if known is None:
-            raise InvalidDocumentError(f"it asks for {module}.{name}")
-        return _StandIn(known)
-
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise InvalidDocumentError("it refers to objects outside the file")
+def _known(name: str) -> _Name:
+    if name not in NAMES:
+        raise InvalidDocumentError(f"it asks for {name.replace(' ', '.')}")
+    return _Name(NAMES[name])
 
 
-class _StandIn:
-    """One of the known names: answers a call with a record of what was asked."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, *args: Any) -> Any:
-        if self.name == "_reconstruct" and len(args) == 3 and _is(args[0], "ndarray"):
-            return _ArrayRecord()
-        if self.name == "dtype" and args and isinstance(args[0], str):
-            return _TypeRecord(args[0])
-        if self.name == "_frombuffer" and len(args) == 4:
-            buffer, dtype, shape, order = args
-            return _ArrayRecord((1, shape, dtype, order == "F", buffer))
-        if self.name == "encode" and len(args) == 2 and args[1] == "latin1":
-            return args[0].encode("latin1")
-        raise InvalidDocumentError(f"it calls {self.name} in a way that arrays do not")
-
-    def __setstate__(self, state: Any) -> NoReturn:
-        raise InvalidDocumentError(f"it changes {self.name}")
-
-
-def _is(value: Any, name: str) -> bool:
-    return isinstance(value, _StandIn) and value.name == name
-
-
-class _TypeRecord:
-    """What a pickle says of a dtype."""
-
-    __slots__ = ("code", "order")
-
-    def __init__(self, code: str) -> None:
-        self.code, self.order = code, "="
-
-    def __setstate__(self, state: Any) -> None:
-        plain = isinstance(state, tuple) and len(state) >= 5 and state[2:5] == (None, None, None)
-        if not plain or state[1] not in ("<", ">", "|", "="):
-            raise InvalidDocumentError("it has an array of records or objects")
-        self.order = state[1]
-
-    def dtype(self) -> np.dtype[Any]:
-        if self.code not in NUMBERS:
-            raise InvalidDocumentError(f"it has an array of type {self.code[:20]!r}")
-        return np.dtype(self.code).newbyteorder("=" if self.order == "|" else self.order)  # type: ignore[arg-type]
-
-
-class _ArrayRecord:
-    """What a pickle says of an array."""
-
-    __slots__ = ("state",)
-
-    def __init__(self, state: Any = None) -> None:
-        self.state = state
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-    def array(self) -> AnyArray:
-        """Return the array, if its shape and type account for exactly its bytes."""
-        if not isinstance(self.state, tuple) or len(self.state) != 5:
-            raise InvalidDocumentError("it has an array without contents")
-        _, shape, kind, is_fortran, buffer = self.state
-        whole = isinstance(shape, tuple) and 1 <= len(shape) <= 2
-        if not whole or not all(type(length) is int and length >= 0 for length in shape):
-            raise InvalidDocumentError("it has an array that is no column and no table")
-        if not isinstance(kind, _TypeRecord):
-            raise InvalidDocumentError("it has an array without a type")
-        data = buffer.encode("latin1") if isinstance(buffer, str) else buffer
-        dtype = kind.dtype()
-        if not isinstance(data, bytes | bytearray) or math.prod(shape) * dtype.itemsize != len(
-            data
-        ):
-            raise InvalidDocumentError("it has an array whose shape does not match its bytes")
-        flat = np.frombuffer(data, dtype)
-        return flat.reshape(shape, order="F" if is_fortran else "C")
-
-
-def _pair(found: Any) -> tuple[AnyArray, AnyArray]:
-    good = isinstance(found, tuple) and len(found) == 2
-    if not good or not all(isinstance(part, _ArrayRecord) for part in found):
+def _pair(record: Any) -> tuple[AnyArray, AnyArray]:
+    good = isinstance(record, tuple) and len(record) == 2
+    if not good or not all(isinstance(part, _Call) for part in record):
         raise InvalidDocumentError("it holds something else")
-    probs, labels = (part.array() for part in found)
+    probs, labels = (_array(part) for part in record)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if (
@@ -206,3 +161,52 @@ def _pair(found: Any) -> tuple[AnyArray, AnyArray]:
             f"{probs.dtype} and {labels.dtype}"
         )
     return probs, labels
+
+
+def _array(call: _Call) -> AnyArray:
+    """Return the array of a record, if its shape and type account for exactly its bytes."""
+    match call:
+        case _Call("_reconstruct", (_Name("ndarray"), _, _), (_, shape, kind, is_fortran, content)):
+            pass
+        case _Call("_frombuffer", (content, kind, shape, order)):
+            is_fortran = order == "F"
+        case _:
+            raise InvalidDocumentError(f"it calls {call.function} in a way that arrays do not")
+    whole = isinstance(shape, tuple) and 1 <= len(shape) <= 2
+    if not whole or not all(type(length) is int and length >= 0 for length in shape):
+        raise InvalidDocumentError("it has an array that is no column and no table")
+    dtype, data = _dtype(kind), _bytes(content)
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise InvalidDocumentError("it has an array whose shape does not match its bytes")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
+
+
+def _dtype(record: Any) -> np.dtype[Any]:
+    match record:
+        case _Call("dtype", (str(code), *_), (_, "<" | ">" | "|" | "=" as order, *others)):
+            if code not in NUMBERS:
+                raise InvalidDocumentError(f"it has an array of type {code[:20]!r}")
+            if others[:3] == [None, None, None]:  # no parts, no names, no fields
+                return np.dtype(code).newbyteorder("=" if order == "|" else order)
+    raise InvalidDocumentError("it has an array of records or objects")
+
+
+def _bytes(content: Any) -> bytes | bytearray:
+    match content:
+        case bytes() | bytearray():
+            return content
+        case str() | _Call("encode", (str(), "latin1")):  # protocols 0 to 2 have no bytes
+            text = content if isinstance(content, str) else content.arguments[0]
+            return bytes(text, "latin1")
+    raise InvalidDocumentError("it has an array without contents")
+
+
+def main(source: str, target: str) -> None:
+    """Write the two arrays to an ``.npz`` file that `read_predictions` reads."""
+    probs, labels = read_dat(source)
+    with replaced(target) as stream:
+        np.savez(stream, probs=probs, labels=labels)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -16,18 +16,17 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import EqualMass
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
-from calibrant.paper.binned import platt_scaling
 from calibrant.paper.calibrators import problems, repeats_for
 from calibrant.paper.claims import Finding, over_splits
-from calibrant.paper.predictions import Predictions
-from calibrant.paper.resampling import (
+from calibrant.paper.population import (
     draw_rows,
     multiplicities,
+    platt_scaling,
     resampled_binned_cells,
     resampled_cells,
 )
-from calibrant.paper.result import Output, Panel, Row, Series, row, series
-from calibrant.paper.study import Context, Progress, Study
+from calibrant.paper.predictions import Predictions
+from calibrant.paper.study import Context, Output, Panel, Progress, Row, Series, Study, row, series
 from calibrant.paper.uncertainty import Z90, Estimate, across, mean, over_repeats, ratio
 from calibrant.recalibrators import ScalingBinning
 from calibrant.stats.estimators import Cells, raw_error

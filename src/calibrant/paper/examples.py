@@ -9,10 +9,9 @@ from scipy.special import expit, logit
 
 from calibrant._types import FloatArray
 from calibrant.bins import EqualWidth
-from calibrant.paper.binned import Ranked
 from calibrant.paper.claims import Finding
-from calibrant.paper.result import Output, Panel, Row, series
-from calibrant.paper.study import Context, Study
+from calibrant.paper.population import Ranked
+from calibrant.paper.study import Context, Output, Panel, Row, Study, series
 from calibrant.paper.uncertainty import exactly
 from calibrant.stats.estimators import cells_from_sums, raw_error
 

@@ -11,12 +11,10 @@ from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.bins import Bins, EqualMass, EqualWidth
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
-from calibrant.paper.binned import platt_scaling
 from calibrant.paper.claims import Finding, over_splits
+from calibrant.paper.population import draw_rows, multiplicities, platt_scaling, resampled_cells
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.resampling import draw_rows, multiplicities, resampled_cells
-from calibrant.paper.result import Output, Panel, Row, series
-from calibrant.paper.study import Context, Study
+from calibrant.paper.study import Context, Output, Panel, Row, Study, series
 from calibrant.paper.uncertainty import Z90, Estimate, exactly
 from calibrant.stats.estimators import error_of, power_of
 

@@ -1,14 +1,30 @@
-"""The page of results: one HTML file with every figure in it, and no network."""
+"""The results as a page of HTML, with every figure in it, and as a page of the documentation.
+
+``python -m calibrant.paper.page results docs/reproducing.md`` puts the claims of a folder of
+results between the two markers of a page of documentation, where nothing is written by hand.
+"""
 
 from __future__ import annotations
 
-import base64
+import re
+import sys
 from collections.abc import Mapping, Sequence
-from html import escape
+from pathlib import Path
 
-from calibrant.paper.claims import RULES, SPLITS
-from calibrant.paper.result import Result
-from calibrant.paper.verdicts import Line, claim_lines, lines_of, tally
+from calibrant._html import Content, Element, Embedded, element, png_image
+from calibrant._writing import write_whole
+from calibrant.exceptions import InvalidDocumentError
+from calibrant.paper.claims import (
+    NOT_RUN,
+    RULES,
+    SPLITS,
+    Line,
+    claim_lines,
+    lines_of,
+    other_lines,
+    tally,
+)
+from calibrant.paper.study import Result
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -36,98 +52,187 @@ details { margin: 0.5rem 0; } summary { cursor: pointer; }
 """
 
 HEAD = ("the paper says", "paper", "ours", "90% interval", "verdict")
+START, END = "<!-- claims -->", "<!-- end of claims -->"
 
 
 def page(results: Sequence[Result], figures: Mapping[str, bytes]) -> str:
     """Return the HTML of all results; `figures` holds the PNG of each by stem."""
     claims = claim_lines(results)
-    body = "\n".join(
-        (
-            "<h1>The paper again</h1>",
+    document = element(
+        "html",
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("title", "The paper again"),
+            Embedded("style", STYLE),
+        ),
+        element(
+            "body",
+            element("h1", "The paper again"),
             _introduction(results, claims),
-            "<h2 id='claims'>Every claim</h2>",
+            element("h2", "Every claim", id="claims"),
             _table(claims, with_study=True),
             _rules(),
             *(_section(result, figures.get(result.stem)) for result in results),
-        )
+        ),
+        lang="en",
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>The paper again</title><style>{STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return f"<!doctype html>\n{document}\n"
 
 
-def _introduction(results: Sequence[Result], claims: Sequence[Line]) -> str:
+def _introduction(results: Sequence[Result], claims: Sequence[Line]) -> list[Element]:
     quick = sum(result.quick for result in results)
     warning = (
-        f"<p><strong>{quick} of {len(results)} studies ran quickly, with fewer repeats than the "
-        "paper's: their numbers are rough.</strong></p>"
-        if quick
-        else ""
+        f"{quick} of {len(results)} studies ran quickly, with fewer repeats than the paper's: "
+        "their numbers are rough."
     )
-    return (
-        "<p>Experiments of <cite>Verified Uncertainty Calibration</cite> (Kumar, Liang, Ma, 2019), "
-        f"run again. Of {len(claims)} claims {tally(claims)}.</p>{warning}"
+    introduction = element(
+        "p",
+        "Experiments of ",
+        element("cite", "Verified Uncertainty Calibration"),
+        f" (Kumar, Liang, Ma, 2019), run again. Of {len(claims)} claims {tally(claims)}.",
+    )
+    return [introduction, *([element("p", element("strong", warning))] if quick else [])]
+
+
+def _rules() -> Element:
+    rules = [*RULES.items(), ("splits", SPLITS)]
+    items = (element("li", element("strong", name), f": {text}.") for name, text in rules)
+    return element("details", element("summary", "How a verdict is reached"), element("ul", *items))
+
+
+def _table(lines: Sequence[Line], *, with_study: bool) -> Element:
+    head = (("study",) if with_study else ()) + HEAD
+    table = element(
+        "table",
+        element("thead", element("tr", *(element("th", name) for name in head))),
+        element("tbody", *(_row(line, with_study) for line in lines)),
+    )
+    return element("div", table, class_="wide")
+
+
+def _row(line: Line, with_study: bool) -> Element:
+    source: Content = None
+    if line.source:
+        source = [" ", element("span", f"({line.source})", class_="note")]
+    note = element("div", line.note, class_="note") if line.note else None
+    verdict = element("span", line.worded, class_=f"verdict {line.verdict.split()[0]}")
+    numbers = (line.paper, line.ours, line.interval)
+    return element(
+        "tr",
+        element("td", line.study) if with_study else None,
+        element("td", line.statement, source, note),
+        *(element("td", number, class_="number") for number in numbers),
+        element("td", verdict),
     )
 
 
-def _rules() -> str:
-    items = "".join(
-        f"<li><strong>{escape(name)}</strong>: {escape(text)}.</li>" for name, text in RULES.items()
-    )
-    items += f"<li><strong>splits</strong>: {escape(SPLITS)}.</li>"
-    return f"<details><summary>How a verdict is reached</summary><ul>{items}</ul></details>"
-
-
-def _table(lines: Sequence[Line], *, with_study: bool) -> str:
-    head = "".join(f"<th>{name}</th>" for name in (("study",) if with_study else ()) + HEAD)
-    rows = "".join(_row(line, with_study) for line in lines)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<div class="wide">{table}</div>'
-
-
-def _row(line: Line, with_study: bool) -> str:
-    study = f"<td>{escape(line.study)}</td>" if with_study else ""
-    source = f' <span class="note">({escape(line.source)})</span>' if line.source else ""
-    note = f'<div class="note">{escape(line.note)}</div>' if line.note else ""
-    kind = line.verdict.split()[0]
-    return (
-        f"<tr>{study}<td>{escape(line.statement)}{source}{note}</td>"
-        f'<td class="number">{escape(line.paper)}</td><td class="number">{escape(line.ours)}</td>'
-        f'<td class="number">{escape(line.interval)}</td>'
-        f'<td><span class="verdict {kind}">{escape(line.worded)}</span></td></tr>'
-    )
-
-
-def _section(result: Result, figure: bytes | None) -> str:
-    name = escape(result.stem)
-    data = result.data
+def _section(result: Result, figure: bytes | None) -> list[Content]:
+    name, data = result.stem, result.data
+    badges = [("beyond the paper", _is_beyond(result)), ("quick", result.quick)]
+    shown = (element("span", text, class_="badge") for text, is_so in badges if is_so)
+    settings = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
+    versions = ", ".join(f"{key} {value}" for key, value in result.versions.items())
     said = (
-        f"Predictions: {escape(str(data['name']))}, {data['n']:,} x {data['n_classes']:,}, "
+        f"Predictions: {data['name']}, {data['n']:,} x {data['n_classes']:,}, "
         f"{data['accuracy']:.2%} right. "
         if data
         else ""
     )
-    beyond = '<span class="badge">beyond the paper</span>' if _is_beyond(result) else ""
-    quick = '<span class="badge">quick</span>' if result.quick else ""
-    settings = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
-    versions = ", ".join(f"{key} {value}" for key, value in result.versions.items())
-    return (
-        f"<h2 id='{name}'>{name}{beyond}{quick}</h2>{_image(result, figure)}"
-        f"{_table(lines_of(result), with_study=False)}"
-        f'<p class="note">{said}Seed {result.seed}, {result.seconds:,.1f} s. {escape(settings)}. '
-        f"{escape(versions)}. Numbers: {name}.json, {name}.csv.</p>"
-    )
+    return [
+        element("h2", name, *shown, id=name),
+        None if figure is None else element("figure", png_image(figure, name)),
+        _table(lines_of(result), with_study=False),
+        element(
+            "p",
+            f"{said}Seed {result.seed}, {result.seconds:,.1f} s. {settings}. {versions}. "
+            f"Numbers: {name}.json, {name}.csv.",
+            class_="note",
+        ),
+    ]
 
 
 def _is_beyond(result: Result) -> bool:
     return result.study.startswith("beyond-")
 
 
-def _image(result: Result, figure: bytes | None) -> str:
-    if figure is None:
+def refreshed(text: str, results: Sequence[Result]) -> str:
+    """Return a page with the claims of these results between its markers."""
+    pattern = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
+    if not pattern.search(text):
+        raise InvalidDocumentError(f"The page has no {START} ... {END} to write between.")
+    return pattern.sub(lambda _: f"{START}\n{documentation(results)}\n{END}", text)
+
+
+def documentation(results: Sequence[Result]) -> str:
+    """Return how the run was made, the table of claims, why some differ, and our own numbers."""
+    parts = [_run(results), markdown_table(results), _reasons(results), _ours(results)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def markdown_table(results: Sequence[Result]) -> str:
+    """Return the table of claims for a page of documentation."""
+    names = ("study", "the paper says", "paper", "ours", "90% interval", "verdict")
+    head = f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
+    lines = [
+        f"| {line.study} | {line.statement} ({line.source}) | {line.paper} | {line.ours} | "
+        f"{line.interval} | {_bold_verdict(line)} |"
+        for line in claim_lines(results)
+    ]
+    return "\n".join((head, *lines))
+
+
+def _bold_verdict(line: Line) -> str:
+    if line.verdict == NOT_RUN:
+        return f"{line.verdict} {line.note}"
+    return f"**{line.verdict}**{line.worded.removeprefix(line.verdict)}"
+
+
+def _run(results: Sequence[Result]) -> str:
+    if not results:
         return ""
-    data = base64.b64encode(figure).decode("ascii")
-    return f'<figure><img alt="{escape(result.stem)}" src="data:image/png;base64,{data}"></figure>'
+    seeds = sorted({result.seed for result in results})
+    versions = ", ".join(f"{name} {value}" for name, value in results[0].versions.items())
+    quick = " (quick)" if any(result.quick for result in results) else ""
+    lines = claim_lines(results)
+    return (
+        f"Seed {', '.join(map(str, seeds))}; {len(results)} studies{quick}; {versions}. "
+        f"Of {len(lines)} claims {tally(lines)}."
+    )
+
+
+def _reasons(results: Sequence[Result]) -> str:
+    """Return the notes of what is not in agreement."""
+    lines = [
+        f"- {line.study}, {line.statement}: **{line.worded}**. {line.note}"
+        for line in claim_lines(results)
+        if line.verdict in ("disagree", "varies", "undecided")
+    ]
+    return "\n".join(("### Where we differ\n", *lines)) if lines else ""
+
+
+def _ours(results: Sequence[Result]) -> str:
+    """Return the numbers of the studies beyond the paper, as a list."""
+    lines = [
+        f"- {line.study}: {line.statement} {line.ours}"
+        + (f" ({line.interval})" if line.interval != "exact" else "")
+        for result in results
+        if _is_beyond(result)
+        for line in other_lines(result)
+    ]
+    return "\n".join(("### Beyond the paper\n", *lines)) if lines else ""
+
+
+def main(folder: str, path: str) -> None:
+    """Refresh a page of documentation from a folder of results."""
+    from calibrant.paper import STUDIES
+    from calibrant.paper.store import Store
+
+    results = Store(folder).results(list(STUDIES))
+    text = Path(path).read_text(encoding="utf-8")
+    write_whole(path, refreshed(text, results))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

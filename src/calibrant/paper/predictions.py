@@ -1,4 +1,4 @@
-"""Predictions for the studies: .npz, CSV, Parquet, and the authors' .dat files."""
+"""Predictions for the studies, from files of every format that calibrant reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
-from calibrant.paper.dat import read_dat
 from calibrant.sources import read
 from calibrant.sources.files.reading import ColumnNames, File, read_chunks
 
@@ -115,15 +114,18 @@ def read_predictions(path: str | os.PathLike[str]) -> Predictions:
     """Read a file of predictions.
 
     ``.npz`` with the arrays ``probs`` and ``labels``; CSV, Parquet, JSON lines or Arrow with a
-    column ``labels`` and the probabilities in columns ``prob*``, in the order of the classes;
-    ``.dat`` as the paper's authors publish (`calibrant.paper.dat`).
+    column ``labels`` and the probabilities in columns ``prob*``, in the order of the classes.
+    The ``.dat`` files that the paper's authors publish are converted first, by
+    `calibrant.paper.dat`.
     """
     name = Path(path).stem
     if not Path(path).is_file():
         raise InvalidInputError(f"There is no file {str(path)!r} to read predictions from.")
     if Path(path).suffix == ".dat":
-        probs, labels = read_dat(path)
-        return Predictions(probs, labels, name)
+        raise InvalidInputError(
+            f"{path} is a pickle, and calibrant loads none. Convert it once: python -m "
+            f"calibrant.paper.dat {path} {Path(path).with_suffix('.npz')}"
+        )
     chunks = list(read_chunks(File.of(str(path)), ColumnNames("labels", ["prob*"])))
     if not chunks:
         raise EmptyInputError(f"{path} has no rows.")

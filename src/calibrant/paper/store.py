@@ -9,7 +9,7 @@ from calibrant._writing import replaced, write_whole
 from calibrant.exceptions import InvalidDocumentError
 from calibrant.paper.figures import draw
 from calibrant.paper.page import page
-from calibrant.paper.result import Result
+from calibrant.paper.study import Result
 
 FIGURES = ("png", "svg")
 PAGE = "index.html"

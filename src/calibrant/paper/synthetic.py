@@ -14,10 +14,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant._types import BoolArray, FloatArray
-from calibrant.paper.binned import METHODS, Ranked, squared_error
 from calibrant.paper.claims import Finding
-from calibrant.paper.result import Output, Panel, Row, Series, Style, row, series
-from calibrant.paper.study import Context, Study
+from calibrant.paper.population import METHODS, Ranked, squared_error
+from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, Style, row, series
 from calibrant.paper.uncertainty import Estimate, about, mean, ratio
 
 COMPARED = ("histogram", "scaling-binning")

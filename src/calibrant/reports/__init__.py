@@ -13,11 +13,10 @@ from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.reports.findings import Findings, findings_of, findings_of_table
+from calibrant.reports.findings import Findings, findings_of
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
 from calibrant.sources import read
-from calibrant.table import BinTable
 
 __all__ = ["Findings", "Report", "report"]
 
@@ -79,20 +78,18 @@ def report(
             raise InvalidArgumentError(
                 f"{name} must be text, or None for the usual one; got {text!r:.60}."
             )
-    options: dict[str, Any] = {"kind": kind, "bins": None if is_auto(bins) else bins}
-    if isinstance(y_true, BinTable):
-        meaning = {"classes": classes, "pos_label": pos_label, "data": data}
-        _check_alone({"y_prob": y_prob, **options, **meaning})
-        findings = findings_of_table(y_true, max_error, confidence_level)
-        arguments = ["table"]
-    else:
-        source = read(
-            y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
-        )
-        findings = findings_of(source.in_memory(), bins, max_error, confidence_level)
-        arguments = ["y_true", "y_prob"]
-    options["max_error"] = max_error
-    options["confidence_level"] = None if confidence_level == 0.95 else confidence_level
+    source = read(
+        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+    )
+    findings = findings_of(source, bins, max_error, confidence_level)
+    options = {
+        "kind": kind,
+        "bins": None if is_auto(bins) else bins,
+        "input": None if input == "probabilities" else input,
+        "max_error": max_error,
+        "confidence_level": None if confidence_level == 0.95 else confidence_level,
+    }
+    arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
     arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]
     html = page(
         findings,
@@ -138,13 +135,3 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page; the file is replaced whole or not at all."""
         write_whole(path, self.html)
-
-
-def _check_alone(options: dict[str, Any]) -> None:
-    """Refuse what would be silently ignored beside a table."""
-    given = [f"{name}=" for name, value in options.items() if value is not None]
-    if given:
-        raise InvalidArgumentError(
-            f"A BinTable already has its problem and bins; it came with {', '.join(given)}. Pass "
-            "the table alone, or the predictions with these options."
-        )

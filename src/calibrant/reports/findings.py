@@ -25,6 +25,7 @@ from calibrant.recalibrators.choosing import RecalibratorScores
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.reports.classes import ClassFindings, class_findings
 from calibrant.reports.curves import MOST_BINS, ReportedCurve, curve_of, joined
+from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource
 from calibrant.table import BinTable
 from calibrant.verify import tabulate_outputs
@@ -169,36 +170,32 @@ class Findings:
 
 
 def findings_of(
-    source: ArraySource, bins: BinsLike, max_error: float | None, confidence_level: float
+    source: Source, bins: BinsLike, max_error: float | None, confidence_level: float
 ) -> Findings:
-    """Compute all numbers of a report on these rows."""
-    outputs = tabulate_outputs(source)
+    """Compute all numbers of a report; of a table, those that need no rows."""
+    if not source.has_rows:
+        table = source.tabulate(bins)
+        certificate = stats.certify(table, max_error=max_error, confidence_level=confidence_level)
+        marginal = table.problem.kind == "marginal"
+        classes = class_findings(table, confidence_level) if marginal else None
+        return _of_table(table, certificate, classes)
+    rows = source.in_memory()
+    outputs = tabulate_outputs(rows)
     certificate = stats.certify(
         outputs,
         max_error=max_error,
         confidence_level=confidence_level,
-        digests=Digests(source.digest()),
+        digests=Digests(rows.digest()),
     )
-    table = _measured(source, bins, outputs)
-    classes = _each_class(source, bins, table, confidence_level)
-    findings = _of_table(table, certificate, classes, source)
-    columns = source.columns()
+    table = _measured(rows, bins, outputs)
+    classes = _each_class(rows, bins, table, confidence_level)
+    columns = rows.columns()
     probs, codes = columns.probabilities(), columns.codes()
     return replace(
-        findings,
+        _of_table(table, certificate, classes, rows),
         gain=gain_of(probs, codes),
         fingerprint=Fingerprint.of(probs, codes),
     )
-
-
-def findings_of_table(
-    table: BinTable, max_error: float | None, confidence_level: float
-) -> Findings:
-    """Compute the numbers of a report that need no rows."""
-    certificate = stats.certify(table, max_error=max_error, confidence_level=confidence_level)
-    marginal = table.problem.kind == "marginal"
-    classes = class_findings(table, confidence_level) if marginal else None
-    return _of_table(table, certificate, classes)
 
 
 def _of_table(

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from calibrant import Distinct, EqualMass, EqualWidth, calibration_error
-from calibrant.paper.binned import METHODS, Ranked, brier_score, squared_error
-from calibrant.paper.resampling import (
+from calibrant.paper.population import (
+    METHODS,
+    Ranked,
     ResampledRanks,
+    brier_score,
     draw_rows,
     multiplicities,
     resampled_binned_cells,
     resampled_cells,
+    squared_error,
 )
 from calibrant.recalibrators import (
     BetaScaling,
@@ -105,7 +108,7 @@ def test_blocks_of_samples_do_not_change_the_sums(monkeypatch):
     drawn = multiplicities(draw_rows(np.random.default_rng(6), 200, 100, 9), 200)
     index = EqualWidth(5).bins.index(z)
     whole = resampled_cells(index, 5, z, y, drawn)
-    monkeypatch.setattr("calibrant.paper.resampling.BLOCK", 450)
+    monkeypatch.setattr("calibrant.paper.population.BLOCK", 450)
     parts = resampled_cells(index, 5, z, y, drawn)
     np.testing.assert_array_equal(whole.rate, parts.rate)
 
