@@ -24,6 +24,8 @@ def is_real(value: Any) -> bool:
 
 def is_integer(value: Any) -> bool:
     """Tell a whole number that a float can hold; booleans are none."""
+    if type(value) is int and abs(value) < 1 << 53:  # at once, for nearly all
+        return True
     return isinstance(value, Integral) and is_real(value)
 
 

@@ -80,9 +80,9 @@ class Bins(ReadOnlyArrays):
                 f"Bin edges must run from 0 to 1; got {edges[0]:g} to {edges[-1]:g}. "
                 "Every probability needs a bin, so add 0.0 in front and 1.0 at the end."
             )
-        falls = np.flatnonzero(np.diff(edges) <= 0)
-        if falls.size:
-            i = int(falls[0])
+        falls = edges[1:] <= edges[:-1]
+        if falls.any():
+            i = int(falls.argmax())
             raise InvalidBinsError(
                 f"Bin edges must rise strictly; edges[{i}] = {edges[i]:.17g} and "
                 f"edges[{i + 1}] = {edges[i + 1]:.17g}. Sort them and drop repeats."
@@ -392,12 +392,15 @@ def _check_n_bins(n_bins: object, most: int = MOST_BINS) -> None:
 
 def _quantile_cuts(mass: FloatArray, n_bins: int) -> IntArray:
     """Return indices after which to cut so that the parts have masses as equal as possible."""
-    below = np.concatenate(([0.0], np.cumsum(mass)))
+    below = np.zeros(mass.size + 1)
+    np.cumsum(mass, out=below[1:])
     targets = below[-1] * np.arange(1, n_bins) / n_bins
-    upper = np.clip(np.searchsorted(below, targets, side="left"), 1, mass.size)
-    nearest = np.where(targets - below[upper - 1] <= below[upper] - targets, upper - 1, upper)
+    upper = np.minimum(np.maximum(below.searchsorted(targets), 1), mass.size)
+    nearest = upper - (targets - below[upper - 1] <= below[upper] - targets)
     inner = nearest[(nearest > 0) & (nearest < mass.size)]
-    return np.unique(inner) - 1
+    new = np.ones(inner.size, np.bool_)
+    np.not_equal(inner[1:], inner[:-1], out=new[1:])  # they never fall, so repeats are neighbours
+    return np.asarray(inner[new] - 1)
 
 
 def _edges_at(values: FloatArray, cuts: IntArray) -> FloatArray:

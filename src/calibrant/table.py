@@ -78,9 +78,8 @@ class BinTable(ReadOnlyArrays):
     @cached_property
     def is_weighted(self) -> bool:
         """Whether any row has a weight other than 1."""
-        return not (
-            np.array_equal(self.sum_w, self.count) and np.array_equal(self.sum_ww, self.count)
-        )
+        sums = (self.sum_w, self.sum_ww)
+        return not all(x is self.count or np.array_equal(x, self.count) for x in sums)
 
     @cached_property
     def is_binned_model(self) -> bool:
@@ -192,7 +191,7 @@ def unit_weight_sums(
     """Return the sums that weights of 1 give: w, w^2 and w^2 (y - p)^2."""
     with np.errstate(over="ignore", invalid="ignore"):  # of a document that is refused later
         squares = np.maximum(sum_y - 2 * sum_py + sum_pp, 0.0)
-    return {"sum_w": count.copy(), "sum_ww": count.copy(), "sum_wwuu": squares}
+    return {"sum_w": count, "sum_ww": count, "sum_wwuu": squares}
 
 
 def describe_bins(table: BinTable) -> str:

@@ -66,8 +66,12 @@ def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
 def distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Return the distinct values, sorted, and the mass of each."""
     if weights is None:
-        distinct, counts = np.unique(values, return_counts=True)
-        return distinct, counts.astype(np.float64)
+        values = np.sort(values)
+        new = np.ones(values.size, np.bool_)
+        np.not_equal(values[1:], values[:-1], out=new[1:])
+        first = np.flatnonzero(new)
+        ends = np.append(first[1:], values.size)
+        return values[first], (ends - first).astype(np.float64)
     values, weights = values[weights > 0], weights[weights > 0]
     distinct, place = np.unique(values, return_inverse=True)
     return distinct, np.bincount(place, weights).astype(np.float64)

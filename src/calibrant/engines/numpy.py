@@ -21,6 +21,8 @@ from calibrant.table import BinTable
 
 BLOCK_ROWS = 1 << 15
 BLOCK_GROUPS = 16
+FEW_ROWS = 1 << 12
+"""Of fewer rows a search finds the bins before a lookup table for them would be built."""
 PART_ROWS = 1 << 14
 """Rows added up without compensation."""
 
@@ -38,14 +40,17 @@ class NumpyEngine:
         n_bins = max(map(len, bins))
         weighted = columns.weights is not None
         groups = range(0, len(bins), BLOCK_GROUPS)
-        tallies = [_Tally(bins[g : g + BLOCK_GROUPS], n_bins, weighted) for g in groups]
+        few = len(columns) < FEW_ROWS
+        tallies = [_Tally(bins[g : g + BLOCK_GROUPS], n_bins, weighted, few) for g in groups]
         step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
         for start in range(0, len(columns), step):
             block = columns if len(columns) <= step else columns.take(slice(start, start + step))
             for tally, (p, happened) in zip(tallies, _checked(block, columns), strict=True):
                 tally.add(p, happened, block.weights)
-        sums = np.concatenate([tally.sums for tally in tallies], axis=1)
-        level = np.concatenate([tally.level for tally in tallies])
+        sums, level = tallies[0].sums, tallies[0].level
+        if len(tallies) > 1:
+            sums = np.concatenate([tally.sums for tally in tallies], axis=1)
+            level = np.concatenate([tally.level for tally in tallies])
         shape = (len(bins), n_bins)
         sums, level = sums.T.reshape(*shape, 2, -1), level.reshape(shape)
         return table_of(columns.problem, bins, sums, level, columns.weights is not None)
@@ -104,9 +109,10 @@ def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, Any
 class _Tally:
     """Running sums of some groups; cell 2 b + e holds the rows of bin b whose event is e."""
 
-    def __init__(self, bins: tuple[Bins, ...], n_bins: int, weighted: bool) -> None:
+    def __init__(self, bins: tuple[Bins, ...], n_bins: int, weighted: bool, few: bool) -> None:
         self.bins = bins
-        self.shared = lookup(bins) if all(each is bins[0] for each in bins) else None
+        shared = not few and all(each is bins[0] for each in bins)
+        self.shared = lookup(bins) if shared else None
         self.n_bins = n_bins
         self.sums = np.zeros((6 if weighted else 3, 2 * len(bins) * n_bins))
         self.lost = np.zeros_like(self.sums)
@@ -123,7 +129,10 @@ class _Tally:
             w = np.broadcast_to(weights, p.shape)
             wp, residual = w * p, w * (happened - p)
             terms = [w > 0, wp, wp * p, w, w * w, residual * residual]
-        sums = np.stack([self._sum(cell, term) for term in terms], axis=1)
+        parts = -(-p.shape[1] // PART_ROWS)
+        sums = np.empty((parts, *self.sums.shape))
+        for i, term in enumerate(terms):
+            sums[:, i] = self._sum(cell, term, parts)
         for part_sums in sums:
             self.sums, self.lost = add_compensated(self.sums, self.lost, part_sums)
         used = slice(None) if weights is None else weights > 0
@@ -133,16 +142,17 @@ class _Tally:
         """Return the cell of every prediction whose event does not happen."""
         if self.shared is not None:
             cell = self.shared.twice_index(self.bins[0], p)
+        elif len(self.bins) == 1:
+            cell = 2 * self.bins[0].index(p)
         else:
             cell = 2 * np.stack([bins.index(row) for bins, row in zip(self.bins, p, strict=True)])
         if len(self.bins) > 1:
             cell += 2 * self.n_bins * np.arange(len(self.bins))[:, None]
         return cell
 
-    def _sum(self, cell: IntArray, term: AnyArray | None) -> AnyArray:
+    def _sum(self, cell: IntArray, term: AnyArray | None, parts: int) -> AnyArray:
         """Return the sums of a term in the cells of each part of the rows."""
         n_cells = self.sums.shape[1]
-        parts = -(-cell.shape[1] // PART_ROWS)
         flat = None if term is None else term.ravel()
         return np.bincount(cell.ravel(), flat, parts * n_cells).reshape(parts, n_cells)
 
