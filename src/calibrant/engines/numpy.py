@@ -47,13 +47,14 @@ class NumpyEngine:
             block = columns if len(columns) <= step else columns.take(slice(start, start + step))
             for tally, (p, happened) in zip(tallies, _checked(block, columns), strict=True):
                 tally.add(p, happened, block.weights)
-        sums, level = tallies[0].sums, tallies[0].level
+        sums: FloatArray = tallies[0].sums
+        level: FloatArray = tallies[0].level
         if len(tallies) > 1:
             sums = np.concatenate([tally.sums for tally in tallies], axis=1)
             level = np.concatenate([tally.level for tally in tallies])
         shape = (len(bins), n_bins)
-        sums, level = sums.T.reshape(*shape, 2, -1), level.reshape(shape)
-        return table_of(columns.problem, bins, sums, level, columns.weights is not None)
+        cells = sums.T.reshape(*shape, 2, -1)
+        return table_of(columns.problem, bins, cells, level.reshape(shape), weighted)
 
     def influence_sums(
         self, columns: Columns, bins: tuple[Bins, ...], influence: Influence
