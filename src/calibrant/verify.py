@@ -16,8 +16,7 @@ from calibrant.bins import BinsLike, Distinct
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
-from calibrant.stats.bounds import Target
-from calibrant.stats.estimators import ClassWeight, Norm, cells_of, class_weights
+from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.stats.verdicts import MinBinMass

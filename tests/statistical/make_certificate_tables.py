@@ -32,7 +32,7 @@ from simulate_certificates import (
 )
 
 from calibrant import samples_to_certify
-from calibrant.stats.bounds import Setting
+from calibrant.stats.evidence import Setting
 from calibrant.stats.intervals import score_interval as score
 from calibrant.stats.tail_bounds import Absolute, Squared, sharp_lower_bound
 

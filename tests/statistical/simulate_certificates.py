@@ -17,8 +17,9 @@ from simulate import BinnedModel, calibrated, grid, mild, overconfident, rare, s
 
 from calibrant.bins import auto_n_bins
 from calibrant.stats import bounds, bounds_l1
-from calibrant.stats.bounds import ETA, Evidence, Setting
-from calibrant.stats.exponents import TOLERANCE
+from calibrant.stats.bounds import ETA
+from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.moments_l2 import TOLERANCE
 from calibrant.stats.tail_bounds import Plan, Squared, TailTests
 from calibrant.stats.tails import Side, Tail
 
@@ -74,8 +75,7 @@ def evidence_of_counts(model: BinnedModel, size, events=None) -> Evidence:
     n = int(size.sum())
     ones = np.ones(used.sum())
     return Evidence(
-        n, size[used].astype(float), rate[used], model.levels[used], ones, ones * np.nan,
-        auto_n_bins(n),
+        n, size[used].astype(float), rate[used], model.levels[used], ones, auto_n_bins(n),
     )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def marginal_misses(model, rows, labels, setting: Setting):
     weight = np.broadcast_to(model.weights[:, None], size.shape)[used]
     nan = np.full(weight.size, np.nan)
     n = int(rows.sum())
-    evidence = Evidence(n, size[used], nan, levels[used], weight, nan, 13)
+    evidence = Evidence(n, size[used], nan, levels[used], weight, 13)
     gap = expected[used] / size[used] - levels[used]
     t = model.error(2.0)
     if setting.target == "sample":

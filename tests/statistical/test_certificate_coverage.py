@@ -34,7 +34,7 @@ from simulate_certificates import (
 
 from calibrant import EqualWidth, certify, samples_to_certify, tabulate
 from calibrant.stats import certificates, proofs
-from calibrant.stats.bounds import Setting
+from calibrant.stats.evidence import Setting
 from calibrant.stats.tail_bounds import (
     Absolute,
     Squared,

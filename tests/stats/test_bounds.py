@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 
 from calibrant import EqualWidth, tabulate
+from calibrant.bins import auto_n_bins
 from calibrant.stats.bounds import (
     ETA,
     SMALLEST,
-    Evidence,
-    Setting,
     UpperTest,
     lower_bound,
     upper_bound,
     upper_bound_at,
 )
-from calibrant.stats.proofs import evidence_of
+from calibrant.stats.evidence import Evidence, Setting, evidence_of
 
 TEN = (np.arange(10) + 0.5) / 10
 FREE = Setting("population", 0.05)
@@ -32,14 +31,13 @@ CLOSE = (7, 12, 28, 31, 49, 51, 68, 71, 83, 97)
 FARTHER = (10, 20, 30, 40, 45, 55, 60, 70, 80, 90)
 
 
-def evidence(events, size=100, s=TEN, weight=None, spread=None, n=None) -> Evidence:
+def evidence(events, size=100, s=TEN, weight=None, n=None) -> Evidence:
     """Return the evidence of one class, or of several with weights."""
     s = np.asarray(s, float)
     size = np.broadcast_to(np.asarray(size, float), s.shape).copy()
     weight = np.ones(s.size) if weight is None else np.asarray(weight, float)
-    spread = np.full(s.size, np.nan) if spread is None else np.asarray(spread, float)
     rows = int(size.sum()) if n is None else n
-    return Evidence(rows, size, np.asarray(events) / size, s, weight, spread, s.size)
+    return Evidence(rows, size, np.asarray(events) / size, s, weight, s.size)
 
 
 def plug_in(table: Evidence) -> float:
@@ -258,30 +256,17 @@ def test_a_class_of_little_weight_matters_little():
     assert bounds[0] == pytest.approx(upper_bound(evidence(CLOSE), FREE), rel=0.05)
 
 
-# Bins that mix predictions
+# Several classes on the inputs at hand: rows of a bin have event rates of their own
 
 
-def test_mixed_bins_have_a_lower_bound_that_allows_for_the_spread_of_predictions():
-    wrong = np.clip(np.array(CLOSE) + 25, 0, 100)
-    one_prediction = evidence(wrong)
-    mixed = evidence(wrong, spread=np.full(10, 1.1**2 / 4))
-    mixed = replace(mixed, largest_spread=1.1**2 / 4)
-    for setting in (FREE, SAMPLE):
-        assert 0.05 < lower_bound(mixed, setting) < lower_bound(one_prediction, setting)
+def test_rows_with_event_rates_of_their_own_have_a_smaller_lower_bound():
+    one_rate = evidence([600, 900], size=10_000, s=[0.02, 0.05])
+    mixed = lower_bound(replace(one_rate, is_mixed=True), SAMPLE)
+    assert 0.02 < mixed < lower_bound(one_rate, SAMPLE) < 0.04
 
 
-def test_the_spread_of_fixed_bins_is_that_of_labels_less_predictions():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=1000)
-    fixed = tabulate(rng.uniform(size=1000) < p, p, bins=EqualWidth(10))
-    table = evidence_of(fixed, np.ones(1))
-    np.testing.assert_allclose(table.spread, 1.1**2 / 4)
-    assert table.largest_spread == pytest.approx(1.1**2 / 4)
-    assert table.n_planned == 10
-
-
-def test_the_spread_of_bins_chosen_by_the_predictions_is_that_of_labels():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=1000)
-    table = evidence_of(tabulate(rng.uniform(size=1000) < p, p, bins=10), np.ones(1))
-    np.testing.assert_allclose(table.spread, 0.25)
+def test_bins_that_are_fixed_say_how_many_outputs_to_plan_for():
+    p = np.repeat([0.25, 0.75], 500)
+    fixed = evidence_of(tabulate(p > 0.5, p, bins=EqualWidth(10)), np.ones(1))
+    chosen = evidence_of(tabulate(p > 0.5, p, bins=10), np.ones(1))
+    assert (fixed.n_planned, chosen.n_planned) == (10, auto_n_bins(1000))

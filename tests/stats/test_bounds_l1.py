@@ -9,14 +9,14 @@ import pytest
 from scipy import special, stats
 
 from calibrant.stats import bounds_l1
-from calibrant.stats.bounds import Evidence, Setting
 from calibrant.stats.bounds_l1 import (
     TOLERANCE,
-    Sides,
+    HalfObjective,
     log_moment,
     one_line_upper_bound_l1,
     upper_bound_l1,
 )
+from calibrant.stats.evidence import Evidence, Setting
 
 TEN = (np.arange(10) + 0.5) / 10
 POPULATION, SAMPLE = Setting("population", 0.05), Setting("sample", 0.05)
@@ -32,7 +32,7 @@ def evidence(events, size=100, s=TEN, weight=None, n=None) -> Evidence:
     rows = int(size.sum()) if n is None else n
     seen = size > 0
     columns = (size[seen], np.asarray(events)[seen] / size[seen], s[seen], weight[seen])
-    return Evidence(rows, *columns, np.full(seen.sum(), np.nan), s.size)
+    return Evidence(rows, *columns, s.size)
 
 
 def plug_in(table: Evidence) -> float:
@@ -71,7 +71,7 @@ def best_of_all_pairs(table: Evidence, delta: float) -> float:
     for r in np.geomspace(0.05, 0.5, 12):
         for share in 1 - np.geomspace(0.003, 0.8, 10):
             g = np.full(table.s.size, r / share)
-            peaks = Sides.of(table.size, table.s, g, r).highest(TOLERANCE).sum()
+            peaks = HalfObjective.of(table.size, table.s, g, r).highest(TOLERANCE).sum()
             cost = (g * table.size * np.abs(table.rate - table.s)).sum() + peaks - math.log(delta)
             found.append(-math.expm1(-max(cost, 0.0) / table.n) / r)
     return min(found)
@@ -330,8 +330,10 @@ def test_the_highest_point_is_never_below_the_maximum_and_above_by_at_most_the_t
     for each_size, each_s in zip(size, s, strict=True):
         r = float(min(10 ** rng.uniform(-2.5, 0), 0.9))
         g = -math.log1p(-r) / rng.uniform(0.1, 1)
-        sides = Sides.of(np.array([float(each_size)]), np.array([each_s]), np.array([g]), r)
-        highest = [sides.highest(tolerance)[0] for tolerance in (TOLERANCE, 0.05, math.inf)]
+        halves = HalfObjective.of(
+            np.array([float(each_size)]), np.array([each_s]), np.array([g]), r
+        )
+        highest = [halves.highest(tolerance)[0] for tolerance in (TOLERANCE, 0.05, math.inf)]
         excess.append(np.array(highest) - true_maximum(each_size, each_s, g, r))
     assert np.min(excess) > -1e-9
     assert np.max(excess, axis=0)[0] < TOLERANCE + 1e-4

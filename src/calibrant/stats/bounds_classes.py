@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.stats.bounds import Evidence
+from calibrant.stats.evidence import Evidence
 
 
 def upper_bound_of_classes(
@@ -50,7 +50,7 @@ def upper_bound_of_classes(
     Examples
     --------
     >>> one = np.ones(4)
-    >>> evidence = Evidence(100, 100 * one, one / 4, one / 4, one / 4, np.nan * one, 1)
+    >>> evidence = Evidence(100, 100 * one, one / 4, one / 4, one / 4, 1)
     >>> round(upper_bound_of_classes(evidence, one / 4, 2.0, 0.05), 4)
     0.0865
     """

@@ -47,16 +47,18 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.stats.bounds import Evidence, Setting
+from calibrant._types import FloatArray, IntArray
+from calibrant.stats.branch_and_bound import Intervals, highest
+from calibrant.stats.evidence import Evidence, Setting
 
-TOLERANCE = 5e-4
-_RATIO = 1.1
-_SMALLEST = 1e-7
-_LARGEST_R = 0.9
-_USUAL_VARIANCE = 0.16
-_MOST_ROUNDS = 30
+# These trade tightness for time, and none of them affects validity.
+TOLERANCE = 5e-4  # of one bin's maximum
+_RATIO = 1.1  # of the ends of a range of errors that share (g, r); finer ones gain less than 1%
+_SMALLEST = 1e-7  # error that has a range of its own
+_LARGEST_R = 0.9  # nearer to 1, an error next to 1 would cost without limit
+_USUAL_VARIANCE = 0.16  # of a label, by which r is chosen before any row is seen
 _STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.2, 4.5, 7.0, 12.0, 25.0, np.inf])
+# The first intervals end so many standard deviations of K / N above s.
 
 
 def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
@@ -82,7 +84,7 @@ def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     --------
     >>> events = np.array([7, 12, 28, 31, 49, 51, 68, 71, 83, 97])
     >>> s, one = (np.arange(10) + 0.5) / 10, np.ones(10)
-    >>> evidence = Evidence(1000, 100 * one, events / 100, s, one, np.nan * one, 10)
+    >>> evidence = Evidence(1000, 100 * one, events / 100, s, one, 10)
     >>> round(upper_bound_l1(evidence, Setting("population", 0.05)), 3)
     0.054
     """
@@ -135,7 +137,7 @@ def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
 
     Examples
     --------
-    >>> columns = np.array([[60, 40], [0.2, 0.5], [0.1, 0.5], [1, 1], [np.nan, np.nan]])
+    >>> columns = np.array([[60, 40], [0.2, 0.5], [0.1, 0.5], [1, 1]])
     >>> round(one_line_upper_bound_l1(Evidence(100, *columns, 2), Setting("sample", 0.05)), 4)
     0.1824
     """
@@ -154,10 +156,10 @@ def _largest_accepted(
     g = _choose_g(evidence, r, -evidence.n * math.log1p(-r * t) + math.log(delta))
     distance = evidence.size * np.abs(evidence.rate - evidence.s)
     cost = float(np.sum(evidence.weight * g * distance)) - math.log(delta)
-    sides = Sides.of(evidence.size, evidence.s, g, r)
+    halves = HalfObjective.of(evidence.size, evidence.s, g, r)
     accepted, bins = 1.0, float(evidence.weight.sum())
     for tolerance in (math.inf, 1 / bins, min(TOLERANCE, 0.02 / bins)):
-        peaks = float(np.sum(evidence.weight * sides.highest(tolerance)))
+        peaks = float(np.sum(evidence.weight * halves.highest(tolerance)))
         accepted = -math.expm1(-max(cost + peaks, 0.0) / evidence.n) / r
         if accepted <= lo:
             break
@@ -209,7 +211,7 @@ def _normal_peaks() -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class HalfObjective:
     """Functions ``log E exp(-g |K - N s|) - N log(1 - r (pi - s))`` of pi in [s, 1].
 
     There are two for each bin; the second half are the mirror images, for N - K and 1 - s.
@@ -221,16 +223,16 @@ class Sides:
     r: float
 
     @classmethod
-    def of(cls, size: FloatArray, s: FloatArray, g: FloatArray, r: float) -> Sides:
-        """Return the two sides of each bin."""
+    def of(cls, size: FloatArray, s: FloatArray, g: FloatArray, r: float) -> HalfObjective:
+        """Return both halves of each bin."""
         return cls(np.tile(size, 2), np.concatenate([s, 1 - s]), np.tile(g, 2), r)
 
-    def take(self, index: IntArray) -> Sides:
-        """Return these sides."""
-        return Sides(self.size[index], self.s[index], self.g[index], self.r)
+    def take(self, index: IntArray) -> HalfObjective:
+        """Return the functions with these numbers."""
+        return HalfObjective(self.size[index], self.s[index], self.g[index], self.r)
 
     def at(self, pi: FloatArray) -> FloatArray:
-        """Return the value of each side at one pi each, rounded up as `log_moment` is."""
+        """Return the value of each function at one pi each, rounded up as `log_moment` is."""
         gain = self.size * np.log1p(-self.r * (pi - self.s))
         return log_moment(pi, self.size, self.s, self.g) - gain
 
@@ -243,90 +245,65 @@ class Sides:
         """Return an upper bound of the maximum of each bin, too large by at most the tolerance."""
         if tolerance == math.inf:
             return self._fold(np.maximum(self.ceiling(self.s), self.ceiling(np.ones_like(self.s))))
-        best = self._fold(self.at(self.s))
-        settled, bins = best.copy(), best.size
-        pieces = _Pieces.cover(self)
-        for remaining in reversed(range(_MOST_ROUNDS)):
-            np.maximum.at(best, pieces.side % bins, np.maximum(pieces.f_left, pieces.f_right))
-            bound = pieces.bounds()
-            open_ = (bound > best[pieces.side % bins] + tolerance) & (remaining > 0)
-            np.maximum.at(settled, pieces.side[~open_] % bins, bound[~open_])
-            if not open_.any():
-                break
-            pieces = pieces.keep(open_).split()
-        return np.maximum(settled, best)
+        return highest(self._fold(self.at(self.s)), _Intervals.cover(self), tolerance)
+
+    def known(self, points: FloatArray) -> FloatArray:
+        """Return the values, which intervals keep of their ends."""
+        return self.at(points)
 
     def _fold(self, values: FloatArray) -> FloatArray:
         return np.maximum(*np.split(values, 2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Pieces:
-    """Intervals of pi, each of some side, with the values at their ends."""
-
-    sides: Sides
-    side: IntArray
-    left: FloatArray
-    right: FloatArray
-    f_left: FloatArray
-    f_right: FloatArray
+class _Intervals(Intervals[HalfObjective]):
+    """Intervals of pi in [s, 1], with the values at their ends."""
 
     @classmethod
-    def cover(cls, sides: Sides) -> _Pieces:
-        unit = np.sqrt(sides.s * (1 - sides.s) / sides.size) + 1 / sides.size
-        points = np.minimum(sides.s[:, None] + unit[:, None] * _STEPS, 1.0)
-        return cls._between(sides, np.arange(sides.s.size), points)
-
-    @classmethod
-    def _between(cls, sides: Sides, side: IntArray, points: FloatArray) -> _Pieces:
-        each = sides.take(np.repeat(side, points.shape[1]))
-        f = each.at(points.ravel()).reshape(points.shape)
-        ends = (points[:, :-1], points[:, 1:], f[:, :-1], f[:, 1:])
-        side = np.repeat(side, points.shape[1] - 1)
-        pieces = cls(sides, side, *(end.ravel() for end in ends))
+    def cover(cls, halves: HalfObjective) -> _Intervals:
+        """Cover all pi from s to 1, finely near s."""
+        unit = np.sqrt(halves.s * (1 - halves.s) / halves.size) + 1 / halves.size
+        points = np.minimum(halves.s[:, None] + unit[:, None] * _STEPS, 1.0)
+        pieces = cls.between(halves, np.arange(halves.s.size), points)
         return pieces.keep(pieces.left < pieces.right)
 
-    def keep(self, which: BoolArray) -> _Pieces:
-        ends = (self.left, self.right, self.f_left, self.f_right)
-        return _Pieces(self.sides, self.side[which], *(end[which] for end in ends))
-
-    def split(self) -> _Pieces:
+    def split(self) -> _Intervals:
         """Cut each interval into four; the one at 1 also very near to it."""
         points = self.left[:, None] + (self.right - self.left)[:, None] * (np.arange(5) / 4)
         points[:, -1] = self.right
         at_one = self.right == 1
         points[at_one, 3] = 1 - (1 - self.left[at_one]) * 1e-3
-        return self._between(self.sides, self.side, points)
+        pieces = self.between(self.objective, self.index, points)
+        return pieces.keep(pieces.left < pieces.right)
 
     def bounds(self) -> FloatArray:
         """Return an upper bound of the function inside each interval."""
-        each = self.sides.take(self.side)
-        bound = np.maximum(each.ceiling(self.left), each.ceiling(self.right))
+        own = self.owners
+        bound = np.maximum(own.ceiling(self.left), own.ceiling(self.right))
         inner = (self.left > 0) & (self.right < 1)
         last = (self.left > 0) & (self.right == 1)
-        for which, other in ((inner, _Pieces._chord_bounds), (last, _Pieces._last_bounds)):
+        for which, other in ((inner, _Intervals._chord_bounds), (last, _Intervals._last_bounds)):
             bound[which] = np.minimum(bound[which], other(self.keep(which)))
         return bound
 
     def _chord_bounds(self) -> FloatArray:
         """Put the chord of log M in the place of log M: slope w - N log(k + (k - r) e^w)."""
-        each = self.sides.take(self.side)
+        own = self.owners
         start, end = special.logit(self.left), special.logit(self.right)
-        k = 1 + each.r * each.s
-        shift = np.log1p(-each.r / k)
+        k = 1 + own.r * own.s
+        shift = np.log1p(-own.r / k)
         rest_start, rest_end = np.logaddexp(0, start + shift), np.logaddexp(0, end + shift)
-        rise = self.f_right - self.f_left + each.size * (rest_end - rest_start)
+        rise = self.at_right - self.at_left + own.size * (rest_end - rest_start)
         slope = rise / np.maximum(end - start, 1e-300)
-        share = np.clip(slope / each.size, 1e-300, 1 - 1e-16)
+        share = np.clip(slope / own.size, 1e-300, 1 - 1e-16)
         w = np.clip(special.logit(share) - shift, start, end)
-        rest = each.size * (np.logaddexp(0, w + shift) - rest_start)
-        return np.asarray(self.f_left + slope * (w - start) - rest)
+        rest = own.size * (np.logaddexp(0, w + shift) - rest_start)
+        return np.asarray(self.at_left + slope * (w - start) - rest)
 
     def _last_bounds(self) -> FloatArray:
         """Use that the moment over pi^N falls as pi grows to 1."""
-        each = self.sides.take(self.side)
-        fallen = np.log1p(-each.r * (1 - each.s)) - np.log1p(-each.r * (self.left - each.s))
-        return np.asarray(self.f_left - each.size * (np.log(self.left) + fallen))
+        own = self.owners
+        fallen = np.log1p(-own.r * (1 - own.s)) - np.log1p(-own.r * (self.left - own.s))
+        return np.asarray(self.at_left - own.size * (np.log(self.left) + fallen))
 
 
 def log_moment(pi: FloatArray, size: FloatArray, s: FloatArray, g: FloatArray) -> FloatArray:

@@ -28,7 +28,7 @@ import numpy as np
 from scipy import special
 
 from calibrant._types import FloatArray
-from calibrant.stats.bounds import Evidence
+from calibrant.stats.evidence import Evidence
 from calibrant.stats.intervals import clopper_pearson
 
 UNSEEN_SHARE = 0.05
@@ -43,7 +43,7 @@ def upper_bound_max(evidence: Evidence, delta: float) -> float:
     Examples
     --------
     >>> one, s = np.ones(2), np.array([0.2, 0.5])
-    >>> evidence = Evidence(200, 100 * one, np.array([0.2, 0.53]), s, one, np.nan * one, 2)
+    >>> evidence = Evidence(200, 100 * one, np.array([0.2, 0.53]), s, one, 2)
     >>> round(upper_bound_max(evidence, 0.05), 3), round(lower_bound_max(evidence, 0.05), 3)
     (0.116, 0.0)
     """

@@ -28,21 +28,23 @@ from calibrant.exceptions import (
     InvalidWeightsError,
     NoSuchEstimatorError,
 )
-from calibrant.stats.bounds import SMALLEST, Setting, Target
+from calibrant.stats.bounds import SMALLEST
 from calibrant.stats.bounds_l1 import one_line_upper_bound_l1
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
+    Target,
     cells_of,
     class_weights,
     norm_name,
     power_of,
     raw_error,
 )
+from calibrant.stats.evidence import Setting, evidence_of
 from calibrant.stats.intervals import check_level
 from calibrant.stats.levels import check_levels_of_table, checked_levels
 from calibrant.stats.looks import error_probability
-from calibrant.stats.proofs import agrees_too_well, bounds_of, evidence_of, unseen_of
+from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from calibrant.problem import Label, Problem
 from calibrant.table import BinTable
 
 Norm: TypeAlias = str | float
+Target: TypeAlias = Literal["population", "sample"]
 ClassWeight: TypeAlias = Mapping[Label, float] | Sequence[float] | npt.NDArray[np.floating] | None
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError
 from calibrant.stats.estimators import (
     Cells,
+    Target,
     cells_from_sums,
     cells_of,
     error_of,
@@ -43,7 +44,6 @@ from calibrant.stats.estimators import (
 from calibrant.table import BinTable
 
 Limits: TypeAlias = tuple[FloatArray, FloatArray]
-Target: TypeAlias = Literal["population", "sample"]
 Resampler: TypeAlias = Callable[[np.random.Generator], BinTable]
 
 

@@ -20,7 +20,8 @@ from calibrant._options import check_flag, is_among, is_integer, is_real
 from calibrant._types import FloatArray
 from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.bounds import ETA, Evidence, Setting, upper_bound_at
+from calibrant.stats.bounds import ETA, upper_bound_at
+from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
 from calibrant.stats.levels import checked_levels
 from calibrant.stats.looks import error_probability
@@ -308,9 +309,9 @@ def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     if n_shown < n_bins:
         s = np.quantile(s, (np.arange(n_shown) + 0.5) / n_shown)
     each = n_bins / n_shown  # how many outputs one stands for
-    size, spread = np.full(n_shown, float(max(n // n_bins, 1))), np.full(n_shown, np.nan)
+    size = np.full(n_shown, float(max(n // n_bins, 1)))
     evidence = Evidence(
-        n=n, size=size, rate=s, s=s, weight=np.full(n_shown, each), spread=spread,
+        n=n, size=size, rate=s, s=s, weight=np.full(n_shown, each),
         n_planned=n_bins if plan.declared else auto_n_bins(n),
         levels=plan.outputs if plan.declared else None,
     )  # fmt: skip

@@ -9,20 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calibrant.bins import auto_n_bins
-from calibrant.stats.bounds import (
-    SMALLEST,
-    Evidence,
-    Setting,
-    Target,
-    lower_bound,
-    lower_bound_l1,
-    upper_bound,
-)
+from calibrant.stats.bounds import SMALLEST, lower_bound, lower_bound_l1, upper_bound
 from calibrant.stats.bounds_classes import upper_bound_of_classes
 from calibrant.stats.bounds_l1 import upper_bound_l1
 from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_bound_max
-from calibrant.stats.estimators import cells_of, raw_error
+from calibrant.stats.estimators import Target, cells_of, raw_error
+from calibrant.stats.evidence import Evidence, Setting, evidence_of, occupied
 from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.refutation import lower_bound_of_table
 from calibrant.stats.tail_bounds import (
@@ -111,11 +103,9 @@ def _bounds_of_classes(
 ) -> tuple[float, float, str]:
     """Return the bounds of several classes on the inputs of these rows.
 
-    Given the inputs, rows of a bin have different event rates: their number of events is not
-    binomial, but its noise is sub-Gaussian with a variance of 1/4 a row.
+    Given the inputs, rows of a bin have different event rates.
     """
-    setting = Setting("sample", delta)
-    mixed = replace(evidence, spread=np.full(evidence.s.shape, 0.25))
+    mixed, setting = replace(evidence, is_mixed=True), Setting("sample", delta)
     lower = (lower_bound_l1 if power == 1 else lower_bound)(mixed, setting)
     upper = upper_bound_of_classes(evidence, weights, power, delta)
     return upper, lower, "concentration of one-hot labels"
@@ -164,7 +154,7 @@ def _settings_of(
     tuned = Setting(
         target,
         (1 - _FALLBACK_SHARE) * rest,
-        masses[_occupied(table, weights)] if least > 0 else 0.0,  # 0: an output was never seen
+        masses[occupied(table, weights)] if least > 0 else 0.0,  # 0: an output was never seen
         nominal,
     )
     free = Setting(target, _FALLBACK_SHARE * rest)
@@ -174,10 +164,6 @@ def _settings_of(
 def _learned_masses(table: BinTable, delta: float) -> np.ndarray[Any, Any]:
     """Return lower bounds of the masses, each of which is wrong with probability delta."""
     return clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * delta)[0]
-
-
-def _occupied(table: BinTable, weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return (table.count > 0) & (weights > 0)[:, None]
 
 
 def agrees_too_well(table: BinTable, weights: np.ndarray[Any, Any], target: Target) -> bool:
@@ -190,28 +176,3 @@ def agrees_too_well(table: BinTable, weights: np.ndarray[Any, Any], target: Targ
         return False
     evidence = evidence_of(table, weights)
     return upper_bound(evidence, Setting(target, _FALSE_ALARM)) <= SMALLEST
-
-
-def evidence_of(table: BinTable, weights: np.ndarray[Any, Any], levels: Levels = None) -> Evidence:
-    """Return the occupied bins of the classes that count."""
-    used = _occupied(table, weights)
-    cells = cells_of(table)
-    width = np.zeros(table.count.shape)
-    for group, bins in enumerate(table.bins):
-        width[group, : len(bins)] = np.diff(bins.edges)
-    fixed = np.array([bins.origin == "fixed" for bins in table.bins])[:, None]
-    mixed = np.where(fixed, (1 + width) ** 2 / 4, np.full(width.shape, 0.25))
-    spread = np.full(mixed.shape, np.nan) if table.is_binned_model else mixed
-    group_weight = np.broadcast_to(weights[:, None], used.shape)
-    n_planned = max(map(len, table.bins)) if fixed.all() else auto_n_bins(table.n)
-    return Evidence(
-        n=table.n,
-        size=table.count[used],
-        rate=cells.rate[used],
-        s=np.where(np.isnan(table.level), cells.mean, table.level)[used],
-        weight=group_weight[used],
-        spread=spread[used],
-        n_planned=n_planned if levels is None else len(levels),
-        largest_spread=float(mixed.max()) if not table.is_binned_model else 0.25,
-        levels=None if levels is None else np.array(levels, float),
-    )

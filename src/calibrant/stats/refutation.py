@@ -61,7 +61,7 @@ import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.bins import auto_n_bins
-from calibrant.stats.bounds import Target
+from calibrant.stats.estimators import Target
 from calibrant.table import BinTable
 
 BIN_COUNTS = (1, 2, 4, 8, 16, 32, 64)

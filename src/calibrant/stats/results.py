@@ -26,6 +26,7 @@ from calibrant.problem import Label
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
+    Target,
     cells_of,
     class_weights,
     error_of,
@@ -45,7 +46,6 @@ from calibrant.stats.influences import (
 )
 from calibrant.stats.intervals import (
     ConfidenceInterval,
-    Target,
     bootstrap_interval,
     bootstrap_values,
     box_interval,

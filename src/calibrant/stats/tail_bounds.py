@@ -46,14 +46,13 @@ from calibrant._types import FloatArray
 from calibrant.stats.bounds import (
     ETA,
     SMALLEST,
-    Evidence,
-    Setting,
     lower_bound_from,
     lower_bound_l1,
     smallest_accepted,
     upper_bound_between,
 )
 from calibrant.stats.bounds_l1 import upper_bound_l1_between
+from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.tails import Blocks, Penalty, Scale, Side, Tail
 
 MOST_BINS = 400

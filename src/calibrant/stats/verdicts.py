@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.bounds import Target
+from calibrant.stats.estimators import Target
 from calibrant.stats.planning import samples_to_certify
 from calibrant.table import BinTable, describe_bins
 

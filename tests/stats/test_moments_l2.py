@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from calibrant.stats import bounds, exponents
-from calibrant.stats.bounds import Evidence, Setting
-from calibrant.stats.exponents import TOLERANCE, Bumps, log_moment
+from calibrant.stats import bounds, moments_l2
+from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.moments_l2 import TOLERANCE, BinObjective, log_moment
 
 NEAR_ENDS = [0.0, 1.0, 1e-12, 1e-6, 1 - 1e-9]
 
@@ -67,27 +67,27 @@ def test_log_moment_of_certain_labels_is_the_parabola():
     np.testing.assert_allclose(moments(1.0, 7, 5.0, 0.3), -5 * 0.7**2, atol=1e-8)
 
 
-# The highest point of a bump
+# The highest point of the objective
 
 
 def evidence(rng, size, balanced: bool) -> Evidence:
     n_bins = size.size
     s = np.sort(rng.beta(*rng.choice([0.3, 1.0, 3.0], 2), size=n_bins))
     s[rng.uniform(size=n_bins) < 0.1] = rng.choice([0.0, 1.0])
-    rest = (s, s, np.ones(n_bins), np.full(n_bins, np.nan), n_bins)
+    rest = (s, s, np.ones(n_bins), n_bins)
     return Evidence(int(size.sum()), size.astype(float), *rest)
 
 
-def bumps_of_a_certificate(rng, monkeypatch, n_bins=6, largest=200):
-    """Return the bumps that a test of a random error needs, with their reach and highest points."""
+def objective_of_a_certificate(rng, monkeypatch, n_bins=6, largest=200):
+    """Return the objective that a test of a random error needs, with their reach and highest points."""
     seen = []
-    real = Bumps.highest
+    real = BinObjective.highest
 
-    def spy(bumps, reach, tolerance):
-        seen.append((bumps, reach))
-        return real(bumps, reach, tolerance)
+    def spy(objective, reach, tolerance):
+        seen.append((objective, reach))
+        return real(objective, reach, tolerance)
 
-    monkeypatch.setattr(Bumps, "highest", spy)
+    monkeypatch.setattr(BinObjective, "highest", spy)
     balanced = bool(rng.integers(2))
     hi = float(10 ** rng.uniform(-2, 0))
     known = Setting("population", 0.05, 0.3 / n_bins if balanced else 0.0)
@@ -99,18 +99,18 @@ def bumps_of_a_certificate(rng, monkeypatch, n_bins=6, largest=200):
     return *seen[0], real(*seen[0])
 
 
-def gain(bumps: Bumps, j: int, pi):
-    u = bumps.q * (pi - bumps.s[j]) ** 2
-    return bumps.size[j] * (-np.log1p(-u) if bumps.bend else u)
+def gain(objective: BinObjective, j: int, pi):
+    u = objective.q * (pi - objective.s[j]) ** 2
+    return objective.size[j] * (-np.log1p(-u) if objective.bend else u)
 
 
-def true_maximum(bumps: Bumps, j: int, reach: float) -> float:
+def true_maximum(objective: BinObjective, j: int, reach: float) -> float:
     """Search a grid of pi, then finer and finer ones around its best point."""
-    low, high = max(bumps.s[j] - reach, 0.0), min(bumps.s[j] + reach, 1.0)
-    size, best = int(bumps.size[j]), -np.inf
+    low, high = max(objective.s[j] - reach, 0.0), min(objective.s[j] + reach, 1.0)
+    size, best = int(objective.size[j]), -np.inf
     for _ in range(5):
         pi = np.linspace(low, high, 401)
-        value = brute_force(pi, size, bumps.a[j], bumps.c[j]) + gain(bumps, j, pi)
+        value = brute_force(pi, size, objective.a[j], objective.c[j]) + gain(objective, j, pi)
         i = int(value.argmax())
         best = max(best, float(value[i]))
         low, high = pi[max(i - 2, 0)], pi[min(i + 2, 400)]
@@ -124,8 +124,8 @@ def test_the_highest_point_is_never_below_the_maximum_and_above_by_at_most_the_t
     rng = np.random.default_rng(5)
     excess = []
     for _ in range(25):
-        bumps, reach, highest = bumps_of_a_certificate(rng, monkeypatch)
-        maxima = [true_maximum(bumps, j, each) for j, each in enumerate(np.full(6, reach))]
+        objective, reach, highest = objective_of_a_certificate(rng, monkeypatch)
+        maxima = [true_maximum(objective, j, each) for j, each in enumerate(np.full(6, reach))]
         excess.append(highest - maxima)
     assert np.min(excess) > 0
     assert np.max(excess) < TOLERANCE + 1e-7
@@ -134,8 +134,10 @@ def test_the_highest_point_is_never_below_the_maximum_and_above_by_at_most_the_t
 def test_a_coarse_highest_point_is_above_by_at_most_its_own_tolerance(monkeypatch):
     rng = np.random.default_rng(6)
     for tolerance in (0.01, 1.0, 50.0):
-        bumps, reach, fine = bumps_of_a_certificate(rng, monkeypatch, n_bins=20, largest=2000)
-        coarse = bumps.highest(reach, tolerance)
+        objective, reach, fine = objective_of_a_certificate(
+            rng, monkeypatch, n_bins=20, largest=2000
+        )
+        coarse = objective.highest(reach, tolerance)
         assert np.all(fine - TOLERANCE - 1e-8 <= coarse)
         assert np.all(coarse <= fine + tolerance)
 
@@ -146,47 +148,47 @@ STEEP = [(1.5, 0), (0.95, 1), (0.3, 1)]
 @pytest.mark.parametrize(("q", "bend"), STEEP)
 def test_a_gain_that_outweighs_the_moment_has_a_highest_point_all_the_same(q, bend):
     one = np.ones(1)
-    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 0.4 * one, q, bend)
-    best = true_maximum(bumps, 0, 1.0)
-    assert 0 < bumps.highest(1.0)[0] - best < TOLERANCE + 1e-7
+    objective = BinObjective(20 * one, 10 * one, 0.4 * one, 0.4 * one, q, bend)
+    best = true_maximum(objective, 0, 1.0)
+    assert 0 < objective.highest(1.0)[0] - best < TOLERANCE + 1e-7
 
 
 @pytest.mark.parametrize(("q", "bend"), STEEP[:2])
 def test_the_highest_point_within_reach_is_lower_than_without_limit(q, bend):
     one = np.ones(1)
-    bumps = Bumps(20 * one, 10 * one, 0.4 * one, 0.4 * one, q, bend)
-    assert bumps.highest(0.1)[0] < bumps.highest(0.2)[0] < bumps.highest(1.0)[0]
-    assert bumps.highest(0.1)[0] - true_maximum(bumps, 0, 0.1) < TOLERANCE + 1e-7
+    objective = BinObjective(20 * one, 10 * one, 0.4 * one, 0.4 * one, q, bend)
+    assert objective.highest(0.1)[0] < objective.highest(0.2)[0] < objective.highest(1.0)[0]
+    assert objective.highest(0.1)[0] - true_maximum(objective, 0, 0.1) < TOLERANCE + 1e-7
 
 
 @pytest.mark.parametrize("bend", [0, 1])
 def test_the_slope_of_the_gain_is_its_derivative(bend):
     rng = np.random.default_rng(0)
     pi, s = rng.uniform(0.01, 0.99, (2, 50))
-    bumps = Bumps(np.full(50, 7.0), np.ones(50), s, s, 0.8, bend)
+    objective = BinObjective(np.full(50, 7.0), np.ones(50), s, s, 0.8, bend)
 
     def rest(w):
-        return bumps.gain(special.expit(w)) - 7 * np.logaddexp(0, w)
+        return objective.gain(special.expit(w)) - 7 * np.logaddexp(0, w)
 
     w = special.logit(pi)
     np.testing.assert_allclose(
-        bumps.slope(pi), (rest(w + 1e-6) - rest(w - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-6
+        objective.slope(pi), (rest(w + 1e-6) - rest(w - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-6
     )
 
 
 def points_needed(monkeypatch, rows_a_bin: int, t: float) -> int:
     """Return at how many points a test of the error t evaluates moments; at most 50,000."""
     points = [0]
-    real = exponents._log_quadrature
+    real = moments_l2._log_quadrature
 
     def counting(pi, size, a, centre):
         points[0] += pi.size
         return real(pi, size, a, centre) if points[0] < 50_000 else np.zeros(pi.size)
 
-    monkeypatch.setattr(exponents, "_log_quadrature", counting)
-    monkeypatch.setattr(exponents, "_MOST_ROUNDS", 6)
+    monkeypatch.setattr(moments_l2, "_log_quadrature", counting)
+    monkeypatch.setattr(moments_l2, "MOST_ROUNDS", 6)
     s = (np.arange(10) + 0.5) / 10
-    rest = (s, s, np.ones(10), np.full(10, np.nan), 10)
+    rest = (s, s, np.ones(10), 10)
     table = Evidence(10 * rows_a_bin, np.full(10, float(rows_a_bin)), *rest)
     test = bounds.UpperTest.tuned(table, Setting("population", 0.05, 0.05), t / 1.1, t)
     test.peaks(TOLERANCE)
