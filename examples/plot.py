@@ -48,7 +48,7 @@ def tumours() -> dict[str, Any]:
     x_train, x_rest, y_train, y_rest = split(load_breast_cancer, 0.3)
     said = GaussianNB().fit(x_train, y_train).predict_proba(x_rest)[:, 1]
     fit = np.arange(len(y_rest)) % 2 == 0
-    binned = ScalingBinning(n_bins=5).fit(said[fit], y_rest[fit]).predict_proba(said[~fit])
+    binned = ScalingBinning(bins=5).fit(said[fit], y_rest[fit]).predict_proba(said[~fit])
     draw = ReliabilityDisplay.from_predictions
     return {
         "reliability-before": draw(y_rest[~fit], said[~fit], name="naive Bayes", bins=6),

@@ -26,9 +26,9 @@ CHOICES = [
     VectorScaling(),
     MatrixScaling(),
     OneVsRest(PlattScaling(), normalize=True),
-    OneVsRest(ScalingBinning(n_bins=10)),
-    OneVsRest(HistogramBinning(n_bins=10)),
-    TopLabel(ScalingBinning(n_bins=10)),
+    OneVsRest(ScalingBinning(bins=10)),
+    OneVsRest(HistogramBinning(bins=10)),
+    TopLabel(ScalingBinning(bins=10)),
 ]
 
 

@@ -112,7 +112,6 @@ PREDICTIONS = {
     "calibration_test": cb.calibration_test,
     "bin_free_bounds": cb.bin_free_bounds,
     "prequential_lower_bound": cb.prequential_lower_bound,
-    "recalibrator_scores": cb.recalibrator_scores,
 }
 FUNCTIONS = {
     **{f"{name} of one event": partial(each, Y, P) for name, each in PREDICTIONS.items()},
@@ -152,7 +151,7 @@ FUNCTIONS = {
     "resolution_report": with_usual(
         cb.recalibrators.resolution_report, recalibrator=PLATT, y_prob=P, y_true=Y
     ),
-    "apply_to_frame": with_usual(cb.apply_to_frame, recalibrator=PLATT, data=FRAME, column="p"),
+    "apply_to_frame": with_usual(PLATT.apply_to_frame, data=FRAME, column="p"),
     "RecalibratedClassifier": classified,
     "RecalibratedClassifier of prefit": with_usual(classified, cv="prefit", estimator=FITTED),
     "RecalibratedClassifier.fit": partial(cb.RecalibratedClassifier(cv=2).fit, X, Y),
@@ -228,7 +227,7 @@ NAMED = {
     "recheck": ["certificate", "y_true", "y_prob", "classes", "pos_label", "data"],
     "report": ["kind", "classes", "max_error", "confidence_level", "title", "command", "data"],
     "resolution_report": ["recalibrator", "y_prob", "y_true", "sample_weight"],
-    "apply_to_frame": ["recalibrator", "data", "column", "output"],
+    "apply_to_frame": ["data", "column", "output"],
     "RecalibratedClassifier": ["estimator", "recalibrator", "cv"],
     "RecalibratedClassifier of prefit": ["estimator", "recalibrator"],
     "RecalibratedClassifier.fit": ["sample_weight"],

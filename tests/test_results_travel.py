@@ -68,18 +68,16 @@ MADE = {
     "lower bound": lambda: cb.prequential_lower_bound(Y, P),
     "report": lambda: report(Y, P),
     "report of classes": lambda: report(CLASS, PROBS),
-    "scores": lambda: cb.recalibrator_scores(Y, P, cv=3),
+    "scores": lambda: cb.best_recalibrator(Y, P, cv=3).scores_,
     "fit report": lambda: cb.PlattScaling().fit(P, Y).fit_result_,
     "resolution": lambda: cb.recalibrators.resolution_report(
-        cb.ScalingBinning(n_bins=5).fit(P, Y), P, Y
+        cb.ScalingBinning(bins=5).fit(P, Y), P, Y
     ),
     "study": lambda: STUDIES["example-3-1"].run(quick=True),
     "metric": _metric,
     "display": lambda: cb.ReliabilityDisplay.from_predictions(Y, P, isotonic=True, draw=False),
-    "recalibrator": lambda: cb.ScalingBinning(n_bins=5).fit(P, Y),
-    "recalibrator of classes": lambda: cb.OneVsRest(cb.HistogramBinning(n_bins=5)).fit(
-        PROBS, CLASS
-    ),
+    "recalibrator": lambda: cb.ScalingBinning(bins=5).fit(P, Y),
+    "recalibrator of classes": lambda: cb.OneVsRest(cb.HistogramBinning(bins=5)).fit(PROBS, CLASS),
 }
 make = cache(lambda name: MADE[name]())
 

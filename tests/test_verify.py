@@ -76,7 +76,7 @@ def test_scaling_binning_is_certified_end_to_end_on_the_papers_predictions(cifar
     fit, check = order[:3000], order[3000:]
     raw = cb.certify(labels[check], probs[check], max_error=0.03)
     assert raw.verdict == "refuted", "the model of the paper is overconfident"
-    repaired = cb.OneVsRest(cb.ScalingBinning(n_bins=10)).fit(probs[fit], labels[fit])
+    repaired = cb.OneVsRest(cb.ScalingBinning(bins=10)).fit(probs[fit], labels[fit])
     certificate = repaired.certify(probs[check], labels[check], max_error=0.04)
     assert (certificate.verdict, certificate.table.problem.kind) == ("certified", "marginal")
     assert cb.Certificate.from_json(certificate.to_json()).recheck()

@@ -61,7 +61,7 @@ def test_threads_that_save_to_one_file_leave_it_whole_at_any_moment(tmp_path):
     rng = np.random.default_rng(0)
     p = rng.uniform(size=500)
     y = rng.uniform(size=500) < p
-    models = [calibrant.HistogramBinning(n_bins=20 * k).fit(p, y) for k in (1, 2, 3, 4)]
+    models = [calibrant.HistogramBinning(bins=20 * k).fit(p, y) for k in (1, 2, 3, 4)]
     documents = set()
     for model in models:
         model.save(target)

@@ -29,10 +29,8 @@ from calibrant.recalibrators import TemperatureScaling as TemperatureScaling
 from calibrant.recalibrators import TopLabel as TopLabel
 from calibrant.recalibrators import VectorScaling as VectorScaling
 from calibrant.recalibrators import VennAbers as VennAbers
-from calibrant.recalibrators import apply_to_frame as apply_to_frame
 from calibrant.recalibrators import best_recalibrator as best_recalibrator
 from calibrant.recalibrators import load as load
-from calibrant.recalibrators import recalibrator_scores as recalibrator_scores
 from calibrant.reports import report as report
 from calibrant.stats import Certificate as Certificate
 from calibrant.stats import compare_tables as compare_tables

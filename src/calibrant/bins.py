@@ -108,7 +108,7 @@ class Bins(ReadOnlyArrays):
 
     def index(self, values: npt.ArrayLike) -> IntArray:
         """Return the bin of each value in [0, 1]: 0 for ``[e0, e1]``, i for ``(e_i, e_i+1]``."""
-        return _count_below(self.edges[1:-1], np.asarray(values, np.float64))
+        return count_below(self.edges[1:-1], np.asarray(values, np.float64))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -366,7 +366,7 @@ def _rule_of_text(text: str) -> EqualMass | EqualWidth | Hybrid | Distinct:
     return _RULES[name](int(number))
 
 
-def _count_below(edges: FloatArray, values: FloatArray) -> IntArray:
+def count_below(edges: FloatArray, values: FloatArray) -> IntArray:
     """Return how many of the edges lie strictly below each value."""
     if edges.size > 127 or values.size < 1024:
         return np.searchsorted(edges, values, side="left")

@@ -68,7 +68,7 @@ def test_fit_and_apply_are_what_the_library_does(tmp_path, csv, method, capsys):
     [
         (("--kind", "marginal"), cb.OneVsRest(cb.ScalingBinning())),
         (("--kind", "top-label"), cb.TopLabel(cb.ScalingBinning())),
-        (("--bins", "hybrid:6"), cb.TopLabel(cb.ScalingBinning(n_bins=6, bins="hybrid"))),
+        (("--bins", "hybrid:6"), cb.TopLabel(cb.ScalingBinning(bins="hybrid:6"))),
         (("--method", "temperature"), cb.TemperatureScaling()),
         (("--method", "vector"), cb.VectorScaling()),
         (("--method", "matrix"), cb.MatrixScaling()),
@@ -128,7 +128,7 @@ def test_fit_takes_weights_and_names_of_the_event(tmp_path, capsys):
 def test_apply_keeps_every_other_column_in_any_pair_of_formats(tmp_path, before, after, capsys):
     file = write(tmp_path / f"preds{before}")
     saved, out = tmp_path / "cal.json", tmp_path / f"out{after}"
-    cb.ScalingBinning(n_bins=5).fit(COLUMNS["raw"], LABEL).save(saved)
+    cb.ScalingBinning(bins=5).fit(COLUMNS["raw"], LABEL).save(saved)
     code, said, err = run(capsys, "apply", saved, file, "--y-prob", "raw", "-o", out)
     assert (code, said, err) == (0, "", f"calibrant: 1,500 rows written to {out}")
     kept = read(out)

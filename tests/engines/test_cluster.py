@@ -100,7 +100,7 @@ BOUNDS = {
     PlattScaling(): 2e-5,
     BetaScaling(): 2e-5,
     HistogramBinning(10): 1e-3,
-    ScalingBinning(n_bins=10): 1e-3,
+    ScalingBinning(bins=10): 1e-3,
     IsotonicCalibration(): 4e-3,
 }
 """How far a fit from 4,096 cells may be from the fit on rows: the mean absolute difference."""

@@ -61,13 +61,13 @@ def documents() -> dict[str, list[str]]:
         cb.certify(k, np.round(probs, 1), max_error=0.4, kind="marginal"),
     ]
     binary = [
-        cb.PlattScaling(), cb.BetaScaling(), cb.QuadraticScaling(), cb.HistogramBinning(n_bins=5),
-        cb.ScalingBinning(n_bins=5), cb.IsotonicCalibration(), cb.VennAbers(), cb.Identity(),
+        cb.PlattScaling(), cb.BetaScaling(), cb.QuadraticScaling(), cb.HistogramBinning(bins=5),
+        cb.ScalingBinning(bins=5), cb.IsotonicCalibration(), cb.VennAbers(), cb.Identity(),
         cb.TemperatureScaling(),
     ]  # fmt: skip
     multiclass = [
-        cb.TemperatureScaling(), cb.VectorScaling(), cb.MatrixScaling(), cb.TopLabel(cb.HistogramBinning(n_bins=5)),
-        cb.OneVsRest(cb.PlattScaling()), cb.OneVsRest(cb.ScalingBinning(n_bins=5)),
+        cb.TemperatureScaling(), cb.VectorScaling(), cb.MatrixScaling(), cb.TopLabel(cb.HistogramBinning(bins=5)),
+        cb.OneVsRest(cb.PlattScaling()), cb.OneVsRest(cb.ScalingBinning(bins=5)),
     ]  # fmt: skip
     saved = []
     for recalibrator, scores, labels in [(r, raw, y) for r in binary] + [

@@ -27,14 +27,14 @@ from calibrant.recalibrators import (
 from calibrant.stats.estimators import error_of, raw_error
 
 PUBLIC = {
-    "histogram": lambda b: HistogramBinning(n_bins=b),
-    "scaling-binning": lambda b: ScalingBinning(PlattScaling(smoothing=0), n_bins=b),
+    "histogram": lambda b: HistogramBinning(bins=b),
+    "scaling-binning": lambda b: ScalingBinning(b, PlattScaling(smoothing=0)),
     "scaling-binning, hybrid bins": lambda b: ScalingBinning(
-        PlattScaling(smoothing=0), b, "hybrid"
+        f"hybrid:{b}", PlattScaling(smoothing=0)
     ),
-    "scaling-binning, beta": lambda b: ScalingBinning(BetaScaling(), n_bins=b),
-    "scaling-binning, beta, hybrid bins": lambda b: ScalingBinning(BetaScaling(), b, "hybrid"),
-    "scaling-binning, quadratic": lambda b: ScalingBinning(QuadraticScaling(), n_bins=b),
+    "scaling-binning, beta": lambda b: ScalingBinning(b, BetaScaling()),
+    "scaling-binning, beta, hybrid bins": lambda b: ScalingBinning(f"hybrid:{b}", BetaScaling()),
+    "scaling-binning, quadratic": lambda b: ScalingBinning(b, QuadraticScaling()),
 }
 ONE = np.ones(1)
 
@@ -81,7 +81,7 @@ def test_resampled_cells_have_the_errors_of_resampled_rows(norm, debias):
 
 def test_resampled_tables_of_a_binned_model_have_the_errors_of_resampled_rows():
     z, y = rows(400)
-    model = ScalingBinning(n_bins=8).fit(*rows(300, 5))
+    model = ScalingBinning(bins=8).fit(*rows(300, 5))
     outputs = model.predict_proba(z)
     levels, index = np.unique(outputs, return_inverse=True)
     draws = draw_rows(np.random.default_rng(4), 400, 250, 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
@@ -46,12 +47,12 @@ ON_LOGITS = [
 ]
 BINNED = [
     HistogramBinning(),
-    HistogramBinning(4, "hybrid"),
-    HistogramBinning(7, "width", keep_order=True),
+    HistogramBinning("hybrid:4"),
+    HistogramBinning("width:7", keep_order=True),
     ScalingBinning(),
-    ScalingBinning(BetaScaling(), n_bins=5, bins="hybrid"),
-    ScalingBinning(TemperatureScaling(), n_bins=5, bins="width", keep_order=True),
-    ScalingBinning(PlattScaling("squared"), n_bins=4, split=(1, 1, 1), random_state=0),
+    ScalingBinning("hybrid:5", BetaScaling()),
+    ScalingBinning("width:5", TemperatureScaling(), keep_order=True),
+    ScalingBinning(4, PlattScaling("squared"), split=(1, 1, 1), random_state=0),
 ]
 ISOTONIC = [
     IsotonicCalibration(),
@@ -59,6 +60,7 @@ ISOTONIC = [
     IsotonicCalibration("centred"),
     VennAbers(),
 ]
+STEPS = [clone(r).set_params(keep_order=False) for r in BINNED] + [ISOTONIC[1]]
 ONE_SCORE = [*SCALING, *BINNED, *ISOTONIC]
 SEVERAL = [
     Identity(),
@@ -68,8 +70,8 @@ SEVERAL = [
     TemperatureScaling(smoothing=0.5),
     VectorScaling(smoothing=1e-30),
     OneVsRest(PlattScaling()),
-    OneVsRest(ScalingBinning(n_bins=5), normalize=True),
-    TopLabel(HistogramBinning(n_bins=5)),
+    OneVsRest(ScalingBinning(bins=5), normalize=True),
+    TopLabel(HistogramBinning(bins=5)),
     TopLabel(PlattScaling(), per_class=True, min_rows=20),
 ]
 
@@ -108,3 +110,15 @@ def class_rows(n=1500, n_classes=4, seed=0, temperature=0.5):
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     e = np.exp(z / temperature)
     return e / e.sum(axis=1, keepdims=True), y
+
+
+def cuts_of(fitted):
+    """Return where a step function jumps, as anybody could read it off the object."""
+    return fitted.x_ if isinstance(fitted, IsotonicCalibration) else fitted.cuts_
+
+
+def grid_of(fitted):
+    """Return a grid with every cut and the floats next to it."""
+    cuts = cuts_of(fitted)
+    near = [cuts, np.nextafter(cuts, 2), np.nextafter(cuts, -1)]
+    return np.clip(np.concatenate([*near, np.linspace(0, 1, 201), [5e-324, 1 - 1e-16]]), 0, 1)

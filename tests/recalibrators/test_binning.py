@@ -23,7 +23,7 @@ from calibrant.recalibrators import (
 
 def test_histogram_binning_answers_with_the_mean_label_of_a_bin():
     p, y = binary_rows(1000)
-    fitted = HistogramBinning(n_bins=10).fit(p, y)
+    fitted = HistogramBinning(bins=10).fit(p, y)
     index = fitted.bins_.index(p)
     for j, level in enumerate(fitted.levels_):
         assert level == pytest.approx(y[index == j].mean(), abs=1e-15)
@@ -32,7 +32,7 @@ def test_histogram_binning_answers_with_the_mean_label_of_a_bin():
 
 def test_scaling_binning_answers_with_the_mean_of_the_scaler_in_a_bin():
     p, y = binary_rows(1000)
-    fitted = ScalingBinning(n_bins=10).fit(p, y)
+    fitted = ScalingBinning(bins=10).fit(p, y)
     g = PlattScaling().fit(p, y).predict_proba(p)
     index = fitted.bins_.index(g)
     np.testing.assert_array_equal(np.bincount(index), np.full(10, 100))
@@ -54,14 +54,14 @@ def test_outputs_are_the_levels_and_no_others(recalibrator):
 @pytest.mark.parametrize("rule", ["mass", "hybrid", "width"])
 def test_levels_of_scaling_binning_lie_in_their_own_bins_and_rise(rule):
     p, y = binary_rows(900)
-    fitted = ScalingBinning(n_bins=12, bins=rule).fit(p, y)
+    fitted = ScalingBinning(bins=f"{rule}:12").fit(p, y)
     np.testing.assert_array_equal(fitted.bins_.index(fitted.levels_), np.arange(len(fitted.bins_)))
     assert (np.diff(fitted.levels_) > 0).all()
 
 
 def test_the_outputs_of_a_binned_recalibrator_can_be_measured_exactly():
     p, y = binary_rows(4000)
-    fitted = ScalingBinning(n_bins=10).fit(p[:1000], y[:1000])
+    fitted = ScalingBinning(bins=10).fit(p[:1000], y[:1000])
     measured = calibration_error(y[1000:], fitted.predict_proba(p[1000:]), bins=Distinct())
     assert not measured.is_lower_bound
     assert measured.value < 0.05
@@ -70,7 +70,7 @@ def test_the_outputs_of_a_binned_recalibrator_can_be_measured_exactly():
 def test_cuts_on_the_input_agree_with_bins_of_the_output_at_every_float():
     p, y = binary_rows(900)
     for scaler in (PlattScaling(), BetaScaling(), TemperatureScaling()):
-        fitted = ScalingBinning(scaler, n_bins=15).fit(p, y)
+        fitted = ScalingBinning(15, scaler).fit(p, y)
         near = np.concatenate(
             [fitted.cuts_, np.nextafter(fitted.cuts_, 2), np.nextafter(fitted.cuts_, -1)]
         )
@@ -87,7 +87,7 @@ def test_cuts_on_the_input_agree_with_bins_of_the_output_at_every_float():
 def test_equal_width_bins_that_the_scaler_never_reaches_are_passed_over(y):
     """A flat scaler maps even 0 and 1 far from the first and the last bin."""
     p = np.array([0.1, 0.2, 0.4, 0.6, 0.8, 0.9])
-    fitted = ScalingBinning(n_bins=10, bins="width").fit(p, y)
+    fitted = ScalingBinning(bins="width:10").fit(p, y)
     ends = np.array([0.0, 5e-324, 0.5, 1 - 1e-16, 1.0])
     expected = fitted.levels_[fitted.bins_.index(fitted.scaler_.predict_proba(ends))]
     np.testing.assert_array_equal(fitted.predict_proba(ends), expected)
@@ -97,21 +97,21 @@ def test_a_scaler_that_is_not_increasing_is_binned_on_its_outputs():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=3000)
     y = rng.uniform(size=3000) < 4 * p * (1 - p)
-    fitted = ScalingBinning(QuadraticScaling(), n_bins=10).fit(p, y)
+    fitted = ScalingBinning(10, QuadraticScaling()).fit(p, y)
     assert fitted.cuts_ is None
     assert fitted.predict_proba([0.5])[0] > fitted.predict_proba([0.05, 0.95]).max()
 
 
 def test_a_falling_scaler_is_binned_too():
     p, y = binary_rows(900)
-    fitted = ScalingBinning(n_bins=5).fit(p, 1 - y)
+    fitted = ScalingBinning(bins=5).fit(p, 1 - y)
     assert (np.diff(fitted.predict_proba(np.linspace(0, 1, 50))) <= 0).all()
     assert fitted.effective_n_bins_ == 5
 
 
 def test_a_split_uses_each_row_for_one_step():
     p, y = binary_rows(900)
-    fitted = ScalingBinning(n_bins=5, split=(1, 1, 1), random_state=3).fit(p, y)
+    fitted = ScalingBinning(bins=5, split=(1, 1, 1), random_state=3).fit(p, y)
     np.testing.assert_array_equal(np.bincount(fitted.fold_)[1:], [300, 300, 300])
     first = PlattScaling().fit(p[fitted.fold_ == 1], y[fitted.fold_ == 1])
     np.testing.assert_array_equal(fitted.scaler_.coef_, first.coef_)
@@ -125,21 +125,21 @@ def test_a_split_uses_each_row_for_one_step():
 
 def test_labels_of_the_second_and_third_part_are_never_used():
     p, y = binary_rows(900)
-    fitted = ScalingBinning(n_bins=5, split=(2, 1, 1), random_state=0).fit(p, y)
+    fitted = ScalingBinning(bins=5, split=(2, 1, 1), random_state=0).fit(p, y)
     other = np.where(fitted.fold_ == 1, y, 1 - y)
-    again = ScalingBinning(n_bins=5, split=(2, 1, 1), random_state=0).fit(p, other)
+    again = ScalingBinning(bins=5, split=(2, 1, 1), random_state=0).fit(p, other)
     np.testing.assert_array_equal(fitted.levels_, again.levels_)
 
 
 def test_a_bin_without_rows_of_the_third_part_has_a_defined_answer():
     p, y = binary_rows(40)
-    fitted = ScalingBinning(n_bins=10, split=(4, 4, 1), random_state=0).fit(p, y)
+    fitted = ScalingBinning(bins=10, split=(4, 4, 1), random_state=0).fit(p, y)
     assert np.isfinite(fitted.levels_).all()
     assert (np.diff(fitted.levels_) >= 0).all()
 
 
 def test_an_empty_bin_answers_with_its_midpoint():
-    fitted = HistogramBinning(n_bins=4, bins="width").fit([0.1, 0.2, 0.9], [0, 1, 1])
+    fitted = HistogramBinning(bins="width:4").fit([0.1, 0.2, 0.9], [0, 1, 1])
     np.testing.assert_allclose(fitted.predict_proba([0.3, 0.6]), [0.375, 0.625])
 
 
@@ -147,18 +147,18 @@ def test_ties_can_leave_fewer_bins_than_asked_and_that_is_said():
     p = np.repeat([0.2, 0.5, 0.8], 20)
     y = np.tile([0, 1, 0, 1], 15)
     y[:20] = 0
-    fitted = HistogramBinning(n_bins=10).fit(p, y)
+    fitted = HistogramBinning(bins=10).fit(p, y)
     assert fitted.effective_n_bins_ == 2
     assert fitted.bins_.requested == 10
 
 
 def test_neighbours_with_one_output_are_one_bin():
-    fitted = HistogramBinning(n_bins=4).fit(np.linspace(0.1, 0.8, 8), [0, 0, 0, 0, 1, 0, 1, 1])
+    fitted = HistogramBinning(bins=4).fit(np.linspace(0.1, 0.8, 8), [0, 0, 0, 0, 1, 0, 1, 1])
     np.testing.assert_array_equal(fitted.levels_, [0, 0.5, 1])
     assert len(fitted.bins_) == 3
 
 
-@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), ScalingBinning(n_bins=5)], ids=str)
+@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), ScalingBinning(bins=5)], ids=str)
 def test_keep_order_breaks_ties_by_an_invisible_amount(recalibrator):
     p, y = binary_rows(900)
     plain = clone(recalibrator).fit(p, y)
@@ -194,8 +194,8 @@ def test_keep_order_stays_within_zero_and_one_at_extreme_levels():
     "wrong",
     [
         HistogramBinning(bins="quantile"),
-        HistogramBinning(n_bins=0),
-        HistogramBinning(n_bins=2.5),
+        HistogramBinning(bins=0),
+        HistogramBinning(bins=2.5),
         ScalingBinning(split=(1, 1)),
         ScalingBinning(split=(1, 0, 1)),
         ScalingBinning(scaler="platt"),
@@ -234,7 +234,7 @@ def test_scaling_binning_beats_histogram_binning_on_the_papers_predictions(cifar
     for seed in range(40):
         rows = np.random.default_rng(seed).integers(labels.size, size=1000)
         for i, recalibrator in enumerate(
-            (ScalingBinning(n_bins=100, bins="mass"), HistogramBinning(n_bins=100, bins="mass"))
+            (ScalingBinning(bins="mass:100"), HistogramBinning(bins="mass:100"))
         ):
             fitted = OneVsRest(recalibrator).fit(probs[rows], labels[rows])
             sums[i] += squared_marginal_error(labels, fitted.predict_proba(probs))
@@ -249,7 +249,7 @@ def test_hybrid_bins_lose_less_than_half_the_brier_score_of_uniform_mass(a, b):
     y = rng.uniform(size=p.size) < p
     cost = {}
     for rule in ("mass", "hybrid"):
-        fitted = ScalingBinning(n_bins=10, bins=rule).fit(p[:5000], y[:5000])
+        fitted = ScalingBinning(bins=f"{rule}:10").fit(p[:5000], y[:5000])
         cost[rule] = resolution_report(fitted, p[5000:], y[5000:]).coarseness_cost
         mass = np.bincount(fitted.bins_.index(fitted.scaler_.predict_proba(p[:5000]))) / 5000
         assert mass.min() >= 1 / 30 - 1e-12
@@ -266,8 +266,7 @@ def test_hybrid_bins_lose_less_than_half_the_brier_score_at_an_equal_certificate
         p = rng.beta(a, b, size=10_000)
         y = rng.uniform(size=p.size) < p
         pair = [
-            ScalingBinning(n_bins=10, bins=rule).fit(p[:5000], y[:5000])
-            for rule in ("mass", "hybrid")
+            ScalingBinning(bins=f"{rule}:10").fit(p[:5000], y[:5000]) for rule in ("mass", "hybrid")
         ]
         bounds.append([each.certify(p[5000:], y[5000:]).upper_bound for each in pair])
         reports = [resolution_report(each, p[5000:], y[5000:]) for each in pair]
@@ -283,7 +282,7 @@ def test_the_cost_of_coarseness_is_the_loss_of_brier_score():
     rng = np.random.default_rng(0)
     p = rng.beta(6, 0.8, size=2_000_000)
     y = rng.uniform(size=p.size) < p
-    fitted = ScalingBinning(n_bins=10).fit(p[:5000], y[:5000])
+    fitted = ScalingBinning(bins=10).fit(p[:5000], y[:5000])
     smooth, binned = fitted.scaler_.predict_proba(p), fitted.predict_proba(p)
     lost = (binned - y) ** 2 - (smooth - y) ** 2
     report = resolution_report(fitted, p, y)
@@ -294,5 +293,5 @@ def test_the_cost_of_coarseness_is_the_loss_of_brier_score():
 
 def test_equal_width_bins_are_those_of_the_rule():
     p, y = binary_rows(5000)
-    fitted = HistogramBinning(5, bins="width").fit(p, y)
+    fitted = HistogramBinning("width:5").fit(p, y)
     np.testing.assert_array_equal(fitted.bins_.edges, EqualWidth(5).bins.edges)

@@ -182,7 +182,7 @@ SCORES_ONLY = {
     [
         None,
         TemperatureScaling(),
-        ScalingBinning(n_bins=5),
+        ScalingBinning(bins=5),
         VectorScaling(),
         PlattScaling("squared"),
     ],
@@ -216,7 +216,7 @@ def test_decision_scores_of_several_classes_are_logits(estimator, recalibrator):
         (HistogramBinning(), (X, Y), "PlattScaling"),
         (IsotonicCalibration(), (X, Y), "PlattScaling"),
         (BetaScaling(), (X, Y), "PlattScaling"),
-        (ScalingBinning(BetaScaling()), (X, Y), "PlattScaling"),
+        (ScalingBinning(scaler=BetaScaling()), (X, Y), "PlattScaling"),
         (Identity(), (X, Y), "PlattScaling"),
         (PlattScaling(), IRIS, "VectorScaling"),
         (OneVsRest(PlattScaling()), IRIS, "VectorScaling"),

@@ -22,7 +22,7 @@ from calibrant.recalibrators import (
     ScalingBinning,
     TopLabel,
 )
-from calibrant.recalibrators.document import from_json, to_dict
+from calibrant.recalibrators.saving import from_json, to_dict
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_fingerprint_survives_a_document():
 
 @pytest.mark.parametrize(
     "recalibrator",
-    [PlattScaling(), ScalingBinning(n_bins=5), ScalingBinning(n_bins=5, split=(1, 1, 1))],
+    [PlattScaling(), ScalingBinning(bins=5), ScalingBinning(bins=5, split=(1, 1, 1))],
     ids=str,
 )
 def test_certify_refuses_the_rows_of_the_fit(recalibrator, certified):
@@ -122,7 +122,7 @@ def test_certify_refuses_the_rows_of_the_fit(recalibrator, certified):
 
 def test_certify_warns_of_a_large_overlap_of_near_unique_rows(certified):
     p, y = binary_rows(2000)
-    fitted = ScalingBinning(n_bins=5).fit(p[:1000], y[:1000])
+    fitted = ScalingBinning(bins=5).fit(p[:1000], y[:1000])
     with pytest.warns(OverlapWarning, match=r"About 50% of these rows"):
         fitted.certify(p[500:1500], y[500:1500])
     assert len(certified) == 1
@@ -130,7 +130,7 @@ def test_certify_warns_of_a_large_overlap_of_near_unique_rows(certified):
 
 def test_certify_is_silent_about_rows_that_agree_by_chance(certified):
     p, y = binary_rows(2000)
-    fitted = HistogramBinning(n_bins=5).fit(np.round(p[:1000], 1), y[:1000])
+    fitted = HistogramBinning(bins=5).fit(np.round(p[:1000], 1), y[:1000])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fitted.certify(np.round(p[1000:], 1), y[1000:]) == "certificate"
@@ -138,26 +138,27 @@ def test_certify_is_silent_about_rows_that_agree_by_chance(certified):
 
 def test_labels_that_a_split_left_unused_can_be_certified_on(certified):
     p, y = binary_rows(900)
-    fitted = ScalingBinning(n_bins=5, split=(1, 1, 1), random_state=0).fit(p, y)
+    fitted = ScalingBinning(bins=5, split=(1, 1, 1), random_state=0).fit(p, y)
     fresh = fitted.fold_ != 1
     fitted.certify(p[fresh], y[fresh], max_error=0.1, confidence_level=0.9)
     labels, probs, options = certified[0]
     np.testing.assert_array_equal(probs, fitted.predict_proba(p[fresh]))
     np.testing.assert_array_equal(labels, y[fresh])
     np.testing.assert_array_equal(options.pop("levels"), fitted.levels_)
-    assert options == {"max_error": 0.1, "confidence_level": 0.9}
+    assert options["max_error"] == 0.1
+    assert options["confidence_level"] == 0.9
 
 
 def test_the_certificate_speaks_of_levels_also_where_order_is_kept(certified):
     p, y = binary_rows(2000)
-    fitted = ScalingBinning(n_bins=5, keep_order=True).fit(p[:1000], y[:1000])
+    fitted = ScalingBinning(bins=5, keep_order=True).fit(p[:1000], y[:1000])
     fitted.certify(p[1000:], y[1000:])
     assert set(certified[0][1]) == set(fitted.levels_)
 
 
 def test_one_versus_rest_is_certified_class_by_class(certified):
     probs, y = class_rows(2000)
-    inner = ScalingBinning(n_bins=5, keep_order=True)
+    inner = ScalingBinning(bins=5, keep_order=True)
     fitted = OneVsRest(inner).fit(probs[:1000], y[:1000])
     fitted.certify(probs[1000:], y[1000:])
     _, out, options = certified[0]
@@ -168,13 +169,14 @@ def test_one_versus_rest_is_certified_class_by_class(certified):
 def test_the_top_label_is_certified_as_one_event(certified):
     probs, y = class_rows(2000)
     names = np.array(["a", "b", "c", "d"])
-    fitted = TopLabel(HistogramBinning(n_bins=5)).fit(probs[:1000], names[y[:1000]], classes=names)
+    fitted = TopLabel(HistogramBinning(bins=5)).fit(probs[:1000], names[y[:1000]], classes=names)
     fitted.certify(probs[1000:], names[y[1000:]])
     right, confidence, options = certified[0]
     np.testing.assert_array_equal(right, probs[1000:].argmax(axis=1) == y[1000:])
     np.testing.assert_array_equal(confidence, fitted.predict_confidence(probs[1000:])[1])
     np.testing.assert_array_equal(options.pop("levels"), fitted.pooled_.levels_)
-    assert options == {"max_error": None, "kind": "binary"}
+    assert options["max_error"] is None
+    assert options["kind"] == "binary"
 
 
 def test_names_of_classes_are_passed_on(certified):
@@ -187,7 +189,7 @@ def test_names_of_classes_are_passed_on(certified):
 
 def test_a_recalibrated_model_is_certified_end_to_end():
     p, y = binary_rows(12_000)
-    fitted = ScalingBinning(n_bins=10).fit(p[:2000], y[:2000])
+    fitted = ScalingBinning(bins=10).fit(p[:2000], y[:2000])
     certificate = fitted.certify(p[2000:], y[2000:], max_error=0.1)
     assert certificate.verdict == "certified"
     assert (
@@ -195,7 +197,7 @@ def test_a_recalibrated_model_is_certified_end_to_end():
         == "undecided"
     )
     probs, labels = class_rows(8000)
-    for recalibrator in (TopLabel(ScalingBinning(n_bins=10)), OneVsRest(ScalingBinning(n_bins=10))):
+    for recalibrator in (TopLabel(ScalingBinning(bins=10)), OneVsRest(ScalingBinning(bins=10))):
         fitted = recalibrator.fit(probs[:2000], labels[:2000])
         assert fitted.certify(probs[2000:], labels[2000:], max_error=0.1).verdict == "certified"
 
@@ -332,7 +334,7 @@ def test_counts_that_no_rows_can_have_are_refused(counts):
 
 def test_a_recalibrator_passes_looks_on():
     p, y = binary_rows(2000)
-    fitted = ScalingBinning(n_bins=5).fit(p[:1000], y[:1000])
+    fitted = ScalingBinning(bins=5).fit(p[:1000], y[:1000])
     certificate = fitted.certify(p[1000:], y[1000:], max_error=0.3, looks=4)
     assert certificate.looks == 4
     assert fitted.recheck(certificate, p[1000:], y[1000:])

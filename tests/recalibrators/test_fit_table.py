@@ -12,7 +12,7 @@ from sklearn.base import clone
 from calibrant import BinTable, Certificate, Distinct, EqualWidth, tabulate
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
 from calibrant.recalibrators import PlattScaling, ScalingBinning, TemperatureScaling, load
-from calibrant.recalibrators.document import from_json, to_dict
+from calibrant.recalibrators.saving import from_json, to_dict
 
 FITTED = [r for r in ONE_SCORE if getattr(r, "split", None) is None]
 
@@ -82,7 +82,7 @@ def test_the_very_rows_of_the_table_are_refused(bins, weighted, tmp_path):
     p, y = binary_rows(3000)
     p = np.round(p, 3)
     w = np.random.default_rng(0).exponential(size=3000) if weighted else None
-    fitted = ScalingBinning(n_bins=5).fit_table(tabulate(y, p, bins=bins, sample_weight=w))
+    fitted = ScalingBinning(bins=5).fit_table(tabulate(y, p, bins=bins, sample_weight=w))
     fitted.save(tmp_path / "saved.json")
     order = np.random.default_rng(0).permutation(3000)
     if weighted and len(fitted.table_fingerprint_.bins) < 20:
@@ -95,17 +95,17 @@ def test_the_very_rows_of_the_table_are_refused(bins, weighted, tmp_path):
 def test_what_a_table_cannot_tell_is_an_assumption_of_the_certificate():
     p, y = binary_rows(6000)
     table = tabulate(y[:3000], p[:3000], bins=EqualWidth(100))
-    certificate = ScalingBinning(n_bins=5).fit_table(table).certify(p[2000:], y[2000:])
+    certificate = ScalingBinning(bins=5).fit_table(table).certify(p[2000:], y[2000:])
     assert any("could not be checked" in said for said in certificate.assumptions)
     assert Certificate.from_json(certificate.to_json()).recheck()
-    from_rows = ScalingBinning(n_bins=5).fit(p[:3000], y[:3000]).certify(p[3000:], y[3000:])
+    from_rows = ScalingBinning(bins=5).fit(p[:3000], y[:3000]).certify(p[3000:], y[3000:])
     assert not any("could not be checked" in said for said in from_rows.assumptions)
     assert from_rows.recheck()
 
 
 def test_rows_that_are_not_those_of_the_table_are_certified():
     p, y = binary_rows(6000)
-    fitted = ScalingBinning(n_bins=5).fit_table(tabulate(y[:3000], p[:3000], bins=EqualWidth(1)))
+    fitted = ScalingBinning(bins=5).fit_table(tabulate(y[:3000], p[:3000], bins=EqualWidth(1)))
     y[3000:] = np.random.default_rng(0).permutation(np.resize(y[:3000], 3000))
     assert fitted.certify(p[3000:], y[3000:]).n == 3000
     refitted = fitted.fit(p[:3000], y[:3000])

@@ -8,16 +8,15 @@ from shared import ISOTONIC, ON_LOGITS, SCALING, SEVERAL, binary_rows, class_row
 from sklearn.base import clone
 
 from calibrant.recalibrators import Fingerprint, HistogramBinning, PlattScaling, ScalingBinning
-from calibrant.recalibrators.document import to_json
-from calibrant.recalibrators.isotonic import gap_slopes
-from calibrant.recalibrators.logistic import Design
-from calibrant.recalibrators.pooling import Blocks
+from calibrant.recalibrators.isotonic import Blocks, gap_slopes
+from calibrant.recalibrators.optimise import Design
+from calibrant.recalibrators.saving import to_json
 from calibrant.recalibrators.scores import Scores
 from conftest import optional
 
 optional("numba")
 
-ONE_SCORE = [*SCALING, *ISOTONIC, HistogramBinning(20), ScalingBinning(n_bins=20)]
+ONE_SCORE = [*SCALING, *ISOTONIC, HistogramBinning(20), ScalingBinning(bins=20)]
 
 
 def with_engine(monkeypatch, engine, work):

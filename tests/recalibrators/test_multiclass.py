@@ -55,7 +55,7 @@ def accuracy_lost(fitted, probs, y):
 @pytest.mark.parametrize("n_classes", [3, 10, 100])
 def test_default_bins_do_not_cost_accuracy(n_classes, normalize):
     probs, y = sharp_rows(6000, n_classes)
-    for inner in (ScalingBinning(), ScalingBinning(n_bins=10)):
+    for inner in (ScalingBinning(), ScalingBinning(bins=10)):
         fitted = OneVsRest(inner, normalize=normalize).fit(probs[:3000], y[:3000])
         assert accuracy_lost(fitted, probs[3000:], y[3000:]) < 0.02
         assert "less accurate" not in fitted.fit_result_.flags
@@ -66,13 +66,13 @@ def test_default_bins_do_not_cost_accuracy_on_the_papers_rows(cifar10):
     fitted = OneVsRest(ScalingBinning()).fit(probs[:5000], y[:5000])
     assert accuracy_lost(fitted, probs[5000:], y[5000:]) < 0.005
     with pytest.warns(AccuracyWarning, match=r"in 90.5% of the fitting rows.* 93.1% before"):
-        OneVsRest(ScalingBinning(bins="mass")).fit(probs[:5000], y[:5000])
+        OneVsRest(ScalingBinning(bins="mass:24")).fit(probs[:5000], y[:5000])
 
 
 def test_outputs_too_coarse_to_choose_a_class_are_a_warning():
     probs, y = sharp_rows(2000, 30)
     with pytest.warns(AccuracyWarning, match="or take TopLabel"):
-        fitted = OneVsRest(ScalingBinning(bins="mass")).fit(probs, y)
+        fitted = OneVsRest(ScalingBinning(bins="mass:17")).fit(probs, y)
     assert "less accurate" in fitted.fit_result_.flags
     assert fitted.accuracy_before_ == pytest.approx((probs.argmax(axis=1) == y).mean())
     assert fitted.accuracy_after_ == pytest.approx((fitted.predict(probs) == y).mean())
@@ -81,7 +81,7 @@ def test_outputs_too_coarse_to_choose_a_class_are_a_warning():
 
 def test_a_loss_that_chance_explains_is_no_warning():
     probs, y = sharp_rows(60, 10)
-    fitted = OneVsRest(HistogramBinning(bins="mass", n_bins=3)).fit(probs[:12], y[:12])
+    fitted = OneVsRest(HistogramBinning(bins="mass:3")).fit(probs[:12], y[:12])
     assert fitted.accuracy_before_ >= fitted.accuracy_after_ >= 0
 
 
@@ -104,7 +104,7 @@ def test_ties_between_classes_go_to_the_more_probable_one():
 
 def test_default_bins_can_still_be_certified():
     probs, y = sharp_rows(4000, 5)
-    fitted = OneVsRest(ScalingBinning(n_bins=6)).fit(probs[:2000], y[:2000])
+    fitted = OneVsRest(ScalingBinning(bins=6)).fit(probs[:2000], y[:2000])
     out = fitted.predict_proba(probs[2000:])
     assert max(np.unique(out[:, k]).size for k in range(5)) <= 6
     own = fitted.certify(probs[2000:], y[2000:])
@@ -130,13 +130,13 @@ def test_rows_that_are_zero_everywhere_become_even():
 def test_the_top_entry_is_calibrated_and_the_rest_rescaled():
     probs, y = class_rows()
     top = probs.argmax(axis=1)
-    fitted = TopLabel(ScalingBinning(n_bins=6)).fit(probs, y)
+    fitted = TopLabel(ScalingBinning(bins=6)).fit(probs, y)
     out = fitted.predict_proba(probs)
     labels, confidence = fitted.predict_confidence(probs)
     np.testing.assert_array_equal(labels, top)
     np.testing.assert_array_equal(out[np.arange(y.size), top], confidence)
     np.testing.assert_allclose(out.sum(axis=1), 1)
-    alone = ScalingBinning(n_bins=6).fit(probs.max(axis=1), y == top)
+    alone = ScalingBinning(bins=6).fit(probs.max(axis=1), y == top)
     np.testing.assert_array_equal(confidence, alone.predict_proba(probs.max(axis=1)))
     np.testing.assert_array_equal(fitted.predict(probs), top)
 
@@ -270,7 +270,7 @@ def test_absent_classes_have_a_defined_answer(recalibrator):
     [
         TemperatureScaling(),
         VectorScaling(),
-        OneVsRest(ScalingBinning(n_bins=5)),
+        OneVsRest(ScalingBinning(bins=5)),
         TopLabel(PlattScaling(), per_class=True),
     ],
     ids=str,
@@ -295,7 +295,7 @@ def test_classes_have_names(recalibrator):
 
 def test_shapes_are_kept():
     p, y = binary_rows(200)
-    for recalibrator in (PlattScaling(), ScalingBinning(n_bins=4), TemperatureScaling()):
+    for recalibrator in (PlattScaling(), ScalingBinning(bins=4), TemperatureScaling()):
         one = clone(recalibrator).fit(p, y).predict_proba(p)
         column = clone(recalibrator).fit(p[:, None], y).predict_proba(p[:, None])
         two = np.column_stack((1 - p, p))
@@ -335,7 +335,7 @@ def test_messages_say_what_to_do():
         PlattScaling().fit(p, b).predict_proba([np.nan])
     with pytest.raises(InvalidLabelsError):
         PlattScaling().fit(p, b + 1)
-    with pytest.raises(InvalidArgumentError, match="one of one score"):
+    with pytest.raises(InvalidArgumentError, match="a recalibrator of one score"):
         OneVsRest(VectorScaling()).fit(probs, y)
     with pytest.raises(InvalidArgumentError, match="passes probabilities on"):
         OneVsRest(PlattScaling(input="logits")).fit(probs, y)

@@ -17,8 +17,8 @@ from calibrant.recalibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibrant.recalibrators.newton import fit_logistic, platt_targets
-from calibrant.recalibrators.scaling import logit
+from calibrant.recalibrators.formulas import NUMPY, log_odds
+from calibrant.recalibrators.optimise import fit_logistic
 from calibrant.recalibrators.scores import Scores
 
 
@@ -53,12 +53,12 @@ def test_the_squared_loss_has_the_reference_minimum_and_no_slope_there():
     p = fitted.predict_proba(Z)
     slope = (p - Y) * p * (1 - p)
     assert abs(slope.sum()) < 1e-12
-    assert abs(slope @ logit(Z)) < 1e-12
+    assert abs(slope @ log_odds(NUMPY, Z)) < 1e-12
 
 
 def test_platts_targets_give_the_reference_values():
     scores = Scores.of_rows(Z, Y == 1)
-    found = fit_logistic(logit(Z)[None], platt_targets(scores))
+    found = fit_logistic(log_odds(NUMPY, Z)[None], scores.with_platt_targets())
     np.testing.assert_allclose(found.theta, [0.7833548877, 0.0773195218], atol=1e-8)
 
 
@@ -77,7 +77,7 @@ def test_platt_scaling_equals_unpenalised_logistic_regression(seed, weighted):
     w = np.random.default_rng(seed).exponential(size=y.size) if weighted else None
     ours = PlattScaling().fit(p, y, w)
     theirs = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000, solver="newton-cholesky")
-    theirs.fit(logit(p)[:, None], y, w)
+    theirs.fit(log_odds(NUMPY, p)[:, None], y, w)
     expected = [theirs.coef_[0, 0], theirs.intercept_[0]]
     np.testing.assert_allclose(ours.coef_, expected, atol=1e-6)
 
@@ -87,20 +87,20 @@ def test_many_rows_go_through_a_short_start_to_the_same_minimum():
     rough = np.round(p, 3)
     few = PlattScaling(smoothing=0).fit(rough, y)
     table = Scores.of_rows(rough, y == 1).distinct()
-    found = fit_logistic(logit(table.values)[None], table)
+    found = fit_logistic(log_odds(NUMPY, table.values)[None], table)
     np.testing.assert_allclose(few.coef_, found.theta, rtol=1e-9)
     fitted = PlattScaling().fit(p, y)
     slope = fitted.predict_proba(p) - y
     assert abs(slope.mean()) < 1e-10
-    assert abs((slope * logit(p)).mean()) < 1e-10
+    assert abs((slope * log_odds(NUMPY, p)).mean()) < 1e-10
 
 
 def test_many_separable_rows_are_fitted_with_platts_targets():
     p = np.linspace(0.01, 0.99, 140_000)
     y = np.abs(p - 0.5) < 0.2
     fitted = QuadraticScaling().fit(p, y)
-    features = np.stack((logit(p), logit(p) ** 2))
-    found = fit_logistic(features, platt_targets(Scores.of_rows(p, y)))
+    features = np.stack((log_odds(NUMPY, p), log_odds(NUMPY, p) ** 2))
+    found = fit_logistic(features, Scores.of_rows(p, y).with_platt_targets())
     assert "separable" in fitted.fit_result_.flags
     np.testing.assert_allclose(fitted.coef_, found.theta, rtol=1e-6, atol=1e-6)
 

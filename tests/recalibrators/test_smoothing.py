@@ -24,7 +24,7 @@ from calibrant.recalibrators import (
     VectorScaling,
     best_recalibrator,
 )
-from calibrant.recalibrators.document import from_json, to_json
+from calibrant.recalibrators.saving import from_json, to_json
 
 votes = cache(vote_rows)
 FIT, FRESH = slice(0, 2000), slice(2000, None)
@@ -224,7 +224,7 @@ def test_a_line_over_probabilities_that_would_be_worse_is_not_used():
 def test_scaling_binning_takes_a_line_over_votes():
     probs, y = votes()
     p, happened = probs[:, 0], y == 0
-    fitted = ScalingBinning(PlattScaling(on="probabilities"), n_bins=5).fit(p[FIT], happened[FIT])
+    fitted = ScalingBinning(5, PlattScaling(on="probabilities")).fit(p[FIT], happened[FIT])
     error = fitted.predict_proba(p[FRESH]) - happened[FRESH]
     assert abs(error.mean()) < 0.01
 
@@ -262,7 +262,7 @@ def without_smoothing(document):
 
 @pytest.mark.parametrize(
     "recalibrator",
-    [PlattScaling(), BetaScaling(), TemperatureScaling(), ScalingBinning(n_bins=4)],
+    [PlattScaling(), BetaScaling(), TemperatureScaling(), ScalingBinning(bins=4)],
     ids=str,
 )
 def test_documents_from_before_are_read_as_they_were_meant(recalibrator):

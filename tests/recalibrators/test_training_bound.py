@@ -16,7 +16,7 @@ def test_the_training_bound_covers(n, n_bins, rule):
     for _ in range(200):
         z = rng.beta(0.7, 0.7, size=n)
         rate = np.where(rng.uniform() < 0.5, z**2, 0.5 + 0 * z)
-        binned = cb.HistogramBinning(n_bins, bins=rule).fit(z, rng.uniform(size=n) < rate)
+        binned = cb.HistogramBinning(f"{rule}:{n_bins}").fit(z, rng.uniform(size=n) < rate)
         index = binned.bins_.index(z)
         size = np.maximum(np.bincount(index, minlength=len(binned.bins_)), 1)
         mean_rate = np.bincount(index, rate, minlength=len(binned.bins_)) / size

@@ -47,7 +47,7 @@ def test_continuous_outputs_that_are_not_refuted():
     made = report(*report_data.event_rows(500, 1.0, 1), max_error=0.2)
     assert made.summary.startswith("Undecided: These rows do not show that the limit of 20.0 ")
     assert "outputs are continuous" in made.summary
-    assert "ScalingBinning(n_bins=10)" in made.html
+    assert "ScalingBinning(bins=10)" in made.html
 
 
 @pytest.mark.usefixtures("quick_plans")

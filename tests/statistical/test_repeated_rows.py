@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.recalibrators import Fingerprint
+from calibrant.recalibrators.overlap import EqualPairs
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def test_honest_rows_raise_no_warning(population, sizes):
     rng = np.random.default_rng(7)
     for _ in range(DRAWS):
         fit, fresh = (Fingerprint.of(*rows(rng, n, population)) for n in sizes)
-        pairs = fit.pairs_with(fresh)
+        pairs = EqualPairs.between(fit, fresh)
         assert not pairs.are_repeated
         assert not (pairs.are_shared and fit.overlap(fresh) > 0.1)
 
@@ -49,6 +50,6 @@ def test_copies_of_unique_rows_raise_one(copies, sizes):
     for _ in range(DRAWS):
         p, y = rows(rng, sizes[1] // copies, "continuous")
         copied = Fingerprint.of(np.tile(p, copies), np.tile(y, copies))
-        pairs = Fingerprint.of(*rows(rng, sizes[0], "continuous")).pairs_with(copied)
+        pairs = EqualPairs.between(Fingerprint.of(*rows(rng, sizes[0], "continuous")), copied)
         assert pairs.are_repeated
         assert pairs.copies == pytest.approx(copies, rel=0.2)

@@ -149,8 +149,8 @@ def repaired(model: Model) -> Iterator[Outcome]:
         yield _outcome(name, right, confidence, certificate)
     for name, method in {
         "isotonic": recalibrators.IsotonicCalibration(),
-        "histogram-binning": recalibrators.HistogramBinning(n_bins=5),
-        "scaling-binning": recalibrators.ScalingBinning(n_bins=5),
+        "histogram-binning": recalibrators.HistogramBinning(bins=5),
+        "scaling-binning": recalibrators.ScalingBinning(bins=5),
     }.items():
         fitted = recalibrators.TopLabel(method).fit(*known)
         certificate = fitted.certify(probs, labels, max_error=TOLERANCE)

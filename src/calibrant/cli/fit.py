@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK
 from calibrant.cli.input import add_data_arguments, columns_of, labels_to_fit, open_files
 from calibrant.cli.output import say
-from calibrant.cli.parser import add_command
+from calibrant.cli.parser import add_command, read_bins
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ temperature, vector, matrix and identity work on all classes at once. All rows a
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "fit", run, "learn to repair predictions", EXAMPLES, NOTES)
-    bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20 or width:20 (default auto)"
+    bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20, width:20 or edges (auto)"
     add_data_arguments(command, bins_help=bins_help, level=False)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
@@ -87,15 +87,9 @@ def new_method(name: str, bins: str | None) -> Recalibrator:
 
     options: dict[str, Any] = {}
     if bins is not None:
-        rule, _, number = bins.rpartition(":")
         if name not in BINNED:
             raise InvalidArgumentError(f"--bins is for {' and '.join(BINNED)}, not for {name}.")
-        if bins == "distinct" or "," in bins:
-            raise InvalidArgumentError(
-                f"--bins of a method is auto, 20, mass:20, hybrid:20 or width:20; got {bins!r}."
-            )
-        options["n_bins"] = "auto" if bins == "auto" else int(number)
-        options["bins"] = rule or "auto"
+        options["bins"] = read_bins(bins)
     method: Recalibrator = getattr(recalibrators, METHODS[name])(**options)
     return method
 

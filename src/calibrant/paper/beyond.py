@@ -148,7 +148,7 @@ def _bounds_of_split(settings: Bounds, context: Context, split: int) -> FloatArr
     paper, _ = choosing.bounds_of_split(protocol, drawn, data)
     ours = np.empty((2, len(settings.bins)))
     for j, n_bins in enumerate(settings.bins):
-        model = OneVsRest(ScalingBinning(platt_scaling(), n_bins=n_bins, bins="mass"))
+        model = OneVsRest(ScalingBinning(f"mass:{n_bins}", platt_scaling()))
         with warnings.catch_warnings():
             # The paper's bins; what they cost in accuracy is not the question here.
             warnings.simplefilter("ignore", AccuracyWarning)

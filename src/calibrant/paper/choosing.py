@@ -27,7 +27,7 @@ from calibrant.paper.population import (
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Study, series
 from calibrant.paper.uncertainty import exactly
-from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators import Recalibrator
 from calibrant.stats.estimators import raw_error
 
 ONE = np.ones(1)
@@ -89,7 +89,7 @@ class Split:
 
 def fit(
     bins: tuple[int, ...], scores: FloatArray, happened: BoolArray
-) -> tuple[BinaryRecalibrator, list[BinnedModel]]:
+) -> tuple[Recalibrator, list[BinnedModel]]:
     """Fit scaling-binning with each number of bins; return its scaler and the binned models."""
     method = METHODS["scaling-binning"]
     scaler = platt_scaling().fit(scores, happened)

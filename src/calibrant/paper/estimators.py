@@ -109,7 +109,7 @@ def marginal_estimates(
     values, truth = np.zeros(shape), np.zeros(len(settings.bins))
     for k, (scores, happened) in enumerate(problems(data, "marginal")):
         for i, n_bins in enumerate(settings.bins):
-            model = ScalingBinning(platt_scaling(), n_bins=n_bins, bins="mass")
+            model = ScalingBinning(f"mass:{n_bins}", platt_scaling())
             model.fit(scores[fitted], happened[fitted])
             levels, index = np.unique(model.predict_proba(scores[others]), return_inverse=True)
             y = happened[others]

@@ -19,8 +19,7 @@ from scipy.sparse import csr_array
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, Hybrid
-from calibrant.recalibrators import BetaScaling, PlattScaling, QuadraticScaling
-from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators import BetaScaling, PlattScaling, QuadraticScaling, Recalibrator
 from calibrant.stats.estimators import Cells, cells_from_sums, raw_error
 
 ONE = np.ones(1)
@@ -58,7 +57,7 @@ class Ranked:
         """The rows of each score."""
         return np.diff(self.rows)
 
-    def under(self, scaler: BinaryRecalibrator | None) -> Ranked:
+    def under(self, scaler: Recalibrator | None) -> Ranked:
         """Return the same rows with their scores sent through a fitted map."""
         if scaler is None:
             return self
@@ -85,10 +84,10 @@ def platt_scaling() -> PlattScaling:
 class Method:
     """A way to recalibrate with finitely many outputs: a scaler or none, and a rule of bins."""
 
-    scaler: Callable[[], BinaryRecalibrator] | None
+    scaler: Callable[[], Recalibrator] | None
     is_hybrid: bool = False
 
-    def fit_scaler(self, scores: FloatArray, happened: AnyArray) -> BinaryRecalibrator | None:
+    def fit_scaler(self, scores: FloatArray, happened: AnyArray) -> Recalibrator | None:
         """Fit step 1; None for histogram binning."""
         return None if self.scaler is None else self.scaler().fit(scores, happened)
 

@@ -3,63 +3,106 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant import verify
 from calibrant._digests import Digests, digest_of_document
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant._writing import write_whole
+from calibrant.bins import BinsLike
 from calibrant.columns import Columns
-from calibrant.exceptions import (
-    InvalidArgumentError,
-    InvalidInputError,
-    InvalidLabelsError,
-    InvalidShapeError,
-    NotFiniteError,
-    SwappedArgumentsError,
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidShapeError
+from calibrant.problem import Input, Kind, Label
+from calibrant.recalibrators.class_rows import map_rows
+from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.formulas import NUMPY
+from calibrant.recalibrators.overlap import TableFingerprint, warn_of_overlap
+from calibrant.recalibrators.reading import (
+    Reads,
+    read_again,
+    read_labelled,
+    read_unlabelled,
+    shape_of,
+    width_of,
 )
-from calibrant.problem import Kind, Label
-from calibrant.recalibrators.fingerprint import (
-    Fingerprint,
-    OverlapWarning,
-    RepeatedRowsWarning,
-    TableFingerprint,
-)
-from calibrant.recalibrators.newton import FitReport
-from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
+from calibrant.recalibrators.scores import Scores
+from calibrant.sources.arrays import ArraySource
 from calibrant.stats import Certificate, Recheck
+from calibrant.stats.bounds import Target
+from calibrant.stats.estimators import ClassWeight, Norm
+from calibrant.stats.verdicts import MinBinMass
+from calibrant.table import BinTable
 
-OVERLAP_LIMIT = 0.1
-"""A tenth of the rows seen before is worth a warning; fewer hardly move a certificate."""
-UNIQUE_LIMIT = 0.9
-"""For fingerprints without counts: overlap by chance is negligible if so many rows differ."""
+if TYPE_CHECKING:
+    from calibrant.recalibrators.selection import RecalibratorScores
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit did.
+
+    Attributes
+    ----------
+    converged : bool
+        Whether the last step was negligible.
+    iterations : int
+        Newton steps on all rows.
+    loss, loss_identity : float
+        The mean loss on the fitting rows, after the fit and before it.
+    flags : tuple of str
+        Words for what was unusual: "separable", "one class", "constant scores",
+        "not increasing", "kept identity", "term dropped", "at the limit", "not converged",
+        "less accurate", "weighted".
+    """
+
+    converged: bool = True
+    iterations: int = 0
+    loss: float = float("nan")
+    loss_identity: float = float("nan")
+    flags: tuple[str, ...] = ()
 
 
 class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all recalibrators: a scikit-learn estimator of probabilities from probabilities.
 
+    A method states what it reads (`_reads`), how it learns (`_learn` from the scores of one event,
+    or `_fit` from rows) and what it answers (`_formula`, or `_apply` where the answer has no form
+    that other engines can evaluate).
+
     Attributes
     ----------
+    input : {"probabilities", "logits"}
+        What the predictions are.
     classes_ : ndarray
         The labels in the order of the columns; for one column (no, yes).
-    fit_result_ : FitReport
+    fit_result_ : FitResult
         Whether the fit converged, in how many steps, to which loss, and what was unusual.
     fingerprint_ : Fingerprint or None
         A sketch of the rows whose labels were used; None after `fit_table`.
     table_fingerprint_ : TableFingerprint or None
         What is kept of the table after `fit_table`.
+    scores_ : RecalibratorScores
+        Of all candidates, if `best_recalibrator` chose this one.
     """
 
+    _reads: ClassVar[Reads] = "one event"
     _learned: ClassVar[dict[str, str]] = {}
+    _constants: ClassVar[tuple[str, ...]] = ()
+    input: Input = "probabilities"
     classes_: AnyArray
-    fit_result_: FitReport
+    fit_result_: FitResult
     fingerprint_: Fingerprint | None
+    rows_fingerprint_: Fingerprint | None = None
     table_fingerprint_: TableFingerprint | None = None
+    scores_: RecalibratorScores
 
     def fit(
         self,
@@ -82,19 +125,35 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The labels in the order of the columns; for one column (no, yes).
         """
         self._check_parameters()
-        _refuse_no_labels(y_true)
-        rows = self._read(y_prob, y_true, sample_weight, classes)
+        rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
         codes = rows.codes()
         self.classes_ = np.array(rows.problem.class_names)
         self._fit(rows.predictions, codes, rows.weights)
         self._remember(rows.predictions, codes, rows.weights)
         return self
 
+    def fit_table(self, table: BinTable) -> Self:
+        """Learn from a table on a fine grid instead of rows, and return self.
+
+        Every cell counts as rows at its mean prediction, so the fit differs from the one on
+        rows by what a cell's width hides: nothing where cells hold one distinct prediction.
+        `certify` refuses the very rows of the table, and cannot tell whether some are among them.
+        """
+        self._check_parameters()
+        if self._reads == "classes" or self.input == "logits":
+            raise InvalidArgumentError(
+                "A table counts the probabilities of one event; fit_table needs a recalibrator of "
+                f'one score with input="probabilities", and this is {self!r:.60}. Fit it on rows.'
+            )
+        self._fit_scores(Scores.of_table(table))
+        self.table_fingerprint_ = TableFingerprint.of(table)
+        return self
+
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return recalibrated probabilities in the shape of `y_prob`."""
-        shape = _shape(y_prob)
-        out = self._apply(self._read_fitted(y_prob).predictions)
-        if out.ndim == 1 and _width(shape) == 2:
+        shape = shape_of(y_prob)
+        out = self._apply(read_unlabelled(self, y_prob))
+        if out.ndim == 1 and width_of(shape) == 2:
             return np.column_stack((1 - out, out))
         return out.reshape(shape)
 
@@ -108,13 +167,26 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
         """Return the negative Brier score of the recalibrated probabilities: higher is better."""
         check_is_fitted(self, "classes_")
-        _refuse_no_labels(y_true)
-        rows = self._read_fitted(y_prob, y_true, sample_weight, self.classes_.tolist())
+        rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
         probs, codes = self._apply(rows.predictions), rows.codes()
         return -float(np.average(squared_errors(probs, codes), weights=rows.weights))
 
     def certify(
-        self, y_prob: Any, y_true: Any, *, max_error: float | None = None, **options: Any
+        self,
+        y_prob: Any,
+        y_true: Any,
+        *,
+        max_error: float | None = None,
+        norm: Norm = "l2",
+        confidence_level: float = 0.95,
+        kind: Kind | None = None,
+        bins: BinsLike | None = None,
+        target: Target = "population",
+        min_bin_mass: MinBinMass = None,
+        levels: ArrayLike | None = None,
+        looks: int = 1,
+        class_weight: ClassWeight = None,
+        classes: Sequence[Label] | None = None,
     ) -> Certificate:
         """Recalibrate fresh predictions and certify the result; see `calibrant.certify`.
 
@@ -122,22 +194,42 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sharper for it. The very rows of the fit are refused: their labels shaped the answer. Rows
         that repeat each other more than chance explains, given those of the fit, are a
         `RepeatedRowsWarning`, many rows that the fit has seen an `OverlapWarning`; rounded scores
-        are neither. Of a
-        recalibrator fitted from a table only the very rows of the table are known again, and the
-        certificate says so among its assumptions.
-        """
-        from calibrant import verify
+        are neither. Of a recalibrator fitted from a table only the very rows of the table are
+        known again, and the certificate says so among its assumptions.
 
-        rows = self._read_to_certify(y_prob, y_true, options.pop("classes", None))
-        self._compare_with_own_rows(rows.predictions, rows.codes())
-        digests = Digests(ArraySource(rows).digest(), self._digest())
-        y_true, y_prob, options = self._certifiable(rows, options)
-        levels = self._all_levels()
-        if levels is not None and "bins" not in options and np.isin(y_prob, levels).all():
-            options = {"levels": levels, **options}
-        if self.table_fingerprint_ is not None:
-            options["overlap_unchecked"] = True
-        return verify.certify_answers(digests, y_true, y_prob, max_error=max_error, **options)
+        Parameters
+        ----------
+        y_prob, y_true
+            Predictions before recalibration, and their labels: other rows than those of the fit.
+        kind : optional
+            What is certified; by default what the recalibrator repairs.
+        classes : sequence, optional
+            As in `fit`; by default those of the fit.
+        max_error, norm, confidence_level, bins, target, min_bin_mass, levels, looks, class_weight
+            As in `calibrant.certify`.
+        """
+        rows = read_again(self, y_prob, y_true, classes=classes)
+        self._check_fresh(rows.predictions, rows.codes())
+        labels, answers, meaning = self._certifiable(rows, kind)
+        own = self._all_levels()
+        if own is not None and levels is None and bins is None and np.isin(answers, own).all():
+            levels = own
+        return verify.certify_answers(
+            self._digests(rows),
+            labels,
+            answers,
+            **meaning,
+            max_error=max_error,
+            norm=norm,
+            confidence_level=confidence_level,
+            bins=bins,
+            target=target,
+            min_bin_mass=min_bin_mass,
+            levels=levels,
+            looks=looks,
+            class_weight=class_weight,
+            overlap_unchecked=self.table_fingerprint_ is not None,
+        )
 
     def recheck(
         self,
@@ -152,52 +244,85 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         digests must be those of these predictions, as they came in, and of this recalibrator.
         See `calibrant.recheck`.
         """
-        from calibrant import verify
-
-        rows = self._read_to_certify(y_prob, y_true, classes)
-        digests = Digests(ArraySource(rows).digest(), self._digest())
-        y_true, y_prob, options = self._certifiable(rows, {})
-        names = options.get("classes")
-        return verify.recheck_answers(certificate, digests, y_true, y_prob, names)
-
-    def _read_to_certify(self, y_prob: Any, y_true: Any, classes: Any) -> Columns:
-        check_is_fitted(self, "classes_")
-        if classes is None and not _is_counting(self.classes_):
-            classes = self.classes_.tolist()
-        _refuse_no_labels(y_true)
-        return self._read_fitted(y_prob, y_true, None, classes)
-
-    def _digest(self) -> str | None:
-        """Return the digest of the document that `save` writes; None if it cannot be saved."""
-        from calibrant.recalibrators.document import to_dict
-
-        try:
-            return digest_of_document(to_dict(self))
-        except InvalidArgumentError:
-            return None
+        rows = read_again(self, y_prob, y_true, classes=classes)
+        labels, answers, meaning = self._certifiable(rows, None)
+        names = meaning["classes"]
+        return verify.recheck_answers(certificate, self._digests(rows), labels, answers, names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted recalibrator as readable, versioned JSON; a failure changes nothing."""
-        from calibrant.recalibrators.document import to_json
+        from calibrant.recalibrators.saving import to_json
 
         check_is_fitted(self, "classes_")
         write_whole(path, to_json(self))
 
+    def to_sql(self, column: str, dialect: str = "duckdb") -> str:
+        """Return an SQL expression that gives the same answers for a column of predictions.
+
+        See `calibrant.recalibrators.export_sql.to_sql`.
+        """
+        from calibrant.recalibrators.export_sql import to_sql
+
+        return to_sql(self, column, dialect)
+
+    def to_expression(self, column: str) -> Any:
+        """Return a narwhals expression that gives the same answers for a column of predictions.
+
+        See `calibrant.recalibrators.export_frame.to_expression`.
+        """
+        from calibrant.recalibrators.export_frame import to_expression
+
+        return to_expression(self, column)
+
+    def apply_to_frame(self, data: Any, column: str, *, output: str = "calibrated") -> Any:
+        """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
+
+        See `calibrant.recalibrators.export_frame.apply_to_frame`.
+        """
+        from calibrant.recalibrators.export_frame import apply_to_frame
+
+        return apply_to_frame(self, data, column, output=output)
+
     def to_torch(self) -> Any:
         """Return a torch module with the same answers.
 
-        See `calibrant.recalibrators.torch_export.to_torch`.
+        See `calibrant.recalibrators.export_torch.to_torch`.
         """
-        from calibrant.recalibrators.torch_export import to_torch
+        from calibrant.recalibrators.export_torch import to_torch
 
         check_is_fitted(self, "classes_")
         return to_torch(self)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        """Learn from rows; those of one event are learned from as scores."""
+        self._learn(Scores.of_rows(np.ascontiguousarray(probs, np.float64), codes == 1, weights))
+
+    def _fit_scores(self, scores: Scores) -> Self:
+        """Learn from scores, without rows to remember."""
+        self.classes_ = np.array([0, 1])
+        self.fingerprint_ = None
+        self._learn(scores)
+        return self
+
+    def _learn(self, scores: Scores) -> None:
         raise NotImplementedError
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        raise NotImplementedError
+        """Return recalibrated probabilities of checked rows: the formula, evaluated by NumPy."""
+        formula = partial(self._formula, NUMPY, learned=self)
+        if probs.ndim == 1:
+            return np.asarray(formula(probs.astype(np.float64)))
+        return map_rows(probs, formula)
+
+    def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
+        """Return the answers for x by the operations of an engine; or refuse.
+
+        `learned` holds the numbers named in `_constants`: this object, or a torch module.
+        """
+        raise InvalidArgumentError(
+            f"{type(self).__name__} has no form in {ops.target}; binned and scaling recalibrators "
+            'and IsotonicCalibration("step") do.'
+        )
 
     def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         """Keep the fingerprint of the rows whose labels were used."""
@@ -209,16 +334,13 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_learned(self) -> None:
         """Raise ValueError if what was loaded does not fit together."""
 
-    def _certifiable(
-        self, rows: Columns, options: dict[str, Any]
-    ) -> tuple[Any, Any, dict[str, Any]]:
-        """Return labels, recalibrated predictions and options for `calibrant.certify`."""
-        if rows.problem.classes is not None:
-            options = {"classes": list(rows.problem.classes), **options}
+    def _certifiable(self, rows: Columns, kind: Kind | None) -> tuple[Any, Any, dict[str, Any]]:
+        """Return labels, recalibrated predictions and what they mean, for `calibrant.certify`."""
         answers = self._answers(rows.predictions)
-        if _width(answers.shape) == 2:
-            options = {"kind": "binary", **options}
-        return rows.labels, answers, options
+        if kind is None and width_of(answers.shape) == 2:
+            kind = "binary"
+        classes = rows.problem.classes
+        return rows.labels, answers, {"kind": kind, "classes": classes and list(classes)}
 
     def _all_levels(self) -> FloatArray | None:
         """Return all outputs for one class, which the fit has fixed; None if there is no end."""
@@ -228,135 +350,28 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what a certificate speaks of: the outputs without the breaking of ties."""
         return self._apply(probs)
 
-    def _compare_with_own_rows(self, probs: AnyArray, codes: IntArray) -> None:
+    def _digests(self, rows: Columns) -> Digests:
+        """Return the digests of rows and of the document that `save` writes, where there is one."""
+        from calibrant.recalibrators.saving import to_dict
+
+        try:
+            own = digest_of_document(to_dict(self))
+        except InvalidArgumentError:
+            own = None
+        return Digests(ArraySource(rows).digest(), own)
+
+    def _check_fresh(self, probs: AnyArray, codes: IntArray) -> None:
         """Refuse the rows of the fit, and warn of rows that do not look like fresh ones."""
         rows, table = Fingerprint.of(probs, codes), self.table_fingerprint_
-        own = [getattr(self, name, None) for name in ("fingerprint_", "rows_fingerprint_")]
-        seen = any(each is not None and each.same_rows(rows) for each in own)
+        own = (self.fingerprint_, self.rows_fingerprint_)
+        seen = any(sketch is not None and sketch.same_rows(rows) for sketch in own)
         if seen or (table is not None and table.same_rows(probs, codes)):
             raise InvalidInputError(
                 "A certificate needs rows that the recalibrator has not seen; these are the very "
                 "rows it was fitted on, and their labels shaped its answers. Hold out other rows."
             )
-        if self.fingerprint_ is None:
-            return
-        pairs = self.fingerprint_.pairs_with(rows)
-        if pairs is not None and pairs.are_repeated:
-            warnings.warn(
-                "A certificate counts independent rows; these repeat each other far more than "
-                f"those of the fit: as if each had been counted about {pairs.copies:.1f} times. If "
-                "rows were copied (by a bootstrap, a join or oversampling), certify on those "
-                "before the copying. Different cases with equal scores, as of rounding, are no "
-                "copies and must stay.",
-                RepeatedRowsWarning,
-                stacklevel=3,
-            )
-        share = self.fingerprint_.overlap(rows)
-        if pairs is None:
-            shared = min(self.fingerprint_.distinct_share, rows.distinct_share) >= UNIQUE_LIMIT
-        else:
-            shared = pairs.are_shared
-        if share > OVERLAP_LIMIT and shared:
-            warnings.warn(
-                f"About {share:.0%} of these rows were also used to fit the recalibrator; the "
-                "certificate is too good by what it learned from them. Hold out other rows.",
-                OverlapWarning,
-                stacklevel=3,
-            )
-
-    def _kind(self, shape: tuple[int, ...]) -> Kind:
-        """Return what predictions of this shape mean; two columns are one event, the second."""
-        return "binary" if _width(shape) <= 2 else "top-label"
-
-    def _read(
-        self,
-        y_prob: Any,
-        y_true: Any = None,
-        sample_weight: Any = None,
-        classes: Sequence[Label] | None = None,
-    ) -> Columns:
-        """Check predictions, and labels where there are any."""
-        refuse_masked(y_prob, "y_prob")
-        _shape(y_prob)
-        array = np.asarray(self._as_columns(off_device(y_prob)))
-        labels = np.zeros(len(array) if array.ndim else 0, np.int8) if y_true is None else y_true
-        try:
-            rows = read_arrays(
-                labels,
-                array,
-                kind=self._kind(array.shape) if array.ndim in (1, 2) else None,
-                classes=classes,
-                sample_weight=sample_weight,
-            )
-            if y_true is not None and rows.problem.codes(rows.labels[:1000]).min() < 0:
-                rows.explain_labels()
-        except SwappedArgumentsError as error:
-            raise SwappedArgumentsError(
-                "The order of fit is (y_prob, y_true): predictions first, as features are in "
-                "scikit-learn. These look swapped."
-            ) from error
-        rows.check_weights()
-        self._check_values(rows)
-        return rows
-
-    def _as_columns(self, y_prob: Any) -> Any:
-        """Return predictions in the columns that this recalibrator works on."""
-        return y_prob
-
-    def _read_fitted(self, y_prob: Any, *labelled: Any) -> Columns:
-        """Check rows that a fitted recalibrator is applied to; see `_read`."""
-        check_is_fitted(self, "classes_")
-        y_prob = off_device(y_prob)
-        self._check_width(_shape(y_prob))
-        return self._read(y_prob, *labelled)
-
-    def _check_width(self, shape: tuple[int, ...]) -> None:
-        """Refuse other columns than those of the fit; one and two columns are the same event."""
-        n_classes, width = self.classes_.size, _width(shape)
-        if len(shape) not in (1, 2) or width == n_classes or (width, n_classes) == (1, 2):
-            return
-        advice = "Pass the columns of all classes, in the order of classes_"
-        if n_classes == 2:
-            advice = "Pass the event's probability, (n,), or both columns, (n, 2)"
-        raise InvalidShapeError(
-            f"This {type(self).__name__} was fitted on {n_classes:,} classes; y_prob has "
-            f"{width:,} column{'s' * (width != 1)} (shape {shape}). {advice}, or fit another "
-            "recalibrator on columns like these."
-        )
-
-    def _check_one_column(self, what: str) -> None:
-        """Refuse an export that reads one column where the answers depend on several."""
-        if self.classes_.size > 2:
-            raise InvalidShapeError(
-                f"{what} reads one column; this {type(self).__name__} was fitted on "
-                f"{self.classes_.size:,} classes, and its answers depend on all their columns. "
-                "Use predict_proba, or fit a recalibrator on the one column."
-            )
-
-    def _check_values(self, rows: Columns) -> None:
-        if getattr(self, "input", "probabilities") == "logits":
-            wrong = ~np.isfinite(rows.predictions)
-            if wrong.any():
-                raise NotFiniteError(
-                    f"Logits must be finite; {int(wrong.sum()):,} of {wrong.size:,} are not. "
-                    "Clip infinite ones to a large number, and drop or impute missing ones."
-                )
-        elif not (rows.predictions.min() >= 0 and rows.predictions.max() <= 1):
-            rows.explain_predictions()
-
-
-def _shape(y_prob: Any) -> tuple[int, ...]:
-    try:
-        return np.shape(y_prob)
-    except ValueError as error:
-        raise InvalidShapeError(
-            "y_prob must be a column or a table of equally long rows; these rows differ in length. "
-            "Pass one number for each row, or one for each class."
-        ) from error
-
-
-def _width(shape: tuple[int, ...]) -> int:
-    return 1 if len(shape) < 2 else shape[1]
+        if self.fingerprint_ is not None:
+            warn_of_overlap(self.fingerprint_, rows, stacklevel=3)
 
 
 def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
@@ -374,14 +389,28 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
         raise InvalidArgumentError(f"{name} must be {', '.join(most)} or {last}; got {value!r}.")
 
 
-def _is_counting(classes: AnyArray) -> bool:
-    return classes.dtype.kind in "biu" and np.array_equal(classes, np.arange(classes.size))
+def check_of_one_score(name: str, recalibrator: object) -> None:
+    """Raise InvalidArgumentError unless this recalibrates one score, with valid parameters."""
+    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads == "classes":
+        raise InvalidArgumentError(
+            f"{name} must be a recalibrator of one score, such as PlattScaling(); "
+            f"got {recalibrator!r:.100}."
+        )
+    recalibrator._check_parameters()
 
 
-def _refuse_no_labels(y_true: Any) -> None:
-    """Refuse None, which inside means rows whose labels do not matter."""
-    if y_true is None:
-        raise InvalidLabelsError(
-            "A recalibrator requires y to be passed, but the target y is None. Give the labels of "
-            "the rows after their predictions."
+def check_of_one_column(recalibrator: Recalibrator, what: str, target: str) -> None:
+    """Refuse an export that reads one column where the answers depend on several."""
+    check_is_fitted(recalibrator, "classes_")
+    name, n_classes = type(recalibrator).__name__, recalibrator.classes_.size
+    if recalibrator._reads == "classes":
+        raise InvalidArgumentError(
+            f"{name} has no form in {target}: its answers depend on the columns of all classes. "
+            "Use predict_proba or to_torch."
+        )
+    if n_classes > 2:
+        raise InvalidShapeError(
+            f"{what} reads one column; this {name} was fitted on {n_classes:,} classes, and its "
+            "answers depend on all their columns. Use predict_proba or to_torch, or fit a "
+            "recalibrator on the one column."
         )

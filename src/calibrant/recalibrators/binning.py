@@ -1,31 +1,44 @@
-"""Binned recalibrators: finitely many outputs, so that their error can be certified."""
+"""Histogram binning, and what binned recalibrators share.
+
+Their outputs are finitely many, so that their error can be certified.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._options import is_integer
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, EqualMass, EqualWidth, Hybrid
-from calibrant.exceptions import InvalidInputError
-from calibrant.recalibrators.base import check_choice
-from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.losses import identity_loss
-from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.scores import Scores
+from calibrant.bins import Bins, BinsLike, Hybrid, as_bin_rule, is_auto
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.formulas import NUMPY, Operations
+from calibrant.recalibrators.scores import Scores, identity_loss
 from calibrant.stats import histogram_binning_bound
 
-Rule: TypeAlias = Literal["auto", "mass", "hybrid", "width"]
-NBins: TypeAlias = int | Literal["auto"]
-
 TIE_SHARE = 1e-9
+"""Of the smallest gap between outputs: what ties may be broken by, invisible in any certificate."""
 
 
-class BinnedRecalibrator(BinaryRecalibrator):
-    """Base of recalibrators with one output for each bin.
+class HistogramBinning(Recalibrator):
+    """Answer with the mean label of the bin that a prediction falls in.
+
+    A bin without rows, which only bins that were given or of equal width can have, answers with
+    its midpoint.
+
+    Parameters
+    ----------
+    bins : int, str, rule or array of edges
+        As in `calibrant.calibration_error`: 15, "mass:15", "width:15", "hybrid:15", "distinct",
+        edges. "auto" is uniform mass in ``(n / (6 m))^(1/3)`` bins with m the mean of p (1 - p),
+        which balances the noise of a bin against its width, and at least ten rows a bin. In
+        `OneVsRest` "auto" and a number mean hybrid bins.
+    keep_order : bool
+        Break ties inside a bin by less than 1e-9 of the smallest gap between outputs.
 
     Attributes
     ----------
@@ -33,89 +46,6 @@ class BinnedRecalibrator(BinaryRecalibrator):
         The bins, fixed for any rows to come; neighbours with the same output are one bin.
     levels_ : ndarray
         The output of each bin.
-    effective_n_bins_ : int
-        How many different outputs there are; ties can make them fewer than asked.
-    """
-
-    bins_: Bins
-    levels_: FloatArray
-    n_bins: NBins
-    bins: Rule
-    keep_order: bool = False
-    _balance: float = Hybrid().balance
-
-    @property
-    def effective_n_bins_(self) -> int:
-        """The number of different outputs."""
-        return int(np.unique(self.levels_).size)
-
-    def _place(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
-        """Return the bin of each prediction, and the score that was binned."""
-        scores = probs.astype(np.float64)
-        return self.bins_.index(scores), scores
-
-    def _all_levels(self) -> FloatArray:
-        return self.levels_
-
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        index, scores = self._place(probs)
-        levels = self.levels_[index]
-        if not self.keep_order:
-            return levels
-        low, high = self.bins_.edges[index], self.bins_.edges[index + 1]
-        share = np.clip((scores - low) / (high - low), 0.0, 1.0)
-        return np.asarray(levels + self._tie_height() * (share - levels))
-
-    def _tie_height(self) -> float:
-        """How far outputs of one bin may differ: invisible beside the gaps between levels."""
-        gaps = np.diff(np.unique(self.levels_))
-        return TIE_SHARE * float(gaps.min()) if gaps.size else TIE_SHARE
-
-    def _answers(self, probs: AnyArray) -> FloatArray:
-        return np.asarray(self.levels_[self._place(probs)[0]])
-
-    def _choose_bins(self, scores: Scores, n_bins: int) -> Bins:
-        """Let the rule choose bins for distinct scores."""
-        if self.bins == "width":
-            return EqualWidth(n_bins).bins
-        hybrid = self.bins == "hybrid"
-        rule: BinRule = Hybrid(n_bins, self._balance) if hybrid else EqualMass(n_bins)
-        return rule.choose(scores.values, scores.weight)
-
-    def _set_levels(self, bins: Bins, levels: FloatArray) -> None:
-        keep = np.concatenate(([True], levels[1:] != levels[:-1]))
-        edges = np.append(bins.edges[:-1][keep], 1.0)
-        self.bins_ = Bins(edges, "fixed", bins.rule, bins.requested)
-        self.levels_ = levels[keep]
-
-    def _check_parameters(self) -> None:
-        check_choice("bins", self.bins, ("auto", "mass", "hybrid", "width"))
-        check_choice("keep_order", self.keep_order, (False, True))
-        if not (isinstance(self.n_bins, str) and self.n_bins == "auto"):
-            EqualWidth(self.n_bins)
-
-    def _check_learned(self) -> None:
-        if len(self.bins_) != self.levels_.size:
-            raise ValueError(
-                f"{len(self.bins_)} bins need as many levels; there are {self.levels_.size}"
-            )
-
-
-class HistogramBinning(BinnedRecalibrator):
-    """Answer with the mean label of the bin that a prediction falls in.
-
-    A bin without rows, which only equal-width bins can have, answers with its midpoint.
-
-    Parameters
-    ----------
-    n_bins : int or "auto"
-        "auto" is ``(n / (6 v))^(1/3)`` with v the mean of p (1 - p), which balances the noise
-        of a bin against its width, and at least ten rows a bin.
-    bins : {"auto", "mass", "hybrid", "width"}
-        Uniform mass; least spread within bins of at least a third of that mass; equal width.
-        "auto" is uniform mass, and hybrid in `OneVsRest`.
-    keep_order : bool
-        Break ties inside a bin by less than 1e-9 of the smallest gap between outputs.
 
     References
     ----------
@@ -123,19 +53,30 @@ class HistogramBinning(BinnedRecalibrator):
 
     Examples
     --------
-    >>> binned = HistogramBinning(n_bins=2).fit([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 0])
+    >>> binned = HistogramBinning(bins=2).fit([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 0])
     >>> binned.levels_, binned.bins_.edges
     (array([0. , 0.5]), array([0. , 0.4, 1. ]))
     """
 
     _learned: ClassVar[dict[str, str]] = {"bins_": "bins", "levels_": "probabilities"}
+    _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
+    bins_: Bins
+    levels_: FloatArray
+    _balance: float | None = None
 
-    def __init__(
-        self, n_bins: NBins = "auto", bins: Rule = "auto", keep_order: bool = False
-    ) -> None:
-        self.n_bins = n_bins
+    def __init__(self, bins: BinsLike = "auto", keep_order: bool = False) -> None:
         self.bins = bins
         self.keep_order = keep_order
+
+    @property
+    def cuts_(self) -> FloatArray:
+        """The inner edges of the bins."""
+        return self.bins_.edges[1:-1]
+
+    @property
+    def effective_n_bins_(self) -> int:
+        """The number of different outputs; ties can make them fewer than asked."""
+        return int(np.unique(self.levels_).size)
 
     def training_bound(self, confidence_level: float = 0.95) -> float:
         """Bound the l2 error on inputs like the fitting rows, from the fitting labels alone.
@@ -157,30 +98,89 @@ class HistogramBinning(BinnedRecalibrator):
     def _learn(self, scores: Scores) -> None:
         flags = () if scores.weights is None else ("weighted",)
         scores = scores.distinct()
-        bins = self._choose_bins(scores, self._number(scores))
+        bins = choose_bins(self.bins, scores, _auto_number(scores), self._balance)
         index = bins.index(scores.values)
         weight, events = bin_sums(index, len(bins), scores.weight, scores.events)
         middle = (bins.edges[:-1] + bins.edges[1:]) / 2
-        self._set_levels(bins, np.clip(ratio(events, weight, middle), 0.0, 1.0))
-        report = binned_report(scores, self.levels_[self.bins_.index(scores.values)])
-        self.fit_result_ = replace(report, flags=report.flags + flags)
+        shares = np.clip(ratio(events, weight, middle), 0.0, 1.0)
+        self.bins_, self.levels_ = merge_equal(bins, shares)
+        result = binned_result(scores, self._answers(scores.values))
+        self.fit_result_ = replace(result, flags=result.flags + flags)
 
-    def _number(self, scores: Scores) -> int:
-        if not (isinstance(self.n_bins, str) and self.n_bins == "auto"):
-            return self.n_bins
-        p = scores.values
-        spread = max(float((scores.weight * p * (1 - p)).sum()) / scores.total, 0.02)
-        wanted = round((scores.size / (6 * spread)) ** (1 / 3))
-        return int(max(1, min(max(2, wanted), scores.size // 10)))
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        if not self.keep_order:
+            return super()._apply(probs)
+        scores = probs.astype(np.float64)
+        return break_ties(self.bins_, self.levels_, self.bins_.index(scores), scores)
+
+    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+        refuse_ties(self.keep_order)
+        return ops.steps(x, learned.cuts_, learned.levels_)
+
+    def _answers(self, probs: AnyArray) -> FloatArray:
+        return np.asarray(NUMPY.steps(probs.astype(np.float64), self.cuts_, self.levels_))
+
+    def _all_levels(self) -> FloatArray:
+        return self.levels_
+
+    def _check_parameters(self) -> None:
+        check_bins(self.bins, self.keep_order)
+
+    def _check_learned(self) -> None:
+        check_levels(self.bins_, self.levels_)
 
 
-def binned_report(scores: Scores, outputs: FloatArray) -> FitReport:
-    """Report the squared error before and after; coarse outputs may have the larger one."""
+def _auto_number(scores: Scores) -> int:
+    """Return the number of bins that balances the noise of their means against their width."""
+    p = scores.values
+    spread = max(float((scores.weight * p * (1 - p)).sum()) / scores.total, 0.02)
+    balanced = round((scores.size / (6 * spread)) ** (1 / 3))
+    return int(max(1, min(max(2, balanced), scores.size // 10)))
+
+
+def choose_bins(bins: BinsLike, scores: Scores, auto: int, balance: float | None) -> Bins:
+    """Let a rule choose bins for distinct scores.
+
+    `auto` is the number of bins where that is left open. With a balance, which `OneVsRest` sets,
+    numbers mean hybrid bins that may be so much lighter than average.
+    """
+    rule: Any = auto if is_auto(bins) else bins
+    is_number = is_integer(rule) or (isinstance(rule, str) and rule.isdecimal())
+    if balance is not None and is_number:
+        rule = Hybrid(int(rule), balance)
+    chosen = as_bin_rule(rule, int(scores.size))
+    return chosen if isinstance(chosen, Bins) else chosen.choose(scores.values, scores.weight)
+
+
+def merge_equal(bins: Bins, levels: FloatArray) -> tuple[Bins, FloatArray]:
+    """Make one bin of neighbours with the same level, fixed for any rows to come."""
+    keep = np.concatenate(([True], levels[1:] != levels[:-1]))
+    edges = np.append(bins.edges[:-1][keep], 1.0)
+    return Bins(edges, "fixed", bins.rule, bins.requested), levels[keep]
+
+
+def break_ties(bins: Bins, levels: FloatArray, index: IntArray, scores: FloatArray) -> FloatArray:
+    """Return the levels of bins, a little apart for scores that are at different places of one."""
+    gaps = np.diff(np.unique(levels))
+    height = TIE_SHARE * float(gaps.min()) if gaps.size else TIE_SHARE
+    low, high = bins.edges[index], bins.edges[index + 1]
+    share = np.clip((scores - low) / (high - low), 0.0, 1.0)
+    return np.asarray(levels[index] + height * (share - levels[index]))
+
+
+def refuse_ties(keep_order: bool) -> None:
+    """Refuse to state a formula of outputs that are not finitely many."""
+    if keep_order:
+        raise InvalidArgumentError("Only levels are exported; set keep_order=False first.")
+
+
+def binned_result(scores: Scores, outputs: FloatArray) -> FitResult:
+    """State the squared error before and after; coarse outputs may have the larger one."""
     flags = ("one class",) if scores.event_rate in (0.0, 1.0) else ()
     loss = identity_loss(scores.replace_values(outputs), "squared")
     before = scores.values.min() >= 0 and scores.values.max() <= 1
     identity = identity_loss(scores, "squared") if before else float("nan")
-    return FitReport(True, 1, loss, identity, flags)
+    return FitResult(True, 1, loss, identity, flags)
 
 
 def bin_sums(index: IntArray, n_bins: int, *terms: FloatArray) -> list[FloatArray]:
@@ -191,3 +191,15 @@ def bin_sums(index: IntArray, n_bins: int, *terms: FloatArray) -> list[FloatArra
 def ratio(total: FloatArray, weight: FloatArray, otherwise: FloatArray) -> FloatArray:
     """Return ``total / weight``, and another value where there is no weight."""
     return np.divide(total, weight, out=otherwise.copy(), where=weight > 0)
+
+
+def check_bins(bins: BinsLike, keep_order: bool) -> None:
+    """Refuse bins that mean nothing; see `calibrant.bins.as_bin_rule`."""
+    as_bin_rule(bins, 1)
+    check_choice("keep_order", keep_order, (False, True))
+
+
+def check_levels(bins: Bins, levels: FloatArray) -> None:
+    """Raise ValueError unless there is a level for each bin."""
+    if len(bins) != levels.size:
+        raise ValueError(f"{len(bins)} bins need as many levels; there are {levels.size}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Iterator
 from typing import Any, Literal, Self
@@ -10,7 +9,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
@@ -24,12 +22,11 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.folds import train_and_test
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
-from calibrant.recalibrators.temperature import TemperatureScaling
 
 ROUNDING = 1e-6
 """How far beyond [0, 1] a classifier may predict: float32 rows do by about 1e-7."""
@@ -129,7 +126,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self._need_two_classes()
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
             weights_of_estimator = _if_taken(weights, estimator)
-            folds = _folds(self.cv, X, y, groups, used)
+            folds = train_and_test(self.cv, X, y, groups, used)
             tested, scores = self._cross_predict(estimator, X, y, weights_of_estimator, folds)
             self.estimator_ = _fitted(estimator, X, y, weights_of_estimator, np.flatnonzero(used))
         self.n_tested_, self.n_untested_ = tested.size, int(used.sum()) - tested.size
@@ -201,7 +198,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         has_scores = hasattr(estimator, "decision_function")
         _check_recalibrator(self.recalibrator)
         inner = PlattScaling() if self.recalibrator is None else clone(self.recalibrator)
-        declared = getattr(inner, "input", "probabilities")
+        declared = inner.input
         if not (has_scores or (has_probabilities and declared == "probabilities")):
             needed = "decision_function, for a recalibrator of logits"
             if declared == "probabilities":
@@ -214,7 +211,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if self.recalibrator is None and several:
                 inner = VectorScaling()
             return _reading_logits(inner, type(estimator).__name__, several), "logits"
-        if _is_of_one_score(inner) and several:
+        if several and inner._reads == "one event":
             inner = OneVsRest(inner, normalize=True)
         return inner, "probabilities"
 
@@ -306,15 +303,9 @@ def _numbers(sample_weight: Any) -> FloatArray:
         ) from error
 
 
-def _is_of_one_score(recalibrator: Recalibrator) -> bool:
-    return isinstance(recalibrator, BinaryRecalibrator) and not isinstance(
-        recalibrator, TemperatureScaling
-    )
-
-
 def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -> Recalibrator:
     """Return the recalibrator with its input declared as logits, or refuse."""
-    if not (several and _is_of_one_score(recalibrator)):
+    if not (several and recalibrator._reads == "one event"):
         if isinstance(recalibrator, ScalingBinning):
             scaler = PlattScaling() if recalibrator.scaler is None else recalibrator.scaler
             if "input" in scaler.get_params():
@@ -363,70 +354,6 @@ def _logits(estimator: Any, x: Any) -> FloatArray:
             )
     scores = np.asarray(estimator.decision_function(x), np.float64)
     return np.column_stack((np.zeros(len(scores)), scores)) if scores.ndim == 1 else scores
-
-
-def _folds(
-    cv: Any, x: Any, y: AnyArray, groups: Any, used: BoolArray
-) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the rows with a weight that each fold trains on and tests."""
-    if isinstance(cv, numbers.Integral):
-        yield from _even_folds(int(cv), y, np.flatnonzero(used))
-        return
-    # A splitter may name rows by position, so it sees all of them.
-    for number, fold in enumerate(_splits(cv, x, y, groups), start=1):
-        train, test = _parts(fold, number, len(y))
-        yield train[used[train]], test[used[test]]
-
-
-def _splits(cv: Any, x: Any, y: AnyArray, groups: Any) -> Iterator[Any]:
-    """Return the folds of a splitter, or those that came as they are."""
-    try:
-        # Text, bytes and classes have a split too, which is another one.
-        if not isinstance(cv, str | bytes | type):
-            if cv is not None and not hasattr(cv, "split"):
-                return iter(cv)
-            return iter(check_cv(cv, y, classifier=True).split(x, y, groups))
-    except TypeError:
-        pass
-    raise InvalidArgumentError(
-        f'cv must be 2 folds or more, a splitter or "prefit"; got {cv!r:.60}. Write 5 for five '
-        "folds, or pass a splitter object, such as StratifiedKFold(5)."
-    )
-
-
-def _parts(fold: Any, number: int, n: int) -> tuple[IntArray, IntArray]:
-    """Return the rows that a fold trains on and those that it tests."""
-    try:
-        train, test = (np.arange(n)[part] for part in fold)
-        if train.ndim == test.ndim == 1:
-            return train, test
-    except (TypeError, ValueError, IndexError):
-        pass
-    raise InvalidArgumentError(
-        f"Each fold of cv must be a pair of arrays, the positions among {n:,} rows to train on and "
-        f"to test; fold {number} is {fold!r:.60}. Use a number of folds, or a splitter such as "
-        "StratifiedKFold(5)."
-    )
-
-
-def _even_folds(cv: int, y: AnyArray, used: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield folds over which every class is spread evenly."""
-    if cv < 2:
-        raise InvalidArgumentError(
-            f'cv must be 2 folds or more, a splitter or "prefit"; got {cv!r:.60}.'
-        )
-    if cv > used.size:
-        raise InvalidArgumentError(
-            f"cv must be at most the number of rows with a weight, {used.size:,}; got {cv!r:.60}. "
-            "Use fewer folds, or more rows."
-        )
-    order = np.random.default_rng(0).permutation(used.size)
-    _, codes = np.unique(y[used], return_inverse=True)
-    order = order[np.argsort(codes[order], kind="stable")]
-    fold = np.empty(used.size, np.intp)
-    fold[order] = np.arange(used.size) % cv
-    for k in range(cv):
-        yield used[fold != k], used[fold == k]
 
 
 def _if_taken(weights: FloatArray | None, estimator: Any) -> FloatArray | None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.isotonic import isotonic_regression
 
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.engines import compiles
-from calibrant.recalibrators.base import check_choice
-from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.hull import tangent_slopes
-from calibrant.recalibrators.losses import identity_loss
-from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.pooling import Blocks
-from calibrant.recalibrators.scores import Scores
+from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.formulas import Operations
+from calibrant.recalibrators.reading import read_unlabelled
+from calibrant.recalibrators.scores import Scores, identity_loss, scores_of_keys
 from calibrant.stats.isotonic_curve import interpolate
 
 
-class IsotonicCalibration(BinaryRecalibrator):
+class IsotonicCalibration(Recalibrator):
     """Fit the increasing map of least squared error, by pooling adjacent violators.
 
     Equal scores are pooled first, so they get one answer. Outside the fitting scores the map
@@ -51,6 +50,7 @@ class IsotonicCalibration(BinaryRecalibrator):
     """
 
     _learned: ClassVar[dict[str, str]] = {"x_": "rising", "y_": "probabilities"}
+    _constants: ClassVar[tuple[str, ...]] = ("x_", "y_")
     x_: FloatArray
     y_: FloatArray
 
@@ -87,7 +87,7 @@ class IsotonicCalibration(BinaryRecalibrator):
             outputs = scores.replace_values(self._apply(scores.values))
         loss = identity_loss(outputs, "squared")
         flags = ("one class",) if levels[0] in (0, 1) and levels.size == 1 else ()
-        self.fit_result_ = FitReport(True, 1, loss, identity_loss(scores, "squared"), flags)
+        self.fit_result_ = FitResult(True, 1, loss, identity_loss(scores, "squared"), flags)
 
     def _knots(self, blocks: Blocks) -> tuple[FloatArray, FloatArray]:
         low, high, levels = blocks.low, blocks.high, blocks.levels
@@ -101,21 +101,25 @@ class IsotonicCalibration(BinaryRecalibrator):
         return ends[kept], np.repeat(levels, 2)[kept]
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        scores = probs.astype(np.float64)
         if self.interpolation == "step":
-            return np.asarray(self.y_[np.searchsorted(self.x_, scores, side="left")])
-        return interpolate(scores, self.x_, self.y_)
+            return super()._apply(probs)
+        return interpolate(probs.astype(np.float64), self.x_, self.y_)
+
+    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+        if self.interpolation == "step":
+            return ops.steps(x, learned.x_, learned.y_)
+        return super()._formula(ops, x, learned)
 
     def _check_parameters(self) -> None:
         check_choice("interpolation", self.interpolation, ("linear", "step", "centred"))
 
     def _check_learned(self) -> None:
-        wanted = self.y_.size - (self.interpolation == "step")
-        if self.x_.size != wanted or (np.diff(self.y_) < 0).any():
+        size = self.y_.size - (self.interpolation == "step")
+        if self.x_.size != size or (np.diff(self.y_) < 0).any():
             raise ValueError("x_ and y_ must have the same size, and y_ must not fall")
 
 
-class VennAbers(BinaryRecalibrator):
+class VennAbers(Recalibrator):
     """Answer with two isotonic probabilities, one for each label the new row might have.
 
     One of them is calibrated whatever the distribution, if rows are exchangeable; their
@@ -152,7 +156,7 @@ class VennAbers(BinaryRecalibrator):
 
     def predict_interval(self, y_prob: Any) -> tuple[FloatArray, FloatArray]:
         """Return (p0, p1), the probabilities if the label of the new row were 0 or 1."""
-        return self._interval(self._read_fitted(y_prob).predictions.astype(np.float64))
+        return self._interval(read_unlabelled(self, y_prob).astype(np.float64))
 
     def _interval(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         return (
@@ -170,7 +174,7 @@ class VennAbers(BinaryRecalibrator):
         self.cuts0_, self.p0_ = _steps(scores.values, lower)
         outputs = merged(lower[1:], upper[:-1])
         loss = identity_loss(scores.replace_values(outputs), "log")
-        self.fit_result_ = FitReport(True, 1, loss, identity_loss(scores, "log"))
+        self.fit_result_ = FitResult(True, 1, loss, identity_loss(scores, "log"))
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         return merged(*self._interval(probs.astype(np.float64)))
@@ -206,6 +210,99 @@ def gap_slopes(weight: FloatArray, events: FloatArray) -> FloatArray:
 
         kernels.tangent_slopes(x, y, np.zeros(x.size, np.intp), slopes)
         return slopes
-    found = slopes.tolist()
-    tangent_slopes(x.tolist(), y.tolist(), [0] * x.size, found)
-    return np.array(found)
+    values = slopes.tolist()
+    tangent_slopes(x.tolist(), y.tolist(), [0] * x.size, values)
+    return np.array(values)
+
+
+def tangent_slopes(x: Any, y: Any, hull: Any, slopes: Any) -> None:
+    """Write, for each i, ``max_{l <= i} min_{r >= i} (y_r - y_l + 1) / (x_r - x_l + 1)``.
+
+    That is the slope of the tangent from the points ``(x_l - 1, y_l - 1)`` to the lower hull of
+    the points ``(x_r, y_r)``. The corners of the hull of the points right of i are kept on a
+    stack, `hull`, the leftmost on top; going on to the next i drops corners and never adds any,
+    so the loop takes linear time. All four arguments have one length.
+    """
+    n = len(x)
+    top = -1
+    for i in range(n - 1, -2, -1):
+        ax, ay = (x[i], y[i]) if i >= 0 else (-1.0, -1.0)
+        while top > 0:
+            j, k = hull[top], hull[top - 1]
+            if (y[j] - ay) * (x[k] - ax) < (y[k] - ay) * (x[j] - ax):
+                break
+            top -= 1
+        if i >= 0:
+            top += 1
+            hull[top] = i
+    for i in range(n):
+        j = hull[top]
+        bx, by = x[j], y[j]
+        slopes[i] = (by - ay) / (bx - ax)
+        if i + 1 == n:
+            break
+        nx, ny = x[i + 1] - 1.0, y[i + 1] - 1.0
+        if j > i and (ny - ay) * (bx - ax) >= (by - ay) * (nx - ax):
+            continue
+        while hull[top] <= i:
+            top -= 1
+        while top > 0:
+            j, k = hull[top], hull[top - 1]
+            if (y[j] - ny) * (x[k] - nx) < (y[k] - ny) * (x[j] - nx):
+                break
+            top -= 1
+        ax, ay = nx, ny
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of neighbouring scores with rising shares of events.
+
+    Attributes
+    ----------
+    low, high : ndarray
+        The smallest and the largest score of each block.
+    pooled : Scores
+        The mean score of each block, its events and its weight.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    pooled: Scores
+
+    @classmethod
+    def of(cls, scores: Scores) -> Blocks:
+        """Pool equal scores, then neighbours until the shares of events rise."""
+        if compiles(scores.values.size):
+            keys = scores.sorted_keys()
+            if keys is not None:
+                return cls._of_keys(keys, scores.size)
+        scores = scores.distinct()
+        weight, events = scores.weight, scores.events
+        fitted = isotonic_regression(events / weight, sample_weight=weight)
+        first = np.flatnonzero(np.concatenate(([True], fitted[1:] != fitted[:-1])))
+        last = np.append(first[1:], fitted.size) - 1
+        events, weights, total = (
+            np.add.reduceat(term, first) for term in (events, weight, weight * scores.values)
+        )
+        pooled = Scores(total / weights, events, weights, scores.size)
+        return cls(scores.values[first], scores.values[last], pooled)
+
+    @classmethod
+    def _of_keys(cls, keys: AnyArray, size: float) -> Blocks:
+        from calibrant.recalibrators.kernels import pool
+
+        first = np.empty(keys.size, np.intp)
+        weights, events, total = np.empty(keys.size), np.empty(keys.size), np.empty(keys.size)
+        blocks = slice(pool(keys, first, weights, events, total))
+        last = np.append(first[blocks][1:], keys.size) - 1
+        pooled = Scores(
+            total[blocks] / weights[blocks], events[blocks].copy(), weights[blocks].copy(), size
+        )
+        return cls(scores_of_keys(keys[first[blocks]]), scores_of_keys(keys[last]), pooled)
+
+    @property
+    def levels(self) -> FloatArray:
+        """The isotonic value of each block: its share of events."""
+        shares = np.clip(self.pooled.events / self.pooled.weight, 0.0, 1.0)
+        return np.maximum.accumulate(shares)

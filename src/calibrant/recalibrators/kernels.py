@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant._types import AnyArray, FloatArray
 from calibrant.engines.compiled import F, compiled
-from calibrant.recalibrators.hull import tangent_slopes as slopes_in_python
+from calibrant.recalibrators.isotonic import tangent_slopes as slopes_in_python
 
 BLOCK = 1024
 

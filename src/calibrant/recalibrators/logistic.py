@@ -1,131 +1,204 @@
-"""The loss of ``sigma(theta . phi(z))`` on many rows, with its gradient and Hessian."""
+"""Logistic families: maps ``sigma(coef . features(x) + intercept)`` of one score, and their fit.
+
+A fit is never worse on its own rows than leaving the scores alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibrant._threads import in_pieces
-from calibrant._types import FloatArray, IntArray
-from calibrant.engines import compiles
-from calibrant.problem import sigmoid
+from calibrant._types import FloatArray
+from calibrant.problem import Input
+from calibrant.recalibrators.base import FitResult
+from calibrant.recalibrators.formulas import NUMPY, Operations, both_sides, linear, log_odds
+from calibrant.recalibrators.optimise import fit_logistic, fit_shift
+from calibrant.recalibrators.scores import PIECE_ROWS, Loss, Scores, identity_loss, mean_loss
+from calibrant.recalibrators.smoothing import Smoothing, best_share, may_keep
 
-Loss: TypeAlias = Literal["log", "squared"]
+Share: TypeAlias = float | None
+"""How much of the even distribution is mixed in; None takes scores for log-odds as they are."""
 
-PIECE_ROWS = 1 << 15
+Solved: TypeAlias = tuple[FloatArray, int, float | None, tuple[str, ...]]
+"""Coefficients, iterations, the loss where it is known, and flags."""
+
+SMOOTHING_ROWS = 1 << 12
+"""So many rows, at equal steps through all, decide how much is mixed in; few distinct scores, as of
+votes, are added up first and all used."""
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
-    """Centred features (k, n) of some scores and their scales, labels, and the loss to minimise.
+class Family:
+    """The features of a score, the coefficients that change nothing, and how to fit others."""
 
-    Parameters refer to features divided by their scale; the last one is the intercept.
-    """
+    features: Callable[[Operations, Any, Share], tuple[Any, ...]]
+    identity: tuple[float, ...]
+    is_increasing: Callable[[FloatArray, float, float], bool]
+    solve: Callable[[Family, Scores, Share, Loss], Solved]
 
-    features: FloatArray
-    scale: FloatArray
-    events: FloatArray
-    weights: FloatArray | None
-    total: float
-    loss: Loss
+    def formula(self, ops: Operations, x: Any, coef: Any, share: Share) -> Any:
+        """Return the map of x with these coefficients, of which the last is the intercept."""
+        return ops.sigmoid(linear(coef, self.features(ops, x, share)))
 
-    def evaluate(self, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the mean loss, its gradient and its Hessian."""
-        units = np.append(1 / self.scale, 1.0)
-        slopes = theta * units
-        if self.weights is None and self.loss == "log" and compiles(self.events.size):
-            work = self._compiled_sums(slopes)
-        else:
-            work = self._sums(slopes)
-        sums = in_pieces(self.events.size, PIECE_ROWS, work)
-        means = np.sum(sums, axis=0) / self.total
-        half = means[1 + theta.size :]
-        hessian = half[_places_in_half(theta.size)] * units * units[:, None]
-        return float(means[0]), means[1 : 1 + theta.size] * units, hessian
+    def matrix(self, values: FloatArray, share: Share) -> FloatArray:
+        """Return the features (k, n) of many scores, from all cores."""
+        out = np.empty((len(self.identity) - 1, values.size))
 
-    def every(self, step: int) -> Design:
-        """Return every few rows, with the log loss."""
-        w = None if self.weights is None else self.weights[::step]
-        events = self.events[::step]
-        total = float(events.size) if w is None else float(w.sum())
-        return Design(self.features[:, ::step].copy(), self.scale, events.copy(), w, total, "log")
+        def write(part: slice) -> None:
+            out[:, part] = self.features(NUMPY, values[part], share)
 
-    def _sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
-        """Return a function that sums loss, gradient and upper half of the Hessian of a piece."""
+        in_pieces(values.size, PIECE_ROWS, write)
+        return out
 
-        def sums(part: slice) -> FloatArray:
-            phi, w = self.features[:, part], None if self.weights is None else self.weights[part]
-            value, slope, curve = _terms(linear(slopes, phi), self.events[part], w, self.loss)
-            gradient = [*(dot(row, slope) for row in phi), slope.sum()]
-            bent = [row * curve for row in phi]
-            hessian = [
-                total
-                for i, row in enumerate(bent)
-                for total in (*(dot(row, other) for other in phi[i:]), row.sum())
-            ]
-            return np.array([value, *gradient, *hessian, curve.sum()])
+    def loss_of(self, coef: FloatArray, scores: Scores, share: Share, loss: Loss) -> float:
+        """Return the mean loss of the map with these coefficients."""
+        return mean_loss(linear(coef, self.features(NUMPY, scores.values, share)), scores, loss)
 
-        return sums
+    def leaves_alone(self, coef: FloatArray, share: float) -> bool:
+        """Tell whether a map is the identity."""
+        return share == 0 and coef.tolist() == list(self.identity)
 
-    def _compiled_sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
-        """Return the same with the compiled loop, which has two features."""
-        from calibrant.recalibrators.kernels import logistic_sums
-
-        first, second = self.features[0], self.features[-1]
-        alone = len(self.features) == 1
-        theta = (slopes[0], 0.0 if alone else slopes[1], slopes[-1])
-        kept = [0, 1, 3, 4, 6, 9] if alone else list(range(10))
-
-        def sums(part: slice) -> FloatArray:
-            return np.array(logistic_sums(first[part], second[part], self.events[part], theta))[
-                kept
-            ]
-
-        return sums
+    def check(self, coef: FloatArray) -> None:
+        """Raise ValueError unless there is a coefficient for every feature and an intercept."""
+        if coef.size != len(self.identity):
+            raise ValueError(f"coef_ must hold {len(self.identity)} numbers")
 
 
-@cache
-def _places_in_half(size: int) -> IntArray:
-    """Return where each entry of a symmetric matrix is in the list of its upper half."""
-    places = np.zeros((size, size), np.intp)
-    places[np.triu_indices(size)] = np.arange(size * (size + 1) // 2)
-    return np.maximum(places, places.T)
+def fit_family(
+    family: Family,
+    scores: Scores,
+    *,
+    smoothing: Smoothing,
+    loss: Loss = "log",
+    kind: Input = "probabilities",
+    on_probabilities: bool = False,
+) -> tuple[FloatArray, float, FitResult]:
+    """Return the coefficients, the share of smoothing that they belong to, and how the fit went."""
+    scores = scores.compressed()
+    as_they_are = kind == "logits" or on_probabilities
+    mixed = 0.0 if as_they_are and smoothing == "auto" else _share(family, scores, smoothing, loss)
+    share = None if as_they_are else mixed
+    ends = np.array([scores.values.min(), scores.values.max()])
+    low, high = (float(end) for end in base(NUMPY, ends, share))
+    flags = _degenerate(scores, low, high)
+    if flags:
+        shift = fit_shift(base(NUMPY, scores.values, share), scores)
+        solved: Solved = np.array([*family.identity[:-1], shift]), 0, None, flags
+    else:
+        solved = family.solve(family, scores, share, loss)
+    coef, iterations, after, flags = solved
+    after = family.loss_of(coef, scores, share, loss) if after is None else after
+    of_logits = kind == "logits"
+    before = mean_loss(scores.values, scores, loss) if of_logits else identity_loss(scores, loss)
+    # A squared error is bounded: exact zeros that are wrong next time lose no more than 1.
+    may_stay = loss == "squared" or may_keep(scores.values, smoothing, kind)
+    if not after <= before and may_stay:
+        coef, after, mixed = np.array(family.identity), before, 0.0
+        flags = (*flags, "kept identity")
+    if not family.is_increasing(coef, low, high):
+        flags = (*flags, "not increasing")
+    result = FitResult("not converged" not in flags, iterations, after, before, flags)
+    return coef, mixed, result
 
 
-def _terms(
-    eta: FloatArray, events: FloatArray, w: FloatArray | None, loss: Loss
-) -> tuple[float, FloatArray, FloatArray]:
-    """Return the loss and its first two derivatives in eta; events are weights times labels."""
-    p = sigmoid(eta)
-    q = 1 - p
-    curve = p * q
-    residual = p - events if w is None else w * p - events
-    if loss == "log":
-        lost = np.maximum(eta, 0.0)
-        lost -= np.log(np.maximum(p, q, out=q), out=q)
-        if w is not None:
-            lost *= w
-            curve *= w
-        lost -= events * eta
-        return float(lost.sum()), residual, curve
-    weight = 1.0 if w is None else w
-    value = float((weight * p * p - 2 * events * p + events).sum())
-    return value, 2 * residual * curve, 2 * curve * (weight * curve + residual * (1 - 2 * p))
+def base(ops: Operations, x: Any, share: Share) -> Any:
+    """Return what a map is drawn over: log-odds, or the scores as they are."""
+    return ops.factor(x) if share is None else log_odds(ops, x, share)
 
 
-def dot(a: FloatArray, b: FloatArray) -> float:
-    """Return the inner product, without the threads that BLAS starts for every short vector."""
-    return float(np.einsum("i,i->", a, b))
+def _share(family: Family, scores: Scores, smoothing: Smoothing, loss: Loss) -> float:
+    """Return how much is mixed in: as declared, or what fits a sample of the rows best."""
+    if smoothing != "auto":
+        return float(smoothing)
+    few = scores.thinned(SMOOTHING_ROWS).with_pseudo_rows(1)
+
+    def loss_with(share: float) -> float:
+        return fit_logistic(family.matrix(few.values, share), few, loss).loss
+
+    return best_share(np.minimum(scores.values, 1 - scores.values), 2, loss_with)
 
 
-def linear(theta: FloatArray, features: FloatArray) -> FloatArray:
-    """Return the combination of features (k, n) plus the last number, the intercept."""
-    eta = features[0] * theta[0]
-    for coefficient, feature in zip(theta[1:-1], features[1:], strict=True):
-        eta += coefficient * feature
-    eta += theta[-1]
-    return np.asarray(eta)
+def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
+    """Name what leaves the slope undetermined: then only a shift of the log-odds is fitted."""
+    n1 = float(scores.events.sum())
+    short = n1 < scores.total if scores.weights is None else (scores.events < scores.weights).any()
+    constant = high - low <= 1e-13 * max(abs(low), abs(high))
+    return (() if n1 > 0 and short else ("one class",)) + (("constant scores",) if constant else ())
+
+
+def _maximise(features: Callable[[], FloatArray], scores: Scores, loss: Loss = "log") -> Solved:
+    """Maximise the likelihood, of Platt's targets where the rows are separable."""
+    if not scores.is_separated:
+        solution = fit_logistic(features(), scores, loss)
+        if not solution.is_separable:
+            return solution.theta, solution.iterations, solution.loss, ()
+    solution = fit_logistic(features(), scores.with_platt_targets())
+    flags = ("separable",) if solution.converged else ("separable", "not converged")
+    return solution.theta, solution.iterations, None, flags
+
+
+def _solve(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
+    return _maximise(lambda: family.matrix(scores.values, share), scores, loss)
+
+
+def _solve_with_one_slope(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
+    (slope, shift), iterations, after, flags = _solve(PLATT, scores, share, loss)
+    slope = max(slope, 0.0)
+    return np.array([slope, slope, shift]), iterations, after if slope else None, flags
+
+
+def _solve_beta(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
+    """Fit with both slopes; without one of them where that would be negative."""
+    coef, iterations, after, flags = _solve(family, scores, share, loss)
+    if min(coef[0], coef[1]) >= 0:
+        return coef, iterations, after, flags
+    options = [_without(family, j, scores, share) for j in (0, 1)]
+    coef, iterations, after = min(options, key=lambda option: option[2])
+    return coef, iterations, after, (*flags, "term dropped")
+
+
+def _without(family: Family, j: int, scores: Scores, share: Share) -> tuple[FloatArray, int, float]:
+    """Fit with coefficient j at 0; the other at 0 too where it would be negative."""
+    (slope, shift), iterations, _, _ = _maximise(
+        lambda: family.matrix(scores.values, share)[[1 - j]], scores
+    )
+    rate = float(scores.with_platt_targets().events.sum()) / scores.total
+    coef = np.zeros(3)
+    coef[1 - j] = max(slope, 0.0)
+    coef[2] = shift if slope > 0 else np.log(rate / (1 - rate))
+    return coef, iterations, family.loss_of(coef, scores, share, "log")
+
+
+def _odds_and_square(ops: Operations, x: Any, share: Share) -> tuple[Any, Any]:
+    odds = base(ops, x, share)
+    return odds, odds * odds
+
+
+def _logs_of_both_sides(ops: Operations, x: Any, share: Share) -> tuple[Any, Any]:
+    happens, fails = both_sides(ops, x, share or 0.0)
+    return ops.log(happens), -(ops.log(fails) if share else ops.log_complement(happens))
+
+
+def _rises_at_both_ends(coef: FloatArray, low: float, high: float) -> bool:
+    a, q, _ = coef
+    return bool(min(a + 2 * q * low, a + 2 * q * high) > 0)
+
+
+PLATT = Family(
+    features=lambda ops, x, share: (base(ops, x, share),),
+    identity=(1.0, 0.0),
+    is_increasing=lambda coef, low, high: bool(coef[0] > 0),
+    solve=_solve,
+)
+QUADRATIC = Family(_odds_and_square, (1.0, 0.0, 0.0), _rises_at_both_ends, _solve)
+BETA = Family(
+    features=_logs_of_both_sides,
+    identity=(1.0, 1.0, 0.0),
+    is_increasing=lambda coef, low, high: bool(coef[0] > 0 or coef[1] > 0),
+    solve=_solve_beta,
+)
+BETA_WITH_ONE_SLOPE = replace(BETA, solve=_solve_with_one_slope)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
-from calibrant.problem import Input, Kind, softmax
-from calibrant.recalibrators.base import Recalibrator, check_choice
-from calibrant.recalibrators.logistic import dot
-from calibrant.recalibrators.newton import FitReport
-from calibrant.recalibrators.preconditioning import RankOnePlusDiagonal
-from calibrant.recalibrators.rows import (
-    ClassRows,
-    in_blocks,
-    log_scores,
-    own_values,
-    sums_of_blocks,
-)
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem import Input
+from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values, sums_of_blocks
+from calibrant.recalibrators.formulas import NUMPY, RowOperations, log_probabilities
+from calibrant.recalibrators.optimise import RankOnePlusDiagonal
+from calibrant.recalibrators.reading import Reads
+from calibrant.recalibrators.scores import dot
 from calibrant.recalibrators.smoothing import Smoothing, check_smoothing, may_keep
 from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
 
@@ -71,6 +68,7 @@ class VectorScaling(Recalibrator):
     array([ 0.4, -0.3, -0.1])
     """
 
+    _reads: ClassVar[Reads] = "classes"
     _learned: ClassVar[dict[str, str]] = {
         "smoothing_": "share",
         "temperature_": "positive",
@@ -78,6 +76,7 @@ class VectorScaling(Recalibrator):
         "weight_": "vector",
         "bias_": "vector",
     }
+    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
     smoothing_: float
     temperature_: float
     mixing_: float
@@ -94,159 +93,20 @@ class VectorScaling(Recalibrator):
         self.input = input
         self.smoothing = smoothing
 
-    def _kind(self, shape: tuple[int, ...]) -> Kind:
-        if len(shape) == 1 or shape[1] == 1:
-            raise InvalidShapeError(
-                f"{type(self).__name__} needs one column for each class; got shape {shape}. "
-                "For one event use PlattScaling, which has a scale and a bias too."
-            )
-        return "top-label"
-
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        rows = smoothed_rows(ClassRows.of(probs, codes, weights, self.input), self.smoothing)
-        self.smoothing_ = rows.smoothing
-        beta, _, flags, _ = fit_row_temperature(rows)
-        self.temperature_, self.mixing_ = 1 / beta, 1 / (rows.size + 1)
-        converged, iterations, after = self._minimise(rows)
-        before = rows.loss()
-        if not after <= before and may_keep(rows.rows, self.smoothing, self.input):
-            self._set_identity(self.classes_.size)
-            after, flags = before, (*flags, "kept identity")
-        self.fit_result_ = FitReport(converged, iterations, after, before, flags)
+        _fit(self, _Diagonal(), ClassRows.of(probs, codes, weights, self.input))
 
-    def _mixed(self, rows: AnyArray) -> FloatArray:
-        """Return the log-probabilities of the tempered, mixed distribution."""
-        z = log_scores(rows, self.input, self.smoothing_, rows.shape[1])
-        mixed = softmax(z / self.temperature_) * (1 - self.mixing_)
-        mixed += self.mixing_ / rows.shape[1]
-        return np.asarray(np.log(mixed, out=mixed))
-
-    def _all_mixed(self, rows: AnyArray) -> FloatArray:
-        out = np.empty(rows.shape)
-
-        def write(part: slice) -> None:
-            out[part] = self._mixed(rows[part])
-
-        in_blocks(rows.shape, write)
-        return out
-
-    def _minimise(self, rows: ClassRows) -> tuple[bool, int, float]:
-        """Minimise the penalised loss by L-BFGS; return (converged, iterations, loss)."""
-        z, codes, w = self._all_mixed(rows.rows), rows.codes, rows.weights / rows.weights.sum()
-        penalty = self.regularization * self._penalty(z.shape[1]) / rows.size
-        round_variables = RankOnePlusDiagonal.of_moments(*self._moments(z, w), penalty)
-
-        def objective(x: FloatArray) -> tuple[float, FloatArray]:
-            parameters = round_variables.to_parameters(x.reshape(penalty.shape))
-            self._set(parameters)
-            value, bias, slope = self._slopes(z, codes, w)
-            gradient = np.column_stack((slope, bias)) + 2 * penalty * parameters
-            lost = value + float((penalty * parameters**2).sum())
-            return lost, round_variables.to_slopes(gradient).ravel()
-
-        found = minimize(
-            objective,
-            np.zeros(penalty.size),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
-        )
-        parameters = round_variables.to_parameters(found.x.reshape(penalty.shape))
-        self._set(parameters)
-        loss = max(float(found.fun) - float((penalty * parameters**2).sum()), 0.0)
-        return bool(found.success), int(found.nit), loss
-
-    def _penalty(self, k: int) -> FloatArray:
-        """Return the weight of the square of each parameter, times n: a row for each class."""
-        return np.full((k, 2), float(k))
-
-    def _set(self, parameters: FloatArray) -> None:
-        """Set weights and biases; each row holds changes of the weights, then the bias."""
-        self.weight_, self.bias_ = 1 + parameters[:, 0], parameters[:, 1].copy()
-
-    def _set_identity(self, k: int) -> None:
-        self.smoothing_, self.temperature_, self.mixing_ = 0.0, 1.0, 0.0
-        self._set(np.zeros(self._penalty(k).shape))
-
-    def _moments(self, z: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return sums of ``q = p (1 - p)``, q z and q z^2 for each class, before any scaling."""
-
-        def block(part: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
-            p = np.exp(z[part])
-            q = p * (1 - p) * w[part, None]
-            return (
-                q.sum(axis=0),
-                self._weight_slope(q, z[part]),
-                self._weight_slope(q, z[part] ** 2),
-            )
-
-        total, first, second = self._sums(z.shape, block)
-        k = len(total)
-        return total, first.reshape(k, -1), second.reshape(k, -1)
-
-    def _slopes(
-        self, z: FloatArray, codes: IntArray, w: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss and its derivatives in the biases and in the weights."""
-
-        def block(part: slice) -> tuple[float, FloatArray, FloatArray]:
-            scaled = self._scaled(z[part])
-            scaled -= scaled.max(axis=1, keepdims=True)
-            own = own_values(scaled, codes[part])
-            np.exp(scaled, out=scaled)
-            total = scaled.sum(axis=1)
-            value = dot(w[part], np.log(total) - own)
-            scaled *= (w[part] / total)[:, None]
-            scaled[np.arange(len(scaled)), codes[part]] -= w[part]
-            return value, scaled.sum(axis=0), self._weight_slope(scaled, z[part])
-
-        value, bias, slope = self._sums(z.shape, block)
-        return value, bias, slope
-
-    def _sums(
-        self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
-    ) -> list[Any]:
-        return sums_of_blocks(shape, block)
-
-    def _scaled(self, z: FloatArray) -> FloatArray:
-        scaled = z * self.weight_
-        scaled += self.bias_
-        return np.asarray(scaled)
-
-    def _weight_slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("ij,ij->j", residual, z))
-
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        if "kept identity" in self.fit_result_.flags:
-            rows = probs.astype(np.float64)
-            return softmax(rows) if self.input == "logits" else rows
-        out = np.empty(probs.shape)
-
-        def write(part: slice) -> None:
-            out[part] = softmax(self._scaled(self._mixed(probs[part])))
-
-        in_blocks(probs.shape, write)
-        return out
+    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        return _formula(self, ops, x, learned)
 
     def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
-        check_smoothing(self.smoothing, self.input)
-        if not (is_real(self.regularization) and 0 < float(self.regularization) <= 1e100):
-            raise InvalidArgumentError(
-                "regularization must be above 0 and at most 1e100; "
-                f"got {self.regularization!r:.60}."
-            )
+        _check_parameters(self)
 
     def _check_learned(self) -> None:
-        k = self.classes_.size
-        wanted = (k,) if self._learned["weight_"] == "vector" else (k, k)
-        if self.weight_.shape != wanted or self.bias_.shape != (k,):
-            raise ValueError(f"weight_ must have the shape {wanted} and bias_ {(k,)}")
-        if not 0 <= self.mixing_ < 1:
-            raise ValueError("mixing_ must lie in [0, 1)")
+        _check_learned(self, (self.classes_.size,))
 
 
-class MatrixScaling(VectorScaling):
+class MatrixScaling(Recalibrator):
     """Fit ``softmax((I + W) z + b)``, in which classes can borrow from each other.
 
     As `VectorScaling`; the off-diagonal entries of W have the stronger penalty
@@ -266,19 +126,149 @@ class MatrixScaling(VectorScaling):
     (3, 3)
     """
 
+    _reads: ClassVar[Reads] = "classes"
     _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
+    _constants: ClassVar[tuple[str, ...]] = VectorScaling._constants
+    smoothing_: float
+    temperature_: float
+    mixing_: float
+    weight_: FloatArray
+    bias_: FloatArray
 
-    def _penalty(self, k: int) -> FloatArray:
+    def __init__(
+        self,
+        regularization: float = 1.0,
+        input: Input = "probabilities",  # noqa: A002
+        smoothing: Smoothing = "auto",
+    ) -> None:
+        self.regularization = regularization
+        self.input = input
+        self.smoothing = smoothing
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        _fit(self, _Full(), ClassRows.of(probs, codes, weights, self.input))
+
+    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        return _formula(self, ops, x, learned)
+
+    def _check_parameters(self) -> None:
+        _check_parameters(self)
+
+    def _check_learned(self) -> None:
+        _check_learned(self, (self.classes_.size, self.classes_.size))
+
+
+def _formula(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, learned: Any) -> Any:
+    if "kept identity" in model.fit_result_.flags:
+        return ops.softmax(x) if model.input == "logits" else x
+    z = _mixed(model, ops, x, learned)
+    scaled = z * learned.weight_ if learned.weight_.ndim == 1 else z @ learned.weight_.T
+    return ops.softmax(scaled + learned.bias_)
+
+
+def _mixed(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, learned: Any) -> Any:
+    """Return the log-probabilities of the tempered distribution, mixed with the uniform one."""
+    k = model.classes_.size
+    z = x if model.input == "logits" else log_probabilities(ops, x, model.smoothing_, k)
+    shares = ops.softmax(z / learned.temperature_)
+    return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
+
+
+def _fit(model: VectorScaling | MatrixScaling, weights: _Weights, rows: ClassRows) -> None:
+    rows = smoothed_rows(rows, model.smoothing)
+    model.smoothing_ = rows.smoothing
+    beta, _, flags, _ = fit_row_temperature(rows)
+    model.temperature_, model.mixing_ = 1 / beta, 1 / (rows.size + 1)
+    z = map_rows(rows.rows, partial(_mixed, model, NUMPY, learned=model))
+    penalty = model.regularization * weights.penalty(z.shape[1]) / rows.size
+    loss = _PenalisedLoss(weights, z, rows.codes, rows.weights / rows.weights.sum(), penalty)
+    parameters, after, converged, iterations = loss.minimise()
+    before = rows.loss()
+    if not after <= before and may_keep(rows.rows, model.smoothing, model.input):
+        model.smoothing_, model.temperature_, model.mixing_ = 0.0, 1.0, 0.0
+        parameters, after, flags = np.zeros(penalty.shape), before, (*flags, "kept identity")
+    model.weight_, model.bias_ = weights.read(parameters)
+    model.fit_result_ = FitResult(converged, iterations, after, before, flags)
+
+
+def _check_parameters(model: VectorScaling | MatrixScaling) -> None:
+    check_choice("input", model.input, ("probabilities", "logits"))
+    check_smoothing(model.smoothing, model.input)
+    if not (is_real(model.regularization) and 0 < float(model.regularization) <= 1e100):
+        raise InvalidArgumentError(
+            f"regularization must be above 0 and at most 1e100; got {model.regularization!r:.60}."
+        )
+
+
+def _check_learned(model: VectorScaling | MatrixScaling, shape: tuple[int, ...]) -> None:
+    k = model.classes_.size
+    if model.weight_.shape != shape or model.bias_.shape != (k,):
+        raise ValueError(f"weight_ must have the shape {shape} and bias_ {(k,)}")
+    if not 0 <= model.mixing_ < 1:
+        raise ValueError("mixing_ must lie in [0, 1)")
+
+
+class _Weights(Protocol):
+    """How weights act on the log-probabilities z of a row."""
+
+    def penalty(self, k: int) -> FloatArray:
+        """Return the weight of the square of each parameter, times n: a row for each class."""
+
+    def read(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return weights and biases; each row holds changes of the weights, then the bias."""
+
+    def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
+        """Return the weighted rows."""
+
+    def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        """Return the derivative in the weights, summed over rows."""
+
+    def sums(
+        self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
+    ) -> list[Any]:
+        """Add up the three terms that `block` returns for each block of rows."""
+
+
+class _Diagonal:
+    """One weight for each class."""
+
+    def penalty(self, k: int) -> FloatArray:
+        return np.full((k, 2), float(k))
+
+    def read(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return 1 + parameters[:, 0], parameters[:, 1].copy()
+
+    def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
+        return z * weight
+
+    def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->j", residual, z))
+
+    def sums(
+        self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
+    ) -> list[Any]:
+        return sums_of_blocks(shape, block)
+
+
+class _Full:
+    """A matrix of weights: row i makes class i."""
+
+    def penalty(self, k: int) -> FloatArray:
         penalty = np.full((k, k + 1), k * (k - 1.0))
         np.fill_diagonal(penalty, float(k))
         penalty[:, k] = k
         return penalty
 
-    def _set(self, parameters: FloatArray) -> None:
-        self.weight_ = np.eye(len(parameters)) + parameters[:, :-1]
-        self.bias_ = parameters[:, -1].copy()
+    def read(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.eye(len(parameters)) + parameters[:, :-1], parameters[:, -1].copy()
 
-    def _sums(
+    def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
+        return np.asarray(z @ weight.T)
+
+    def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        return np.asarray(residual.T @ z)
+
+    def sums(
         self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
     ) -> list[Any]:
         total: list[Any] = [0.0, 0.0, 0.0]
@@ -289,10 +279,69 @@ class MatrixScaling(VectorScaling):
             total = [a + b for a, b in zip(total, terms, strict=True)]
         return total
 
-    def _scaled(self, z: FloatArray) -> FloatArray:
-        scaled = z @ self.weight_.T
-        scaled += self.bias_
-        return np.asarray(scaled)
 
-    def _weight_slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
-        return np.asarray(residual.T @ z)
+@dataclass(frozen=True, eq=False)
+class _PenalisedLoss:
+    """The mean log loss of rows z with labels and weights, plus the penalty of the parameters."""
+
+    weights: _Weights
+    z: FloatArray
+    codes: IntArray
+    w: FloatArray
+    penalty: FloatArray
+
+    def minimise(self) -> tuple[FloatArray, float, bool, int]:
+        """Return the parameters of least loss, that loss, whether it converged, and iterations."""
+        penalty = self.penalty
+        round_variables = RankOnePlusDiagonal.of_moments(*self._moments(), penalty)
+
+        def objective(x: FloatArray) -> tuple[float, FloatArray]:
+            parameters = round_variables.to_parameters(x.reshape(penalty.shape))
+            value, bias, slope = self._slopes(*self.weights.read(parameters))
+            gradient = np.column_stack((slope, bias)) + 2 * penalty * parameters
+            lost = value + float((penalty * parameters**2).sum())
+            return lost, round_variables.to_slopes(gradient).ravel()
+
+        # Tolerances that leave errors far below the noise of any label: tighter ones only cost.
+        optimum = minimize(
+            objective,
+            np.zeros(penalty.size),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
+        )
+        parameters = round_variables.to_parameters(optimum.x.reshape(penalty.shape))
+        loss = max(float(optimum.fun) - float((penalty * parameters**2).sum()), 0.0)
+        return parameters, loss, bool(optimum.success), int(optimum.nit)
+
+    def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return sums of ``q = p (1 - p)``, q z and q z^2 for each class, before any scaling."""
+
+        def block(part: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+            z = self.z[part]
+            p = np.exp(z)
+            q = p * (1 - p) * self.w[part, None]
+            return q.sum(axis=0), self.weights.slope(q, z), self.weights.slope(q, z**2)
+
+        total, first, second = self.weights.sums(self.z.shape, block)
+        k = len(total)
+        return total, first.reshape(k, -1), second.reshape(k, -1)
+
+    def _slopes(self, weight: FloatArray, bias: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss and its derivatives in the biases and in the weights."""
+
+        def block(part: slice) -> tuple[float, FloatArray, FloatArray]:
+            z, w, codes = self.z[part], self.w[part], self.codes[part]
+            scaled = self.weights.scaled(z, weight)
+            scaled += bias
+            scaled -= scaled.max(axis=1, keepdims=True)
+            own = own_values(scaled, codes)
+            np.exp(scaled, out=scaled)
+            total = scaled.sum(axis=1)
+            value = dot(w, np.log(total) - own)
+            scaled *= (w / total)[:, None]
+            scaled[np.arange(len(scaled)), codes] -= w
+            return value, scaled.sum(axis=0), self.weights.slope(scaled, z)
+
+        value, of_bias, of_weights = self.weights.sums(self.z.shape, block)
+        return value, of_bias, of_weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -10,13 +11,20 @@ import numpy as np
 from sklearn.base import clone
 
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.bins import Hybrid
 from calibrant.columns import Columns
-from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Kind
-from calibrant.recalibrators.base import Recalibrator, check_choice
-from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.binning import BinnedRecalibrator
-from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.base import (
+    FitResult,
+    Recalibrator,
+    check_choice,
+    check_of_one_score,
+)
+from calibrant.recalibrators.binning import HistogramBinning
+from calibrant.recalibrators.class_rows import in_blocks
+from calibrant.recalibrators.formulas import NUMPY, RowOperations
+from calibrant.recalibrators.reading import Reads, read_unlabelled
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import Scores
 
@@ -43,43 +51,7 @@ class AccuracyWarning(UserWarning):
     """Recalibrated outputs choose the right class less often than the predictions did."""
 
 
-class _Wrapper(Recalibrator):
-    """Base of what turns (n, K) into problems of one score."""
-
-    recalibrator: BinaryRecalibrator
-
-    def _kind(self, shape: tuple[int, ...]) -> Kind:
-        if len(shape) == 1 or shape[1] == 1:
-            raise InvalidShapeError(
-                f"{type(self).__name__} needs one column for each class; got shape {shape}. "
-                f"Use the {type(self.recalibrator).__name__} inside it alone for one event."
-            )
-        return "top-label"
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.recalibrator, BinaryRecalibrator):
-            raise InvalidArgumentError(
-                "recalibrator must be one of one score, such as PlattScaling(); "
-                f"got {self.recalibrator!r:.100}."
-            )
-        if getattr(self.recalibrator, "input", "probabilities") == "logits":
-            raise InvalidArgumentError(
-                f"{type(self).__name__} passes probabilities on; its recalibrator needs "
-                'input="probabilities".'
-            )
-        self.recalibrator._check_parameters()
-
-    def _one(
-        self,
-        fresh: BinaryRecalibrator,
-        scores: FloatArray,
-        happened: AnyArray,
-        weights: FloatArray | None,
-    ) -> BinaryRecalibrator:
-        return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
-
-
-class OneVsRest(_Wrapper):
+class OneVsRest(Recalibrator):
     """Recalibrate every class on its own: for the marginal calibration error.
 
     A class without rows is a problem with one label, to which every recalibrator has a defined
@@ -117,40 +89,42 @@ class OneVsRest(_Wrapper):
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([1, 1, 1], size=300)
     >>> labels = probs.argmax(axis=1)
-    >>> OneVsRest(ScalingBinning(n_bins=5)).fit(probs, labels).predict_proba(probs).shape
+    >>> OneVsRest(ScalingBinning(bins=5)).fit(probs, labels).predict_proba(probs).shape
     (300, 3)
     """
 
+    _reads: ClassVar[Reads] = "classes"
+    _constants: ClassVar[tuple[str, ...]] = ("recalibrators_",)
     _learned: ClassVar[dict[str, str]] = {
         "recalibrators_": "recalibrators",
         "accuracy_before_": "number",
         "accuracy_after_": "number",
     }
-    recalibrators_: list[BinaryRecalibrator]
+    recalibrators_: list[Recalibrator]
     accuracy_before_: float
     accuracy_after_: float
     _warns: bool = True
 
-    def __init__(self, recalibrator: BinaryRecalibrator, normalize: bool = False) -> None:
+    def __init__(self, recalibrator: Recalibrator, normalize: bool = False) -> None:
         self.recalibrator = recalibrator
         self.normalize = normalize
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         k = probs.shape[1]
         self.recalibrators_ = [
-            self._one(self._fresh(k), probs[:, i], codes == i, weights) for i in range(k)
+            _fit_one(self._fresh(k), probs[:, i], codes == i, weights) for i in range(k)
         ]
-        self.fit_result_ = summary(self.recalibrators_)
+        self.fit_result_ = _summary(self.recalibrators_)
         step = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
         self._compare_accuracy(probs[step], codes[step], None if weights is None else weights[step])
 
-    def _fresh(self, n_classes: int) -> BinaryRecalibrator:
-        fresh: BinaryRecalibrator = clone(self.recalibrator)
-        if isinstance(fresh, BinnedRecalibrator) and fresh.bins == "auto":
-            fresh.set_params(bins="hybrid")
-            # Means of a smooth map can do with few rows; means of labels cannot.
-            if isinstance(fresh, ScalingBinning):
-                fresh._balance = max(LIGHT, n_classes / 2)
+    def _fresh(self, n_classes: int) -> Recalibrator:
+        fresh: Recalibrator = clone(self.recalibrator)
+        # Means of a smooth map can do with few rows; means of labels cannot.
+        if isinstance(fresh, ScalingBinning):
+            fresh._balance = max(LIGHT, n_classes / 2)
+        elif isinstance(fresh, HistogramBinning):
+            fresh._balance = Hybrid().balance
         return fresh
 
     def _compare_accuracy(
@@ -180,7 +154,7 @@ class OneVsRest(_Wrapper):
 
     def predict(self, y_prob: Any) -> AnyArray:
         """Return the most probable class of each row; ties go to the largest entry of `y_prob`."""
-        chosen = self._chosen(self._read_fitted(y_prob).predictions)
+        chosen = self._chosen(read_unlabelled(self, y_prob))
         return np.asarray(self.classes_[chosen])
 
     def _chosen(self, probs: AnyArray) -> IntArray:
@@ -189,27 +163,30 @@ class OneVsRest(_Wrapper):
         return np.asarray(np.where(tied, probs, -1.0).argmax(axis=1))
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        columns = [r._apply(probs[:, k]) for k, r in enumerate(self.recalibrators_)]
-        return self._normalized(np.column_stack(columns))
+        return np.asarray(self._formula(NUMPY, probs, self))
 
-    def _normalized(self, out: FloatArray) -> FloatArray:
+    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        parts = enumerate(learned.recalibrators_)
+        out = ops.side_by_side([ops.answers(part, x[:, k]) for k, part in parts])
         if not self.normalize:
             return out
-        total = out.sum(axis=1, keepdims=True)
-        even = np.full_like(out, 1 / out.shape[1])
-        return np.asarray(np.divide(out, total, out=even, where=total > 0))
+        total = ops.sums(out)
+        return ops.where(total > 0, out / ops.where(total > 0, total, 1.0), 1 / out.shape[1])
 
-    def _certifiable(
-        self, rows: Columns, options: dict[str, Any]
-    ) -> tuple[Any, Any, dict[str, Any]]:
-        labels, probs, options = super()._certifiable(rows, options)
-        if not self.normalize:
-            pairs = enumerate(self.recalibrators_)
-            probs = np.column_stack([r._answers(rows.predictions[:, k]) for k, r in pairs])
-        return labels, probs, {"kind": "marginal", **options}
+    def _certifiable(self, rows: Columns, kind: Kind | None) -> tuple[Any, Any, dict[str, Any]]:
+        labels, answers, meaning = super()._certifiable(rows, kind)
+        if meaning["kind"] is None:
+            meaning["kind"] = "marginal"
+        return labels, answers, meaning
+
+    def _answers(self, probs: AnyArray) -> FloatArray:
+        if self.normalize:
+            return self._apply(probs)
+        parts = enumerate(self.recalibrators_)
+        return np.column_stack([part._answers(probs[:, k]) for k, part in parts])
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        _check_inner(self.recalibrator)
         check_choice("normalize", self.normalize, (False, True))
 
     def _check_learned(self) -> None:
@@ -217,7 +194,7 @@ class OneVsRest(_Wrapper):
             raise ValueError("there must be one recalibrator for each class")
 
 
-class TopLabel(_Wrapper):
+class TopLabel(Recalibrator):
     """Recalibrate the confidence in the predicted class: for the top-label error.
 
     The confidence is the largest entry of a row (ties go to the first class), the event is
@@ -250,20 +227,22 @@ class TopLabel(_Wrapper):
     >>> from calibrant.recalibrators import HistogramBinning
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([1, 1, 1], size=300)
-    >>> top = TopLabel(HistogramBinning(n_bins=3)).fit(probs, probs.argmax(axis=1))
+    >>> top = TopLabel(HistogramBinning(bins=3)).fit(probs, probs.argmax(axis=1))
     >>> top.predict_confidence(probs[:2])
     (array([1, 2]), array([1., 1.]))
     """
 
+    _reads: ClassVar[Reads] = "classes"
+    _constants: ClassVar[tuple[str, ...]] = ("pooled_", "by_class_")
     _learned: ClassVar[dict[str, str]] = {
         "pooled_": "recalibrator",
         "by_class_": "recalibrators",
     }
-    pooled_: BinaryRecalibrator
-    by_class_: list[BinaryRecalibrator | None]
+    pooled_: Recalibrator
+    by_class_: list[Recalibrator | None]
 
     def __init__(
-        self, recalibrator: BinaryRecalibrator, per_class: bool = False, min_rows: int = 50
+        self, recalibrator: Recalibrator, per_class: bool = False, min_rows: int = 50
     ) -> None:
         self.recalibrator = recalibrator
         self.per_class = per_class
@@ -271,7 +250,7 @@ class TopLabel(_Wrapper):
 
     def predict_confidence(self, y_prob: Any) -> tuple[AnyArray, FloatArray]:
         """Return the predicted class and its recalibrated probability for each row."""
-        top, confidence = self._confidence(self._read_fitted(y_prob).predictions)
+        top, confidence = self._confidence(read_unlabelled(self, y_prob))
         return np.asarray(self.classes_[top]), confidence
 
     def predict(self, y_prob: Any) -> AnyArray:
@@ -279,57 +258,66 @@ class TopLabel(_Wrapper):
         return self.predict_confidence(y_prob)[0]
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        top, confidence = _top(probs)
+        confidence, top = NUMPY.top(probs)
         right = codes == top
-        self.pooled_ = self._one(clone(self.recalibrator), confidence, right, weights)
+        self.pooled_ = _fit_one(clone(self.recalibrator), confidence, right, weights)
         self.by_class_ = []
         if self.per_class:
             self.by_class_ = [
                 self._one_class(top == k, confidence, right, weights) for k in range(probs.shape[1])
             ]
-        self.fit_result_ = summary([self.pooled_, *self.by_class_])
+        self.fit_result_ = _summary([self.pooled_, *self.by_class_])
 
     def _one_class(
         self, own: AnyArray, confidence: FloatArray, right: AnyArray, weights: FloatArray | None
-    ) -> BinaryRecalibrator | None:
+    ) -> Recalibrator | None:
         w = None if weights is None else weights[own]
         rows = int(own.sum()) if w is None else int((w > 0).sum())
         if rows < max(self.min_rows, 1):
             return None
-        return self._one(clone(self.recalibrator), confidence[own], right[own], w)
+        return _fit_one(clone(self.recalibrator), confidence[own], right[own], w)
 
-    def _confidence(self, probs: AnyArray, *, levels: bool = False) -> tuple[IntArray, FloatArray]:
-        """Return the predicted class and its recalibrated probability, or its bin's level."""
-        top, before = _top(probs)
-        after = _answer(self.pooled_, before, levels)
-        for k, recalibrator in enumerate(self.by_class_):
-            own = top == k
-            if recalibrator is not None and own.any():
-                after[own] = _answer(recalibrator, before[own], levels)
-        return top, after
+    def _confidence(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
+        """Return the predicted class and its recalibrated probability."""
+        return _recalibrated_top(NUMPY, probs, self)
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        return share_out(probs.astype(np.float64), *self._confidence(probs))
+        top, confidence = self._confidence(probs)
+        out = np.empty(probs.shape)
 
-    def _certifiable(
-        self, rows: Columns, options: dict[str, Any]
-    ) -> tuple[Any, Any, dict[str, Any]]:
-        if (kind := options.get("kind")) not in (None, "top-label"):
+        def write(part: slice) -> None:
+            rows = probs[part].astype(np.float64)
+            out[part] = _share_out(NUMPY, rows, top[part], confidence[part])
+
+        in_blocks(probs.shape, write)
+        return out
+
+    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        return _share_out(ops, x, *_recalibrated_top(ops, x, learned))
+
+    def _certifiable(self, rows: Columns, kind: Kind | None) -> tuple[Any, Any, dict[str, Any]]:
+        if kind not in (None, "top-label"):
             raise InvalidArgumentError(
                 "TopLabel repairs the confidence in the predicted class, and its certificate "
                 f'speaks of the top-label error; kind is "{kind}". Leave kind out, or fit a '
                 "recalibrator of that kind."
             )
-        top, confidence = self._confidence(rows.predictions, levels=True)
-        return (rows.codes() == top).astype(np.intp), confidence, options | {"kind": "binary"}
+        before, top = NUMPY.top(rows.predictions)
+        levels = self.pooled_._answers(before)
+        for k, part in enumerate(self.by_class_):
+            own = top == k
+            if part is not None and own.any():
+                levels[own] = part._answers(before[own])
+        meaning = {"kind": "binary", "classes": None}
+        return (rows.codes() == top).astype(np.intp), levels, meaning
 
     def _all_levels(self) -> FloatArray | None:
-        each = [r._all_levels() for r in (self.pooled_, *self.by_class_) if r is not None]
-        levels = [known for known in each if known is not None]
-        return np.concatenate(levels) if len(levels) == len(each) else None
+        parts = [r._all_levels() for r in (self.pooled_, *self.by_class_) if r is not None]
+        levels = [known for known in parts if known is not None]
+        return np.concatenate(levels) if len(levels) == len(parts) else None
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        _check_inner(self.recalibrator)
         check_choice("per_class", self.per_class, (False, True))
 
     def _check_learned(self) -> None:
@@ -337,46 +325,57 @@ class TopLabel(_Wrapper):
             raise ValueError("there must be one recalibrator for each class, or none")
 
 
-def _top(probs: AnyArray) -> tuple[IntArray, FloatArray]:
-    top = probs.argmax(axis=1)
-    return top, probs[np.arange(len(top)), top].astype(np.float64)
+def _recalibrated_top(ops: RowOperations, rows: Any, learned: Any) -> tuple[Any, Any]:
+    """Return the predicted class of each row and its recalibrated probability."""
+    before, top = ops.top(rows)
+    after = ops.answers(learned.pooled_, before)
+    for k, part in enumerate(learned.by_class_):
+        if part is not None:
+            after = ops.answers_at(top == k, part, before, after)
+    return top, after
 
 
-def share_out(rows: FloatArray, top: IntArray, confidence: FloatArray) -> FloatArray:
-    """Write the confidence of the predicted class over rows, and share out the rest.
-
-    See `TopLabel`; `rows` is overwritten.
-    """
-    row, n_others = np.arange(len(top)), rows.shape[1] - 1
-    c = np.maximum(confidence, LEAST_CONFIDENCE)[:, None]
-    rows[row, top] = 0.0
-    rest = rows.sum(axis=1, keepdims=True)
-    np.divide(rows, rest, out=rows, where=rest > 0)
-    rows[rest[:, 0] <= 0] = 1 / n_others
-    rows *= 1 - c
-    rows[row, top] = 0.0
-    largest, even, cap = rows.max(axis=1, keepdims=True), (1 - c) / n_others, c * (1 - MARGIN)
+def _share_out(ops: RowOperations, rows: Any, top: Any, confidence: Any) -> Any:
+    """Write the confidence of the predicted class over rows, and share out the rest."""
+    n_others = rows.shape[1] - 1
+    c = ops.clip(confidence, LEAST_CONFIDENCE, None)[:, None]
+    rows = ops.put(rows, top, 0.0)
+    rest = ops.sums(rows)
+    rows = ops.where(rest > 0, rows / ops.where(rest > 0, rest, 1.0), 1 / n_others) * (1 - c)
+    largest = ops.largest(ops.put(rows, top, 0.0))
+    even, cap = (1 - c) / n_others, c * (1 - MARGIN)
     # The largest of the others falls from `largest` to `even` as `mixed` goes from 0 to 1.
-    mixed = np.clip((largest - cap) / np.maximum(largest - even, LEAST_CONFIDENCE), 0, 1 - MARGIN)
+    excess = (largest - cap) / ops.clip(largest - even, LEAST_CONFIDENCE, None)
+    mixed = ops.clip(excess, 0.0, 1 - MARGIN)
     largest = (1 - mixed) * largest + mixed * even
-    rows *= 1 - mixed
-    rows += mixed * even
-    rows *= np.minimum(cap / np.maximum(largest, LEAST_CONFIDENCE), 1.0)
-    rows[row, top] = c[:, 0]
-    return rows
+    rows = rows * (1 - mixed) + mixed * even
+    rows = rows * ops.clip(cap / ops.clip(largest, LEAST_CONFIDENCE, None), None, 1.0)
+    return ops.put(rows, top, c[:, 0])
 
 
-def _answer(recalibrator: BinaryRecalibrator, scores: FloatArray, levels: bool) -> FloatArray:
-    return recalibrator._answers(scores) if levels else recalibrator._apply(scores)
+def _fit_one(
+    fresh: Recalibrator, scores: AnyArray, happened: AnyArray, weights: FloatArray | None
+) -> Recalibrator:
+    return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
 
 
-def summary(recalibrators: list[BinaryRecalibrator | None] | list[BinaryRecalibrator]) -> FitReport:
-    """Sum up the reports of several fits: mean losses, most iterations, all flags."""
-    reports = [r.fit_result_ for r in recalibrators if r is not None]
-    return FitReport(
-        all(report.converged for report in reports),
-        max(report.iterations for report in reports),
-        float(np.mean([report.loss for report in reports])),
-        float(np.mean([report.loss_identity for report in reports])),
-        tuple(sorted({flag for report in reports for flag in report.flags})),
+def _check_inner(recalibrator: object) -> None:
+    """Refuse what does not recalibrate the probabilities of one event."""
+    check_of_one_score("recalibrator", recalibrator)
+    if recalibrator.input == "logits":  # type: ignore[attr-defined]
+        raise InvalidArgumentError(
+            "Several classes pass probabilities on to a recalibrator of one score; it needs "
+            'input="probabilities".'
+        )
+
+
+def _summary(recalibrators: Sequence[Recalibrator | None]) -> FitResult:
+    """Sum up several fits: mean losses, most iterations, all flags."""
+    results = [r.fit_result_ for r in recalibrators if r is not None]
+    return FitResult(
+        all(result.converged for result in results),
+        max(result.iterations for result in results),
+        float(np.mean([result.loss for result in results])),
+        float(np.mean([result.loss_identity for result in results])),
+        tuple(sorted({flag for result in results for flag in result.flags})),
     )

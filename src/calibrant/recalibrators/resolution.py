@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import sigmoid
-from calibrant.recalibrators.base import squared_errors
-from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.base import Recalibrator, squared_errors
+from calibrant.recalibrators.reading import read_again
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 
 
@@ -54,7 +54,7 @@ class ResolutionReport:
 
 
 def resolution_report(
-    recalibrator: BinaryRecalibrator, y_prob: Any, y_true: Any, sample_weight: Any = None
+    recalibrator: Recalibrator, y_prob: Any, y_true: Any, sample_weight: Any = None
 ) -> ResolutionReport:
     """Report AUC, number of outputs and Brier score before and after a fitted recalibrator.
 
@@ -66,21 +66,20 @@ def resolution_report(
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=5000)
     >>> y = rng.uniform(size=5000) < p**2
-    >>> binned = ScalingBinning(n_bins=20).fit(p[:2000], y[:2000])
+    >>> binned = ScalingBinning(bins=20).fit(p[:2000], y[:2000])
     >>> print(resolution_report(binned, p[2000:], y[2000:]))
     AUC 0.8763 -> 0.8756, outputs 3,000 -> 20,
     Brier 0.16603 -> 0.13377 (of which coarseness 2.8e-04)
     """
-    if not isinstance(recalibrator, BinaryRecalibrator):
+    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads == "classes":
         raise InvalidArgumentError(
             "resolution_report reads recalibrators of one score; apply it to the parts of a "
             f"{type(recalibrator).__name__}."
         )
     check_is_fitted(recalibrator, "classes_")
-    names = recalibrator.classes_.tolist()
-    rows = recalibrator._read_fitted(y_prob, y_true, sample_weight, names)
+    rows = read_again(recalibrator, y_prob, y_true, sample_weight, recalibrator.classes_.tolist())
     codes, scores = rows.codes(), rows.predictions.astype(np.float64)
-    before = sigmoid(scores) if getattr(recalibrator, "input", "") == "logits" else scores
+    before = sigmoid(scores) if recalibrator.input == "logits" else scores
     after = recalibrator._apply(scores)
     binned = isinstance(recalibrator, ScalingBinning)
     smooth = recalibrator.scaler_._apply(scores) if binned else before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +11,23 @@ from sklearn.utils import check_random_state
 
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import Bins, auto_n_bins
+from calibrant.bins import Bins, BinsLike, auto_n_bins, count_below
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
-from calibrant.recalibrators.binary import BinaryRecalibrator
+from calibrant.recalibrators.base import Recalibrator, check_of_one_score
 from calibrant.recalibrators.binning import (
-    BinnedRecalibrator,
-    NBins,
-    Rule,
     bin_sums,
-    binned_report,
+    binned_result,
+    break_ties,
+    check_bins,
+    check_levels,
+    choose_bins,
+    merge_equal,
     ratio,
+    refuse_ties,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scores import Scores
 from calibrant.table import BinTable
@@ -31,9 +35,10 @@ from calibrant.table import BinTable
 Ranks: TypeAlias = npt.NDArray[np.int64]
 
 CUTS_AT_ONCE = 512
+"""Evaluations of the scaler for one round of the inversion: affects speed only."""
 
 
-class ScalingBinning(BinnedRecalibrator):
+class ScalingBinning(Recalibrator):
     """Fit a smooth map, bin its outputs, and answer with the mean of each bin.
 
     The paper's recalibrator (section 4.1 of Kumar, Liang, Ma, 2019): as few samples as scaling
@@ -42,26 +47,28 @@ class ScalingBinning(BinnedRecalibrator):
 
     Parameters
     ----------
+    bins : int, str, rule or array of edges
+        Step 2, on the outputs of the scaler; as in `calibrant.calibration_error`: 15, "mass:15",
+        "width:15", "hybrid:15", "distinct", edges. Hybrid bins lose less Brier score. "auto" is
+        uniform mass in ``0.8 n^(2/5)`` bins (`calibrant.bins.auto_n_bins`). In `OneVsRest` "auto"
+        and a number mean hybrid bins that may be lighter.
     scaler : recalibrator of one score
         Step 1; `PlattScaling` unless given.
-    n_bins : int or "auto"
-        "auto" is ``0.8 n^(2/5)`` (`calibrant.bins.auto_n_bins`).
-    bins : {"auto", "mass", "hybrid", "width"}
-        Step 2, on the outputs of the scaler. Hybrid bins lose less Brier score. "auto" is
-        uniform mass, and in `OneVsRest` hybrid bins that may be lighter.
     split : tuple of three numbers, optional
-        Shares of the rows for the three steps, as the theory wants; None uses all rows in all
+        Shares of the rows for the three steps, as the theory asks; None uses all rows in all
         three, which works better in practice (the paper's appendix E).
     keep_order : bool
         See `HistogramBinning`.
     random_state : int, optional
-        Who goes where in a split.
+        Seed for assigning rows to the three parts of a split.
 
     Attributes
     ----------
     scaler_ : the fitted scaler.
     bins_ : Bins
         On the scale of the scaler's outputs, so ``levels_[j]`` lies in bin j.
+    levels_ : ndarray
+        The output of each bin.
     cuts_ : ndarray or None
         The same inner edges on the scale of the input, where the scaler is increasing: these
         are what a prediction is compared with.
@@ -73,7 +80,7 @@ class ScalingBinning(BinnedRecalibrator):
     --------
     >>> rng = np.random.default_rng(0)
     >>> z = rng.uniform(size=2000)
-    >>> calibrated = ScalingBinning(n_bins=10).fit(z, rng.uniform(size=2000) < z**2)
+    >>> calibrated = ScalingBinning(bins=10).fit(z, rng.uniform(size=2000) < z**2)
     >>> calibrated.levels_.size, calibrated.predict_proba([0.5]).round(1)
     (10, array([0.3]))
     """
@@ -85,31 +92,37 @@ class ScalingBinning(BinnedRecalibrator):
         "cuts_": "vector?",
         "rows_fingerprint_": "fingerprint?",
     }
-    scaler_: BinaryRecalibrator
+    _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
+    scaler_: Recalibrator
+    bins_: Bins
+    levels_: FloatArray
     cuts_: FloatArray | None
     fold_: IntArray | None
-    rows_fingerprint_: Fingerprint | None
+    _balance: float | None = None
 
     def __init__(
         self,
-        scaler: BinaryRecalibrator | None = None,
-        n_bins: NBins = "auto",
-        bins: Rule = "auto",
+        bins: BinsLike = "auto",
+        scaler: Recalibrator | None = None,
         split: tuple[float, float, float] | None = None,
         keep_order: bool = False,
         random_state: int | None = None,
     ) -> None:
-        self.scaler = scaler
-        self.n_bins = n_bins
         self.bins = bins
+        self.scaler = scaler
         self.split = split
         self.keep_order = keep_order
         self.random_state = random_state
 
     @property
-    def input(self) -> Input:
+    def input(self) -> Input:  # type: ignore[override]
         """What the scores are: what the scaler takes."""
-        return getattr(self.scaler, "input", "probabilities")
+        return "probabilities" if self.scaler is None else self.scaler.input
+
+    @property
+    def effective_n_bins_(self) -> int:
+        """The number of different outputs; ties can make them fewer than asked."""
+        return int(np.unique(self.levels_).size)
 
     def fit_table(self, table: BinTable) -> Self:
         """Learn from a table on a fine grid; a split needs rows."""
@@ -151,11 +164,10 @@ class ScalingBinning(BinnedRecalibrator):
         self.scaler_ = scaler._fit_scores(parts[0])
         second = self._scaled(parts[1])
         third = second if self.split is None else self._scaled(parts[2])
-        n_bins = auto_n_bins(int(parts[1].size)) if self.n_bins == "auto" else self.n_bins
-        bins = self._choose_bins(second, n_bins)
-        self._set_levels(bins, _levels(bins, second, third))
+        bins = choose_bins(self.bins, second, auto_n_bins(int(parts[1].size)), self._balance)
+        self.bins_, self.levels_ = merge_equal(bins, _levels(bins, second, third))
         self.cuts_ = self._input_cuts(scores.values)
-        self.fit_result_ = binned_report(scores, self.levels_[self._place(scores.values)[0]])
+        self.fit_result_ = binned_result(scores, self._answers(scores.values))
 
     def _scaled(self, scores: Scores) -> Scores:
         return scores.replace_values(self.scaler_._apply(scores.values)).distinct()
@@ -163,13 +175,28 @@ class ScalingBinning(BinnedRecalibrator):
     def _all_levels(self) -> FloatArray:
         return self.levels_
 
-    def _place(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        if not self.keep_order:
+            return self._answers(probs)
         scores = probs.astype(np.float64)
+        scaled = self.scaler_._apply(scores)
+        index = self.bins_.index(scaled) if self.cuts_ is None else count_below(self.cuts_, scores)
+        return break_ties(self.bins_, self.levels_, index, scaled)
+
+    def _answers(self, probs: AnyArray) -> FloatArray:
+        scores = probs.astype(np.float64)
+        if self.cuts_ is not None:
+            return np.asarray(NUMPY.steps(scores, self.cuts_, self.levels_))
+        return np.asarray(self.levels_[self.bins_.index(self.scaler_._apply(scores))])
+
+    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+        refuse_ties(self.keep_order)
         if self.cuts_ is None:
-            scaled = self.scaler_._apply(scores)
-            return self.bins_.index(scaled), scaled
-        index = np.searchsorted(self.cuts_, scores, side="left")
-        return index, self.scaler_._apply(scores) if self.keep_order else scores
+            raise InvalidArgumentError(
+                "The scaler of this ScalingBinning is not increasing, so its bins are no intervals "
+                "of the input and cannot be exported."
+            )
+        return ops.steps(x, learned.cuts_, learned.levels_)
 
     def _input_cuts(self, values: FloatArray) -> FloatArray | None:
         """Move the inner edges to the input's scale, where the map can be inverted."""
@@ -182,7 +209,7 @@ class ScalingBinning(BinnedRecalibrator):
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        check_bins(self.bins, self.keep_order)
         good = self.split is None or (
             isinstance(self.split, tuple | list)
             and len(self.split) == 3
@@ -193,21 +220,18 @@ class ScalingBinning(BinnedRecalibrator):
                 f"split must be None or three shares above 0, such as (1, 1, 1); "
                 f"got {self.split!r}."
             )
-        if self.scaler is not None and not isinstance(self.scaler, BinaryRecalibrator):
-            raise InvalidArgumentError(
-                f"scaler must be a recalibrator of one score, such as PlattScaling(); "
-                f"got {self.scaler!r:.100}."
-            )
+        if self.scaler is not None:
+            check_of_one_score("scaler", self.scaler)
 
     def _check_learned(self) -> None:
-        super()._check_learned()
+        check_levels(self.bins_, self.levels_)
         if self.cuts_ is not None and self.cuts_.size != self.levels_.size - 1:
             raise ValueError("there must be one cut fewer than levels")
         if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():
             raise ValueError("cuts must rise")
 
 
-def invert(scaler: BinaryRecalibrator, edges: FloatArray, low: float, high: float) -> FloatArray:
+def invert(scaler: Recalibrator, edges: FloatArray, low: float, high: float) -> FloatArray:
     """Return the largest inputs whose scaled value is at most each edge.
 
     Cuts the order of all float64 numbers between `low` and `high`, again and again, until
@@ -225,11 +249,11 @@ def invert(scaler: BinaryRecalibrator, edges: FloatArray, low: float, high: floa
         ladder = np.vstack((below, cuts, above))
         below, above = ladder[first, column], ladder[first + 1, column]
     lowest, highest = scaler._apply(np.array([low, high]))
-    found = np.where(highest <= edges, high, _unrank(below))
-    return np.asarray(np.maximum.accumulate(np.where(lowest > edges, low - 1, found)))
+    cuts_below = np.where(highest <= edges, high, _unrank(below))
+    return np.asarray(np.maximum.accumulate(np.where(lowest > edges, low - 1, cuts_below)))
 
 
-def _rises(scaler: BinaryRecalibrator, low: float, high: float) -> bool:
+def _rises(scaler: Recalibrator, low: float, high: float) -> bool:
     """Tell whether a map never falls, beyond the scores that it was fitted on too.
 
     A quadratic in the log-odds rises over the fitting scores and may fall near 0 or 1.

@@ -1,18 +1,27 @@
-"""Scores: the one-dimensional view of a recalibration problem, from rows or from a table."""
+"""Scores: the one-dimensional view of a recalibration problem, and its mean losses."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.engines import compiles
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.problem import sigmoid
 from calibrant.table import BinTable
 
+Loss: TypeAlias = Literal["log", "squared"]
+
+PIECE_ROWS = 1 << 15
+"""Rows that one thread works on at a time: a few columns of them fit the processor's cache."""
 PROBE = 1 << 12
 MOST_PROBES = 1 << 16
+"""Scores that are looked at to tell whether most repeat: affects speed only, never an answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +156,80 @@ class Scores:
         """Return the same rows with other scores."""
         return Scores(values, self.events, self.weights, self.size)
 
+    def with_platt_targets(self) -> Scores:
+        """Move labels to ``(N1 + 1) / (N1 + 2)`` and ``1 / (N0 + 2)`` (Platt, 1999)."""
+        w = self.weight
+        n1 = float(self.events.sum())
+        n0 = max(float(w.sum()) - n1, 0.0)
+        high, low = (n1 + 1) / (n1 + 2), 1 / (n0 + 2)
+        return Scores(self.values, self.events * (high - low) + w * low, w, self.size)
+
+    def with_pseudo_rows(self, n: float) -> Scores:
+        """Mix the labels with n pseudo-rows, half of either label: a 0 may be wrong next time."""
+        w = self.weight
+        events = (self.size * self.events + w * (n / 2)) / (self.size + n)
+        return Scores(self.values, events, w, self.size)
+
+    @property
+    def is_separated(self) -> bool:
+        """Whether a threshold divides events from the rest, ties at the threshold allowed."""
+        if self.values.size > PROBE // 2 and not self.thinned(1000).is_separated:
+            return False
+        happened, failed = self.events > 0, self.weight > self.events
+        z1, z0 = self.values[happened], self.values[failed]
+        if z1.size == 0 or z0.size == 0:
+            return True
+        return bool(z1.min() >= z0.max() or z0.min() >= z1.max())
+
 
 def scores_of_keys(keys: AnyArray) -> FloatArray:
     """Return the scores of `Scores.sorted_keys`."""
     return (keys >> np.uint64(1)).view(np.float64)
+
+
+def mean_loss(eta: FloatArray, scores: Scores, loss: Loss = "log") -> float:
+    """Return the mean log loss or squared error of ``sigma(eta)``."""
+    if loss == "squared":
+        return identity_loss(scores.replace_values(sigmoid(eta)), "squared")
+    return max(_sum_by_pieces(_log_loss, scores.replace_values(eta)) / scores.total, 0.0)
+
+
+def identity_loss(scores: Scores, loss: Loss = "log") -> float:
+    """Return the mean log loss or squared error of the scores themselves."""
+    lost = _squared_error if loss == "squared" else _log_loss_of_probabilities
+    return _sum_by_pieces(lost, scores) / scores.total
+
+
+def _sum_by_pieces(lost: Callable[[Scores], float], scores: Scores) -> float:
+    """Add up a loss, from all cores."""
+    sums = in_pieces(scores.values.size, PIECE_ROWS, lambda part: lost(scores.rows(part)))
+    return float(np.sum(sums))
+
+
+def _log_loss(logits: Scores) -> float:
+    """Return the summed log loss of ``sigma(values)``."""
+    eta = logits.values
+    softplus = np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))
+    return float((logits.weight * softplus - logits.events * eta).sum())
+
+
+def _squared_error(scores: Scores) -> float:
+    p, events, w = scores.values, scores.events, scores.weights
+    square = dot(p, p) if w is None else dot(p * p, w)
+    return square - 2 * dot(events, p) + float(events.sum())
+
+
+def _log_loss_of_probabilities(scores: Scores) -> float:
+    p, events, w = scores.values, scores.events, scores.weights
+    with np.errstate(divide="ignore"):
+        if w is None:
+            return -float(np.log(np.abs(events + p - 1)).sum())
+        happened, failed = -np.log(p), -np.log1p(-p)
+    rest = np.maximum(w - events, 0.0)
+    happened[events == 0], failed[rest == 0] = 0.0, 0.0
+    return dot(events, happened) + dot(rest, failed)
+
+
+def dot(a: FloatArray, b: FloatArray) -> float:
+    """Return the inner product, without the threads that BLAS starts for every short vector."""
+    return float(np.einsum("i,i->", a, b))

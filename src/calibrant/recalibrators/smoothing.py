@@ -3,7 +3,7 @@
 Votes of a forest, neighbours, and a softmax in float32 answer with exact zeros, whose log-odds are
 infinite. With a share s of the even distribution over K outcomes mixed in, ``(1 - s) p + s / K``,
 they are finite, and s says what a zero is worth. Near 0 the smoothed log-odds follow the log-odds,
-near 1 they are almost linear in p.
+near 1 they are almost linear in p. `calibrant.recalibrators.formulas` mixes it in.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calibrant._options import is_real
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import AnyArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 
 Smoothing: TypeAlias = float | Literal["auto"]
-
-CLIP = 1e-12
-"""How far scores are kept from 0 and 1 where nothing is mixed in."""
 
 SHARES = np.array(
     [
@@ -56,32 +53,6 @@ def check_smoothing(smoothing: object, kind: Input) -> None:
 def is_share(share: float) -> bool:
     """Tell whether a number can be mixed in: smaller ones would overflow as odds."""
     return share == 0 or float(SHARES[0]) <= share < 1
-
-
-def smoothed(p: AnyArray, share: float, n_outcomes: int) -> FloatArray:
-    """Return ``p + share (1 / n_outcomes - p)`` as float64.
-
-    Exports write it like this too: the same rounding, and no product that underflows, which
-    PostgreSQL answers with an error.
-    """
-    out = np.subtract(1 / n_outcomes, p, dtype=np.float64)
-    out *= share
-    out += p
-    return np.asarray(out)
-
-
-def log_smoothed(p: AnyArray, share: float, n_outcomes: int) -> FloatArray:
-    """Return log-probabilities, smoothed or, without a share, kept above log(1e-12)."""
-    z = smoothed(p, share, n_outcomes) if share else np.maximum(p, CLIP, dtype=np.float64)
-    return np.asarray(np.log(z, out=z))
-
-
-def logit(p: FloatArray, share: float = 0.0) -> FloatArray:
-    """Return log-odds of smoothed probabilities or, without a share, of clipped ones."""
-    if share:
-        return np.asarray(np.log(smoothed(p, share, 2) / smoothed(1 - p, share, 2)))
-    p = np.clip(p, CLIP, 1 - CLIP)
-    return np.asarray(np.log(p / (1 - p)))
 
 
 def may_keep(p: AnyArray, smoothing: Smoothing, kind: Input) -> bool:

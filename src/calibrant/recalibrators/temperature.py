@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.problem import Input, Kind, sigmoid, softmax
-from calibrant.recalibrators.base import Recalibrator, check_choice
-from calibrant.recalibrators.binary import BinaryRecalibrator
-from calibrant.recalibrators.logistic import dot
-from calibrant.recalibrators.losses import identity_loss, mean_loss
-from calibrant.recalibrators.newton import STEP_TOLERANCE, FitReport, one_pseudo_row
-from calibrant.recalibrators.rows import ClassRows, in_blocks, log_scores
-from calibrant.recalibrators.scores import Scores
-from calibrant.recalibrators.smoothing import (
-    Smoothing,
-    best_share,
-    check_smoothing,
-    logit,
-    may_keep,
-)
+from calibrant.problem import Input, sigmoid
+from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.class_rows import ClassRows, in_blocks
+from calibrant.recalibrators.formulas import NUMPY, log_odds, log_probabilities
+from calibrant.recalibrators.logistic import base
+from calibrant.recalibrators.optimise import MAX_ITERATIONS, STEP_TOLERANCE
+from calibrant.recalibrators.reading import Reads
+from calibrant.recalibrators.scores import Scores, dot, identity_loss, mean_loss
+from calibrant.recalibrators.smoothing import Smoothing, best_share, check_smoothing, may_keep
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
 
 LIMIT = 16.0
+"""The largest logarithm of 1 / T: beyond it all answers are even, or 0 and 1, to rounding."""
 WARM_VALUES = 1 << 20
-MAX_ITERATIONS = 100
+"""Values that a start is fitted on: enough to save several passes over all rows."""
 SMOOTHING_VALUES = 1 << 18
 """About so many values, at equal steps through the rows, decide how much is mixed in: one number,
 that a few thousand rows determine well enough, for a handful of fits."""
 
 
-class TemperatureScaling(BinaryRecalibrator):
+class TemperatureScaling(Recalibrator):
     """Divide log-probabilities by one number T > 0: ``softmax(z / T)``.
 
     The log loss is convex in 1 / T; its minimum is bracketed in [exp(-16), exp(16)] and found
@@ -73,7 +68,9 @@ class TemperatureScaling(BinaryRecalibrator):
     0.62405
     """
 
+    _reads: ClassVar[Reads] = "either"
     _learned: ClassVar[dict[str, str]] = {"temperature_": "positive", "smoothing_": "share"}
+    _constants: ClassVar[tuple[str, ...]] = ("temperature_",)
     temperature_: float
     smoothing_: float
 
@@ -84,9 +81,6 @@ class TemperatureScaling(BinaryRecalibrator):
     ) -> None:
         self.input = input
         self.smoothing = smoothing
-
-    def _kind(self, shape: tuple[int, ...]) -> Kind:
-        return Recalibrator._kind(self, shape)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         if probs.ndim == 1:
@@ -100,10 +94,10 @@ class TemperatureScaling(BinaryRecalibrator):
     def _learn(self, scores: Scores) -> None:
         scores = scores.compressed()
         self.smoothing_ = self._share(scores)
-        logits = self._logits(scores.values)
+        logits = base(NUMPY, scores.values, None if self.input == "logits" else self.smoothing_)
         odds = scores.replace_values(logits)
         all_right = _all_right(odds)
-        slopes = _odds_slopes(_with_pseudo_rows(odds) if all_right else odds)
+        slopes = _odds_slopes(odds.with_pseudo_rows(2) if all_right else odds)
         beta, iterations, flags = inverse_temperature(slopes)
         before = mean_loss(logits, scores) if self.input == "logits" else identity_loss(scores)
         after = mean_loss(beta * logits, scores)
@@ -115,17 +109,14 @@ class TemperatureScaling(BinaryRecalibrator):
             return float(self.smoothing)
         if self.input == "logits":
             return 0.0
-        few = one_pseudo_row(scores.thinned(SMOOTHING_VALUES))
+        few = scores.thinned(SMOOTHING_VALUES).with_pseudo_rows(1)
 
         def loss(share: float) -> float:
-            logits = logit(few.values, share)
+            logits = log_odds(NUMPY, few.values, share)
             beta = inverse_temperature(_odds_slopes(few.replace_values(logits)))[0]
             return mean_loss(beta * logits, few)
 
         return best_share(np.minimum(scores.values, 1 - scores.values), 2, loss)
-
-    def _logits(self, scores: FloatArray) -> FloatArray:
-        return scores if self.input == "logits" else logit(scores, self.smoothing_)
 
     @property
     def is_identity_(self) -> bool:
@@ -145,21 +136,16 @@ class TemperatureScaling(BinaryRecalibrator):
             beta, after, flags = 1.0, before, (*flags, "kept identity")
             self.smoothing_ = 0.0
         self.temperature_ = 1 / beta
-        self.fit_result_ = FitReport(True, iterations, after, before, flags)
+        self.fit_result_ = FitResult(True, iterations, after, before, flags)
 
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        if self.is_identity_ and self.input == "probabilities":
-            return probs.astype(np.float64)
-        if probs.ndim == 1:
-            return sigmoid(self._logits(probs.astype(np.float64)) / self.temperature_)
-        out = np.empty(probs.shape)
-
-        def write(part: slice) -> None:
-            z = log_scores(probs[part], self.input, self.smoothing_, probs.shape[1])
-            out[part] = softmax(z / self.temperature_)
-
-        in_blocks(probs.shape, write)
-        return out
+    def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
+        share = None if self.input == "logits" else self.smoothing_
+        if self.is_identity_ and share is not None:
+            return x
+        if self.classes_.size == 2:
+            return ops.sigmoid(base(ops, x, share) / learned.temperature_)
+        z = x if share is None else log_probabilities(ops, x, share, self.classes_.size)
+        return ops.softmax(z / learned.temperature_)
 
     def _check_parameters(self) -> None:
         check_choice("input", self.input, ("probabilities", "logits"))
@@ -190,12 +176,6 @@ def _all_right(odds: Scores) -> bool:
     """Tell whether no row leans to the wrong label: then the loss falls in 1 / T for ever."""
     happened, failed = odds.events > 0, odds.weight > odds.events
     return not bool((odds.values[happened] < 0).any() or (odds.values[failed] > 0).any())
-
-
-def _with_pseudo_rows(odds: Scores) -> Scores:
-    """Mix the labels with one pseudo-row for each class, as `_mixed_targets` does for several."""
-    n = odds.size
-    return Scores(odds.values, (n * odds.events + odds.weight) / (n + 2), odds.weights, n)
 
 
 def _odds_slopes(odds: Scores) -> Slopes:

@@ -19,10 +19,9 @@ from calibrant.recalibrators import (
     Identity,
     TemperatureScaling,
     VectorScaling,
-    recalibrator_scores,
 )
-from calibrant.recalibrators.choosing import RecalibratorScores
 from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.selection import RecalibratorScores, recalibrator_scores
 from calibrant.reports.classes import ClassFindings, class_findings
 from calibrant.reports.curves import MOST_BINS, ReportedCurve, curve_of, joined
 from calibrant.sources import Source

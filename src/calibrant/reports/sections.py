@@ -243,7 +243,7 @@ def _plan_words(findings: Findings) -> Element:
             "This model's outputs are continuous. Such a model can be refuted but never "
             "certified, however many rows there are. To certify it, let it answer with a few "
             "fixed probabilities, for example by ",
-            element("code", f"ScalingBinning(n_bins={plan.n_outputs})"),
+            element("code", f"ScalingBinning(bins={plan.n_outputs})"),
             ", fitted on other rows. Then these numbers apply:",
         )
     if not plan.is_own:

@@ -15,13 +15,10 @@ from calibrant.recalibrators import (
     PlattScaling,
     TemperatureScaling,
     VectorScaling,
-    apply_to_frame,
     best_recalibrator,
     load,
-    recalibrator_scores,
-    to_expression,
 )
-from calibrant.recalibrators.export import to_sql
+from calibrant.recalibrators.selection import recalibrator_scores
 
 ANY_WIDTH = [Identity(), TemperatureScaling()]
 COLUMNS_ONLY = [VectorScaling(), MatrixScaling()]
@@ -74,16 +71,14 @@ def test_what_reads_one_column_refuses_a_fit_on_several(recalibrator):
     fitted = clone(recalibrator).fit(*class_rows(300))
     frame = pd.DataFrame({"score": [0.1, 0.9]})
     with pytest.raises(InvalidShapeError, match="depend on all their columns"):
-        apply_to_frame(fitted, frame, "score")
+        fitted.apply_to_frame(frame, "score")
     with pytest.raises(InvalidShapeError, match="depend on all their columns"):
-        to_expression(fitted, "score")
+        fitted.to_expression("score")
 
 
 def test_no_sql_of_one_column_is_written_for_a_fit_on_several():
     with pytest.raises(InvalidShapeError, match="to_sql reads one column"):
         TemperatureScaling().fit(*class_rows(300)).to_sql("score")
-    with pytest.raises(InvalidShapeError, match="to_sql reads one column"):
-        to_sql(TemperatureScaling().fit(*class_rows(300)), "score")
     two = TemperatureScaling().fit(both(binary_rows(300)[0]), binary_rows(300)[1])
     assert two.to_sql("score") == TemperatureScaling().fit(*binary_rows(300)).to_sql("score")
 

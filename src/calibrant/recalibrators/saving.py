@@ -13,11 +13,11 @@ import numpy as np
 
 from calibrant._documents import read_json
 from calibrant._types import FloatArray
-from calibrant.bins import Bins
+from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
-from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.fingerprint import Fingerprint, TableFingerprint
-from calibrant.recalibrators.newton import FitReport
+from calibrant.recalibrators.base import FitResult, Recalibrator
+from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.smoothing import is_share
 
 FORMAT = "calibrant.recalibrator"
@@ -95,7 +95,7 @@ def from_json(text: str | bytes) -> Recalibrator:
 
 def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
     fingerprint, table = recalibrator.fingerprint_, recalibrator.table_fingerprint_
-    report = asdict(recalibrator.fit_result_)
+    result = asdict(recalibrator.fit_result_)
     return {
         **_encode_unfitted(recalibrator),
         "classes": recalibrator.classes_.tolist(),
@@ -104,7 +104,7 @@ def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
         },
         "fit": {
             name: str(value) if isinstance(value, float) and not np.isfinite(value) else value
-            for name, value in report.items()
+            for name, value in result.items()
         },
         "fingerprint": None if fingerprint is None else fingerprint.to_dict(),
         **({} if table is None else {"table": table.to_dict()}),
@@ -129,6 +129,8 @@ def _encode_parameter(name: str, value: Any) -> Any:
         return _encode_unfitted(value)
     if isinstance(value, np.generic):
         value = value.item()
+    if name == "bins":
+        value = _encode_bins(value)
     if isinstance(value, tuple | list):
         return [_encode_parameter(name, item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
@@ -136,6 +138,16 @@ def _encode_parameter(name: str, value: Any) -> Any:
     raise InvalidArgumentError(
         f"{name}={value!r:.80} cannot be saved; use a number or a name for it."
     )
+
+
+def _encode_bins(bins: Any) -> Any:
+    """Return bins as the text, the number or the edges that mean the same."""
+    if isinstance(bins, np.ndarray | Bins):
+        return (bins.edges if isinstance(bins, Bins) else bins).tolist()
+    for name, rule in (("mass", EqualMass), ("width", EqualWidth), ("hybrid", Hybrid)):
+        if isinstance(bins, rule) and bins == rule(bins.n_bins):
+            return f"{name}:{bins.n_bins}"
+    return "distinct" if isinstance(bins, Distinct) else bins
 
 
 def _encode(value: Any) -> Any:
@@ -160,7 +172,7 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
     for name, attribute in names.items():
         kind = recalibrator._learned[attribute]
         setattr(recalibrator, attribute, _decode(learned[name], kind, name, depth))
-    recalibrator.fit_result_ = _decode_report(_entry(document, "fit"))
+    recalibrator.fit_result_ = _decode_result(_entry(document, "fit"))
     fingerprint = _entry(document, "fingerprint")
     recalibrator.fingerprint_ = None if fingerprint is None else Fingerprint.from_dict(fingerprint)
     if "table" in document:
@@ -170,7 +182,7 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
         recalibrator._check_learned()
     except (ValueError, TypeError) as error:
         name = type(recalibrator).__name__
-        raise InvalidDocumentError(f"This is no {name} that works: {error!s:.300}.") from error
+        raise InvalidDocumentError(f"Not a valid {name}: {error!s:.300}.") from error
     return recalibrator
 
 
@@ -183,6 +195,8 @@ def _decode_unfitted(document: Any, depth: int) -> Recalibrator:
         parameters = {name: x for name, x in LATER.items() if name in cls._get_param_names()} | (
             parameters
         )
+    if isinstance(parameters, dict) and "n_bins" in parameters and "bins" in parameters:
+        parameters = _with_bins_in_one_word(parameters)
     if not isinstance(parameters, dict) or set(parameters) != set(cls._get_param_names()):
         raise InvalidDocumentError(f"{name} needs the parameters {cls._get_param_names()}.")
     return cls(**{key: _decode_parameter(value, depth) for key, value in parameters.items()})
@@ -191,6 +205,14 @@ def _decode_unfitted(document: Any, depth: int) -> Recalibrator:
 def _is_older(recalibrator: Any, parameters: dict[str, Any]) -> bool:
     """Tell whether a document was written before recalibrators like this one could smooth."""
     return "smoothing_" in recalibrator._learned and not LATER.keys() & parameters.keys()
+
+
+def _with_bins_in_one_word(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Read documents from when the rule of bins and their number were two parameters."""
+    number, rule = parameters["n_bins"], parameters["bins"]
+    bins = f"{rule}:{number}" if type(number) is int and rule != "auto" else number
+    others = {name: value for name, value in parameters.items() if name != "n_bins"}
+    return {**others, "bins": bins}
 
 
 def _decode_parameter(value: Any, depth: int) -> Any:
@@ -206,7 +228,7 @@ def _decode_classes(names: Any) -> Any:
     return np.array(names)
 
 
-def _decode_report(document: Any) -> FitReport:
+def _decode_result(document: Any) -> FitResult:
     names = ("converged", "iterations", "loss", "loss_identity", "flags")
     if not isinstance(document, dict) or set(document) != set(names):
         raise InvalidDocumentError(f'"fit" must hold {", ".join(names)}.')
@@ -222,7 +244,7 @@ def _decode_report(document: Any) -> FitReport:
     if not good:
         raise InvalidDocumentError('"fit" must hold numbers and a list of words.')
     loss, identity = map(float, losses)
-    return FitReport(document["converged"] is True, steps, loss, identity, tuple(flags))
+    return FitResult(document["converged"] is True, steps, loss, identity, tuple(flags))
 
 
 def _decode(value: Any, kind: str, name: str, depth: int) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -15,11 +15,13 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
+from calibrant.recalibrators.folds import fold_of_rows
+from calibrant.recalibrators.formulas import CLIP
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.reading import read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
-from calibrant.recalibrators.smoothing import CLIP
 from calibrant.recalibrators.temperature import TemperatureScaling
 from calibrant.sources.arrays import off_device
 
@@ -37,14 +39,6 @@ times in eight."""
 KEPT = 3
 """How many candidates besides the first are compared on all folds: neighbours in flexibility, such
 as vector and matrix scaling, may change places between folds, others hardly."""
-
-
-class Validation(TypedDict, total=False):
-    """How candidates are compared; see `best_recalibrator`."""
-
-    cv: int
-    scoring: Scoring
-    random_state: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,24 +90,23 @@ def recalibrator_scores(
     scoring: Scoring = "log",
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
-    random_state: int | None = 0,
+    rng: np.random.Generator | int | None = 0,
 ) -> RecalibratorScores:
     """Compare recalibrators by a cross-validated proper score; see `best_recalibrator`."""
     check_choice("scoring", scoring, ("log", "brier"))
-    reader = Identity()
-    rows = reader._read(y_prob, y_true, sample_weight, classes)
+    rows = read_labelled(Identity(), y_prob, y_true, sample_weight, classes)
     codes, probs, weights = rows.codes(), rows.predictions, rows.weights
     listed = _default_candidates(probs) if candidates is None else candidates
     chosen = tuple(listed) if isinstance(listed, Sequence) else ()
     if probs.ndim == 1 and np.ndim(y_prob) == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
         probs = np.asarray(off_device(y_prob), np.float64)
-    if not chosen or not all(isinstance(each, Recalibrator) for each in chosen):
+    if not chosen or not all(isinstance(candidate, Recalibrator) for candidate in chosen):
         raise InvalidArgumentError(
             "candidates must be a sequence of recalibrators, such as (Identity(), PlattScaling()); "
             f"got {candidates!r:.60}."
         )
-    folds = list(_folds(codes, cv, random_state))
+    folds = _folds(codes, cv, rng)
     labelled = LabelledRows(probs, codes, weights, scoring)
     if candidates is None and probs.size > SCREENED_VALUES and labelled.can_hold_out(folds[0]):
         return _screened(chosen, labelled, folds)
@@ -126,19 +119,20 @@ def best_recalibrator(
     y_prob: Any,
     candidates: Sequence[Recalibrator] | None = None,
     *,
+    cv: int = 5,
+    scoring: Scoring = "log",
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
-    **validation: Unpack[Validation],
+    rng: np.random.Generator | int | None = 0,
 ) -> Recalibrator:
     """Choose a recalibrator by cross-validation, fit it on all rows, and return it.
 
     Candidates are compared by a proper score on rows they were not fitted on. The answer is
     the first candidate, from the simplest on, that is within one standard error of the best
-    (of the paired differences), and `Identity` if it is within two: doing nothing wants a reason
-    to be given up, and a model that needs no repair is left alone. For calibrated
-    models of one event and 500 to 5,000 rows that was the answer for 92 to 99% of simulated
-    data sets. Where there are many rows, the default candidates are compared on the first fold,
-    and only `Identity` and the best three there on all folds; `recalibrator_scores` says which.
+    (of the paired differences), and `Identity` if it is within two: a model that needs no repair
+    is left alone. For calibrated models of one event and 500 to 5,000 rows that was the answer for
+    92 to 99% of simulated data sets. Where there are many rows, the default candidates are compared
+    on the first fold, and only `Identity` and the best three there on all folds.
 
     Parameters
     ----------
@@ -153,8 +147,13 @@ def best_recalibrator(
         The number of folds.
     scoring : {"log", "brier"}
         The proper score, the log loss unless given.
-    random_state : int or None, default 0
-        Who goes into which fold.
+    rng : Generator, int or None, default 0
+        Seed for assigning rows to folds.
+
+    Returns
+    -------
+    Recalibrator
+        Fitted on all rows; its `scores_` are the `RecalibratorScores` of all candidates.
 
     Examples
     --------
@@ -162,19 +161,29 @@ def best_recalibrator(
     >>> p = rng.uniform(size=4000)
     >>> best_recalibrator(rng.uniform(size=4000) < p, p)
     Identity()
-    >>> best_recalibrator(rng.uniform(size=4000) < p**2, p)
-    BetaScaling()
+    >>> best = best_recalibrator(rng.uniform(size=4000) < p**2, p)
+    >>> print(best.scores_)
+    recalibrator                          loss    excess      s.e.
+    Identity()                         0.49929   0.10046   0.00747
+    TemperatureScaling()               0.49949   0.10066   0.00748
+    PlattScaling()                     0.40085   0.00202   0.00106
+    BetaScaling()                      0.39883   0.00000   0.00000  <- chosen
+    VennAbers()                        0.40072   0.00189   0.00089
     """
     scores = recalibrator_scores(
         y_true,
         y_prob,
         candidates,
+        cv=cv,
+        scoring=scoring,
         sample_weight=sample_weight,
         classes=classes,
-        **validation,
+        rng=rng,
     )
     winner: Recalibrator = clone(scores.candidates[scores.chosen])
-    return winner.fit(y_prob, y_true, sample_weight, classes)
+    winner.fit(y_prob, y_true, sample_weight, classes)
+    winner.scores_ = scores
+    return winner
 
 
 def _default_candidates(probs: AnyArray) -> list[Recalibrator]:
@@ -198,15 +207,12 @@ def _default_candidates(probs: AnyArray) -> list[Recalibrator]:
     ]
 
 
-def _folds(codes: IntArray, cv: int, seed: int | None) -> Iterator[AnyArray]:
-    """Yield the mask of the rows of each fold; every class is spread evenly."""
+def _folds(codes: IntArray, cv: int, rng: np.random.Generator | int | None) -> list[BoolArray]:
+    """Return the mask of the rows of each fold."""
     if not (is_integer(cv) and 2 <= cv <= codes.size):
         raise InvalidArgumentError(f"cv must be between 2 and the {codes.size:,} rows; got {cv!r}.")
-    order = generator("random_state", seed).permutation(codes.size)
-    order = order[np.argsort(codes[order], kind="stable")]
-    fold = np.empty(codes.size, np.intp)
-    fold[order] = np.arange(codes.size) % cv
-    return (fold == k for k in range(cv))
+    fold = fold_of_rows(codes, cv, generator("rng", rng))
+    return [fold == k for k in range(cv)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +293,7 @@ def _compare(
     excess = mean - mean.min()
     spread = ((beyond - excess[:, None]) ** 2) @ (w * w)
     error = np.sqrt(spread) / w.sum()
-    tolerance = [CAUTION if isinstance(each, Identity) else 1.0 for each in candidates]
+    tolerance = [CAUTION if isinstance(candidate, Identity) else 1.0 for candidate in candidates]
     chosen = int(np.flatnonzero(excess <= tolerance * error)[0])
     return RecalibratorScores(candidates, mean, excess, error, chosen, np.zeros(len(mean), bool))
 

@@ -98,10 +98,10 @@ def test_a_recalibrator_ends_a_pipeline():
 def test_grid_search_chooses_by_a_proper_score():
     p, y = binary_rows(600)
     search = GridSearchCV(
-        ScalingBinning(PlattScaling()), {"n_bins": [1, 10], "scaler__loss": ["log", "squared"]}
+        ScalingBinning(scaler=PlattScaling()), {"bins": [1, 10], "scaler__loss": ["log", "squared"]}
     )
     search.fit(p, y)
-    assert search.best_params_["n_bins"] == 10
+    assert search.best_params_["bins"] == 10
     assert search.best_score_ == pytest.approx(-0.15, abs=0.05)
     two = np.column_stack((1 - p, p))
     scores = cross_val_score(BetaScaling(), two, y, scoring="neg_log_loss")
@@ -215,7 +215,7 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     "recalibrator",
-    [PlattScaling(), TemperatureScaling(), ScalingBinning(n_bins=5), TopLabel(HistogramBinning(4))],
+    [PlattScaling(), TemperatureScaling(), ScalingBinning(bins=5), TopLabel(HistogramBinning(4))],
     ids=str,
 )
 def test_classifiers_are_recalibrated(data, model, recalibrator):
@@ -265,7 +265,7 @@ def test_a_recalibrated_classifier_takes_weights_and_is_searched_and_pickled():
     w = np.random.default_rng(0).exponential(size=y.size)
     model = RecalibratedClassifier(GaussianNB(), HistogramBinning())
     search = GridSearchCV(
-        model, {"recalibrator__n_bins": [2, 5], "cv": [2, 3]}, scoring="neg_log_loss", cv=2
+        model, {"recalibrator__bins": [2, 5], "cv": [2, 3]}, scoring="neg_log_loss", cv=2
     )
     search.fit(x, y)
     fitted = clone(model).fit(x, y, sample_weight=w)

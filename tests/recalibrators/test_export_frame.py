@@ -5,7 +5,7 @@ from __future__ import annotations
 import narwhals as nw
 import numpy as np
 import pytest
-from shared import BINNED, ON_LOGITS, SCALING, binary_rows, class_rows
+from shared import ON_LOGITS, SCALING, STEPS, binary_rows, class_rows, cuts_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -13,17 +13,13 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import (
     HistogramBinning,
     Identity,
-    IsotonicCalibration,
     MatrixScaling,
     PlattScaling,
     VennAbers,
 )
-from calibrant.recalibrators.export import step_function
-from calibrant.recalibrators.expressions import apply_to_frame, to_expression
 from conftest import optional
 from lazy_frames import QUICK, SLOW, arrow_table, lazy_frame
 
-STEPS = [clone(r).set_params(keep_order=False) for r in BINNED] + [IsotonicCalibration("step")]
 EAGER = ["pandas", "polars eager", "pyarrow"]
 
 
@@ -47,14 +43,14 @@ def with_all(recalibrators, engine, x):
     """Apply every recalibrator to one frame, each to a column of its own."""
     frame = frame_of(engine, {"row": np.arange(x.size), "x": x})
     for i, each in enumerate(recalibrators):
-        frame = apply_to_frame(each, frame, "x", output=f"r{i}")
+        frame = each.apply_to_frame(frame, "x", output=f"r{i}")
     return answers(frame, [f"r{i}" for i in range(len(recalibrators))])
 
 
 @pytest.mark.parametrize("engine", [*EAGER, *QUICK, *SLOW])
 def test_steps_are_answered_bit_for_bit_at_every_edge_and_beside_it(engine):
     fitted = [clone(r).fit(*binary_rows(900)) for r in STEPS]
-    cuts = np.concatenate([step_function(r)[0] for r in fitted])
+    cuts = np.concatenate([cuts_of(r) for r in fitted])
     near = [cuts, np.nextafter(cuts, 2), np.nextafter(cuts, -1), np.linspace(0, 1, 21), [5e-324]]
     x = np.unique(np.clip(np.concatenate(near), 0, 1))
     found = with_all(fitted, engine, x)
@@ -105,10 +101,10 @@ def test_float32_is_read_as_float64():
 def test_a_lazy_frame_stays_lazy_and_keeps_its_columns():
     polars = optional("polars")
     fitted = HistogramBinning(3).fit(*binary_rows(90))
-    frame = apply_to_frame(fitted, polars.LazyFrame({"x": [0.2], "other": ["a"]}), "x")
+    frame = fitted.apply_to_frame(polars.LazyFrame({"x": [0.2], "other": ["a"]}), "x")
     assert isinstance(frame, polars.LazyFrame)
     assert frame.collect_schema().names() == ["x", "other", "calibrated"]
-    replaced = apply_to_frame(fitted, frame, "x", output="x")
+    replaced = fitted.apply_to_frame(frame, "x", output="x")
     assert replaced.collect_schema().names() == ["x", "other", "calibrated"]
 
 
@@ -117,19 +113,19 @@ def test_what_cannot_be_applied_is_refused():
     fitted = PlattScaling().fit(p, y)
     frame = optional("pandas").DataFrame({"x": p, "calibrated": p})
     with pytest.raises(InvalidArgumentError, match="already has a column 'calibrated'"):
-        apply_to_frame(fitted, frame, "x")
+        fitted.apply_to_frame(frame, "x")
     with pytest.raises(InvalidArgumentError, match="no column 'q'"):
-        apply_to_frame(fitted, frame, "q")
+        fitted.apply_to_frame(frame, "q")
     with pytest.raises(InvalidArgumentError, match="data frame"):
-        apply_to_frame(fitted, [1, 2], "x")
+        fitted.apply_to_frame([1, 2], "x")
     with pytest.raises(InvalidArgumentError, match="VennAbers has no form"):
-        to_expression(VennAbers().fit(p, y), "x")
+        VennAbers().fit(p, y).to_expression("x")
     with pytest.raises(InvalidArgumentError, match="MatrixScaling has no form"):
-        to_expression(MatrixScaling().fit(*class_rows(100)), "x")
+        MatrixScaling().fit(*class_rows(100)).to_expression("x")
     with pytest.raises(InvalidArgumentError, match="keep_order"):
-        to_expression(HistogramBinning(3, keep_order=True).fit(p, y), "x")
+        HistogramBinning(3, keep_order=True).fit(p, y).to_expression("x")
     with pytest.raises(NotFittedError):
-        to_expression(PlattScaling(), "x")
+        PlattScaling().to_expression("x")
 
 
 @pytest.mark.parametrize("engine", ["polars eager", *QUICK])
@@ -138,9 +134,9 @@ def test_a_name_that_selects_several_columns_is_refused(engine, name):
     p, y = binary_rows(300)
     fitted = HistogramBinning(4).fit(p, y)
     with pytest.raises(InvalidArgumentError, match="pattern of columns"):
-        apply_to_frame(fitted, frame_of(engine, {"p": p, name: 1 - p}), name)
+        fitted.apply_to_frame(frame_of(engine, {"p": p, name: 1 - p}), name)
     with pytest.raises(InvalidArgumentError, match="pattern of columns"):
-        to_expression(fitted, name)
+        fitted.to_expression(name)
 
 
 @pytest.mark.parametrize("engine", [*EAGER, *QUICK])
@@ -149,9 +145,9 @@ def test_a_column_beside_is_kept_whatever_its_name_or_refused(engine):
     fitted, frame = HistogramBinning(4).fit(p, y), frame_of(engine, {"*": 1 - p, "p": p})
     if engine == "duckdb":
         with pytest.raises(InvalidArgumentError, match="pattern of columns"):
-            apply_to_frame(fitted, frame, "p")
+            fitted.apply_to_frame(frame, "p")
         return
-    after = nw.from_native(apply_to_frame(fitted, frame, "p")).lazy().collect()
+    after = nw.from_native(fitted.apply_to_frame(frame, "p")).lazy().collect()
     assert after.columns == ["*", "p", "calibrated"]
     np.testing.assert_array_equal(after["calibrated"].to_numpy(), fitted.predict_proba(p))
 
@@ -159,5 +155,5 @@ def test_a_column_beside_is_kept_whatever_its_name_or_refused(engine):
 def test_a_name_that_pandas_takes_as_it_is_is_applied():
     p, y = binary_rows(300)
     fitted, frame = HistogramBinning(4).fit(p, y), frame_of("pandas", {"p": p, "*": 1 - p})
-    after = apply_to_frame(fitted, frame, "*")
+    after = fitted.apply_to_frame(frame, "*")
     np.testing.assert_array_equal(after["calibrated"], fitted.predict_proba(1 - p))

@@ -21,7 +21,7 @@ from calibrant.recalibrators import (
     VennAbers,
     load,
 )
-from calibrant.recalibrators.document import from_json, to_json
+from calibrant.recalibrators.saving import from_json, to_json
 
 
 @pytest.mark.parametrize("recalibrator", [*ONE_SCORE, *ON_LOGITS, *SEVERAL], ids=str)
@@ -86,10 +86,10 @@ def test_only_known_classes_are_saved_and_loaded():
 
 def test_a_failed_save_leaves_the_old_file(tmp_path):
     p, y = binary_rows(100)
-    good = ScalingBinning(n_bins=3).fit(p, y)
+    good = ScalingBinning(bins=3).fit(p, y)
     good.save(tmp_path / "a.json")
     before = (tmp_path / "a.json").read_bytes()
-    bad = ScalingBinning(n_bins=3, random_state=np.random.RandomState(0)).fit(p, y)
+    bad = ScalingBinning(bins=3, random_state=np.random.RandomState(0)).fit(p, y)
     with pytest.raises(InvalidArgumentError, match="cannot be saved"):
         bad.save(tmp_path / "a.json")
     assert (tmp_path / "a.json").read_bytes() == before
@@ -167,13 +167,13 @@ SPECIAL = {
     "nested coefficients": (PlattScaling(), put([[1.0, 0.0]], "learned", "coef")),
     "a huge integer": (PlattScaling(), put([10**400, 0], "learned", "coef")),
     "an unknown loss": (PlattScaling(), put("evil", "parameters", "loss")),
-    "a scaler that is a number": (ScalingBinning(n_bins=3), put(3, "learned", "scaler")),
+    "a scaler that is a number": (ScalingBinning(bins=3), put(3, "learned", "scaler")),
     "a scaler of no score": (
-        ScalingBinning(n_bins=3),
+        ScalingBinning(bins=3),
         put("TopLabel", "learned", "scaler", "recalibrator"),
     ),
-    "cuts that fall": (ScalingBinning(n_bins=3), put([0.7, 0.3], "learned", "cuts")),
-    "too many cuts": (ScalingBinning(n_bins=3), put([0.3, 0.4, 0.7], "learned", "cuts")),
+    "cuts that fall": (ScalingBinning(bins=3), put([0.7, 0.3], "learned", "cuts")),
+    "too many cuts": (ScalingBinning(bins=3), put([0.3, 0.4, 0.7], "learned", "cuts")),
     "knots that fall": (IsotonicCalibration(), put([0.5, 0.4], "learned", "x")),
     "knots without values": (IsotonicCalibration(), put([0.5], "learned", "x")),
     "steps without values": (VennAbers(), put([0.5], "learned", "p0")),
@@ -227,7 +227,7 @@ def test_what_is_no_document_is_refused(text):
 
 
 def test_deep_nesting_is_refused():
-    text = to_json(ScalingBinning(n_bins=2).fit(*binary_rows(50)))
+    text = to_json(ScalingBinning(bins=2).fit(*binary_rows(50)))
     document = json.loads(text)
     for _ in range(20):
         outer = json.loads(text)

@@ -27,8 +27,7 @@ from calibrant.recalibrators import (
     VectorScaling,
     VennAbers,
 )
-from calibrant.recalibrators.export import DIALECTS
-from calibrant.recalibrators.expressions import apply_to_frame, to_expression
+from calibrant.recalibrators.export_sql import DIALECTS
 from conftest import optional
 from lazy_frames import spark_session
 
@@ -40,7 +39,7 @@ NO_NUMBERS = [np.nan, np.inf, -np.inf]
 PROBABILITIES = [
     clone(r).set_params(keep_order=False) if hasattr(r, "keep_order") else r for r in ONE_SCORE
 ]
-LOGITS = [*ON_LOGITS, ScalingBinning(PlattScaling(input="logits"), n_bins=7)]
+LOGITS = [*ON_LOGITS, ScalingBinning(7, PlattScaling(input="logits"))]
 NO_FORM = (VennAbers, IsotonicCalibration)
 
 
@@ -148,9 +147,6 @@ DATABASES = {
 @pytest.mark.parametrize("database", DATABASES)
 @pytest.mark.parametrize(("fitted", "possible", "impossible"), ONE_SCORE_CASES)
 def test_sql_is_predict_proba_or_null(fitted, possible, impossible, database):
-    if isinstance(fitted, Identity):
-        assert not hasattr(fitted, "to_sql")
-        return
     ask, dialect = DATABASES[database]
     found = ask(fitted.to_sql("x", dialect), [*possible.tolist(), *impossible, None])
     assert_same(found[: possible.size], possible, fitted)
@@ -197,8 +193,8 @@ def test_every_dialect_asks_for_a_possible_number_first(dialect):
 def test_expressions_are_predict_proba_or_null(fitted, possible, impossible, kind):
     x = np.concatenate([possible, impossible])
     frame = optional(kind).DataFrame({"x": x})
-    applied = nw.from_native(apply_to_frame(fitted, frame, "x"))["calibrated"].to_numpy()
-    written = nw.from_native(frame).select(y=to_expression(fitted, "x"))["y"].to_numpy()
+    applied = nw.from_native(fitted.apply_to_frame(frame, "x"))["calibrated"].to_numpy()
+    written = nw.from_native(frame).select(y=fitted.to_expression("x"))["y"].to_numpy()
     for found in (applied, written):
         assert_same(found[: possible.size], possible, fitted)
         assert np.isnan(found[possible.size :].astype(float)).all()
@@ -251,7 +247,7 @@ def test_what_has_no_form_is_refused_by_every_export(recalibrator):
     for export in (
         lambda: fitted.to_sql("x"),
         lambda: fitted.to_torch(),
-        lambda: to_expression(fitted, "x"),
+        lambda: fitted.to_expression("x"),
     ):
         with pytest.raises(InvalidArgumentError, match="has no form"):
             export()
@@ -272,8 +268,8 @@ def class_cases():
     odd = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0.25] * 4, [1, 1, 1, 1], [0.1, 0.3, 0.3, 0.1]])
     others = [
         OneVsRest(HistogramBinning(5), normalize=True),
-        TopLabel(HistogramBinning(3, "width")),
-        TopLabel(ScalingBinning(n_bins=4), per_class=True, min_rows=20),
+        TopLabel(HistogramBinning("width:3")),
+        TopLabel(ScalingBinning(bins=4), per_class=True, min_rows=20),
     ]
     for recalibrator in (*SEVERAL, *others):
         yield pytest.param(

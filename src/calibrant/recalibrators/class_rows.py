@@ -15,8 +15,8 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.problem import Input
-from calibrant.recalibrators.logistic import dot
-from calibrant.recalibrators.smoothing import log_smoothed
+from calibrant.recalibrators.formulas import NUMPY, log_probabilities
+from calibrant.recalibrators.scores import dot
 
 BLOCK_VALUES = 1 << 16
 PARTS = 64
@@ -117,7 +117,18 @@ def log_scores(values: AnyArray, kind: Input, smoothing: float, n_classes: int) 
     """Return smoothed log-probabilities, or the logits themselves."""
     if kind == "logits":
         return values.astype(np.float64)
-    return log_smoothed(values, smoothing, n_classes)
+    return np.asarray(log_probabilities(NUMPY, values.astype(np.float64), smoothing, n_classes))
+
+
+def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return what `work` makes of a table, block by block."""
+    out = np.empty(rows.shape)
+
+    def write(part: slice) -> None:
+        out[part] = work(rows[part].astype(np.float64))
+
+    in_blocks(rows.shape, write)
+    return out
 
 
 def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:

@@ -1,0 +1,200 @@
+"""Export to SQL: the formula of a fitted recalibrator as an expression of one column."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.recalibrators.base import Recalibrator, check_of_one_column
+
+STEEPEST = 700
+"""Beyond this, exp overflows or the answer is 0 or 1 to the last bit."""
+
+
+def _decimal(x: float) -> str:
+    """Write a float64 so that it is read back exactly; negative ones in brackets."""
+    text = f"{float(x):.16e}"
+    return f"({text})" if text.startswith("-") else text
+
+
+def _fraction(x: float) -> str:
+    """Write a float64 as a whole number times or over powers of 2, which is exact.
+
+    SQLite reads one decimal number in a thousand as its neighbour (seen in 3.40).
+    """
+    mantissa, exponent = math.frexp(float(x))
+    text, exponent = f"{int(mantissa * 2**53)}.0", exponent - 53
+    operator, left = ("*", exponent) if exponent > 0 else ("/", -exponent)
+    while left > 0:
+        text += f" {operator} {2 ** min(left, 52)}.0"
+        left -= 52
+    return f"({text})"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a database writes names, float64 and its numbers, and the smaller of two numbers."""
+
+    mark: str
+    float64: str
+    number: Callable[[float], str] = _decimal
+    least: str = "LEAST"
+    greatest: str = "GREATEST"
+
+    def clip(self, x: str, low: str, high: str) -> str:
+        """Return a number kept within two others."""
+        return f"{self.least}({self.greatest}({x}, {low}), {high})"
+
+
+DIALECTS = {
+    "ansi": Dialect('"', "DOUBLE PRECISION"),
+    "bigquery": Dialect("`", "FLOAT64"),
+    "duckdb": Dialect('"', "DOUBLE"),
+    "mysql": Dialect("`", "DOUBLE"),
+    "postgresql": Dialect('"', "DOUBLE PRECISION"),
+    "snowflake": Dialect('"', "DOUBLE"),
+    "spark": Dialect("`", "DOUBLE"),
+    "sqlite": Dialect('"', "REAL", _fraction, "MIN", "MAX"),
+}
+
+TINY_FACTOR, HUGE_FACTOR = 1e-100, 1e100
+"""Scores beyond these count as 0 and as the larger, so that no product of them underflows or
+overflows, which PostgreSQL answers with an error. No answer changes by more than rounding."""
+
+
+def to_sql(recalibrator: Recalibrator, column: str, dialect: str = "duckdb") -> str:
+    """Return an SQL expression of one column that equals `predict_proba`.
+
+    Binned recalibrators become comparisons with the same float64 numbers, so the answers are
+    the same to the last bit; scaling becomes logarithms and exponentials, which databases
+    round in their own way. What `predict_proba` would refuse (NULL, NaN, infinity, a
+    probability outside [0, 1]) becomes NULL. The name of the column is quoted.
+
+    The column must be of a numeric type: MySQL reads other text as 0. SQLite, where a numeric
+    column can hold text, gives NULL for text.
+
+    Parameters
+    ----------
+    recalibrator : fitted recalibrator of one score
+    column : str
+        The column of predictions (or of logits, if that is the recalibrator's input).
+    dialect : {"ansi", "bigquery", "duckdb", "mysql", "postgresql", "snowflake", "spark", "sqlite"}
+
+    Examples
+    --------
+    >>> from calibrant.recalibrators import HistogramBinning
+    >>> binned = HistogramBinning(bins=2).fit([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1])
+    >>> print(to_sql(binned, "score"))
+    CASE WHEN CAST("score" AS DOUBLE) >= 0 AND CAST("score" AS DOUBLE) <= 1 THEN CAST(
+    CASE WHEN CAST("score" AS DOUBLE) <= 5.0000000000000000e-01 THEN 5.0000000000000000e-01
+    ELSE 1.0000000000000000e+00 END
+    AS DOUBLE) END
+    """
+    check_of_one_column(recalibrator, "to_sql", "SQL")
+    if dialect not in DIALECTS:
+        raise InvalidArgumentError(
+            f"dialect must be one of {', '.join(DIALECTS)}; got {dialect!r:.60}."
+        )
+    name, sql = quote(column, dialect), DIALECTS[dialect]
+    x = f"CAST({name} AS {sql.float64})"
+    answer = recalibrator._formula(_SqlOperations(sql), _Sql(x, sql), recalibrator)
+    # It says what must hold, not what must not: NaN is greater than all numbers in some databases
+    # and comparable to none in others, and fails this condition in both.
+    valid = f"{x} >= 0 AND {x} <= 1"
+    if recalibrator.input == "logits":
+        largest = sys.float_info.max
+        valid = f"{x} >= {sql.number(-largest)} AND {x} <= {sql.number(largest)}"
+    if dialect == "sqlite":
+        valid = f"TYPEOF({name}) IN ('integer', 'real') AND {valid}"
+    # PostgreSQL reads 5e-01 as a decimal number, so the answer is cast too.
+    return f"CASE WHEN {valid} THEN CAST(\n{answer.text}\nAS {sql.float64}) END"
+
+
+def quote(name: str, dialect: str) -> str:
+    """Quote an identifier, so that no name can end the quotation."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InvalidArgumentError(f"A column needs a name; got {name!r:.60}.")
+    mark = DIALECTS[dialect].mark
+    if dialect == "bigquery":
+        escaped = name.replace("\\", "\\\\").replace("`", "\\`").replace("\n", "\\n")
+    else:
+        escaped = name.replace(mark, mark * 2)
+    return f"{mark}{escaped}{mark}"
+
+
+@dataclass(frozen=True)
+class _Sql:
+    """An SQL expression, in brackets where it needs them."""
+
+    text: str
+    dialect: Dialect
+
+    def _combined(self, left: Any, operator: str, right: Any) -> _Sql:
+        texts = [self._operand(side) for side in (left, right)]
+        return _Sql(f"({texts[0]} {operator} {texts[1]})", self.dialect)
+
+    def _operand(self, x: Any) -> str:
+        if isinstance(x, _Sql):
+            return x.text
+        return str(x) if type(x) is int else self.dialect.number(x)
+
+    def __add__(self, other: Any) -> _Sql:
+        return self._combined(self, "+", other)
+
+    def __sub__(self, other: Any) -> _Sql:
+        return self._combined(self, "-", other)
+
+    def __rsub__(self, other: Any) -> _Sql:
+        return self._combined(other, "-", self)
+
+    def __mul__(self, other: Any) -> _Sql:
+        return self._combined(self, "*", other)
+
+    def __truediv__(self, other: Any) -> _Sql:
+        return self._combined(self, "/", other)
+
+    def __neg__(self) -> _Sql:
+        return _Sql(f"(-{self.text})", self.dialect)
+
+
+@dataclass(frozen=True)
+class _SqlOperations:
+    """The operations of formulas, as SQL of one dialect."""
+
+    dialect: Dialect
+    target = "SQL"
+
+    def log(self, x: _Sql) -> _Sql:
+        return _Sql(f"LN({x.text})", self.dialect)
+
+    def log_complement(self, x: _Sql) -> _Sql:
+        return self.log(1 - x)
+
+    def sigmoid(self, x: _Sql) -> _Sql:
+        steep = self.dialect.clip((-x).text, f"-{STEEPEST}", f"{STEEPEST}")
+        return _Sql(f"(1 / (1 + EXP({steep})))", self.dialect)
+
+    def clip(self, x: _Sql, low: float, high: float) -> _Sql:
+        number = self.dialect.number
+        return _Sql(self.dialect.clip(x.text, number(low), number(high)), self.dialect)
+
+    def factor(self, x: _Sql) -> _Sql:
+        tiny, within = self.dialect.number(TINY_FACTOR), self.clip(x, -HUGE_FACTOR, HUGE_FACTOR)
+        text = f"CASE WHEN ABS({x.text}) < {tiny} THEN 0 ELSE {within.text} END"
+        return _Sql(f"({text})", self.dialect)
+
+    def steps(self, x: _Sql, cuts: FloatArray, levels: FloatArray) -> _Sql:
+        number = self.dialect.number
+        if cuts.size == 0:
+            return _Sql(number(levels[0]), self.dialect)
+        whens = [
+            f"WHEN {x.text} <= {number(cut)} THEN {number(level)}"
+            for cut, level in zip(cuts, levels[:-1], strict=True)
+        ]
+        lines = ["CASE " + whens[0], *whens[1:], f"ELSE {number(levels[-1])} END"]
+        return _Sql("\n".join(lines), self.dialect)

@@ -1,0 +1,305 @@
+"""Optimisers: a safeguarded Newton method for one score, round variables for several classes.
+
+The model of one score is ``sigma(theta . phi(z))`` with few features phi and an intercept. Features
+are centred and scaled, the start is the constant model, steps along directions of little or
+negative curvature are shortened, and a step that does not lower the loss is halved. On
+separable rows, where the likelihood has no maximum, Platt's targets (1999) make it finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from calibrant._threads import in_pieces
+from calibrant._types import FloatArray, IntArray
+from calibrant.engines import compiles
+from calibrant.problem import sigmoid
+from calibrant.recalibrators.formulas import linear
+from calibrant.recalibrators.scores import PIECE_ROWS, Loss, Scores, dot
+
+MAX_ITERATIONS = 100
+"""Newton steps; a dozen are usual, and a fit that needs more is flagged as not converged."""
+STEP_TOLERANCE = 1e-6
+"""A Newton step this short leaves an error of its square."""
+LOSS_NOISE = 1e-12
+"""Relative rounding of a mean loss: a step that raises it by less has not failed."""
+RIDGE = 1e-10
+"""The least share of all curvature that a direction is taken to have."""
+LONGEST_STEP = 20.0
+"""In standard deviations of a feature: from there on sigma is 0 or 1 to rounding."""
+WARM_ROWS = 1 << 11
+"""Rows that a start is fitted on: enough to save several steps on all rows."""
+FLOOR = 1e-8
+"""The least share of the curvature that a variable keeps beside the mean's direction."""
+LEAST = 1e-30
+"""Keeps a root finite where a variable has no curvature at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Centred features (k, n) of scores and their scales, labels, and the loss to minimise.
+
+    Parameters refer to features divided by their scale; the last one is the intercept.
+    """
+
+    features: FloatArray
+    scale: FloatArray
+    events: FloatArray
+    weights: FloatArray | None
+    total: float
+    loss: Loss
+
+    def evaluate(self, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the mean loss, its gradient and its Hessian."""
+        units = np.append(1 / self.scale, 1.0)
+        slopes = theta * units
+        if self.weights is None and self.loss == "log" and compiles(self.events.size):
+            work = self._compiled_sums(slopes)
+        else:
+            work = self._sums(slopes)
+        sums = in_pieces(self.events.size, PIECE_ROWS, work)
+        means = np.sum(sums, axis=0) / self.total
+        half = means[1 + theta.size :]
+        hessian = half[_places_in_half(theta.size)] * units * units[:, None]
+        return float(means[0]), means[1 : 1 + theta.size] * units, hessian
+
+    def every(self, step: int) -> Design:
+        """Return every few rows, with the log loss."""
+        w = None if self.weights is None else self.weights[::step]
+        events = self.events[::step]
+        total = float(events.size) if w is None else float(w.sum())
+        return Design(self.features[:, ::step].copy(), self.scale, events.copy(), w, total, "log")
+
+    def _sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
+        """Return a function that sums loss, gradient and upper half of the Hessian of a piece."""
+
+        def sums(part: slice) -> FloatArray:
+            phi, w = self.features[:, part], None if self.weights is None else self.weights[part]
+            value, slope, curve = _terms(linear(slopes, phi), self.events[part], w, self.loss)
+            gradient = [*(dot(row, slope) for row in phi), slope.sum()]
+            bent = [row * curve for row in phi]
+            hessian = [
+                total
+                for i, row in enumerate(bent)
+                for total in (*(dot(row, other) for other in phi[i:]), row.sum())
+            ]
+            return np.array([value, *gradient, *hessian, curve.sum()])
+
+        return sums
+
+    def _compiled_sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
+        """Return the same with the compiled loop, which has two features."""
+        from calibrant.recalibrators.kernels import logistic_sums
+
+        first, second = self.features[0], self.features[-1]
+        alone = len(self.features) == 1
+        theta = (slopes[0], 0.0 if alone else slopes[1], slopes[-1])
+        kept = [0, 1, 3, 4, 6, 9] if alone else list(range(10))
+
+        def sums(part: slice) -> FloatArray:
+            return np.array(logistic_sums(first[part], second[part], self.events[part], theta))[
+                kept
+            ]
+
+        return sums
+
+
+@cache
+def _places_in_half(size: int) -> IntArray:
+    """Return where each entry of a symmetric matrix is in the list of its upper half."""
+    places = np.zeros((size, size), np.intp)
+    places[np.triu_indices(size)] = np.arange(size * (size + 1) // 2)
+    return np.maximum(places, places.T)
+
+
+def _terms(
+    eta: FloatArray, events: FloatArray, w: FloatArray | None, loss: Loss
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the loss and its first two derivatives in eta; events are weights times labels."""
+    p = sigmoid(eta)
+    q = 1 - p
+    curve = p * q
+    residual = p - events if w is None else w * p - events
+    if loss == "log":
+        lost = np.maximum(eta, 0.0)
+        lost -= np.log(np.maximum(p, q, out=q), out=q)
+        if w is not None:
+            lost *= w
+            curve *= w
+        lost -= events * eta
+        return float(lost.sum()), residual, curve
+    weight = 1.0 if w is None else w
+    value = float((weight * p * p - 2 * events * p + events).sum())
+    return value, 2 * residual * curve, 2 * curve * (weight * curve + residual * (1 - 2 * p))
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Where the Newton steps ended."""
+
+    theta: FloatArray
+    loss: float
+    hessian: FloatArray
+    iterations: int
+    converged: bool
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether the loss vanishes, or some direction no longer changes it."""
+        if self.loss < 1e-9 or not self.converged:
+            return True
+        curvature = np.linalg.eigvalsh(self.hessian)
+        return bool(curvature[0] < 1e-9 * max(float(curvature[-1]), 1e-9))
+
+
+def minimise(design: Design, start: FloatArray) -> Solution:
+    """Take safeguarded Newton steps from a start until they are negligible."""
+    theta = start
+    value, gradient, hessian = design.evaluate(theta)
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        step = _newton_step(gradient, hessian)
+        if np.abs(step).max() < STEP_TOLERANCE:
+            return Solution(theta + step, value, hessian, iteration, True)
+        for _ in range(40):
+            trial = design.evaluate(theta + step)
+            if trial[0] <= value + LOSS_NOISE * abs(value):
+                break
+            step = step / 2
+        else:
+            settled = bool(np.abs(gradient).max() < 1e-8)
+            return Solution(theta, value, hessian, iteration, settled)
+        theta = theta + step
+        value, gradient, hessian = trial
+        if value < 1e-12:
+            break
+    return Solution(theta, value, hessian, iteration, False)
+
+
+def _newton_step(gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+    """Divide by the absolute curvature along each axis of the Hessian."""
+    curvature, axes = np.linalg.eigh(hessian)
+    floor = max(RIDGE * float(np.abs(curvature).sum()), 1e-300)
+    step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(curvature), floor))
+    longest = float(np.abs(step).max())
+    return np.asarray(-step if longest <= LONGEST_STEP else -step * (LONGEST_STEP / longest))
+
+
+def fit_logistic(features: FloatArray, scores: Scores, loss: Loss = "log") -> Solution:
+    """Fit ``sigma(coef . features + intercept)``; the solution's theta has the intercept last.
+
+    `features` (k, n) is overwritten by its centred form.
+    """
+    centre, scale = _centre(features, scores)
+    design = Design(features, scale, scores.events, scores.weights, scores.total, loss)
+    solution = minimise(design, _warm_start(design))
+    coefficients = solution.theta[:-1] / scale
+    theta = np.append(coefficients, solution.theta[-1] - coefficients @ centre)
+    return replace(solution, theta=theta)
+
+
+def _centre(features: FloatArray, scores: Scores) -> tuple[FloatArray, FloatArray]:
+    """Subtract the mean of each feature, in place, and return means and standard deviations."""
+    n, w = scores.values.size, scores.weights
+
+    def first(part: slice) -> list[float]:
+        return [row.sum() if w is None else dot(row, w[part]) for row in features[:, part]]
+
+    def second(part: slice) -> list[float]:
+        rows = features[:, part]
+        rows -= centre[:, None]
+        return [dot(row, row) if w is None else dot(row * row, w[part]) for row in rows]
+
+    centre = np.sum(in_pieces(n, PIECE_ROWS, first), axis=0) / scores.total
+    square = np.sum(in_pieces(n, PIECE_ROWS, second), axis=0) / scores.total
+    return centre, np.where(square > 0, np.sqrt(square), 1.0)
+
+
+def _warm_start(design: Design) -> FloatArray:
+    """Start at the constant model, or where every few rows of a long data set lead."""
+    rate = float(design.events.sum()) / design.total
+    rate = min(max(rate, 1e-6), 1 - 1e-6)
+    start = np.append(np.zeros(len(design.features)), np.log(rate / (1 - rate)))
+    step = min(design.events.size // WARM_ROWS, 64)
+    if step >= 4:
+        return minimise(design.every(step), start).theta
+    return start if design.loss == "log" else minimise(replace(design, loss="log"), start).theta
+
+
+def fit_shift(logits: FloatArray, scores: Scores) -> float:
+    """Return c such that ``sigma(logits + c)`` has the mean of Platt's targets, by bisection."""
+    smooth = scores.with_platt_targets()
+    w, target = smooth.weight, float(smooth.events.sum())
+    rate = target / float(w.sum())
+    middle = float(np.log(rate / (1 - rate)))
+    low, high = middle - float(logits.max()), middle - float(logits.min())
+    for _ in range(200):
+        shift = (low + high) / 2
+        if not low < shift < high:
+            break
+        if float((w * sigmoid(logits + shift)).sum()) < target:
+            low = shift
+        else:
+            high = shift
+    return (low + high) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class RankOnePlusDiagonal:
+    """A change of variables in which the loss of a linear map of classes is nearly round.
+
+    L-BFGS takes a hundred steps where scales differ: log-probabilities have a mean far from 0,
+    which ties every weight to the bias of its class, and penalties differ a hundredfold. Between
+    the parameters of one class, with features f (log-probabilities and a constant) and
+    ``q = p (1 - p)``, the Hessian is ``sum q f f^T`` plus the penalty. Its diagonal and the
+    direction of the mean feature hold nearly all of it: ``H = D + u u^T``, with D the variances
+    and twice the penalties, and ``u = sum q f / sqrt(sum q)``. In the variables ``H^(1/2) x`` one
+    or two dozen steps do, for any number of classes.
+
+    Kept as ``R^-1 (I + v v^T) R^-1`` for each class; all rows are classes.
+
+    Attributes
+    ----------
+    root : ndarray of shape (K, d)
+        R, ``1 / sqrt(D)``.
+    direction : ndarray of shape (K, d)
+        v, ``R u``.
+    bend : ndarray of shape (K, 1)
+        ``(I + v v^T)^(-1/2) = I + bend v v^T``.
+    """
+
+    root: FloatArray
+    direction: FloatArray
+    bend: FloatArray
+
+    @classmethod
+    def of_moments(
+        cls, total: FloatArray, first: FloatArray, second: FloatArray, penalty: FloatArray
+    ) -> RankOnePlusDiagonal:
+        """Take ``sum q`` (K,), ``sum q z`` and ``sum q z^2`` (K, d - 1), and the penalty (K, d)."""
+        total = np.maximum(total, np.finfo(np.float64).tiny)[:, None]
+        diagonal = 2 * penalty
+        diagonal[:, :-1] += np.maximum(second - first**2 / total, 0.0)
+        mean = np.hstack((first / np.sqrt(total), np.sqrt(total)))
+        # Penalties may be as good as nothing; any floor is a valid change of variables.
+        diagonal = np.maximum(diagonal, FLOOR * (diagonal + mean**2))
+        root = 1 / np.sqrt(np.maximum(diagonal, LEAST))
+        direction = root * mean
+        square = np.einsum("ij,ij->i", direction, direction)[:, None]
+        bend = (1 / np.sqrt(1 + square) - 1) / np.maximum(square, np.finfo(np.float64).tiny)
+        return cls(root, direction, bend)
+
+    def to_parameters(self, x: FloatArray) -> FloatArray:
+        """Return the parameters (K, d) that round variables stand for."""
+        return np.asarray(self.root * self._bent(x))
+
+    def to_slopes(self, gradient: FloatArray) -> FloatArray:
+        """Return the gradient in the round variables, from that in the parameters."""
+        return self._bent(self.root * gradient)
+
+    def _bent(self, x: FloatArray) -> FloatArray:
+        along = np.einsum("ij,ij->i", self.direction, x)[:, None]
+        return np.asarray(x + self.bend * along * self.direction)

@@ -1,0 +1,165 @@
+"""Reading predictions for a recalibrator: which columns it takes, and every check of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant._types import AnyArray
+from calibrant.columns import Columns
+from calibrant.exceptions import (
+    InvalidLabelsError,
+    InvalidShapeError,
+    NotFiniteError,
+    SwappedArgumentsError,
+)
+from calibrant.problem import Kind, Label
+from calibrant.sources.arrays import off_device, read_arrays, refuse_masked
+
+if TYPE_CHECKING:
+    from calibrant.recalibrators.base import Recalibrator
+
+Reads: TypeAlias = Literal["one event", "classes", "either"]
+"""The columns that a recalibrator takes: one event, in one or two; all classes; or either."""
+
+
+def read_labelled(
+    recalibrator: Recalibrator,
+    y_prob: Any,
+    y_true: Any,
+    sample_weight: Any = None,
+    classes: Sequence[Label] | None = None,
+) -> Columns:
+    """Check predictions and their labels."""
+    if y_true is None:
+        raise InvalidLabelsError(
+            "A recalibrator requires y to be passed, but the target y is None. Give the labels of "
+            "the rows after their predictions."
+        )
+    return _read(recalibrator, y_prob, y_true, sample_weight, classes)
+
+
+def read_again(
+    recalibrator: Recalibrator,
+    y_prob: Any,
+    y_true: Any,
+    sample_weight: Any = None,
+    classes: Sequence[Label] | None = None,
+) -> Columns:
+    """Check labelled predictions that a fitted recalibrator is applied to.
+
+    Their labels are those of the fit, unless they are told otherwise or count from 0.
+    """
+    check_is_fitted(recalibrator, "classes_")
+    own = recalibrator.classes_
+    counting = own.dtype.kind in "biu" and np.array_equal(own, np.arange(own.size))
+    if classes is None and not counting:
+        classes = own.tolist()
+    check_width(recalibrator, shape_of(off_device(y_prob)))
+    return read_labelled(recalibrator, y_prob, y_true, sample_weight, classes)
+
+
+def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> AnyArray:
+    """Check predictions that a fitted recalibrator is applied to, and return its columns."""
+    check_is_fitted(recalibrator, "classes_")
+    y_prob = off_device(y_prob)
+    shape = shape_of(y_prob)
+    check_width(recalibrator, shape)
+    return _read(recalibrator, y_prob, np.zeros(shape[:1] or 0, np.int8)).predictions
+
+
+def _read(
+    recalibrator: Recalibrator,
+    y_prob: Any,
+    y_true: Any,
+    sample_weight: Any = None,
+    classes: Sequence[Label] | None = None,
+) -> Columns:
+    refuse_masked(y_prob, "y_prob")
+    shape_of(y_prob)
+    array = np.asarray(off_device(y_prob))
+    if recalibrator.input == "logits" and recalibrator._reads != "classes":
+        array = _log_odds(array)
+    kind = _kind(recalibrator, array.shape) if array.ndim in (1, 2) else None
+    try:
+        rows = read_arrays(y_true, array, kind=kind, classes=classes, sample_weight=sample_weight)
+        if rows.problem.codes(rows.labels[:1000]).min() < 0:
+            rows.explain_labels()
+    except SwappedArgumentsError as error:
+        raise SwappedArgumentsError(
+            "The order of fit is (y_prob, y_true): predictions first, as features are in "
+            "scikit-learn. These look swapped."
+        ) from error
+    rows.check_weights()
+    _check_values(recalibrator, rows)
+    return rows
+
+
+def _log_odds(logits: AnyArray) -> AnyArray:
+    """Return one column of log-odds for two columns of logits, and others as they are."""
+    if logits.ndim != 2 or logits.shape[1] != 2:
+        return logits
+    both = logits.astype(np.float64)
+    return np.asarray(both[:, 1] - both[:, 0])
+
+
+def _kind(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
+    """Return what predictions of this shape mean; two columns are one event, the second."""
+    name, reads, width = type(recalibrator).__name__, recalibrator._reads, width_of(shape)
+    if reads == "one event" and width > 2:
+        raise InvalidShapeError(
+            f"{name} recalibrates one event, of shape (n,), (n, 1) or (n, 2); got {shape}. For "
+            "several classes wrap it in OneVsRest or TopLabel."
+        )
+    if reads == "classes" and width == 1:
+        raise InvalidShapeError(
+            f"{name} needs one column for each class; got shape {shape}. Recalibrate one event "
+            "alone, for instance with PlattScaling or ScalingBinning."
+        )
+    return "binary" if width <= 2 and reads != "classes" else "top-label"
+
+
+def check_width(recalibrator: Recalibrator, shape: tuple[int, ...]) -> None:
+    """Refuse other columns than those of the fit; one and two columns are the same event."""
+    n_classes, width = recalibrator.classes_.size, width_of(shape)
+    if len(shape) not in (1, 2) or width == n_classes or (width, n_classes) == (1, 2):
+        return
+    advice = "Pass the columns of all classes, in the order of classes_"
+    if n_classes == 2:
+        advice = "Pass the event's probability, (n,), or both columns, (n, 2)"
+    raise InvalidShapeError(
+        f"This {type(recalibrator).__name__} was fitted on {n_classes:,} classes; y_prob has "
+        f"{width:,} column{'s' * (width != 1)} (shape {shape}). {advice}, or fit another "
+        "recalibrator on columns like these."
+    )
+
+
+def _check_values(recalibrator: Recalibrator, rows: Columns) -> None:
+    if recalibrator.input == "logits":
+        wrong = ~np.isfinite(rows.predictions)
+        if wrong.any():
+            raise NotFiniteError(
+                f"Logits must be finite; {int(wrong.sum()):,} of {wrong.size:,} are not. "
+                "Clip infinite ones to a large number, and drop or impute missing ones."
+            )
+    elif not (rows.predictions.min() >= 0 and rows.predictions.max() <= 1):
+        rows.explain_predictions()
+
+
+def shape_of(y_prob: Any) -> tuple[int, ...]:
+    """Return the shape of predictions, or refuse rows of different lengths."""
+    try:
+        return np.shape(y_prob)
+    except ValueError as error:
+        raise InvalidShapeError(
+            "y_prob must be a column or a table of equally long rows; these rows differ in length. "
+            "Pass one number for each row, or one for each class."
+        ) from error
+
+
+def width_of(shape: tuple[int, ...]) -> int:
+    """Return the number of columns."""
+    return 1 if len(shape) < 2 else shape[1]
