@@ -229,7 +229,7 @@ CASES = {
         "probmetrics": probmetrics_rows("svs"),
     }),
     "scaling-binning": Case(
-        class_rows, brier, ours("ScalingBinning", "OneVsRest", n_bins=10),
+        class_rows, brier, ours("ScalingBinning", "OneVsRest", bins=10),
         {"uncertainty-calibration": uncertainty_marginal},
     ),
 }  # fmt: skip
