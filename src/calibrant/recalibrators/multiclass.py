@@ -186,7 +186,7 @@ class OneVsRest(Recalibrator):
         return np.column_stack([part._answers(probs[:, k]) for k, part in parts])
 
     def _check_parameters(self) -> None:
-        _check_inner(self.recalibrator)
+        _check_inner(self)
         check_choice("normalize", self.normalize, (False, True))
 
     def _check_learned(self) -> None:
@@ -317,7 +317,7 @@ class TopLabel(Recalibrator):
         return np.concatenate(levels) if len(levels) == len(parts) else None
 
     def _check_parameters(self) -> None:
-        _check_inner(self.recalibrator)
+        _check_inner(self)
         check_choice("per_class", self.per_class, (False, True))
 
     def _check_learned(self) -> None:
@@ -359,12 +359,12 @@ def _fit_one(
     return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
 
 
-def _check_inner(recalibrator: object) -> None:
+def _check_inner(wrapper: OneVsRest | TopLabel) -> None:
     """Refuse what does not recalibrate the probabilities of one event."""
-    check_of_one_score("recalibrator", recalibrator)
-    if recalibrator.input == "logits":  # type: ignore[attr-defined]
+    check_of_one_score("recalibrator", wrapper.recalibrator)
+    if wrapper.recalibrator.input == "logits":
         raise InvalidArgumentError(
-            "Several classes pass probabilities on to a recalibrator of one score; it needs "
+            f"{type(wrapper).__name__} passes probabilities on; its recalibrator needs "
             'input="probabilities".'
         )
 
