@@ -36,8 +36,7 @@ from calibrant.recalibrators.reading import (
 from calibrant.recalibrators.scores import Scores
 from calibrant.sources.arrays import ArraySource
 from calibrant.stats import Certificate, Recheck
-from calibrant.stats.bounds import Target
-from calibrant.stats.estimators import ClassWeight, Norm
+from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 
