@@ -107,6 +107,9 @@ class ReliabilityCurve(Result):
         ]
         return "\n".join([head, *body])
 
+    def _curve(self) -> ReliabilityCurve:
+        return self
+
     def _summary(self) -> str:
         where = "in all bins at once" if self.is_simultaneous else "in each bin by itself"
         limits = f"{100 * self.confidence_level:g}% limits {where}"

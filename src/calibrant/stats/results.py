@@ -23,6 +23,7 @@ from calibrant.exceptions import (
     UnresolvedWarning,
 )
 from calibrant.problem import Label
+from calibrant.stats.curves import ReliabilityCurve, reliability_curve
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -354,6 +355,9 @@ class CalibrationErrorResult(NumberResult):
         yield "rows", f"{self.n:,} in {describe_bins(self.table)}"
         if notes := self._notes(interval):
             yield "note", "; ".join(notes)
+
+    def _curve(self) -> ReliabilityCurve | None:
+        return reliability_curve(self.table) if self.table.n_groups == 1 else None
 
     def _notes(self, interval: ConfidenceInterval) -> list[str]:
         """Return what must be said beside the number."""
