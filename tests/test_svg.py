@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant._svg import axis_limit, diagram, diagram_svg, paths, ticks
+from calibrant._svg import axis_limit, diagram, diagram_svg, differences_svg, paths, ticks
 
 
 def curve_of(said, happened, low=None, high=None, count=None):
@@ -57,9 +57,8 @@ def test_a_notebook_gets_one_well_formed_picture_that_needs_no_style_sheet(n):
     rng = np.random.default_rng(0)
     p = rng.uniform(size=1000)
     curve = calibrant.reliability_curve(rng.uniform(size=1000) < p, p, bins=n)
-    written = diagram_svg(curve, "<title> & more")
-    tree = ElementTree.fromstring(written)
-    assert tree.find("title").text == "<title> & more"
+    tree = ElementTree.fromstring(diagram_svg(curve, "<b> & more"))
+    assert "predicted: <b> & more →" in [text.text for text in tree.iter("text")]
     painted = [path for path in tree.iter("path") if path.get("class") != "here"]
     assert all(path.get("stroke") or path.get("fill") != "none" for path in painted)
     assert not [node for node in tree.iter() if node.get("id") or node.get("style")]
@@ -75,3 +74,12 @@ def test_ids_of_a_page_begin_with_the_name_that_was_given():
     assert {node.get("id") for node in tree.iter()} == {
         None, "one-svg", "one-title", "one-description"
     }  # fmt: skip
+
+
+def test_differences_are_hollow_unless_their_interval_excludes_zero():
+    rows = [("<error>", -0.02, -0.03, -0.01), ("Brier", 0.0, -1.0, 1.0), ("none", 0.0, 0.0, 0.0)]
+    tree = ElementTree.fromstring(differences_svg(rows))
+    assert "<error>" in [text.text for text in tree.iter("text")]
+    drawn = [path.get("d") for path in tree.iter("path") if path.get("class") == "bars"]
+    assert drawn == ["M380 30H527", "M380 85H820", "M600 140H600"]
+    assert sum(path.get("class") == "points inner" for path in tree.iter("path")) == 2

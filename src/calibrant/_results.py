@@ -7,25 +7,18 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from calibrant._json import plain
 from calibrant._read_only import ReadOnlyArrays
 from calibrant.exceptions import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from calibrant._svg import DrawableCurve
-
-
-MOST_BINS_DRAWN = 200
-"""In a notebook: the bars of more would be one smear."""
 
 
 class Result(ReadOnlyArrays):
     """Base of results, for frozen dataclasses made with ``repr=False``.
 
     ``str`` is a few readable lines, which the class writes itself; ``repr`` is one line; a
-    notebook shows a table of `_facts` and the diagram of `_curve`, if there are any; and `to_dict`
+    notebook shows a table of `_facts` and a `_picture`, if there are any; and `to_dict`
     holds what JSON can hold.
     """
 
@@ -43,20 +36,16 @@ class Result(ReadOnlyArrays):
         """Return the lines of the table that a notebook shows: what, and its value."""
         return ()
 
-    def _curve(self) -> DrawableCurve | None:
-        """Return the reliability curve that a notebook shows, if there is one."""
-        return None
+    def _picture(self) -> str:
+        """Return the SVG picture that a notebook shows, if there is one."""
+        return ""
 
     def _repr_html_(self) -> str:
         from calibrant._html import element  # needed in notebooks only
-        from calibrant._svg import diagram_svg
 
-        facts, curve = list(self._facts()), self._curve()
-        rows = (element("tr", element("th", what), element("td", fact)) for what, fact in facts)
-        text = element("table", *rows) if facts else element("pre", str(self))
-        if curve is None or not 0 < len(curve.count) <= MOST_BINS_DRAWN:
-            return str(text)
-        return str(text) + diagram_svg(curve)
+        facts = [element("tr", element("th", k), element("td", v)) for k, v in self._facts()]
+        text = element("table", *facts) if facts else element("pre", str(self))
+        return f"{text}{self._picture()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; None for what is infinite or undefined."""

@@ -7,10 +7,10 @@ none has more than three digits, and a page of a thousand curves stays below 2 M
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from calibrant._html import Attribute, Content, Element, element
+from calibrant._html import Attribute, Content, Element, element, short
 
 if TYPE_CHECKING:
     from calibrant._types import BoolArray, FloatArray
@@ -116,8 +116,10 @@ def diagram(
     )
 
 
-def diagram_svg(curve: DrawableCurve, title: str = "Reliability diagram") -> str:
+def diagram_svg(curve: DrawableCurve, class_name: str | None = None) -> str:
     """Return the diagram of a curve for a notebook, which has no style sheet.
+
+    The axes name the class, where the curve is that of one of several.
 
     Examples
     --------
@@ -125,7 +127,40 @@ def diagram_svg(curve: DrawableCurve, title: str = "Reliability diagram") -> str
     >>> diagram_svg(reliability_curve([0, 0, 1, 1], [0.1, 0.4, 0.6, 0.9], bins=2))[:5]
     '<svg '
     """
-    return str(_painted(diagram(curve, curve, title)))
+    labels = ("predicted", "happened")
+    if class_name is not None:
+        labels = (f"predicted: {short(class_name, 30)}", "happened")
+    return str(_painted(diagram(curve, curve, "Reliability diagram", labels)))
+
+
+def differences_svg(rows: Sequence[tuple[str, float, float, float]]) -> str:
+    """Return differences a - b with their intervals for a notebook, each line to its own scale.
+
+    A row is a name, the difference, and the ends of its interval; less is better.
+    """
+    middle, reach, height = 600, 220, 55
+    bottom = height * len(rows)
+    marks: list[Content] = [element("path", d=f"M{middle} 0V{bottom}", class_="diagonal")]
+    for i, (name, value, low, high) in enumerate(rows):
+        y, scale = height * i + 30, reach / (max(abs(low), abs(value), abs(high)) or 1.0)
+        x, left, right = (round(middle + scale * v) for v in (value, low, high))
+        marks += [
+            element("text", name, x=0, y=y + 9),
+            element("path", d=f"M{left} {y}H{right}", class_="bars"),
+            element("path", d=f"M{x} {y}h0", class_="points"),
+            element("path", d=f"M{x} {y}h0", class_="points inner") if low <= 0 <= high else None,
+        ]
+    picture = element(
+        "svg",
+        element("title", "Differences a - b and their intervals, each line to its own scale"),
+        *marks,
+        element("text", "← a is better", x=middle - 20, y=bottom + 36, class_="end"),
+        element("text", "b is better →", x=middle + 20, y=bottom + 36),
+        viewBox=f"-10 0 850 {bottom + 50}",
+        role="img",
+        class_="diagram",
+    )
+    return str(_painted(picture))
 
 
 def error_bar(

@@ -1,26 +1,12 @@
-"""Curves of a report: the limits of the library, in a bounded number of bins."""
+"""Curves of a report have the limits of the library."""
 
 from __future__ import annotations
 
-import pytest
 import report_data
 
 import calibrant
 from calibrant import stats
-from calibrant.reports.curves import curve_of, joined
-
-
-def test_joining_bins_keeps_every_sum_and_the_outer_edges():
-    y, p = report_data.event_rows(5000, 1.0, 7)
-    table = calibrant.tabulate(y, p, bins=50)
-    few = joined(table, 12)
-    assert few.count.shape == (1, 12)
-    for name in ("count", "sum_y", "sum_p", "sum_pp", "sum_py", "sum_w"):
-        assert getattr(few, name).sum() == pytest.approx(getattr(table, name).sum())
-    again = calibrant.tabulate(y, p, bins=few.bins[0])
-    assert few.count.tolist() == again.count.tolist()
-    assert few.sum_wwuu == pytest.approx(again.sum_wwuu)
-    assert joined(table, 50) is table
+from calibrant.reports.curves import curve_of
 
 
 def test_a_curve_has_the_limits_of_the_reliability_curve():

@@ -110,3 +110,4 @@ def test_the_representation_is_one_line_and_in_a_notebook_it_is_escaped():
     assert repr(refuted).startswith("<Report: Refuted: ")
     assert "\n" not in repr(refuted)
     assert refuted._repr_html_().startswith("<pre>Refuted: ")
+    assert refuted._repr_html_().count("<svg ") == 1

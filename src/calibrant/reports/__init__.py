@@ -17,6 +17,7 @@ from calibrant.reports.findings import Findings, findings_of
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
 from calibrant.sources import read
+from calibrant.stats.curves import diagram_of
 
 __all__ = ["Findings", "Report", "report"]
 
@@ -129,8 +130,8 @@ class Report:
         return f"<Report: {self.summary.splitlines()[0]}>"
 
     def _repr_html_(self) -> str:
-        """Show the summary in a notebook; a page inside a page would lose its own policy."""
-        return str(element("pre", self.summary))
+        """Show summary and diagram in a notebook; a page inside a page would lose its policy."""
+        return f"{element('pre', self.summary)}{diagram_of(self.findings.table)}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page; the file is replaced whole or not at all."""

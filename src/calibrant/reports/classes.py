@@ -10,7 +10,8 @@ from calibrant import stats
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.problem import Label
-from calibrant.reports.curves import MOST_BINS, MOST_CELLS, ReportedCurve, curve_of, joined
+from calibrant.reports.curves import MOST_CELLS, ReportedCurve, curve_of
+from calibrant.stats.curves import MOST_BINS_DRAWN, join_bins
 from calibrant.stats.estimators import Cells, cells_of
 from calibrant.stats.intervals import box_interval, score_interval
 from calibrant.table import BinTable
@@ -66,8 +67,8 @@ def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
     low, high = _intervals(cells, errors, level)
     order = np.lexsort((-low, -errors))[:MOST_CLASSES]
     labels = [table.problem.class_names[i] for i in order]
-    most = min(max(MOST_CELLS // len(labels), FEWEST_BINS), MOST_BINS)
-    drawn = joined(table, most)
+    most = min(max(MOST_CELLS // len(labels), FEWEST_BINS), MOST_BINS_DRAWN)
+    drawn = join_bins(table, most)
     return ClassFindings(
         labels=labels,
         position=order,

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from calibrant import _svg, stats
-from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.bins import Bins
+from calibrant._types import BoolArray
 from calibrant.problem import Label
-from calibrant.table import SUMS, WEIGHT_SUMS, BinTable
+from calibrant.table import BinTable
 
-# More points than these overlap on a screen.
-MOST_BINS = 200
 # Of all classes together: 12 bins of each of 1,000 classes are 1.5 MB of a page.
 MOST_CELLS = 12_000
 
@@ -63,28 +58,3 @@ def curve_of(
         )
     )
     return ReportedCurve(alone, at_once)
-
-
-def joined(table: BinTable, most_bins: int) -> BinTable:
-    """Join neighbouring bins of each group until at most this many are left."""
-    if max(map(len, table.bins)) <= most_bins:
-        return table
-    starts = [_starts(len(bins), most_bins) for bins in table.bins]
-    bins = tuple(
-        Bins(np.append(old.edges[start], 1.0), old.origin, old.rule)
-        for old, start in zip(table.bins, starts, strict=True)
-    )
-
-    def sums(values: FloatArray) -> FloatArray:
-        out = np.zeros((len(starts), most_bins))
-        for group, (old, start) in enumerate(zip(table.bins, starts, strict=True)):
-            out[group, : start.size] = np.add.reduceat(values[group, : len(old)], start)
-        return out
-
-    columns = {name: sums(getattr(table, name)) for name in (*SUMS, *WEIGHT_SUMS)}
-    level = np.full(columns["count"].shape, np.nan)
-    return BinTable(table.problem, bins, **columns, level=level)
-
-
-def _starts(n_bins: int, most: int) -> IntArray:
-    return np.unique(np.arange(min(n_bins, most)) * n_bins // min(n_bins, most))

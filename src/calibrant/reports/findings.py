@@ -23,9 +23,10 @@ from calibrant.recalibrators import (
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.selection import RecalibratorScores, recalibrator_scores
 from calibrant.reports.classes import ClassFindings, class_findings
-from calibrant.reports.curves import MOST_BINS, ReportedCurve, curve_of, joined
+from calibrant.reports.curves import ReportedCurve, curve_of
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource
+from calibrant.stats.curves import MOST_BINS_DRAWN, join_bins
 from calibrant.table import BinTable
 from calibrant.verify import tabulate_outputs
 
@@ -213,7 +214,7 @@ def _of_table(
         error=error,
         interval=interval,
         certificate=certificate,
-        curve=curve_of(joined(table, MOST_BINS), None, level) if single else None,
+        curve=curve_of(join_bins(table, MOST_BINS_DRAWN), None, level) if single else None,
         classes=classes,
         brier=stats.brier_decomposition(table, debias=True),
         gain=None,

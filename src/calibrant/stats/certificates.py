@@ -30,7 +30,7 @@ from calibrant.exceptions import (
 )
 from calibrant.stats.bounds import SMALLEST
 from calibrant.stats.bounds_l1 import one_line_upper_bound_l1
-from calibrant.stats.curves import ReliabilityCurve, reliability_curve
+from calibrant.stats.curves import diagram_of
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -135,10 +135,8 @@ class Certificate(Result):
         yield "reason", self.reason
         yield "holds if", " ".join(self.assumptions)
 
-    def _curve(self) -> ReliabilityCurve | None:
-        level = self.confidence_level
-        single = self.table.n_groups == 1
-        return reliability_curve(self.table, confidence_level=level) if single else None
+    def _picture(self) -> str:
+        return diagram_of(self.table, self.confidence_level)
 
     @property
     def trivial_error(self) -> float:

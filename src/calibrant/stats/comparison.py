@@ -139,6 +139,11 @@ class Comparison(Result):
     def _summary(self) -> str:
         return f"squared calibration error {self.squared_error}, n = {self.n:,}"
 
+    def _picture(self) -> str:
+        from calibrant._svg import differences_svg
+
+        return differences_svg([(name, d.value, d.low, d.high) for name, d in self])
+
 
 def compare_errors(
     y: FloatArray,

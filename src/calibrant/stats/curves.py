@@ -13,12 +13,16 @@ from scipy import special
 
 from calibrant._options import check_flag
 from calibrant._results import Result
-from calibrant._types import FloatArray
+from calibrant._types import FloatArray, IntArray
+from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label
-from calibrant.stats.estimators import cells_of
+from calibrant.stats.estimators import cells_of, error_of
 from calibrant.stats.intervals import Limits, check_level, clopper_pearson
-from calibrant.table import BinTable
+from calibrant.table import SUMS, WEIGHT_SUMS, BinTable
+
+MOST_BINS_DRAWN = 200
+"""More points than these overlap on a screen."""
 
 
 def reliability_curve(
@@ -107,13 +111,57 @@ class ReliabilityCurve(Result):
         ]
         return "\n".join([head, *body])
 
-    def _curve(self) -> ReliabilityCurve:
-        return self
-
     def _summary(self) -> str:
         where = "in all bins at once" if self.is_simultaneous else "in each bin by itself"
         limits = f"{100 * self.confidence_level:g}% limits {where}"
         return f"{len(self):,} bins, n = {self.count.sum():,.0f}, {limits}"
+
+    def _picture(self) -> str:
+        from calibrant._svg import diagram_svg
+
+        return diagram_svg(self) if len(self) <= MOST_BINS_DRAWN else ""
+
+
+def diagram_of(table: BinTable, confidence_level: float = 0.95) -> str:
+    """Return the reliability diagram of a table for notebooks; of several classes, the worst one's.
+
+    Classes are ordered by their debiased l2 error. Neighbouring bins are joined where there are
+    more than a picture can show.
+    """
+    from calibrant._svg import diagram_svg
+
+    worst = None
+    if table.problem.kind == "marginal":
+        errors = error_of(cells_of(table).one_class_each, np.ones(1), 2.0, True)
+        worst = table.problem.class_names[int(np.argmax(errors))]
+    drawn = join_bins(table, MOST_BINS_DRAWN)
+    curve = reliability_curve(drawn, confidence_level=confidence_level, class_label=worst)
+    return diagram_svg(curve, None if worst is None else str(worst))
+
+
+def join_bins(table: BinTable, most_bins: int) -> BinTable:
+    """Join neighbouring bins of each group until at most this many are left."""
+    if max(map(len, table.bins)) <= most_bins:
+        return table
+    starts = [_starts(len(bins), most_bins) for bins in table.bins]
+    bins = tuple(
+        Bins(np.append(old.edges[start], 1.0), old.origin, old.rule)
+        for old, start in zip(table.bins, starts, strict=True)
+    )
+
+    def sums(values: FloatArray) -> FloatArray:
+        out = np.zeros((len(starts), most_bins))
+        for group, (old, start) in enumerate(zip(table.bins, starts, strict=True)):
+            out[group, : start.size] = np.add.reduceat(values[group, : len(old)], start)
+        return out
+
+    columns = {name: sums(getattr(table, name)) for name in (*SUMS, *WEIGHT_SUMS)}
+    level = np.full(columns["count"].shape, np.nan)
+    return BinTable(table.problem, bins, **columns, level=level)
+
+
+def _starts(n_bins: int, most: int) -> IntArray:
+    return np.unique(np.arange(min(n_bins, most)) * n_bins // min(n_bins, most))
 
 
 def consistency_limits(

@@ -23,7 +23,7 @@ from calibrant.exceptions import (
     UnresolvedWarning,
 )
 from calibrant.problem import Label
-from calibrant.stats.curves import ReliabilityCurve, reliability_curve
+from calibrant.stats.curves import diagram_of
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -356,8 +356,8 @@ class CalibrationErrorResult(NumberResult):
         if notes := self._notes(interval):
             yield "note", "; ".join(notes)
 
-    def _curve(self) -> ReliabilityCurve | None:
-        return reliability_curve(self.table) if self.table.n_groups == 1 else None
+    def _picture(self) -> str:
+        return diagram_of(self.table)
 
     def _notes(self, interval: ConfidenceInterval) -> list[str]:
         """Return what must be said beside the number."""
