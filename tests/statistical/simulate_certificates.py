@@ -20,7 +20,8 @@ from calibrant.stats import bounds, bounds_l1
 from calibrant.stats.bounds import ETA
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.moments_l2 import TOLERANCE
-from calibrant.stats.tail_bounds import Plan, Squared, TailTests
+from calibrant.stats.tail_bounds import TailTests
+from calibrant.stats.tail_tuning import Plan, Squared
 from calibrant.stats.tails import Side, Tail
 
 DELTA = 0.05

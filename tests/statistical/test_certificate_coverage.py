@@ -35,12 +35,8 @@ from simulate_certificates import (
 from calibrant import EqualWidth, certify, samples_to_certify, tabulate
 from calibrant.stats import certificates, proofs
 from calibrant.stats.evidence import Setting
-from calibrant.stats.tail_bounds import (
-    Absolute,
-    Squared,
-    sharp_lower_bound,
-    sharp_upper_bound,
-)
+from calibrant.stats.tail_bounds import sharp_lower_bound, sharp_upper_bound
+from calibrant.stats.tail_tuning import Absolute, Squared
 
 pytestmark = pytest.mark.slow
 

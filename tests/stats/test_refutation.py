@@ -12,7 +12,7 @@ import pytest
 from scipy import spatial, special, stats
 
 import calibrant as cb
-from calibrant.stats.refutation import Binning, ClassSums, Penalty, log_e_value
+from calibrant.stats.e_values import Binning, ClassSums, TiltPenalty, log_e_value
 
 
 def table_of(y, p, n_bins=2):
@@ -143,7 +143,7 @@ def mean_of_e_value(p, rates, penalty, reach):
 @pytest.mark.parametrize("s", [0.003, 0.2, 0.5, 0.98])
 def test_the_mean_of_a_squared_e_value_is_at_most_what_errors_cost_and_nearly_that(s, q, target):
     """The largest mean over all rates is what the enclosure claims, and not much less."""
-    penalty, rng = Penalty(2.0, target, q), np.random.default_rng(0)
+    penalty, rng = TiltPenalty(2.0, target, q), np.random.default_rng(0)
     p = np.full(20, s)
     rates = np.concatenate([np.linspace(0, 1, 51), np.clip(s + np.linspace(-0.1, 0.1, 51), 0, 1)])
     found = [mean_of_e_value(p, np.full(20, rate), penalty, 0.2) for rate in rates]
@@ -156,7 +156,7 @@ def test_the_mean_of_a_squared_e_value_is_at_most_what_errors_cost_and_nearly_th
 @pytest.mark.parametrize("q", [0.1, 0.7, 5.0])
 @pytest.mark.parametrize("s", [0.0, 0.01, 0.4, 1.0])
 def test_the_mean_of_an_absolute_e_value_is_at_most_what_errors_cost(s, q):
-    p, penalty = np.full(20, s), Penalty(1.0, "sample", q)
+    p, penalty = np.full(20, s), TiltPenalty(1.0, "sample", q)
     found = [mean_of_e_value(p, np.full(20, rate), penalty, 1.0) for rate in np.linspace(0, 1, 51)]
     rng = np.random.default_rng(0)
     found += [mean_of_e_value(p, rng.beta(a, 1, 20), penalty, 1.0) for a in (0.05, 0.3, 1, 3)]
@@ -167,7 +167,7 @@ def test_the_mean_of_an_absolute_e_value_is_at_most_what_errors_cost(s, q):
 
 @pytest.mark.parametrize("q", [0.5, 1.0, 3.0, 40.0, 3000.0])
 def test_the_penalty_of_the_population_is_the_largest_convex_one(q):
-    penalty, e = Penalty(2.0, "population", q), np.linspace(-1, 1, 20_001)
+    penalty, e = TiltPenalty(2.0, "population", q), np.linspace(-1, 1, 20_001)
     value = penalty.value(e)
     assert np.all(value <= np.log1p(q * e**2) + 1e-12)
     assert np.all(np.diff(value, 2) >= -1e-12)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrant.stats.tails import Penalty, Scale, Tail
+from calibrant.stats.binomial_laws import Scale
+from calibrant.stats.tails import Penalty, Tail
 
 
 def log_tail_by_force(scales, most, penalty, side, reach=1.0, n_rates=4001):

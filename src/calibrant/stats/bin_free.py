@@ -51,11 +51,12 @@ from calibrant._results import NumberResult, Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.cox import fit_logistic
+from calibrant.stats.e_values import ClassSums
 from calibrant.stats.hypothesis_tests import cumulative_differences, kuiper
 from calibrant.stats.intervals import check_level
 from calibrant.stats.isotonic_curve import interpolate
 from calibrant.stats.null_hypothesis import Atoms, check_rows
-from calibrant.stats.refutation import ClassSums, binnings_of, lower_bound
+from calibrant.stats.refutation import binnings_of, lower_bound
 
 LowerBoundMethod: TypeAlias = Literal["mixture", "betting", "normal"]
 

@@ -25,7 +25,8 @@ from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
 from calibrant.stats.levels import checked_levels
 from calibrant.stats.looks import error_probability
-from calibrant.stats.tail_bounds import Plan, Squared, needs_masses, sharp_upper_bound
+from calibrant.stats.tail_bounds import needs_masses, sharp_upper_bound
+from calibrant.stats.tail_tuning import Plan, Squared
 
 _MOST_ROWS = 10**15
 _PATIENCE = 20

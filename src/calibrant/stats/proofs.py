@@ -17,13 +17,8 @@ from calibrant.stats.estimators import Target, cells_of, raw_error
 from calibrant.stats.evidence import Evidence, Setting, evidence_of, occupied
 from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.refutation import lower_bound_of_table
-from calibrant.stats.tail_bounds import (
-    Absolute,
-    Squared,
-    needs_masses,
-    sharp_lower_bound,
-    sharp_upper_bound,
-)
+from calibrant.stats.tail_bounds import needs_masses, sharp_lower_bound, sharp_upper_bound
+from calibrant.stats.tail_tuning import Absolute, Squared
 from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 

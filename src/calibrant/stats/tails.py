@@ -17,8 +17,7 @@ Nothing here may be too small, so every maximum is bounded from above:
 * -R'' / (N v) = 1 - p'' v - p' (1 - 2 pi), with v = pi (1 - pi).
 * For pi from 0 to a node below 1 / N, samples whose labels do not all agree are at most as likely
   as at that node: each pi^k (1 - pi)^(N - k) with k > 0 grows with pi. So it is next to 1.
-* Bins of many rows count events in blocks. The law at a node is the law at s times exp(linear),
-  which lies below its chord inside a block; what is lost is of second order in the block's length.
+* Bins of many rows count events in blocks (`calibrant.stats.binomial_laws`).
 * Where no error exceeds a reach, the interval that it cuts has the penalty of the reach throughout.
 """
 
@@ -33,7 +32,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy import special
 
-from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant._types import BoolArray, FloatArray
+from calibrant.stats.binomial_laws import Blocks, Scale, outside
 
 Side: TypeAlias = Literal["left", "right"]
 
@@ -41,14 +41,7 @@ Side: TypeAlias = Literal["left", "right"]
 _LOSS = 0.03  # of log W, over all bins, by chords between nodes
 _WIDEST_STEP = 0.15  # between nodes near s, in standard deviations of K
 _COARSE_STEP = 0.5  # for a first, quick look
-_NEAR, _FAR = 3.0, 60.0  # how far nodes are that dense, and how far worst cases are found
-_GROWTH, _FAST_GROWTH = 1.1, 1.2  # of the distance between nodes beyond _NEAR, and beyond _FAR
-_SPREAD = 1.5  # ratio of neighbouring angles next to pi = 0 and 1
-_OUTER = 10  # nodes at growing log-odds next to 0, and to 1
-_BLOCKS = 32  # blocks of events in a standard deviation
-_AGREE = 1e-13  # the share of samples in which labels disagree at the outermost nodes
 _ROWS, _PRODUCT = 64, 200_000  # of a matrix product that no BLAS library shares out to threads
-_MOST_KEPT = 1 << 24  # numbers, 128 MB, of laws that are kept for tests in other units
 _TINY = 1e-300  # stands for 0 in logarithms: larger, hence allowed
 
 
@@ -97,61 +90,6 @@ class Penalty:
     def least_bend(self) -> float:
         """A lower bound of p''."""
         return 2 * self.q if self.power == 2 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """The statistic of a bin: events to whole numbers, fixed before labels are seen.
-
-    d(K) is (K - centre)^2 times `factor` (power 2), or |K - centre| times it (power 1), rounded,
-    where the middle of the block of `block` numbers that K lies in stands for K; and at most
-    `ceiling`.
-    """
-
-    size: int
-    s: float
-    power: int
-    centre: float
-    factor: float
-    block: int
-    ceiling: int = 2**50
-
-    @classmethod
-    def squared(cls, size: int, s: float, unit: float, eta: float) -> Scale:
-        """Return N (x - s)^2 - eta N x (1 - x) / (N - 1), less its minimum, in units.
-
-        With x = K / N this is (1 + b) (K - m)^2 / N and a constant, for b = eta / (N - 1) and
-        m = N (s + b / 2) / (1 + b).
-        """
-        b = eta / (size - 1) if size > 1 else 0.0
-        centre = size * (s + b / 2) / (1 + b)
-        return cls(size, s, 2, centre, (1 + b) / (size * unit), _block(size, s))
-
-    @classmethod
-    def absolute(cls, size: int, s: float, unit: float, widest: float = math.inf) -> Scale:
-        """Return |K - N s| in units, but no more than `widest` standard deviations of K.
-
-        A ceiling keeps right tails quick where bins are many, and costs nothing unless a single
-        bin is that far off. Left tails must have none: there it would reward large errors.
-        """
-        ceiling = widest * (math.sqrt(size * s * (1 - s)) + 1) / unit
-        ceiling = math.ceil(min(ceiling, 2.0**50))
-        return cls(size, s, 1, size * s, 1 / unit, _block(size, s), ceiling)
-
-    def of(self, events: FloatArray) -> IntArray:
-        """Return d of these numbers of events."""
-        first = np.floor(events / self.block) * self.block
-        middle = first + (np.minimum(self.block, self.size - first + 1) - 1) / 2
-        away = self.factor * np.abs(middle - self.centre) ** self.power
-        return np.asarray(np.rint(np.minimum(away, self.ceiling)), np.int64)
-
-    def extent(self, most: int) -> float:
-        """Return a distance from the centre beyond which d exceeds `most`."""
-        return float(((most + 1) / self.factor) ** (1 / self.power)) + self.block
-
-
-def _block(size: int, s: float) -> int:
-    return max(1, int(math.sqrt(size * s * (1 - s)) / _BLOCKS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +194,7 @@ class _Law:
             for half in (slice(0, lowest), slice(lowest, None)):
                 share[cell[runs[half]]] += sums[half]
             if side == "right":
-                beyond = _outside(start[0], min(start[-1] + scale.block - 1, n), n, w)
+                beyond = outside(start[0], min(start[-1] + scale.block - 1, n), n, w)
         if side == "right":  # what lies beyond is no less likely than what lies inside
             share, log_scale = share * np.exp(log_scale), np.zeros(w.size)
             if scale.ceiling <= most:
@@ -420,162 +358,3 @@ def _highest(left: FloatArray, right: FloatArray, bulge: FloatArray) -> FloatArr
     room /= np.maximum(bulge, _TINY)
     room += np.maximum(left, right)
     return np.asarray(room.max(axis=1))
-
-
-def _nodes(size: int, s: float, step: float) -> FloatArray:
-    """Return log-odds: evenly dense around s where noise is even, by growing steps beyond.
-
-    The angle 2 arcsin sqrt(pi) is that scale: its noise is 1 / sqrt(N) everywhere. Next to 0 and 1
-    follow nodes at growing log-odds. s is a node, unless fewer labels than `_AGREE` differ there.
-    """
-    unit, outermost = 1 / math.sqrt(size), math.log(size / _AGREE)
-    away = unit * _distances(step, math.pi / unit)
-    angle = 2 * math.asin(math.sqrt(s)) + np.concatenate([-away[::-1], away[1:]])
-    least = unit * step
-    small = np.geomspace(least, 1.0, max(math.ceil(math.log(1 / least) / math.log(_SPREAD)), 0) + 1)
-    angle = np.concatenate([angle, small, math.pi - small])
-    angle = angle[(angle > least) & (angle < math.pi - least)]
-    inner = special.logit(np.sin(angle / 2) ** 2)
-    outer = np.linspace(math.log(size * 4 / step**2), outermost, _OUTER)
-    own = [float(special.logit(s))] if abs(special.logit(s)) < outermost else []
-    return np.unique(np.concatenate([-outer, inner, outer, own]))
-
-
-def _distances(step: float, most: float) -> FloatArray:
-    """Return growing numbers from 0 to `most` or a little beyond."""
-    grown = [np.arange(0, _NEAR, step)]
-    for start, end, growth in ((_NEAR, _FAR, _GROWTH), (_FAR, most, _FAST_GROWTH)):
-        if end > start:
-            first = step if start == _NEAR else start * (growth - 1) / growth
-            n_more = math.ceil(math.log((end - start) * (growth - 1) / first + 1, growth))
-            grown.append(start + first * (growth ** np.arange(n_more) - 1) / (growth - 1))
-    return np.concatenate([*grown, [max(most, grown[-1][-1] + step)]])
-
-
-def _outside(low: float, high: float, n: int, w: FloatArray) -> FloatArray:
-    """Return P(K < low or K > high) at each node."""
-    pi = special.expit(w)
-    below = special.bdtr(low - 1, n, pi) if low > 0 else np.zeros(w.size)
-    return np.asarray(below + (special.bdtrc(high, n, pi) if high < n else 0.0))
-
-
-class Blocks:
-    """Laws of the blocks of every bin at its nodes: they do not depend on the unit of d."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, float, float], tuple[FloatArray, ...]] = {}
-        self._room = _MOST_KEPT
-
-    def of(
-        self, scale: Scale, start: FloatArray, step: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return nodes, upper bounds of the blocks that start there, and their log scales."""
-        key = (scale.size, scale.s, step)
-        if key not in self._kept:
-            w = _nodes(scale.size, scale.s, step)
-            if not start.size:
-                return w, np.empty((0, w.size)), np.zeros(w.size)
-            if start.size * w.size > self._room:
-                return w, *_blocks(start, scale, w)
-            self._room -= start.size * w.size
-            wider = _widened(start, scale)
-            self._kept[key] = wider, w, *_blocks(wider, scale, w)
-        first, w, weight, log_scale = self._kept[key]
-        if not start.size:
-            return w, weight[:0], log_scale
-        skipped = int(start[0] - first[0]) // scale.block
-        if skipped < 0 or skipped + start.size > first.size:
-            return w, *_blocks(start, scale, w)
-        return w, weight[skipped : skipped + start.size], log_scale
-
-
-def _widened(start: FloatArray, scale: Scale) -> FloatArray:
-    """Return more blocks on either side: rounding in other units may reach them."""
-    more = start.size // 8 * scale.block
-    low, high = max(start[0] - more, 0.0), min(start[-1] + more, scale.size)
-    low += (start[0] - low) % scale.block
-    return np.arange(low, high + 1, scale.block, dtype=np.float64)
-
-
-def _blocks(start: FloatArray, scale: Scale, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds of the probability of each block of events, and their log scale by node.
-
-    The law at a node is that at the node next to s, tilted: exp(tilt (k - n pi) - rest).
-    """
-    n = scale.size
-    near = min(max(scale.s, 0.5 / (n + 1)), 1 - 0.5 / (n + 1))
-    middle = float(w[np.abs(w - special.logit(near)).argmin()])
-    pi = float(special.expit(middle))
-    tilt = w - middle
-    # N (A(w) - A(middle)) less its linear part, A the log partition function
-    rest = n * (np.logaddexp(0, w) - np.logaddexp(0, middle) - tilt * pi)
-    within = start[:, None] + np.arange(scale.block)
-    log_p = np.where(within <= n, _log_binomial(np.minimum(within, n), n, middle), -np.inf)
-    top = log_p.max(axis=1)
-    if scale.block == 1:
-        log_weight = top[:, None] + tilt * (start[:, None] - n * pi)
-        log_scale = log_weight.max(axis=0)
-        return np.exp(log_weight - log_scale), log_scale - rest
-    end = np.minimum(start + scale.block - 1, n)
-    length = np.maximum(end - start, 1.0)
-    p = np.exp(log_p - top[:, None])
-    late = (p * (within - start[:, None])).sum(axis=1) / length
-    early = np.maximum(p.sum(axis=1) - late, 0.0)
-    # the chord's heavier end carries the exponent, so that the other factor is at most 1
-    up = np.searchsorted(tilt, 0.0)
-    weight, log_scale = np.empty((start.size, w.size)), np.empty(w.size)
-    # at each node about the heaviest block, which any other can replace: it only sets the scale
-    heaviest = np.clip((n * special.expit(w) - start[0]) // scale.block, 0, start.size - 1)
-    heaviest = heaviest.astype(np.intp)
-    for part, at, heavy, light in (
-        (slice(0, up), start, early, late),
-        (slice(up, None), end, late, early),
-    ):
-        log_weight = np.multiply.outer(at - n * pi, tilt[part])
-        log_scale[part] = (at[heaviest[part]] - n * pi) * tilt[part] + top[heaviest[part]]
-        log_weight += top[:, None]
-        log_weight -= log_scale[part]
-        other = np.multiply.outer(light, np.exp(-np.abs(tilt[part]) * (scale.block - 1)))
-        if length[-1] != scale.block - 1:
-            other[-1] = light[-1] * np.exp(-np.abs(tilt[part]) * length[-1])
-        other += heavy[:, None]
-        np.multiply(np.exp(log_weight, out=log_weight), other, out=weight[:, part])
-    return weight, log_scale - rest
-
-
-def _log_binomial(k: FloatArray, n: int, log_odds: float) -> FloatArray:
-    """Return log P(K = k), without differences of large numbers (Loader, 2000)."""
-    event, other_event = float(special.expit(log_odds)), float(special.expit(-log_odds))
-    other = n - k
-    inner = (k > 0) & (other > 0)
-    safe, rest = np.where(inner, k, 1.0), np.where(inner, other, 1.0)
-    log_p = (
-        _stirling(np.array(float(n))) - _stirling(safe) - _stirling(rest)
-        - _deviance(safe, n * event) - _deviance(rest, n * other_event)
-        + 0.5 * np.log(n / (2 * math.pi * safe * rest))
-    )  # fmt: skip
-    edge = n * special.log_expit(np.where(k == 0, -log_odds, log_odds))
-    return np.where(inner, log_p, edge)
-
-
-def _stirling(k: FloatArray) -> FloatArray:
-    """Return log k! less Stirling's formula."""
-    r = 1 / k**2
-    series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r / 1680))) / k
-    if k.min() >= 20:
-        return np.asarray(series)
-    small = np.minimum(k, 20.0)
-    exact = special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small
-    return np.where(k < 20, exact - 0.5 * math.log(2 * math.pi), series)
-
-
-def _deviance(k: FloatArray, mean: float) -> FloatArray:
-    """Return k log(k / mean) + mean - k."""
-    u = (k - mean) / mean
-    small = np.abs(u) < 0.01
-    t = np.where(small, u, 0.0)
-    series = t**2 * (1 / 2 - t * (1 / 6 - t * (1 / 12 - t * (1 / 20 - t * (1 / 30 - t / 42)))))
-    if small.all():
-        return np.asarray(mean * series)
-    plain = special.xlogy(k, k / mean) + mean - k
-    return np.where(small, mean * series, plain)
