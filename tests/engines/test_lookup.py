@@ -40,14 +40,14 @@ def values_of(edges):
 def test_a_grid_finds_the_bins_of_the_edge_rule(where):
     bins = Bins(EDGES[where])
     values = values_of(EDGES[where])
-    found = lookup((bins,)).twice_index(bins, values)
+    found = lookup((bins,)).cell_index(bins, values)
     np.testing.assert_array_equal(found, 2 * bins.index(values))
 
 
 def test_a_grid_keeps_the_shape_of_the_values():
     bins = EqualWidth(4).bins
     values = np.array([[0.0, 0.25, 0.3], [1.0, 0.5, 0.75]])
-    assert lookup((bins, bins)).twice_index(bins, values).tolist() == [[0, 0, 2], [6, 2, 4]]
+    assert lookup((bins, bins)).cell_index(bins, values).tolist() == [[0, 0, 2], [6, 2, 4]]
 
 
 def test_columns_of_a_lookup_count_from_their_own_first_bin():

@@ -1,4 +1,8 @@
-"""One suite for all engines: counts equal, sums to 1e-12, edges equal."""
+"""One suite for all sources and engines: counts and edges equal, sums to 1e-12.
+
+`home` is every place where predictions may live, `quick_home` those that answer quickly, `memory`
+arrays and tensors, which alone have types such as float16 and messages with the place of a value.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from homes import ALL_HOMES, IN_MEMORY, QUICK_HOMES, Home
 
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant._influences import Influence, InfluenceSums
@@ -18,70 +23,34 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
+from calibrant.sources import read
 from calibrant.sources.arrays import read_arrays
-from conftest import optional
 
-ENGINES = ["numpy", "numba", "torch"]
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
 
 
-class Tensors:
-    """The torch engine, which gets the same rows as tensors: on a GPU where there is one."""
-
-    def __init__(self):
-        self.torch = optional("torch")
-        self.device = "cuda" if self.torch.cuda.is_available() else "cpu"
-
-    def choose(self, rows, rule):
-        return self.moved(rows).choose(rule)
-
-    def count(self, rows, bins):
-        return self.moved(rows).count(bins)
-
-    def influence_sums(self, rows, bins, influence):
-        return self.moved(rows).influence_sums(bins, influence)
-
-    def moved(self, rows):
-        from calibrant.sources.tensors import read_tensors
-
-        if rows.labels.dtype.kind not in "biuf":
-            pytest.skip("a tensor holds numbers")
-        problem = rows.problem
-        return read_tensors(
-            self.tensor(rows.labels),
-            self.tensor(rows.predictions),
-            kind=problem.kind,
-            classes=problem.classes,
-            pos_label=problem.pos_label,
-            sample_weight=None if rows.weights is None else self.tensor(rows.weights),
-        )
-
-    def tensor(self, array):
-        array = array.astype(np.float64 if array.dtype == np.longdouble else array.dtype)
-        native = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="))
-        return self.torch.from_numpy(native).to(self.device)
+@pytest.fixture(params=ALL_HOMES)
+def home(request, monkeypatch, tmp_path):
+    """Return every home there is."""
+    return Home(request.param, monkeypatch, tmp_path)
 
 
-def engine_named(name):
-    if name == "numpy":
-        return NumpyEngine()
-    if name == "torch":
-        return Tensors()
-    optional("numba")
-    from calibrant.engines.numba import NumbaEngine
-
-    return NumbaEngine()
+@pytest.fixture(params=QUICK_HOMES)
+def quick_home(request, monkeypatch, tmp_path):
+    """Return the homes that answer in milliseconds."""
+    return Home(request.param, monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return engine_named(request.param)
+@pytest.fixture(params=IN_MEMORY)
+def memory(request, monkeypatch, tmp_path):
+    """Return arrays and tensors: for many rows, and for types and messages of their own."""
+    return Home(request.param, monkeypatch, tmp_path)
 
 
 @pytest.fixture(params=["numpy", "numba"])
-def array_engine(request):
-    """Return an engine whose memory Python can trace."""
-    return engine_named(request.param)
+def arrays(request, monkeypatch, tmp_path):
+    """Return arrays, whose memory Python can trace."""
+    return Home(request.param, monkeypatch, tmp_path)
 
 
 def assert_same_table(table, expected):
@@ -93,6 +62,11 @@ def assert_same_table(table, expected):
         np.testing.assert_allclose(
             getattr(table, name), getattr(expected, name), rtol=1e-12, atol=0, err_msg=name
         )
+
+
+def both(home, y, p, **options):
+    """Return the source at a home, and the same rows as columns for the NumPy engine."""
+    return home.read(y, p, **options), read_arrays(y, p, **options)
 
 
 def on_and_beside(edges):
@@ -115,11 +89,11 @@ def expected_sums(p, y, w, edges):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("n_bins", [1, 3, 10, 15, 200])
-def test_values_on_and_beside_every_edge_are_counted_where_they_belong(engine, n_bins, dtype):
+def test_values_on_and_beside_every_edge_are_counted_where_they_belong(quick_home, n_bins, dtype):
     edges = EqualWidth(n_bins).bins.edges
     p = on_and_beside(edges).astype(dtype)
     y = np.arange(p.size) % 2
-    table = engine.count(read_arrays(y, p), (EqualWidth(n_bins).bins,))
+    table = quick_home.read(y, p).count((EqualWidth(n_bins).bins,))
     expected = expected_sums(p.astype(float), y, np.ones(p.size), edges)
     assert table.count[0].tolist() == expected["count"].tolist()
     for name in SUMS:
@@ -135,24 +109,24 @@ CROWDED = {
 
 
 @pytest.mark.parametrize("where", CROWDED)
-def test_edges_may_crowd_anywhere(engine, where):
+def test_edges_may_crowd_anywhere(quick_home, where):
     inner = np.unique(CROWDED[where])
     edges = np.concatenate([[0.0], inner[(inner > 0) & (inner < 1)], [1.0]])
     p = np.concatenate([on_and_beside(edges), np.random.default_rng(1).uniform(size=500)])
-    table = engine.count(read_arrays(np.zeros(p.size), p), (Bins(edges),))
+    table = quick_home.read(np.zeros(p.size), p).count((Bins(edges),))
     expected = np.bincount(np.searchsorted(edges[1:-1], p), minlength=edges.size - 1)
     assert table.count[0].tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 100, 20_000])
-def test_sums_are_exact_to_twelve_digits(engine, n, weighted):
+def test_sums_are_exact_to_twelve_digits(quick_home, n, weighted):
     rng = np.random.default_rng(n)
     p = rng.beta(0.3, 0.3, size=n)
     y = rng.integers(2, size=n)
     w = rng.exponential(size=n) * (rng.uniform(size=n) < 0.9) + 1e-3 if weighted else np.ones(n)
     bins = Bins([0, 0.001, 0.2, 0.21, 0.9, 0.999999, 1])
-    table = engine.count(read_arrays(y, p, sample_weight=w if weighted else None), (bins,))
+    table = quick_home.read(y, p, sample_weight=w if weighted else None).count((bins,))
     expected = expected_sums(p, y, w, bins.edges)
     assert table.count[0].tolist() == expected["count"].tolist()
     for name in SUMS:
@@ -161,15 +135,15 @@ def test_sums_are_exact_to_twelve_digits(engine, n, weighted):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 16, 17, 40])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_marginal_tables_are_those_of_each_class_alone(engine, n_classes, weighted):
+def test_marginal_tables_are_those_of_each_class_alone(quick_home, n_classes, weighted):
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(n_classes), size=500).astype(np.float32)
     y = rng.integers(n_classes - 1, size=500)
     w = rng.exponential(size=500) if weighted else None
     bins = tuple(EqualWidth(3 + k % 4).bins for k in range(n_classes))
-    table = engine.count(read_arrays(y, probs, kind="marginal", sample_weight=w), bins)
+    table = quick_home.read(y, probs, kind="marginal", sample_weight=w).count(bins)
     for k in range(n_classes):
-        alone = engine.count(read_arrays(y == k, probs[:, k], sample_weight=w), (bins[k],))
+        alone = read(y == k, probs[:, k], sample_weight=w).count((bins[k],))
         for name in ("count", *SUMS, "level"):
             padded = np.zeros(table.count.shape[1]) + (np.nan if name == "level" else 0)
             padded[: len(bins[k])] = getattr(alone, name)[0]
@@ -179,25 +153,27 @@ def test_marginal_tables_are_those_of_each_class_alone(engine, n_classes, weight
             )
 
 
-def test_top_label_is_the_binary_problem_of_being_right(engine):
+def test_top_label_is_the_binary_problem_of_being_right(home):
     rng = np.random.default_rng(4)
     probs = np.round(rng.dirichlet(np.ones(4), size=3000), 1)
     y = rng.integers(4, size=3000)
-    table = engine.count(read_arrays(y, probs), (EqualWidth(10).bins,))
+    table = home.read(y, probs).count((EqualWidth(10).bins,))
     top = probs.argmax(axis=1)
-    alone = engine.count(read_arrays(top == y, probs.max(axis=1)), (EqualWidth(10).bins,))
-    for name in ("count", *SUMS, "level"):
+    alone = home.read(top == y, probs.max(axis=1)).count((EqualWidth(10).bins,))
+    for name in ("count", "sum_y", "level"):
         np.testing.assert_array_equal(getattr(table, name), getattr(alone, name))
+    for name in SUMS:
+        np.testing.assert_allclose(getattr(table, name), getattr(alone, name), rtol=1e-14)
 
 
 @pytest.mark.parametrize(
     "rule", [EqualMass(7), Hybrid(7), Distinct()], ids=lambda r: type(r).__name__
 )
-def test_bins_are_those_of_the_sorted_values(engine, rule):
+def test_bins_are_those_of_the_sorted_values(home, rule):
     rng = np.random.default_rng(5)
     probs = np.round(rng.dirichlet(np.ones(3), size=400), 3)
-    rows = read_arrays(rng.integers(3, size=400), probs, kind="marginal")
-    for k, bins in enumerate(engine.choose(rows, rule)):
+    source = home.read(rng.integers(3, size=400), probs, kind="marginal")
+    for k, bins in enumerate(source.choose(rule)):
         values, counts = np.unique(probs[:, k], return_counts=True)
         assert bins == rule.choose(values, counts.astype(float))
 
@@ -205,31 +181,31 @@ def test_bins_are_those_of_the_sorted_values(engine, rule):
 @pytest.mark.parametrize(
     "rule", [EqualMass(4), Hybrid(4), Distinct()], ids=lambda r: type(r).__name__
 )
-def test_whole_weights_choose_the_bins_of_repeated_rows(engine, rule):
+def test_whole_weights_choose_the_bins_of_repeated_rows(quick_home, rule):
     rng = np.random.default_rng(6)
     p, w = np.round(rng.uniform(size=80), 2), rng.integers(0, 4, size=80)
-    weighted = engine.choose(read_arrays(p > 2, p, sample_weight=w), rule)
-    repeated = engine.choose(read_arrays(np.repeat(p > 2, w), np.repeat(p, w)), rule)
+    weighted = quick_home.read(p > 2, p, sample_weight=w).choose(rule)
+    repeated = quick_home.read(np.repeat(p > 2, w), np.repeat(p, w)).choose(rule)
     assert weighted == repeated
 
 
-def test_row_order_does_not_matter(engine):
+def test_row_order_does_not_matter(memory):
     rng = np.random.default_rng(8)
     p, order = rng.uniform(size=60_000), rng.permutation(60_000)
     y = rng.uniform(size=60_000) < p
-    a = engine.count(read_arrays(y, p), (EqualWidth(15).bins,))
-    b = engine.count(read_arrays(y[order], p[order]), (EqualWidth(15).bins,))
+    a = memory.read(y, p).count((EqualWidth(15).bins,))
+    b = memory.read(y[order], p[order]).count((EqualWidth(15).bins,))
     assert a.count.tolist() == b.count.tolist()
     for name in SUMS:
         assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-12)
 
 
-def test_strided_and_reversed_arrays_are_read_as_they_are(engine):
+def test_strided_and_reversed_arrays_are_read_as_they_are(memory):
     rng = np.random.default_rng(9)
     wide = np.asfortranarray(rng.uniform(size=(1000, 6)).astype(np.float32))
     y = rng.integers(2, size=1000)
-    a = engine.count(read_arrays(y[::-2], wide[::-2, 3]), (EqualWidth(5).bins,))
-    b = engine.count(read_arrays(y[::-2].copy(), wide[::-2, 3].copy()), (EqualWidth(5).bins,))
+    a = memory.read(y[::-2], wide[::-2, 3]).count((EqualWidth(5).bins,))
+    b = memory.read(y[::-2].copy(), wide[::-2, 3].copy()).count((EqualWidth(5).bins,))
     assert a == b
 
 
@@ -248,11 +224,11 @@ LABELS = {
 
 
 @pytest.mark.parametrize("given", LABELS)
-def test_labels_of_every_type_are_counted_alike(engine, given):
+def test_labels_of_every_type_are_counted_alike(quick_home, given):
     rng = np.random.default_rng(10)
     p, y = rng.uniform(size=500), rng.integers(2, size=500)
     make, arguments = LABELS[given]
-    table = engine.count(read_arrays(make(y), p, **arguments), (EqualWidth(7).bins,))
+    table = quick_home.read(make(y), p, **arguments).count((EqualWidth(7).bins,))
     expected = NumpyEngine().count(read_arrays(y, p), (EqualWidth(7).bins,))
     np.testing.assert_array_equal(table.count, expected.count)
     np.testing.assert_array_equal(table.sum_y, expected.sum_y)
@@ -260,45 +236,45 @@ def test_labels_of_every_type_are_counted_alike(engine, given):
 
 @pytest.mark.parametrize("dtype", [bool, np.int64, np.float16, ">f4", np.float64, np.longdouble])
 @pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
-def test_predictions_of_every_type_are_counted_as_float64(engine, kind, dtype):
+def test_predictions_of_every_type_are_counted_as_float64(memory, kind, dtype):
     rng = np.random.default_rng(11)
     probs = rng.uniform(size=(300, 5))
     probs = (np.round(probs) if np.dtype(dtype).kind in "bi" else probs).astype(dtype)
     probs = probs[:, 0] if kind == "binary" else probs
-    rows = read_arrays(rng.integers(2, size=300), probs, kind=kind)
+    source, rows = both(memory, rng.integers(2, size=300), probs, kind=kind)
     bins = (EqualWidth(10).bins,) * rows.problem.n_groups
-    assert_same_table(engine.count(rows, bins), NumpyEngine().count(rows, bins))
-    assert engine.choose(rows, EqualMass(4)) == NumpyEngine().choose(rows, EqualMass(4))
+    assert_same_table(source.count(bins), NumpyEngine().count(rows, bins))
+    assert source.choose(EqualMass(4)) == NumpyEngine().choose(rows, EqualMass(4))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
-def test_many_rows_are_counted_as_by_numpy(engine, kind, weighted):
+def test_many_rows_are_counted_as_by_numpy(memory, kind, weighted):
     rng = np.random.default_rng(12)
     n = 600_000
     probs = np.round(rng.random((n, 3), dtype=np.float32), 4)
     w = rng.integers(3, size=n) * rng.uniform(size=n) if weighted else None
     probs = probs[:, 0] if kind == "binary" else probs
-    rows = read_arrays(rng.integers(2, size=n), probs, kind=kind, sample_weight=w)
-    bins = engine.choose(rows, EqualMass(50))
+    source, rows = both(memory, rng.integers(2, size=n), probs, kind=kind, sample_weight=w)
+    bins = source.choose(EqualMass(50))
     assert bins == NumpyEngine().choose(rows, EqualMass(50))
-    assert_same_table(engine.count(rows, bins), NumpyEngine().count(rows, bins))
+    assert_same_table(source.count(bins), NumpyEngine().count(rows, bins))
 
 
-def test_ties_for_the_top_go_to_the_lowest_class(engine):
+def test_ties_for_the_top_go_to_the_lowest_class(home):
     probs = np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4], [1 / 3, 1 / 3, 1 / 3]])
-    table = engine.count(read_arrays([0, 2, 0], probs), (EqualWidth(1).bins,))
+    table = home.read([0, 2, 0], probs).count((EqualWidth(1).bins,))
     assert table.sum_y[0, 0] == 2
 
 
-def test_one_distinct_prediction_in_a_bin_is_its_level(engine):
+def test_one_distinct_prediction_in_a_bin_is_its_level(memory):
     p = np.tile([0.1, 0.3, 0.3, 0.71, 0.72], 300_000)
-    table = engine.count(read_arrays(p > 0.5, p), (EqualWidth(4).bins,))
+    table = memory.read(p > 0.5, p).count((EqualWidth(4).bins,))
     np.testing.assert_array_equal(table.level, [[0.1, 0.3, np.nan, np.nan]])
 
 
 @pytest.mark.parametrize("weight", [None, 1.0, 1e-100, 1e100])
-def test_a_level_is_exact_where_sums_alone_could_not_tell(engine, weight):
+def test_a_level_is_exact_where_sums_alone_could_not_tell(quick_home, weight):
     """Zeros, values whose squares vanish, values that differ in the last bit, and single rows."""
     next_to = np.nextafter(0.65, 1)
     p = np.concatenate(
@@ -314,15 +290,14 @@ def test_a_level_is_exact_where_sums_alone_could_not_tell(engine, weight):
     bins = Bins([0, 1e-250, 1e-100, 0.5, 0.7, 0.82, 0.85, 1])
     p = np.random.default_rng(0).permutation(p)
     weights = None if weight is None else np.full(p.size, weight)
-    table = engine.count(read_arrays(np.arange(p.size) % 2, p, sample_weight=weights), (bins,))
+    table = quick_home.read(np.arange(p.size) % 2, p, sample_weight=weights).count((bins,))
     expected = [[0, np.nan, 0.3, np.nan, 0.81, np.nan, 1 / 1.1]]
     np.testing.assert_array_equal(table.level, expected)
 
 
-def test_a_row_of_no_weight_has_no_level(engine):
+def test_a_row_of_no_weight_has_no_level(home):
     p = np.array([0.1, 0.1, 0.2, 0.8])
-    rows = read_arrays([0, 1, 0, 1], p, sample_weight=[1, 2, 0, 0])
-    table = engine.count(rows, (EqualWidth(2).bins,))
+    table = home.read([0, 1, 0, 1], p, sample_weight=[1, 2, 0, 0]).count((EqualWidth(2).bins,))
     np.testing.assert_array_equal(table.level, [[0.1, np.nan]])
 
 
@@ -344,25 +319,25 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_bad_values_are_refused_with_the_same_words(engine, what):
+def test_bad_values_are_refused_with_the_same_words(memory, what):
     y, p, exception, words = BAD[what]
     with pytest.raises(exception, match=words):
-        engine.count(read_arrays(y, p), (EqualWidth(5).bins,))
+        memory.read(y, p).count((EqualWidth(5).bins,))
 
 
 @pytest.mark.parametrize("kind", ["top-label", "marginal"])
-def test_bad_values_of_tables_are_refused_with_their_place(engine, kind):
+def test_bad_values_of_tables_are_refused_with_their_place(memory, kind):
     probs = np.full((4, 3), 0.25)
     probs[2, 1] = np.nan
-    rows = read_arrays([0, 1, 2, 0], probs, kind=kind)
-    bins = (EqualWidth(5).bins,) * rows.problem.n_groups
+    source = memory.read([0, 1, 2, 0], probs, kind=kind)
+    bins = (EqualWidth(5).bins,) * source.problem.n_groups
     with pytest.raises(NotFiniteError, match=r"y_prob\[2, 1\]"):
-        engine.count(rows, bins)
+        source.count(bins)
     for rule in (EqualMass(2), Distinct()):
         with pytest.raises(NotFiniteError, match=r"y_prob\[2, 1\]"):
-            engine.choose(rows, rule)
+            source.choose(rule)
     with pytest.raises(InvalidLabelsError, match=r"y_true\[3\] = 3"):
-        engine.count(read_arrays([0, 1, 2, 3], np.full((4, 3), 0.25), kind=kind), bins)
+        memory.read([0, 1, 2, 3], np.full((4, 3), 0.25), kind=kind).count(bins)
 
 
 def traced_peak(work):
@@ -376,47 +351,48 @@ def traced_peak(work):
 
 
 @pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
-def test_temporaries_do_not_grow_with_the_rows(array_engine, kind, monkeypatch):
+def test_temporaries_do_not_grow_with_the_rows(arrays, kind, monkeypatch):
     """1,500,000 rows more may take less than one byte each: no array of them is ever made.
 
     Threads hold the sums of their segments, and the more of them the more run at once: on two
     threads whatever the order of segments, that is at most 0.8 MB.
     """
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
-    engine, n_classes = array_engine, 2 if kind == "binary" else 20
+    n_classes = 2 if kind == "binary" else 20
 
     def peak(n):
         rng = np.random.default_rng(0)
         probs = rng.random(n if kind == "binary" else (n, n_classes), dtype=np.float32)
-        rows = read_arrays(rng.integers(2, size=n), probs, kind=kind)
-        bins = (EqualWidth(15).bins,) * rows.problem.n_groups
-        engine.count(rows.take(slice(100)), bins)
-        return traced_peak(lambda: engine.count(rows, bins))
+        source = arrays.read(rng.integers(2, size=n), probs, kind=kind)
+        bins = (EqualWidth(15).bins,) * source.problem.n_groups
+        arrays.read(np.zeros(100, int), probs[:100], kind=kind).count(bins)
+        return traced_peak(lambda: source.count(bins))
 
     assert peak(1_600_000) < peak(100_000) + 1_500_000
 
 
-def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input(array_engine, monkeypatch):
+def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input(arrays, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")  # each holds the sums of a segment
-    engine = array_engine
     rng = np.random.default_rng(0)
     probs = rng.random((20_000, 1000), dtype=np.float32)
-    rows = read_arrays(rng.integers(1000, size=20_000), probs, kind="marginal")
+    y = rng.integers(1000, size=20_000)
     bins = (EqualWidth(15).bins,) * 1000
-    assert engine.count(rows.take(slice(100)), bins).count.sum() == 100 * 1000
-    assert traced_peak(lambda: engine.count(rows, bins)) < 0.3 * probs.nbytes
-    assert engine.count(rows, bins).count.sum() == 20_000 * 1000
+    few = arrays.read(y[:100], probs[:100], kind="marginal")
+    assert few.count(bins).count.sum() == 100 * 1000
+    source = arrays.read(y, probs, kind="marginal")
+    assert traced_peak(lambda: source.count(bins)) < 0.3 * probs.nbytes
+    assert source.count(bins).count.sum() == 20_000 * 1000
 
 
-def test_sums_of_millions_of_equal_terms_keep_thirteen_digits(engine):
+def test_sums_of_millions_of_equal_terms_keep_thirteen_digits(memory):
     n = 5_000_000
-    table = engine.count(read_arrays(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(1).bins,))
+    table = memory.read(np.ones(n), np.full(n, 1 / 3)).count((EqualWidth(1).bins,))
     assert table.sum_p[0, 0] == pytest.approx(n / 3, rel=1e-13)
 
 
-def test_a_large_table_keeps_the_digits_of_a_crowded_bin(engine):
+def test_a_large_table_keeps_the_digits_of_a_crowded_bin(memory):
     n = 1_000_000
-    table = engine.count(read_arrays(np.ones(n), np.full(n, 1 / 3)), (EqualWidth(5000).bins,))
+    table = memory.read(np.ones(n), np.full(n, 1 / 3)).count((EqualWidth(5000).bins,))
     used = np.flatnonzero(table.count[0])
     assert used.tolist() == [1666]
     assert table.count[0, used] == n
@@ -425,13 +401,13 @@ def test_a_large_table_keeps_the_digits_of_a_crowded_bin(engine):
 
 
 @pytest.mark.parametrize("n_classes", [2, 1100])
-def test_classes_with_bins_of_their_own_are_counted_as_by_numpy(engine, n_classes):
+def test_classes_with_bins_of_their_own_are_counted_as_by_numpy(memory, n_classes):
     rng = np.random.default_rng(13)
     probs = rng.dirichlet(np.full(n_classes, 0.05), size=300)
-    rows = read_arrays(rng.integers(n_classes, size=300), probs, kind="marginal")
-    bins = engine.choose(rows, EqualMass(6))
+    source, rows = both(memory, rng.integers(n_classes, size=300), probs, kind="marginal")
+    bins = source.choose(EqualMass(6))
     assert bins == NumpyEngine().choose(rows, EqualMass(6))
-    assert_same_table(engine.count(rows, bins), NumpyEngine().count(rows, bins))
+    assert_same_table(source.count(bins), NumpyEngine().count(rows, bins))
 
 
 def row_by_row(rows, bins, influence):
@@ -452,45 +428,47 @@ def row_by_row(rows, bins, influence):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rule", [EqualWidth(7), EqualMass(4), Bins([0, 0.001, 0.21, 0.9, 1])])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_influences_of_rows_are_summed_as_defined(engine, rule, dtype, weighted):
+def test_influences_of_rows_are_summed_as_defined(quick_home, rule, dtype, weighted):
     rng = np.random.default_rng(17)
     probs = rng.dirichlet(np.full(5, 0.3), size=700).astype(dtype)
     weights = rng.exponential(size=700) * (rng.uniform(size=700) < 0.9) if weighted else None
-    rows = read_arrays(rng.integers(5, size=700), probs, kind="marginal", sample_weight=weights)
+    y = rng.integers(5, size=700)
+    source, rows = both(quick_home, y, probs, kind="marginal", sample_weight=weights)
     bins = (rule,) * 5
     if not isinstance(rule, Bins):
-        bins = (rule.bins,) * 5 if isinstance(rule, EqualWidth) else engine.choose(rows, rule)
+        bins = (rule.bins,) * 5 if isinstance(rule, EqualWidth) else source.choose(rule)
     shape = (5, max(map(len, bins)))
     influence = Influence(rng.normal(size=shape), rng.uniform(size=shape), 0.1, 0.7, 1.3)
     found, expected = (
-        engine.influence_sums(rows, bins, influence),
+        source.influence_sums(bins, influence),
         row_by_row(rows, bins, influence),
     )
     assert dataclasses.astuple(found) == pytest.approx(dataclasses.astuple(expected), rel=1e-11)
 
 
 @pytest.mark.parametrize("n_classes", [2, 300, 1100])
-def test_influences_of_many_classes_are_summed_over_all_of_them(engine, n_classes):
+def test_influences_of_many_classes_are_summed_over_all_of_them(memory, n_classes):
     rng = np.random.default_rng(18)
     probs = rng.dirichlet(np.full(n_classes, 0.05), size=50)
-    rows = read_arrays(rng.integers(n_classes, size=50), probs, kind="marginal")
-    bins = engine.choose(rows, EqualMass(3))
+    source, rows = both(memory, rng.integers(n_classes, size=50), probs, kind="marginal")
+    bins = source.choose(EqualMass(3))
     shape = (n_classes, max(map(len, bins)))
     influence = Influence(rng.normal(size=shape), rng.uniform(size=shape), 0.0, 0.0)
     found, expected = (
-        engine.influence_sums(rows, bins, influence),
+        source.influence_sums(bins, influence),
         row_by_row(rows, bins, influence),
     )
     assert dataclasses.astuple(found) == pytest.approx(dataclasses.astuple(expected), rel=1e-11)
 
 
-def test_reading_again_takes_no_temporaries_of_the_size_of_the_input(array_engine, monkeypatch):
+def test_reading_again_takes_no_temporaries_of_the_size_of_the_input(arrays, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     rng = np.random.default_rng(19)
     probs = rng.random((400_000, 20), dtype=np.float32)
-    rows = read_arrays(rng.integers(20, size=400_000), probs, kind="marginal")
+    y = rng.integers(20, size=400_000)
+    source, few = (arrays.read(y[:n], probs[:n], kind="marginal") for n in (400_000, 100))
     bins = (EqualWidth(15).bins,) * 20
     influence = Influence(rng.normal(size=(20, 15)), rng.uniform(size=(20, 15)), 0.0, 0.0)
-    array_engine.influence_sums(rows.take(slice(100)), bins, influence)
-    peak = traced_peak(lambda: array_engine.influence_sums(rows, bins, influence))
+    few.influence_sums(bins, influence)
+    peak = traced_peak(lambda: source.influence_sums(bins, influence))
     assert peak < 0.1 * probs.nbytes

@@ -47,33 +47,38 @@ class Lookup:
     n_bins: int
     even: int = 0
 
-    def twice_index(self, bins: Bins, values: FloatArray) -> IntArray:
-        """Return 2 * bins.index(values) for the bins that this was built from alone."""
+    def cell_index(self, bins: Bins, values: FloatArray) -> IntArray:
+        """Return 2 * bins.index(values), for the bins that this was built from alone."""
         place = (values * self.scales[0]).astype(np.intp)
         if self.scales[0] >= self.grids.shape[1]:
             np.minimum(place, self.grids.shape[1] - 1, out=place)
-        found: IntArray = self._twice_clear.take(place)
-        unclear = np.flatnonzero(found < 0)
-        found.ravel()[unclear] = 2 * bins.index(values.ravel()[unclear])
-        return found
+        cell: IntArray = self._clear_cells.take(place)
+        unclear = np.flatnonzero(cell < 0)
+        cell.ravel()[unclear] = 2 * bins.index(values.ravel()[unclear])
+        return cell
 
     @cached_property
-    def _twice_clear(self) -> IntArray:
+    def _clear_cells(self) -> IntArray:
         """Twice the edges below the values of each cell of the first grid; -1 if unclear."""
         inside = np.diff(self.grids[0], append=-1)
         return np.where(inside == 0, 2 * self.grids[0], -1)
 
-    def columns(self, some: slice) -> Lookup:
-        """Return what some of the groups need; their bins are counted from the first of them."""
+    @property
+    def arguments(self) -> tuple[int, FloatArray, IntArray, FloatArray, IntArray, int]:
+        """What the compiled loops over several columns take, in their order."""
+        return self.even, self.edges, self.grids, self.scales, self.shift, self.steps
+
+    def columns(self, part: slice) -> Lookup:
+        """Return what these groups need; their bins are counted from the first of them."""
         if len(self.grids) == 1:
-            shift = self.shift[some] - self.shift[some][:1]
-            return replace(self, scales=self.scales[some], shift=shift)
+            shift = self.shift[part] - self.shift[part][:1]
+            return replace(self, scales=self.scales[part], shift=shift)
         size = self.edges.size // len(self.grids)
-        edges = self.edges.reshape(-1, size)[some].ravel()
-        grids = self.grids[some] - some.start * size
+        edges = self.edges.reshape(-1, size)[part].ravel()
+        grids = self.grids[part] - part.start * size
         shift = self.shift[: grids.shape[0]]
         steps = _steps(grids)
-        return Lookup(edges, grids, self.scales[some], shift, steps, self.n_bins)
+        return Lookup(edges, grids, self.scales[part], shift, steps, self.n_bins)
 
 
 def lookup(bins: Sequence[Bins]) -> Lookup:
@@ -98,9 +103,9 @@ def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
     largest = np.array([each.edges[-2] if len(each) > 1 else 1.0 for each in rows])
     scale = 2.0 ** (bits - np.clip(np.ceil(np.log2(largest)), SMALLEST_EXPONENT, 0))
     places = np.arange((1 << bits) + 1) / scale[:, None]
-    found = [np.searchsorted(row, place) for row, place in zip(edges, places, strict=True)]
+    below = [np.searchsorted(row, place) for row, place in zip(edges, places, strict=True)]
     starts = edges.shape[1] * np.arange(len(rows))
-    grids = np.stack(found) + starts[:, None]
+    grids = np.stack(below) + starts[:, None]
     shift = n_bins * np.arange(n_groups) - (0 if len(rows) == 1 else starts)
     scales = np.broadcast_to(scale, n_groups).copy()
     even = n_bins if len(rows) == 1 and is_even(rows[0]) else 0

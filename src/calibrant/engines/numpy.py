@@ -21,8 +21,8 @@ from calibrant.table import BinTable
 
 BLOCK_ROWS = 1 << 15
 BLOCK_GROUPS = 16
-FEW_ROWS = 1 << 12
-"""Of fewer rows a search finds the bins before a lookup table for them would be built."""
+FEW_VALUES = 1 << 12
+"""A search finds the bins of fewer values before a lookup table for them would be built."""
 PART_ROWS = 1 << 14
 """Rows added up without compensation."""
 
@@ -40,7 +40,7 @@ class NumpyEngine:
         n_bins = max(map(len, bins))
         weighted = columns.weights is not None
         groups = range(0, len(bins), BLOCK_GROUPS)
-        few = len(columns) < FEW_ROWS
+        few = len(columns) * len(bins) < FEW_VALUES
         tallies = [_Tally(bins[g : g + BLOCK_GROUPS], n_bins, weighted, few) for g in groups]
         step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
         for start in range(0, len(columns), step):
@@ -142,7 +142,7 @@ class _Tally:
     def _cells(self, p: FloatArray) -> IntArray:
         """Return the cell of every prediction whose event does not happen."""
         if self.shared is not None:
-            cell = self.shared.twice_index(self.bins[0], p)
+            cell = self.shared.cell_index(self.bins[0], p)
         elif len(self.bins) == 1:
             cell = 2 * self.bins[0].index(p)
         else:
