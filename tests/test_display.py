@@ -142,6 +142,26 @@ def test_the_error_line_marks_lower_bounds_and_rows_alone_in_their_bin():
     assert bound.alone_line == ""
 
 
+def test_predictions_are_read_once_even_with_an_isotonic_curve():
+    y, p = rows()
+    read = []
+
+    class Predictions:
+        def __array__(self, dtype=None, copy=None):
+            read.append(1)
+            return p
+
+    ReliabilityDisplay.from_predictions(y, Predictions(), isotonic=True, draw=False)
+    assert len(read) == 1
+
+
+def test_of_two_columns_the_second_is_the_event():
+    y, p = rows()
+    two = ReliabilityDisplay.from_predictions(y, np.stack([1 - p, p], axis=1), draw=False)
+    one = ReliabilityDisplay.from_predictions(y, p, draw=False)
+    assert two.curves[0].curve.event_rate.tolist() == one.curves[0].curve.event_rate.tolist()
+
+
 def test_drawing_computes_nothing(monkeypatch):
     y, p = rows()
     display = ReliabilityDisplay.from_predictions(y, p, isotonic=True, draw=False)
@@ -152,7 +172,7 @@ def test_drawing_computes_nothing(monkeypatch):
 
     for name in ("reliability_curve", "calibration_error"):
         monkeypatch.setattr(stats, name, refuse)
-    computing = ("displayed_curve", "tabulate", "isotonic_curve", "consistency_limits")
+    computing = ("displayed_curve", "read", "isotonic_curve", "consistency_limits")
     patched = set()
     for module in ("calibrant.display.curves", "calibrant.display.reliability"):
         for name in computing:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from calibrant import stats
 from calibrant._options import is_integer
@@ -125,25 +122,3 @@ def worst_classes(table: BinTable, n_max: int) -> list[Label]:
             f'"{table.problem.kind}". Draw it with ReliabilityDisplay.from_table.'
         )
     return sorted(per_class, key=lambda label: -per_class[label])[:n_max]
-
-
-def predict(estimator: Any, X: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:  # noqa: N803
-    """Return a classifier's probabilities, and how `from_predictions` is to read them."""
-    if not hasattr(estimator, "predict_proba"):
-        raise InvalidArgumentError(
-            f"from_estimator needs an estimator with predict_proba; {type(estimator).__name__} "
-            "has none. Wrap it in a calibrated classifier, or pass probabilities to "
-            "from_predictions."
-        )
-    probs = np.asarray(estimator.predict_proba(X))
-    reading = dict(options)
-    classes = getattr(estimator, "classes_", None)
-    if classes is not None and reading.get("classes") is None:
-        reading["classes"] = list(classes)
-    names = reading.get("classes")
-    if probs.ndim == 2 and probs.shape[1] == 2 and reading.get("kind") in (None, "binary"):
-        reading["kind"] = "binary"
-        event = reading.get("pos_label")
-        first = names is not None and event is not None and event == names[0]
-        probs = probs[:, 0 if first else 1]
-    return probs, reading

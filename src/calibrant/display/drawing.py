@@ -125,8 +125,8 @@ def axis_labels(curve: DisplayedCurve) -> tuple[str, str]:
 
 def any_counts(ax: Axes) -> Axes | None:
     """Return the small axes below, if they are there."""
-    found = [child for child in ax.child_axes if child.get_gid() == COUNTS]
-    return found[0] if found else None  # type: ignore[return-value]
+    below = [child for child in ax.child_axes if child.get_gid() == COUNTS]
+    return below[0] if below else None  # type: ignore[return-value]
 
 
 def counts_axes(ax: Axes) -> Axes:
@@ -162,30 +162,30 @@ def style_of(position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]
 
 
 def draw_curve(
-    ax: Axes, each: DisplayedCurve, style: dict[str, Any], band: Band, error: bool
+    ax: Axes, displayed: DisplayedCurve, style: dict[str, Any], band: Band, error: bool
 ) -> Line2D:
     """Draw one curve with its limits; beside an isotonic curve it is points without a line."""
-    curve, color = each.curve, style["color"]
+    curve, color = displayed.curve, style["color"]
     x = curve.mean_prediction
     if band in (True, "ribbon"):
         ax.fill_between(x, curve.low, curve.high, color=color, alpha=0.13, linewidth=0, zorder=2)
     if band in (True, "bars"):
         ax.vlines(x, curve.low, curve.high, color=color, linewidth=0.9, alpha=0.8, zorder=2.5)
-    look = style if each.isotonic is None else style | {"linestyle": "none"}
+    look = style if displayed.isotonic is None else style | {"linestyle": "none"}
     line = ax.plot(x, curve.event_rate, **look)[0]
-    parts = [plain(each.name) if each.name else ""]
-    parts += [each.error_line, each.alone_line] if error else []
+    parts = [plain(displayed.name) if displayed.name else ""]
+    parts += [displayed.error_line, displayed.alone_line] if error else []
     line.set(gid=CURVE, label="\n".join(filter(None, parts)) or "event rate")
-    if each.isotonic is not None:
-        steps = ax.plot(*each.isotonic.corners, **(style | {"marker": "", "zorder": 2.8}))[0]
-        steps.set(gid=ISOTONIC, label=each.isotonic_line)
+    if displayed.isotonic is not None:
+        steps = ax.plot(*displayed.isotonic.corners, **(style | {"marker": "", "zorder": 2.8}))[0]
+        steps.set(gid=ISOTONIC, label=displayed.isotonic_line)
     return line
 
 
-def draw_consistency(ax: Axes, each: DisplayedCurve) -> None:
+def draw_consistency(ax: Axes, displayed: DisplayedCurve) -> None:
     """Draw where the event rates of a calibrated model would lie."""
-    low, high = each.consistency
-    ax.vlines(each.curve.mean_prediction, low, high, color="0.72", linewidth=4, zorder=1)
+    low, high = displayed.consistency
+    ax.vlines(displayed.curve.mean_prediction, low, high, color="0.72", linewidth=4, zorder=1)
 
 
 def draw_counts(ax: Axes, curve: ReliabilityCurve, style: Mapping[str, Any]) -> None:

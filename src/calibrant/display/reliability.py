@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calibrant._options import check_flag
 from calibrant.bins import BinsLike, Distinct
 from calibrant.display import drawing
-from calibrant.display.curves import DisplayedCurve, displayed_curve, predict, worst_classes
+from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_classes
 from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.measure import tabulate
 from calibrant.problem import Input, Kind, Label
+from calibrant.sources import read
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
 
@@ -63,7 +63,7 @@ class ReliabilityDisplay:
             self.curves = tuple(curves)
         except TypeError:
             self.curves = ()
-        if not self.curves or not all(isinstance(each, DisplayedCurve) for each in self.curves):
+        if not self.curves or not all(isinstance(curve, DisplayedCurve) for curve in self.curves):
             raise InvalidArgumentError(
                 f"A display needs at least one curve, and nothing but curves; got {curves!r:.60}. "
                 "Make it with from_predictions, from_estimator or from_table."
@@ -116,19 +116,27 @@ class ReliabilityDisplay:
         """
         check_flag("isotonic", isotonic)
         models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
-        reading: dict[str, Any] = {"kind": kind, "sample_weight": sample_weight, "data": data}
-        reading |= {"classes": classes, "pos_label": pos_label, "input": input}
-        curves = [
-            displayed_curve(
-                tabulate(y_true, probs, bins=bins, **reading),
-                each,
+        curves = []
+        for model, probs in models.items():
+            source = read(
+                y_true,
+                probs,
+                kind=kind,
+                input=input,
+                classes=classes,
+                pos_label=pos_label,
+                sample_weight=sample_weight,
+                data=data,
+            )
+            curve = displayed_curve(
+                source.tabulate(bins),
+                model,
                 class_label=class_label,
                 confidence_level=confidence_level,
                 simultaneous=simultaneous,
-                distinct=tabulate(y_true, probs, bins=Distinct(), **reading) if isotonic else None,
+                distinct=source.tabulate(Distinct()) if isotonic else None,
             )
-            for each, probs in models.items()
-        ]
+            curves.append(curve)
         return cls(curves)._drawn(draw, ax, options)
 
     @classmethod
@@ -153,9 +161,18 @@ class ReliabilityDisplay:
         models = estimator if isinstance(estimator, Mapping) else named
         plotting: Any = {k: options.pop(k) for k in PlotOptions.__annotations__ if k in options}
         curves: list[DisplayedCurve] = []
-        for each, model in models.items():
-            probs, reading = predict(model, X, options)
-            curves += cls.from_predictions(y, probs, name=each, draw=False, **reading).curves
+        for label, model in models.items():
+            if not hasattr(model, "predict_proba"):
+                raise InvalidArgumentError(
+                    "from_estimator needs an estimator with predict_proba; "
+                    f"{type(model).__name__} has none. Wrap it in a calibrated classifier, or pass "
+                    "probabilities to from_predictions."
+                )
+            reading = dict(options)
+            if reading.get("classes") is None and hasattr(model, "classes_"):
+                reading["classes"] = list(model.classes_)
+            probs = model.predict_proba(X)
+            curves += cls.from_predictions(y, probs, name=label, draw=False, **reading).curves
         return cls(curves)._drawn(draw, ax, plotting)
 
     @classmethod
@@ -181,14 +198,14 @@ class ReliabilityDisplay:
         tables = table if isinstance(table, Mapping) else {_name(name): table}
         curves = [
             displayed_curve(
-                one,
-                each,
+                counted,
+                label,
                 class_label=class_label,
                 confidence_level=confidence_level,
                 simultaneous=simultaneous,
-                distinct=one if isotonic else None,
+                distinct=counted if isotonic else None,
             )
-            for each, one in tables.items()
+            for label, counted in tables.items()
         ]
         return cls(curves)._drawn(draw, ax, options)
 
@@ -228,8 +245,16 @@ class ReliabilityDisplay:
         if isinstance(y_true, BinTable):
             table = y_true
         else:
-            reading: dict[str, Any] = {"sample_weight": sample_weight, "data": data, "input": input}
-            table = tabulate(y_true, y_prob, kind="marginal", bins=bins, classes=classes, **reading)
+            source = read(
+                y_true,
+                y_prob,
+                kind="marginal",
+                input=input,
+                classes=classes,
+                sample_weight=sample_weight,
+                data=data,
+            )
+            table = source.tabulate(bins)
         check_level(confidence_level)
         check_flag("simultaneous", simultaneous)
         check_flag("draw", draw)
@@ -293,13 +318,13 @@ class ReliabilityDisplay:
             drawing.prepare(self.ax_, self.curves[0])
         self.counts_ax_ = drawing.counts_axes(self.ax_) if counts else None
         self.lines_ = []
-        for i, each in enumerate(self.curves, start=before):
+        for i, displayed in enumerate(self.curves, start=before):
             style = drawing.style_of(i, line_kw)
             if consistency:
-                drawing.draw_consistency(self.ax_, each)
-            self.lines_.append(drawing.draw_curve(self.ax_, each, style, band, error))
+                drawing.draw_consistency(self.ax_, displayed)
+            self.lines_.append(drawing.draw_curve(self.ax_, displayed, style, band, error))
             if self.counts_ax_ is not None:
-                drawing.draw_counts(self.counts_ax_, each.curve, style)
+                drawing.draw_counts(self.counts_ax_, displayed.curve, style)
         if legend:
             note = drawing.limits_note(self.curves[0].curve, band, consistency)
             drawing.draw_legend(self.ax_, note)
