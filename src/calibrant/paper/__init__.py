@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 STUDIES: dict[str, Study] = {
-    each.name: each
+    one.name: one
     for group in (
         examples,
         lower_bounds,
@@ -44,7 +44,7 @@ STUDIES: dict[str, Study] = {
         synthetic,
         beyond,
     )
-    for each in group.STUDIES
+    for one in group.STUDIES
 }
 """All studies by name, in the order of the paper."""
 

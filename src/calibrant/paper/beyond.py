@@ -72,9 +72,9 @@ def compare_calibrators(settings: Calibrators, context: Context) -> Output:
 def _gain(scores: Scores, what: str, name: str, j: int) -> Finding:
     """Compare a method with the paper's scaling-binning, repeat by repeat."""
     methods, bins = scores.settings.methods, scores.settings.bins[j]
-    found = getattr(scores, what)
+    values = getattr(scores, what)
     times = ratio(
-        found[methods.index(name), j], found[methods.index(SCALING_BINNING), j], paired=True
+        values[methods.index(name), j], values[methods.index(SCALING_BINNING), j], paired=True
     )
     key, n = f"{what}-{name}-{bins}", scores.settings.repeats
     if what == "squared":
@@ -246,14 +246,14 @@ def coverage_bounds(
     again = rng.multinomial(settings.n, shares, size=(settings.resamples, settings.repeats))
     drawn: FloatArray = again.reshape(*again.shape[:2], 1, 2, -1).astype(np.float64)
     resampled = binned_cells(drawn.sum(axis=3), drawn[:, :, :, 1], model.levels)
-    found = []
+    approximate = []
     for debiased in (False, True):
         spread = raw_error(resampled, ONE, 2.0, debiased).std(axis=0)
         square = raw_error(cells, ONE, 2.0, debiased) + Z_ONE_SIDED * spread
-        found.append(np.sqrt(np.maximum(square, 0.0)))
-    found.append(score_interval(cells, ONE, 2 * LEVEL - 1)[1])
+        approximate.append(np.sqrt(np.maximum(square, 0.0)))
+    approximate.append(score_interval(cells, ONE, 2 * LEVEL - 1)[1])
     exact = [_certificate(n[r], y[r], model.levels) for r in range(settings.certificates)]
-    return np.array(found), np.array(exact)
+    return np.array(approximate), np.array(exact)
 
 
 def _certificate(rows: FloatArray, events: FloatArray, levels: FloatArray) -> float:
@@ -290,8 +290,8 @@ def compare_coverage(settings: Coverage, context: Context) -> Output:
     for b, name in enumerate(BOUNDS):
         repeats = settings.certificates if b == 3 else settings.repeats
         words = f"how often a 90% bound holds, worst case, {name}"
-        found = _share(float(share[b].min()), repeats)
-        findings.append(Finding(f"coverage-{b}", found, repeats, words, unit="%"))
+        worst = _share(float(share[b].min()), repeats)
+        findings.append(Finding(f"coverage-{b}", worst, repeats, words, unit="%"))
         words = f"mean 90% bound of a calibrated model with {settings.bins[-1]} outputs, {name}"
         findings.append(Finding(f"size-{b}", calibrated[b], repeats, words))
     return Output(rows, panels, findings)
@@ -303,11 +303,12 @@ def _lines(share: FloatArray) -> tuple[Series, ...]:
     return (*_points(share), series(f"promised: {LEVEL:.0%}", ends, [LEVEL, LEVEL], "curve"))
 
 
-def _points(found: FloatArray) -> tuple[Series, ...]:
+def _points(values: FloatArray) -> tuple[Series, ...]:
     """Return a number of each bound, side by side for each model."""
     places = np.arange(len(MODELS))
     return tuple(
-        series(name, places + 0.08 * (b - 1.5), found[b], "points") for b, name in enumerate(BOUNDS)
+        series(name, places + 0.08 * (b - 1.5), values[b], "points")
+        for b, name in enumerate(BOUNDS)
     )
 
 

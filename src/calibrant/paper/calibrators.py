@@ -57,8 +57,8 @@ def repeats_for(data: Predictions | None, repeats: int, fewest: int = FEWEST_REP
 
 def marginal_settings(data: Predictions | None) -> Calibrators:
     """Return the paper's settings; of many classes, the 25,000 rows of the authors' code."""
-    many = data is not None and data.n_classes >= 100 and len(data) >= 50_000
-    return Calibrators(n_calibration=25_000 if many else 1000, repeats=repeats_for(data, 100))
+    is_large = data is not None and data.n_classes >= 100 and len(data) >= 50_000
+    return Calibrators(n_calibration=25_000 if is_large else 1000, repeats=repeats_for(data, 100))
 
 
 def problems(data: Predictions, kind: str) -> Iterator[tuple[FloatArray, BoolArray]]:
@@ -98,9 +98,9 @@ def compare(settings: Calibrators, context: Context) -> Scores:
     for k, (scores, happened) in enumerate(problems(data, settings.kind)):
         population = Ranked.of(scores, happened)
         for repeat, draw in enumerate(draws):
-            found = _errors(settings, population, scores[draw], happened[draw])
-            squared[:, :, repeat] += found[0] / n_problems
-            brier[:, :, repeat] += found[1] / n_problems
+            errors = _errors(settings, population, scores[draw], happened[draw])
+            squared[:, :, repeat] += errors[0] / n_problems
+            brier[:, :, repeat] += errors[1] / n_problems
             context.progress(k * settings.repeats + repeat + 1, n_problems * settings.repeats)
     return Scores(settings, squared, brier)
 
@@ -110,15 +110,15 @@ def _errors(
 ) -> FloatArray:
     """Return squared errors and Brier scores of shape (2, methods, bins) for one draw."""
     sample = Ranked.of(scores, happened)
-    found = np.empty((2, len(settings.methods), len(settings.bins)))
+    errors = np.empty((2, len(settings.methods), len(settings.bins)))
     for i, name in enumerate(settings.methods):
         method = METHODS[name]
         scaler = method.fit_scaler(scores, happened)
         scaled, judged = sample.under(scaler), population.under(scaler)
         for j, n_bins in enumerate(settings.bins):
             model = method.discretise(scaled, n_bins)
-            found[:, i, j] = squared_error(judged, model), brier_score(judged, model)
-    return found
+            errors[:, i, j] = squared_error(judged, model), brier_score(judged, model)
+    return errors
 
 
 def rows_of(scores: Scores) -> list[Row]:
@@ -139,7 +139,7 @@ def error_panel(scores: Scores, title: str = "") -> Panel:
     """Draw squared error against the number of bins."""
     s = scores.settings
     lines = tuple(
-        series(name, s.bins, [mean(each) for each in scores.squared[i]])
+        series(name, s.bins, [mean(errors) for errors in scores.squared[i]])
         for i, name in enumerate(s.methods)
     )
     return Panel(title, "B, bins", f"squared {s.kind} error", lines)
@@ -199,12 +199,12 @@ def top_label(settings: Calibrators, context: Context) -> Output:
     scores = compare(settings, context)
     gains = {bins: scores.gain(bins) for bins in settings.bins}
 
-    def least(wanted: int) -> Estimate:
-        some = [gain for bins, gain in gains.items() if bins >= wanted]
-        return min(some, key=lambda gain: gain.value)
+    def least(fewest: int) -> Estimate:
+        at_least = [gain for bins, gain in gains.items() if bins >= fewest]
+        return min(at_least, key=lambda gain: gain.value)
 
     few, most = settings.bins[0], settings.bins[-1]
-    found = {
+    estimates = {
         "few-bins": (gains[few], f"ratio of squared errors at B = {few}"),
         "many-bins": (least(min(40, most)), "least ratio of squared errors for B > 30"),
         "all-bins": (least(few), "least ratio of squared errors"),
@@ -212,7 +212,7 @@ def top_label(settings: Calibrators, context: Context) -> Output:
     }
     findings = [
         Finding(key, estimate, settings.repeats, words, unit="x")
-        for key, (estimate, words) in found.items()
+        for key, (estimate, words) in estimates.items()
     ]
     return Output(rows_of(scores), [error_panel(scores)], findings)
 

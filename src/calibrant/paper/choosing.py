@@ -126,12 +126,12 @@ def best_allowed(bounds: FloatArray, brier: FloatArray, tolerated: float) -> int
 
 def compute(settings: Choosing, context: Context) -> Output:
     """Choose the number of bins by both bounds, in every split."""
-    found = []
+    measured = []
     for split in range(settings.splits):
         drawn = Split.draw(settings, context, split)
-        found.append(bounds_of_split(settings, drawn, context.predictions))
+        measured.append(bounds_of_split(settings, drawn, context.predictions))
         context.progress(split + 1, settings.splits)
-    bounds, brier = (np.array(part) for part in zip(*found, strict=True))
+    bounds, brier = (np.array(part) for part in zip(*measured, strict=True))
     chosen = np.array(
         [
             [best_allowed(b, mse, settings.tolerated) for b in both]
@@ -181,11 +181,11 @@ def _order(n_bins: IntArray) -> str:
 def _cost(settings: Choosing, brier: FloatArray) -> str:
     """Say what fewer bins cost beside the most."""
     means = brier.mean(axis=0)
-    wanted = [(b, j) for j, b in enumerate(settings.bins) if b in (10, 15, 20, 30)]
-    each = ", ".join(f"{means[j] / means[-1] - 1:.0%} with {b}" for b, j in wanted)
+    compared = [(b, j) for j, b in enumerate(settings.bins) if b in (10, 15, 20, 30)]
+    costs = ", ".join(f"{means[j] / means[-1] - 1:.0%} with {b}" for b, j in compared)
     return (
         f"On average over splits, the squared error beside that of {settings.bins[-1]} bins is "
-        f"higher by {each}. With ten classes every tenth row is an event: bins that cut these "
+        f"higher by {costs}. With ten classes every tenth row is an event: bins that cut these "
         "rows in two cost much more than their number says."
     )
 

@@ -178,8 +178,8 @@ def judge(claim: Claim, finding: Finding) -> Verdict:
     if claim.rule == "ours":
         return "beyond the paper"
     if claim.rule == "in range":
-        found = finding.estimate
-        inside = found.low - claim.rounding <= claim.value <= found.high + claim.rounding
+        ours = finding.estimate
+        inside = ours.low - claim.rounding <= claim.value <= ours.high + claim.rounding
         return "agree" if inside else _unless_few("disagree", finding)
     if claim.rule == "number":
         away = abs(finding.estimate.value - claim.value)
@@ -195,9 +195,9 @@ def _unless_few(verdict: Verdict, finding: Finding) -> Verdict:
     return "undecided" if few and verdict == "disagree" else verdict
 
 
-def _beyond_bound(claim: Claim, found: Estimate) -> Verdict:
+def _beyond_bound(claim: Claim, ours: Estimate) -> Verdict:
     """Tell on which side of an inequality's bound an interval lies."""
-    above, below = found.low > claim.value, found.high < claim.value
+    above, below = ours.low > claim.value, ours.high < claim.value
     if not above and not below:
         return "undecided"
     return "agree" if above == (claim.rule == "above") else "disagree"
@@ -221,11 +221,12 @@ def worded(claim: Claim, finding: Finding) -> str:
     if claim.rule in ONE_NUMBER:
         own = f", {show(finding.splits[0].value, claim.unit)} in the authors'"
         return f"{verdict}, at least that in {held}{own if with_authors else ''}"
-    each = [_beyond_bound(claim, one) for one in finding.splits]
+    verdicts = [_beyond_bound(claim, one) for one in finding.splits]
     words = f"{verdict}, {'in' if verdict == 'agree' else 'agrees in'} {held}"
-    if with_authors and len(set(each)) > 1:
-        words += f", {AUTHORS_SPLIT[each[0]]}"
-    return words + (f", undecided in {each.count('undecided')}" if "undecided" in each else "")
+    if with_authors and len(set(verdicts)) > 1:
+        words += f", {AUTHORS_SPLIT[verdicts[0]]}"
+    undecided = verdicts.count("undecided")
+    return f"{words}, undecided in {undecided}" if undecided else words
 
 
 def splits_held(claim: Claim, finding: Finding) -> str:
@@ -323,9 +324,9 @@ def _statement(claim: Claim) -> str:
 
 
 def _ours(finding: Finding, unit: str) -> tuple[str, str]:
-    found = finding.estimate
-    interval = f"{show(found.low, unit)} to {show(found.high, unit)}"
-    return show(found.value, unit), interval if finding.repeats else "exact"
+    ours = finding.estimate
+    interval = f"{show(ours.low, unit)} to {show(ours.high, unit)}"
+    return show(ours.value, unit), interval if finding.repeats else "exact"
 
 
 def tally(lines: Sequence[Line]) -> str:

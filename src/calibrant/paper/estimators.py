@@ -209,11 +209,11 @@ def _panels(splits: list[Estimates], what: str) -> list[Panel]:
 
 def _histogram(estimates: Estimates, i: int) -> Panel:
     s = estimates.settings
-    found = np.abs(estimates.deviations[:, i, 0])
-    edges = np.linspace(0, found.max(), 26)
+    deviations = np.abs(estimates.deviations[:, i, 0])
+    edges = np.linspace(0, deviations.max(), 26)
     lines: tuple[Series, ...] = tuple(
         series(name, edges, _shares(values, edges), "steps")
-        for name, values in zip(NAMES, found, strict=True)
+        for name, values in zip(NAMES, deviations, strict=True)
     )
     title = f"B = {s.bins[i]}, n = {s.n[0]:,}, first split"
     return Panel(title, "absolute deviation", "share of estimates", lines)
@@ -236,23 +236,24 @@ def _findings_of_split(estimates: Estimates, context: Context) -> list[Finding]:
     """Summarise the ratios of mean squared deviations, and those of the histograms."""
     s = estimates.settings
     gains = {(b, n): estimates.gain(b, n) for b in s.bins for n in s.n}
-    found: list[tuple[str, Estimate, str]] = []
+    estimated: list[tuple[str, Estimate, str]] = []
     for b in s.bins:
         least = min((gains[b, n] for n in s.n), key=lambda gain: gain.value)
         small = _quotient(gains[b, s.n[0]], gains[b, s.n[-1]])
-        found += [
+        estimated += [
             (f"least-{b}", least, f"B = {b}: least ratio of mean squared deviations"),
             (f"small-n-{b}", small, f"B = {b}: ratio at the smallest n over the largest"),
         ]
-    few, many = s.bins[0], s.bins[-1]
-    extra = [_quotient(gains[many, n], gains[few, n]) for n in s.n]
-    found.append(("large-bins", min(extra, key=lambda e: e.value), f"B = {many} over B = {few}"))
+    few, most = s.bins[0], s.bins[-1]
+    extra = [_quotient(gains[most, n], gains[few, n]) for n in s.n]
+    least = min(extra, key=lambda gain: gain.value)
+    estimated.append(("large-bins", least, f"B = {most} over B = {few}"))
     for i, b in enumerate(s.bins):
-        found += [
+        estimated += [
             (f"worst-{b}", _quantile_gain(estimates, i, 0.99, context), f"B = {b}: 99% quantiles"),
             (f"median-{b}", _quantile_gain(estimates, i, 0.5, context), f"B = {b}: medians"),
         ]
-    return [Finding(key, one, s.repeats, words, unit="x") for key, one, words in found]
+    return [Finding(key, one, s.repeats, words, unit="x") for key, one, words in estimated]
 
 
 def _note(key: str, splits: list[Estimates]) -> str:
@@ -277,10 +278,10 @@ def _quotient(a: Estimate, b: Estimate) -> Estimate:
 
 def _quantile_gain(estimates: Estimates, i: int, level: float, context: Context) -> Estimate:
     """Return the quantile of the plug-in's absolute deviations over that of the debiased."""
-    found = np.abs(estimates.deviations[:, i, 0])
+    deviations = np.abs(estimates.deviations[:, i, 0])
 
     def statistic(repeats: IntArray) -> float:
-        plug_in, debiased = np.quantile(found[:, repeats], level, axis=1)
+        plug_in, debiased = np.quantile(deviations[:, repeats], level, axis=1)
         return float(plug_in / debiased)
 
     return over_repeats(statistic, estimates.settings.repeats, context.rng)
@@ -308,8 +309,8 @@ def _explained(finding: Finding, splits: list[Estimates]) -> Finding:
     s = splits[0].settings
     i = s.bins.index(int(finding.key.removeprefix("least-")))
     at_most = [one.deviations[:, i, -1] for one in splits]
-    bias = np.median([np.abs(each.mean(axis=1)) for each in at_most], axis=0)
-    spread = np.median([each.std(axis=1) for each in at_most], axis=0)
+    bias = np.median([np.abs(deviations.mean(axis=1)) for deviations in at_most], axis=0)
+    spread = np.median([deviations.std(axis=1) for deviations in at_most], axis=0)
     why = (
         f" At n = {s.n[-1]:,} the plug-in has bias {bias[0]:.1e} and standard deviation "
         f"{spread[0]:.1e}, the debiased {bias[1]:.1e} and {spread[1]:.1e} (medians): the "

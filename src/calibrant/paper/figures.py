@@ -51,8 +51,8 @@ def _bytes(figure: Any, kind: str) -> bytes:
 
 
 def _draw_panel(ax: Any, panel: Panel) -> None:
-    for i, each in enumerate(panel.series):
-        _draw_series(ax, each, i)
+    for i, line in enumerate(panel.series):
+        _draw_series(ax, line, i)
     for axis, scale in ((ax.xaxis, panel.x_scale), (ax.yaxis, panel.y_scale)):
         _set_scale(axis, scale)
     _set_ticks(ax, panel)
@@ -82,9 +82,9 @@ def _set_ticks(ax: Any, panel: Panel) -> None:
 def _add_legends(figure: Any, axes: Any, panels: list[Panel]) -> None:
     """Explain the lines once below the figure where all panels share them, else in each."""
     shown = [i for i, panel in enumerate(panels) if len(panel.series) > 1]
-    labels = {i: tuple(each.label for each in panels[i].series) for i in shown}
+    labels = {i: tuple(line.label for line in panels[i].series) for i in shown}
     most = max(shown, key=lambda i: len(labels[i]), default=0)
-    if shown and all(labels[most][: len(each)] == each for each in labels.values()):
+    if shown and all(labels[most][: len(own)] == own for own in labels.values()):
         handles, names = axes[most].get_legend_handles_labels()
         columns = min(len(names), 2 if len(panels) == 1 else 3)
         figure.legend(
@@ -103,26 +103,26 @@ def _set_scale(axis: Any, scale: str) -> None:
         axis._set_axes_scale("log")
 
 
-def _draw_series(ax: Any, each: Series, i: int) -> None:
+def _draw_series(ax: Any, line: Series, i: int) -> None:
     look: dict[str, Any] = {
         "color": COLOURS[i % len(COLOURS)],
         "linestyle": LINES[i % len(LINES)],
-        "label": each.label,
+        "label": line.label,
         "linewidth": 1.4,
     }
-    if each.style == "steps":
-        ax.step(each.x, each.y, where="post", **look)
-        ax.fill_between(each.x, each.y, step="post", color=look["color"], alpha=0.12)
+    if line.style == "steps":
+        ax.step(line.x, line.y, where="post", **look)
+        ax.fill_between(line.x, line.y, step="post", color=look["color"], alpha=0.12)
         return
-    if each.style == "curve":
-        ax.plot(each.x, each.y, **look)
+    if line.style == "curve":
+        ax.plot(line.x, line.y, **look)
         return
     look |= {"marker": MARKERS[i % len(MARKERS)], "markersize": 4.5}
-    if each.style == "points":
+    if line.style == "points":
         look |= {"linestyle": "none"}
-    if each.low is None or each.high is None:
-        ax.plot(each.x, each.y, **look)
+    if line.low is None or line.high is None:
+        ax.plot(line.x, line.y, **look)
         return
-    below = [max(y - low, 0.0) for y, low in zip(each.y, each.low, strict=True)]
-    above = [max(high - y, 0.0) for y, high in zip(each.y, each.high, strict=True)]
-    ax.errorbar(each.x, each.y, yerr=[below, above], capsize=2.5, elinewidth=0.9, **look)
+    below = [max(y - low, 0.0) for y, low in zip(line.y, line.low, strict=True)]
+    above = [max(high - y, 0.0) for y, high in zip(line.y, line.high, strict=True)]
+    ax.errorbar(line.x, line.y, yerr=[below, above], capsize=2.5, elinewidth=0.9, **look)

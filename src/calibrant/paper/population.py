@@ -65,7 +65,7 @@ class Ranked:
         if np.all(mapped[1:] > mapped[:-1]):
             return Ranked(mapped, self.rows, self.events)
         distinct, place = np.unique(mapped, return_inverse=True)
-        sums = (np.bincount(place, np.diff(each)) for each in (self.rows, self.events))
+        sums = (np.bincount(place, np.diff(running)) for running in (self.rows, self.events))
         return Ranked.of_sums(distinct, *sums)
 
     def counts(self, bins: Bins) -> tuple[FloatArray, FloatArray]:
@@ -130,9 +130,9 @@ def squared_error(population: Ranked, model: BinnedModel, *, merge: bool = True)
     outputs, place = levels, np.arange(levels.size)
     if merge:
         outputs, place = np.unique(levels, return_inverse=True)
-    n, y = (np.bincount(place, each).astype(np.float64) for each in (rows, events))
+    n, y = (np.bincount(place, values).astype(np.float64) for values in (rows, events))
     sums: list[FloatArray] = [y, n * outputs, n * outputs**2, n, n, np.zeros(n.size)]
-    cells = cells_from_sums(*(each[None] for each in sums))
+    cells = cells_from_sums(*(values[None] for values in sums))
     return float(raw_error(cells, ONE, 2.0, debiased=False))
 
 
@@ -203,7 +203,9 @@ class ResampledRanks:
         """Return the per-bin quantities of a model with its own output in each bin."""
         cuts = np.searchsorted(self.scores, bins.edges[1:-1], side="right")
         ends = np.concatenate(([0], cuts, [self.scores.size]))
-        n, y = (np.diff(each[:, ends], axis=1)[:, None, :] for each in (self.rows, self.events))
+        n, y = (
+            np.diff(running[:, ends], axis=1)[:, None, :] for running in (self.rows, self.events)
+        )
         return binned_cells(n, y, levels)
 
 
@@ -248,6 +250,6 @@ def _sums(index: IntArray, n_bins: int, terms: AnyArray, drawn: AnyArray) -> Flo
     step = max(BLOCK // n_rows, 1)
     for start in range(0, len(drawn), step):
         part = drawn[start : start + step].T
-        found = members @ np.ascontiguousarray(part, terms.dtype)
-        sums[:, start : start + step, 0] = found.reshape(n_terms, n_bins, -1).swapaxes(1, 2)
+        product = members @ np.ascontiguousarray(part, terms.dtype)
+        sums[:, start : start + step, 0] = product.reshape(n_terms, n_bins, -1).swapaxes(1, 2)
     return sums

@@ -60,8 +60,8 @@ class Store:
 
     def results(self, order: list[str]) -> list[Result]:
         """Return all results here, in the order of the studies."""
-        found = [self.load(path.stem) for path in sorted(self.folder.glob("*.json"))]
-        known = [result for result in found if result is not None and result.study in order]
+        loaded = [self.load(path.stem) for path in sorted(self.folder.glob("*.json"))]
+        known = [result for result in loaded if result is not None and result.study in order]
         return sorted(known, key=lambda result: order.index(result.study))
 
     def write_page(self, order: list[str]) -> Path:

@@ -66,18 +66,18 @@ def series(
     """Return a series of estimates or of plain numbers."""
     xs = tuple(float(value) for value in np.asarray(x))
     if len(y) and isinstance(y[0], Estimate):  # type: ignore[arg-type,index]
-        found: Sequence[Estimate] = y  # type: ignore[assignment]
+        estimates: Sequence[Estimate] = y  # type: ignore[assignment]
         middle, low, high = (
-            tuple(getattr(each, name) for each in found) for name in ("value", "low", "high")
+            tuple(getattr(one, name) for one in estimates) for name in ("value", "low", "high")
         )
         return Series(label, xs, middle, low, high, style)
     return Series(label, xs, tuple(float(value) for value in np.asarray(y)), style=style)
 
 
-def row(labels: Row, **found: Estimate) -> Row:
+def row(labels: Row, **estimates: Estimate) -> Row:
     """Return a row of labels and estimates, each of these with the ends of its interval."""
     columns = dict(labels)
-    for name, one in found.items():
+    for name, one in estimates.items():
         columns |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
     return columns
 
@@ -134,7 +134,7 @@ class Result:
 
     def finding(self, key: str) -> Finding:
         """Return what was found for a key."""
-        return next(each for each in self.output.findings if each.key == key)
+        return next(one for one in self.output.findings if one.key == key)
 
     def identity(self) -> dict[str, Any]:
         """Return what must be equal for a rerun to be skipped."""
@@ -188,7 +188,7 @@ def _read_finding(document: dict[str, Any]) -> Finding:
 
 
 def _read_panel(document: dict[str, Any]) -> Panel:
-    lines = [Series(**_tuples(each)) for each in document["series"]]
+    lines = [Series(**_tuples(line)) for line in document["series"]]
     names = tuple(document["x_names"])
     return Panel(**{**document, "series": tuple(lines), "x_names": names})
 
@@ -287,18 +287,18 @@ class Study:
         self, data: Predictions | None = None, quick: bool = False, **changes: Any
     ) -> Any:
         """Return the settings for these predictions, with changes."""
-        found = self.settings(data)
+        settings = self.settings(data)
         if quick:
             fewer = {
-                k: v for k, v in self.quick.items() if _amount(v) <= _amount(getattr(found, k))
+                k: v for k, v in self.quick.items() if _amount(v) <= _amount(getattr(settings, k))
             }
-            found = replace(found, **fewer)
-        unknown = [name for name in changes if name not in asdict(found)]
+            settings = replace(settings, **fewer)
+        unknown = [name for name in changes if name not in asdict(settings)]
         if unknown:
             raise InvalidArgumentError(
-                f"{self.name} has no setting {unknown[0]!r}; it has {', '.join(asdict(found))}."
+                f"{self.name} has no setting {unknown[0]!r}; it has {', '.join(asdict(settings))}."
             )
-        return replace(found, **changes)
+        return replace(settings, **changes)
 
     def run(
         self,

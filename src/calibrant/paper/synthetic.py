@@ -87,21 +87,21 @@ class Truth:
     def errors(self, z: FloatArray, y: BoolArray) -> dict[str, FloatArray]:
         """Return the true squared error of each method, for each number of bins."""
         sample = Ranked.of(z, y)
-        found = {}
+        errors = {}
         for name in COMPARED:
             method = METHODS[name]
             scaler = method.fit_scaler(z, y)
             scaled, population = sample.under(scaler), self.population.under(scaler)
             models = [method.discretise(scaled, n_bins) for n_bins in self.settings.bins]
-            found[name] = np.array([squared_error(population, model) for model in models])
+            errors[name] = np.array([squared_error(population, model) for model in models])
             if scaler is None:
                 apart = [squared_error(population, model, merge=False) for model in models]
-                found[APART] = np.array(apart)
+                errors[APART] = np.array(apart)
             if scaler is not None and self.settings.noise:
                 mapped = scaler.predict_proba(self.population.scores)
                 error = float(np.mean((mapped - self.chance) ** 2))
-                found[SCALING] = np.full(len(models), error)
-        return found
+                errors[SCALING] = np.full(len(models), error)
+        return errors
 
 
 def compute_errors(settings: Synthetic, context: Context) -> tuple[Truth, dict[str, FloatArray]]:
@@ -112,8 +112,8 @@ def compute_errors(settings: Synthetic, context: Context) -> tuple[Truth, dict[s
     errors = {name: np.empty(shape) for name in names}
     for i, n in enumerate(settings.n):
         for repeat in range(settings.repeats):
-            for name, found in truth.errors(*truth.draw(context.rng, n)).items():
-                errors[name][i, :, repeat] = found
+            for name, of_bins in truth.errors(*truth.draw(context.rng, n)).items():
+                errors[name][i, :, repeat] = of_bins
             context.progress(i * settings.repeats + repeat + 1, shape[0] * shape[2])
     return truth, errors
 
@@ -122,17 +122,17 @@ def _rows(settings: Synthetic, errors: dict[str, FloatArray]) -> list[Row]:
     return [
         row(
             {"method": name, "n": n, "bins": bins, "repeats": settings.repeats},
-            squared_error=mean(found[i, j]),
+            squared_error=mean(values[i, j]),
         )
-        for name, found in errors.items()
+        for name, values in errors.items()
         for i, n in enumerate(settings.n)
         for j, bins in enumerate(settings.bins)
     ]
 
 
-def _inverse(found: FloatArray) -> Estimate:
+def _inverse(errors: FloatArray) -> Estimate:
     """Return 1 / mean with its interval."""
-    one = mean(found)
+    one = mean(errors)
     return Estimate(1 / one.value, one.se / one.value**2, 1 / one.high, 1 / one.low)
 
 
@@ -149,16 +149,16 @@ def vary_n(settings: Synthetic, context: Context) -> Output:
     truth, errors = compute_errors(settings, context)
     panels = [
         Panel(name, "n, rows to recalibrate on", "1 / squared error",
-              (series(name, settings.n, [_inverse(each[0]) for each in errors[name]]),))
+              (series(name, settings.n, [_inverse(of_n[0]) for of_n in errors[name]]),))
         for name in COMPARED
     ]  # fmt: skip
     findings = []
     for name in COMPARED:
-        found = errors[name][:, 0]
-        first, second = (found[settings.n.index(n)] for n in _doubled(settings.n))
+        values = errors[name][:, 0]
+        first, second = (values[settings.n.index(n)] for n in _doubled(settings.n))
         findings += [
             Finding(name, ratio(first, second), settings.repeats),
-            Finding(f"{name}-linear", _exponent(settings.n, found), settings.repeats),
+            Finding(f"{name}-linear", _exponent(settings.n, values), settings.repeats),
         ]
     return Output(_rows(settings, errors), [*panels, _curve(truth)], findings)
 
@@ -170,9 +170,9 @@ def _doubled(n: tuple[int, ...]) -> tuple[int, int]:
 
 def _exponent(n: tuple[int, ...], errors: FloatArray) -> Estimate:
     """Return b of error² ~ n^-b, by weighted least squares on the logs of the means."""
-    found = [mean(each) for each in errors]
-    y = -np.log([each.value for each in found])
-    weight = np.array([(each.value / max(each.se, 1e-12)) ** 2 for each in found])
+    means = [mean(one) for one in errors]
+    y = -np.log([one.value for one in means])
+    weight = np.array([(one.value / max(one.se, 1e-12)) ** 2 for one in means])
     x = np.log(np.array(n, np.float64))
     x = x - np.average(x, weights=weight)
     scale = float(weight @ x**2)
@@ -184,12 +184,12 @@ def vary_bins(settings: Synthetic, context: Context) -> Output:
     truth, errors = compute_errors(settings, context)
     panels = [
         Panel(name, "B, bins", "1 / squared error",
-              (series(name, settings.bins, [_inverse(each) for each in errors[name][0]]),))
+              (series(name, settings.bins, [_inverse(of_bins) for of_bins in errors[name][0]]),))
         for name in COMPARED
     ]  # fmt: skip
-    few, many = (settings.bins.index(b) for b in _quadrupled(settings.bins))
+    few, most = (settings.bins.index(b) for b in _quadrupled(settings.bins))
     growth = {
-        name: ratio(found[0, many], found[0, few], paired=True) for name, found in errors.items()
+        name: ratio(values[0, most], values[0, few], paired=True) for name, values in errors.items()
     }
     note = (
         "Bins with the same output (often 0 or 1) are one, as in the paper's definition and code; "
@@ -214,7 +214,7 @@ def noisy(settings: Synthetic, context: Context) -> Output:
     truth, errors = compute_errors(settings, context)
     shown = (SCALING, "scaling-binning")
     lines: tuple[Series, ...] = tuple(
-        series(name, settings.n, [mean(each[0]) for each in errors[name]]) for name in shown
+        series(name, settings.n, [mean(of_n[0]) for of_n in errors[name]]) for name in shown
     )
     panel = Panel("", "n, rows to recalibrate on", "squared error", lines)
     gains = [
