@@ -16,6 +16,7 @@ from calibrant.stats.estimators import Cells, cells_of
 from calibrant.stats.intervals import box_interval, score_interval
 from calibrant.table import BinTable
 
+# More make the page larger than a mail takes; a curve of fewer bins hides its shape.
 MOST_CLASSES = 1000
 FEWEST_BINS = 10
 

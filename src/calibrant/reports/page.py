@@ -10,7 +10,7 @@ from calibrant.reports import sections
 from calibrant.reports.findings import Findings
 from calibrant.reports.reliability import class_table, curves_data, reliability
 
-TITLE_LENGTH = 120
+TITLE_LENGTH = 120  # three lines of a phone
 
 
 def page(findings: Findings, title: str, command: str, columns: str | None, made: str) -> str:

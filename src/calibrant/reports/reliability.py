@@ -17,7 +17,7 @@ Words: TypeAlias = tuple[str, str]
 
 EVENTS: Words = ("said", "happened")
 ANSWERS: Words = ("confidence", "was right")
-PRINTED = 40
+PRINTED = 40  # a page of paper; the style sheet hides the rows after these
 # Where the script writes the numbers of the group that is pointed at.
 _READOUT = element(
     "div",

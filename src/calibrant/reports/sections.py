@@ -19,7 +19,7 @@ OFF_BY = (
     "by more."
 )
 PACKAGES = ("numpy", "scipy", "scikit-learn")
-COMMAND_LENGTH = 4000
+COMMAND_LENGTH = 4000  # a command may name hundreds of files
 
 
 def section(name: str, heading: Content, *content: Content) -> Element:
