@@ -18,8 +18,8 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
 from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of, class_weights
 from calibrant.stats.hypothesis_tests import TestMethod
+from calibrant.stats.questions import MinBinMass
 from calibrant.stats.results import UNRESOLVED_LIMIT
-from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
 
 

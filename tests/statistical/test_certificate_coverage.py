@@ -34,7 +34,8 @@ from simulate_certificates import (
 
 from calibrant import EqualWidth, certify, samples_to_certify, tabulate
 from calibrant.stats import certificates, proofs
-from calibrant.stats.evidence import Setting
+from calibrant.stats.evidence import Setting, evidence_of
+from calibrant.stats.questions import Question
 from calibrant.stats.tail_bounds import sharp_lower_bound, sharp_upper_bound
 from calibrant.stats.tail_tuning import Absolute, Squared
 
@@ -58,7 +59,7 @@ def test_the_simulated_bounds_are_the_public_ones(setting):
     tables = [evidence_of_counts(model, size, each) for each in events]
     found = [sharp_upper_bound(table, chosen, Squared) for table in tables]
     np.testing.assert_allclose(upper_bounds(tables[0], chosen, events), found)
-    by_certify = proofs.evidence_of(model.table(size, events[0]), np.ones(1))
+    by_certify = evidence_of(model.table(size, events[0]), np.ones(1))
     assert by_certify.n_planned == tables[0].n_planned
     assert sharp_upper_bound(by_certify, chosen, Squared) == pytest.approx(found[0], rel=1e-9)
 
@@ -102,8 +103,8 @@ def test_bounds_hold_when_the_masses_are_learned(lightest):
     misses = np.zeros(2)
     for size in rng.multinomial(n, shares, size=25):
         table = model.table(size, size // 2)
-        asked = (DELTA, "population", "learned", None)
-        setting, parts = proofs._settings_of(table, np.ones(1), *asked)
+        question = Question.of(table, confidence_level=1 - DELTA, min_bin_mass="learned")
+        setting, parts = proofs.settings_of(table, question)
         assert sum(part.delta for part in parts) == pytest.approx(setting.delta)
         assert setting.delta < DELTA
         misses[1] += miss_rates(model, size, setting, 300, rng)[1]

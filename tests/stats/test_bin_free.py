@@ -11,6 +11,7 @@ from scipy import optimize, sparse, special
 
 import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError, LengthMismatchError
+from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.bin_free import (
     _betting_bound,
     _smooth_error,
@@ -19,8 +20,6 @@ from calibrant.stats.bin_free import (
     prequential_lower_bound,
     smooth_calibration_error,
 )
-from calibrant.stats.hypothesis_tests import cumulative_differences, kuiper
-from calibrant.stats.null_hypothesis import Atoms
 
 TEN_P = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
 TEN_Y = np.array([0, 0, 1, 0, 0, 1, 1, 0, 1, 1], float)

@@ -18,9 +18,10 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     LengthMismatchError,
 )
-from calibrant.stats.cox import CoxTestResult, fit_logistic
-from calibrant.stats.hypothesis_tests import calibration_test, cumulative_differences, kuiper
-from calibrant.stats.null_hypothesis import Atoms
+from calibrant.stats import CoxTestResult
+from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
+from calibrant.stats.hypothesis_tests import calibration_test
+from calibrant.stats.logistic import logistic_fit
 
 LEVELS, SIZES, EVENTS = np.array([0.2, 0.5, 0.9]), np.array([5, 4, 6]), np.array([2, 1, 5])
 P = np.repeat(LEVELS, SIZES)
@@ -61,7 +62,7 @@ def test_cox_fits_intercept_and_slope_and_compares_likelihoods():
 
 
 def test_cox_agrees_with_the_logistic_fit_of_ten_rows():
-    fit = fit_logistic(Atoms.of(TEN_Y, TEN_P))
+    fit = logistic_fit(Atoms.of(TEN_Y, TEN_P))
     assert (fit.intercept, fit.slope) == near((0.1600780194, 1.372328567))
     assert -fit.log_likelihood / 10 == near(0.4948658220)
 
@@ -230,7 +231,7 @@ def test_cox_says_when_a_threshold_separates_the_labels(flip):
 def test_cox_of_labels_that_meet_in_one_point_has_the_supremum_of_the_likelihood():
     p = np.array([0.1, 0.4, 0.4, 0.4, 0.7])
     y = np.array([0.0, 0.0, 1.0, 1.0, 1.0])
-    fit = fit_logistic(Atoms.of(y, p))
+    fit = logistic_fit(Atoms.of(y, p))
     assert fit.is_separated
     assert fit.log_likelihood == near(2 * math.log(2 / 3) + math.log(1 / 3))
 
@@ -256,7 +257,7 @@ def test_the_newton_fit_cannot_diverge():
         if not inside.any():
             continue
         atoms = Atoms.of(y[inside], p[inside])
-        fit = fit_logistic(atoms)
+        fit = logistic_fit(atoms)
         x = special.logit(atoms.p)
         if math.isfinite(fit.slope):
             rate = special.expit(fit.intercept + fit.slope * x)

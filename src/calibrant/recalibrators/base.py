@@ -37,7 +37,7 @@ from calibrant.recalibrators.scores import Scores
 from calibrant.sources.arrays import ArraySource
 from calibrant.stats import Certificate, Recheck
 from calibrant.stats.estimators import ClassWeight, Norm, Target
-from calibrant.stats.verdicts import MinBinMass
+from calibrant.stats.questions import MinBinMass
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:

@@ -10,15 +10,17 @@ from calibrant.stats.bin_free import (
 )
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
-from calibrant.stats.cox import CoxTestResult
 from calibrant.stats.curves import ReliabilityCurve, consistency_limits, reliability_curve
-from calibrant.stats.hypothesis_tests import calibration_test
+from calibrant.stats.hypothesis_tests import (
+    CalibrationTestResult,
+    CoxTestResult,
+    calibration_test,
+)
 from calibrant.stats.intervals import ConfidenceInterval
 from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
     isotonic_curve,
 )
-from calibrant.stats.null_hypothesis import CalibrationTestResult
 from calibrant.stats.planning import (
     histogram_binning_bound,
     recommended_bins,

@@ -50,12 +50,11 @@ from calibrant._options import generator, is_among
 from calibrant._results import NumberResult, Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.cox import fit_logistic
+from calibrant.stats.atoms import Atoms, check_rows, cumulative_differences, kuiper
 from calibrant.stats.e_values import ClassSums
-from calibrant.stats.hypothesis_tests import cumulative_differences, kuiper
 from calibrant.stats.intervals import check_level
 from calibrant.stats.isotonic_curve import interpolate
-from calibrant.stats.null_hypothesis import Atoms, check_rows
+from calibrant.stats.logistic import logistic_fit
 from calibrant.stats.refutation import binnings_of, lower_bound
 
 LowerBoundMethod: TypeAlias = Literal["mixture", "betting", "normal"]
@@ -349,7 +348,7 @@ def _curves(past: Atoms, p: FloatArray) -> FloatArray:
     fitted = isotonic_regression(past.events / past.count, sample_weight=past.count)
     isotonic = interpolate(p, past.p, fitted)
     inside = (past.p > 0) & (past.p < 1)
-    fit = fit_logistic(Atoms(past.p[inside], past.count[inside], past.events[inside]))
+    fit = logistic_fit(Atoms(past.p[inside], past.count[inside], past.events[inside]))
     with np.errstate(invalid="ignore"):
         logistic = special.expit(fit.intercept + fit.slope * special.logit(p))
     return np.stack([np.where(np.isnan(logistic), isotonic, logistic), isotonic])

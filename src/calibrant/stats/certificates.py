@@ -11,21 +11,17 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import check_names, is_number, is_text, is_whole, read_json, shown
-from calibrant._options import is_among, is_real
 from calibrant._results import Result
 from calibrant._version import __version__
 from calibrant.exceptions import (
-    InvalidArgumentError,
     InvalidDocumentError,
-    InvalidWeightsError,
     NoSuchEstimatorError,
 )
 from calibrant.stats.bounds import SMALLEST
@@ -35,17 +31,11 @@ from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
     Target,
-    cells_of,
-    class_weights,
-    norm_name,
     power_of,
-    raw_error,
 )
 from calibrant.stats.evidence import Setting, evidence_of
-from calibrant.stats.intervals import check_level
-from calibrant.stats.levels import check_levels_of_table, checked_levels
-from calibrant.stats.looks import error_probability
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
+from calibrant.stats.questions import MinBinMass, Question
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -53,23 +43,18 @@ from calibrant.stats.rechecks import (
     differing_tables,
     version_notes,
 )
-from calibrant.stats.trivial import emptiness, trivial_error
 from calibrant.stats.verdicts import (
     OVERLAP_UNCHECKED,
     TOO_GOOD,
-    MinBinMass,
     Verdict,
-    advice,
     assumptions_of,
-    judge,
-    look_again,
+    trivial_error,
+    verdict_of,
 )
 from calibrant.table import BinTable
 
 FORMAT = "calibrant.certificate"
 SCHEMA = 3
-_INCREDIBLE = 1e-12
-"""A claim about masses under which so rare an output had so small a chance is refused."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,11 +181,13 @@ class Certificate(Result):
             Of these rows, their columns, and the recalibrator.
         """
         try:
-            again = self._again()
+            question, unchecked = self._question(), OVERLAP_UNCHECKED in self.assumptions
+            again = _answer(self.table, question, self.digests, unchecked)
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        bounds = self.upper_bound, self.lower_bound
-        _, reason = _judged(self.table, *bounds, Statement.of(again), again.agrees_too_well)
+        _, reason = verdict_of(
+            self.table, question, self.upper_bound, self.lower_bound, again.agrees_too_well
+        )
         differences = [*differing_claims(self, again, reason)]
         scope, notes = "table", [*version_notes(self)]
         if table is not None:
@@ -211,9 +198,9 @@ class Certificate(Result):
             scope = "rows" if same_rows else "counts"
         return Recheck(not differences, tuple(differences), again, scope, tuple(notes))
 
-    def _again(self) -> Certificate:
-        """Compute the certificate from its table."""
-        return certify(
+    def _question(self) -> Question:
+        """Return what was asked, checked as if for the first time."""
+        return Question.of(
             self.table,
             max_error=self.max_error,
             norm=self.norm,
@@ -223,8 +210,6 @@ class Certificate(Result):
             levels=self.levels,
             looks=self.looks,
             class_weight=self.class_weights if self.table.n_groups > 1 else None,
-            digests=self.digests,
-            overlap_unchecked=OVERLAP_UNCHECKED in self.assumptions,
         )
 
 
@@ -268,83 +253,49 @@ def certify(
     The parameters are those of `calibrant.certify`; `digests`, for the record, say which rows
     were counted; `overlap_unchecked` adds the assumption that a recalibrator has not seen them.
     """
-    power, weights = power_of(norm), class_weights(class_weight, table.problem)
-    _check(table, max_error, power, confidence_level, target, min_bin_mass)
-    delta = error_probability(confidence_level, looks)
-    known = None if levels is None else checked_levels(levels)
-    if known is not None:
-        check_levels_of_table(known, table)
-    outputs = None if known is None else known.tolist()
-    upper, lower, method = bounds_of(table, weights, power, delta, target, min_bin_mass, outputs)
-    statement = Statement(
-        norm_name(power), float(confidence_level), max_error, int(looks), weights, target
+    question = Question.of(
+        table,
+        max_error=max_error,
+        norm=norm,
+        confidence_level=confidence_level,
+        target=target,
+        min_bin_mass=min_bin_mass,
+        levels=levels,
+        looks=looks,
+        class_weight=class_weight,
     )
-    too_good = (power != 2 or upper <= SMALLEST) and agrees_too_well(table, weights, target)
-    verdict, reason = _judged(table, upper, lower, statement, too_good)
+    return _answer(table, question, digests or NO_DIGESTS, overlap_unchecked)
+
+
+def _answer(
+    table: BinTable, question: Question, digests: Digests, overlap_unchecked: bool
+) -> Certificate:
+    upper, lower, method = bounds_of(table, question)
+    doubtful = question.power != 2 or upper <= SMALLEST
+    too_good = doubtful and agrees_too_well(table, question.weights, question.target)
+    verdict, reason = verdict_of(table, question, upper, lower, too_good)
     left_out = None
-    if math.isinf(power) and table.is_binned_model:
-        _, left_out = unseen_of(table, weights, delta, target, min_bin_mass)
+    if math.isinf(question.power) and table.is_binned_model:
+        _, left_out = unseen_of(table, question)
     return Certificate(
         verdict=verdict,
         reason=reason,
         upper_bound=upper,
         lower_bound=lower,
         n=table.n,
-        confidence_level=statement.confidence_level,
-        max_error=None if max_error is None else float(max_error),
-        norm=statement.norm,
-        target=target,
-        min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
-        levels=outputs,
-        looks=statement.looks,
+        confidence_level=question.confidence_level,
+        max_error=question.max_error,
+        norm=question.norm,
+        target=question.target,
+        min_bin_mass=question.min_bin_mass,
+        levels=None if question.levels is None else question.levels.tolist(),
+        looks=question.looks,
         method=method,
-        assumptions=assumptions_of(
-            table, target, min_bin_mass, known, statement.looks, overlap_unchecked, left_out
-        ),
-        class_weights=weights.tolist(),
+        assumptions=assumptions_of(table, question, overlap_unchecked, left_out),
+        class_weights=question.weights.tolist(),
         table=table,
-        digests=digests or NO_DIGESTS,
+        digests=digests,
     )
-
-
-class Statement(NamedTuple):
-    """What is asked of a table, as its verdict and reason need it."""
-
-    norm: str
-    confidence_level: float
-    max_error: float | None
-    looks: int
-    weights: np.ndarray[Any, Any]
-    target: Target
-
-    @classmethod
-    def of(cls, certificate: Certificate) -> Statement:
-        """Return the statement that a certificate makes."""
-        return cls(
-            certificate.norm,
-            certificate.confidence_level,
-            certificate.max_error,
-            certificate.looks,
-            np.array(certificate.class_weights),
-            certificate.target,
-        )
-
-
-def _judged(
-    table: BinTable, upper: float, lower: float, statement: Statement, too_good: bool
-) -> tuple[Verdict | None, str]:
-    """Return the verdict and its reason, with advice where rows are too few."""
-    norm, level, max_error, looks, weights, target = statement
-    verdict, reason = judge(table, upper, lower, level, max_error, looks, target, too_good)
-    if verdict == "undecided" and max_error and table.is_binned_model and not too_good:
-        if norm == "l2":
-            squared = float(raw_error(cells_of(table), weights, 2.0, debiased=True))
-            reason += advice(table, squared, max_error, level, looks)
-        reason += look_again(looks)
-    if table.is_binned_model and not too_good:
-        trivial = trivial_error(table, weights, power_of(norm))
-        reason += emptiness(verdict, upper, max_error, trivial)
-    return verdict, reason
 
 
 def one_line_ece_bound(
@@ -367,73 +318,17 @@ def one_line_ece_bound(
     >>> round(one_line_ece_bound(table, target="sample"), 4)
     0.0387
     """
-    weights = class_weights(class_weight, table.problem)
-    _check(table, None, 1.0, confidence_level, target, None)
+    question = Question.of(
+        table,
+        norm="l1",
+        confidence_level=confidence_level,
+        target=target,
+        class_weight=class_weight,
+    )
     if not table.is_binned_model:
         raise NoSuchEstimatorError(
             "Bins of this table mix different predictions: no upper bound exists. Count each "
             "distinct output in its own bin, bins=Distinct()."
         )
     setting = Setting(target, 1 - confidence_level)
-    return one_line_upper_bound_l1(evidence_of(table, weights), setting)
-
-
-def _check(
-    table: BinTable,
-    max_error: float | None,
-    power: float,
-    confidence_level: float,
-    target: str,
-    min_bin_mass: MinBinMass,
-) -> None:
-    check_level(confidence_level)
-    if 1 - confidence_level == 1:
-        raise InvalidArgumentError(
-            f"confidence_level must differ from 0 by more than rounding; got {confidence_level!r}."
-        )
-    if max_error is not None and not (is_real(max_error) and 0 < max_error < 1):
-        raise InvalidArgumentError(
-            f"max_error must lie between 0 and 1; got {max_error!r:.60}. Write 0.02 for two points."
-        )
-    if power not in (1.0, 2.0, math.inf):
-        raise NoSuchEstimatorError(
-            f'Certificates exist for "l1", "l2" and "max"; got {norm_name(power)}.'
-        )
-    if not is_among(target, ("population", "sample")):
-        raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
-    maximum = math.isinf(power)
-    if target == "sample" and maximum and table.n_groups > 1 and table.is_binned_model:
-        raise NoSuchEstimatorError(
-            'target="sample" with norm="max" is proved for one class at a time; this problem is '
-            'marginal. Use target="population", or certify y_true == k with the column of class k.'
-        )
-    _check_mass(table, min_bin_mass)
-    if table.is_weighted:
-        raise InvalidWeightsError(
-            "A certificate counts independent rows; this table has sample weights. Leave them "
-            "out, or draw rows with probabilities in proportion to the weights."
-        )
-
-
-def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
-    if min_bin_mass is None or (isinstance(min_bin_mass, str) and min_bin_mass == "learned"):
-        return
-    is_share = isinstance(min_bin_mass, int | float) and type(min_bin_mass) is not bool
-    if not (is_share and 0 < min_bin_mass <= 1):
-        raise InvalidArgumentError(
-            f'min_bin_mass must be None, "learned" or a share of the rows in (0, 1]; '
-            f"got {min_bin_mass!r}."
-        )
-    occupied = table.count > 0
-    n_outputs = int(occupied.sum(axis=1).max())
-    if n_outputs * min_bin_mass > 1 + 1e-9:
-        raise InvalidArgumentError(
-            f"min_bin_mass cannot exceed 1 / {n_outputs:,} with {n_outputs:,} outputs, whose "
-            f"probabilities add up to 1; got {min_bin_mass:g}."
-        )
-    fewest = float(table.count[occupied].min())
-    if special.bdtr(fewest, table.n, float(min_bin_mass)) < _INCREDIBLE:
-        raise InvalidArgumentError(
-            f"min_bin_mass {min_bin_mass:g} is not true of these rows: only {fewest:,.0f} of "
-            f'{table.n:,} have the rarest output. Use a smaller one, or "learned".'
-        )
+    return one_line_upper_bound_l1(evidence_of(table, question.weights), setting)

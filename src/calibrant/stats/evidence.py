@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,9 +98,7 @@ class Setting:
         return self.target == "sample" and float(evidence.weight.min()) == 1
 
 
-def evidence_of(
-    table: BinTable, weights: FloatArray, levels: Sequence[float] | None = None
-) -> Evidence:
+def evidence_of(table: BinTable, weights: FloatArray, levels: FloatArray | None = None) -> Evidence:
     """Return the occupied bins of the classes that count; every bin must hold one output."""
     used = occupied(table, weights)
     cells = cells_of(table)
@@ -115,7 +112,7 @@ def evidence_of(
         s=np.where(np.isnan(table.level), cells.mean, table.level)[used],
         weight=group_weight[used],
         n_planned=n_planned if levels is None else len(levels),
-        levels=None if levels is None else np.array(levels, float),
+        levels=levels,
     )
 
 

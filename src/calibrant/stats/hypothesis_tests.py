@@ -25,17 +25,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import special
 
 from calibrant._options import generator, is_among, is_integer
+from calibrant._results import Result
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.cox import cox_test
-from calibrant.stats.null_hypothesis import Atoms, CalibrationTestResult, is_contradicted
+from calibrant.stats.atoms import Atoms, cumulative_differences, is_contradicted, kuiper
+from calibrant.stats.intervals import ConfidenceInterval, check_level
+from calibrant.stats.logistic import LogisticFit, in_the_large, logistic_fit
 
 MOST_RESAMPLES = 10_000_000
 """Their statistics are held in memory; beyond it a p-value changes in no digit that matters."""
@@ -47,6 +50,77 @@ they agree, and refute calibration if they do not."""
 TestMethod: TypeAlias = Literal[
     "exact", "adaptive", "l2", "hosmer-lemeshow", "kuiper", "spiegelhalter", "cox"
 ]
+
+
+@dataclass(frozen=True, repr=False)
+class CalibrationTestResult(Result):
+    """The outcome of a test whose null hypothesis is perfect calibration.
+
+    Attributes
+    ----------
+    statistic, pvalue : float
+        A small p-value speaks against calibration; a large one does not prove it.
+    method : str
+    n : int
+        The number of rows.
+    """
+
+    statistic: float
+    pvalue: float
+    method: str
+    n: int
+
+    def __str__(self) -> str:
+        values = f"statistic = {self.statistic:.4g}, p = {self.pvalue:.4g}"
+        return f"{self.method}: {values}, n = {self.n:,}"
+
+
+@dataclass(frozen=True, repr=False)
+class CoxTestResult(CalibrationTestResult):
+    """Cox's test, with the logistic fit ``logit P(Y = 1) = intercept + slope logit(p)``.
+
+    Attributes
+    ----------
+    intercept, slope : float
+        0 and 1 for a calibrated model; a slope below 1 means overconfidence. Infinite or NaN
+        where the rows do not determine them.
+    intercept_error, slope_error : float
+        Their standard errors.
+    in_the_large, in_the_large_error : float
+        Calibration in the large: the intercept when the slope is held at 1, and its standard error.
+    is_separated : bool
+        Whether some threshold separates events from non-events (or all labels agree), so that
+        no finite fit is best. The likelihood ratio and its p-value are defined all the same.
+    """
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+    in_the_large: float
+    in_the_large_error: float
+    is_separated: bool
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        of: Literal["intercept", "slope", "in_the_large"] = "slope",
+    ) -> ConfidenceInterval:
+        """Return the Wald interval: estimate -+ z standard errors; unbounded where undefined."""
+        check_level(confidence_level)
+        if of not in ("intercept", "slope", "in_the_large"):
+            raise InvalidArgumentError(
+                f'of must be "intercept", "slope" or "in_the_large"; got {of!r}.'
+            )
+        value, error = getattr(self, of), getattr(self, f"{of}_error")
+        if not math.isfinite(value) or not math.isfinite(error):
+            return ConfidenceInterval(-math.inf, math.inf, confidence_level, "wald")
+        reach = float(special.ndtri((1 + confidence_level) / 2)) * error
+        return ConfidenceInterval(value - reach, value + reach, confidence_level, "wald")
+
+    def __str__(self) -> str:
+        fit = f"intercept {self.intercept:.4g}, slope {self.slope:.4g}"
+        return super().__str__() + f" ({fit}{', separated' if self.is_separated else ''})"
 
 
 def calibration_test(
@@ -96,7 +170,7 @@ def calibration_test(
     if method == "spiegelhalter":
         return _spiegelhalter(atoms)
     if method == "cox":
-        return cox_test(atoms)
+        return _cox(atoms)
     if method in _CERTAIN and is_contradicted(atoms):
         return CalibrationTestResult(math.inf, 0.0, method, atoms.n)
     statistics = _statistics_of(atoms, method, bins)
@@ -228,26 +302,6 @@ def _smallest_pvalue(statistics: FloatArray, n: int) -> CalibrationTestResult:
     )
 
 
-def cumulative_differences(atoms: Atoms, events: FloatArray | None = None) -> FloatArray:
-    """Return S_k, the mean over all rows of (y - p) 1{p <= k-th distinct prediction}.
-
-    >>> atoms = Atoms.of(np.array([0.0, 1.0, 1.0]), np.array([0.5, 0.5, 0.7]))
-    >>> cumulative_differences(atoms).round(3)
-    array([0. , 0.1])
-    """
-    events = atoms.events if events is None else events
-    return np.asarray(np.cumsum(events - atoms.count * atoms.p, axis=-1) / atoms.n)
-
-
-def kuiper(s: FloatArray) -> FloatArray:
-    """Return the range of cumulative differences, their start at 0 included, along the last axis.
-
-    >>> float(kuiper(np.array([0.1, -0.2, 0.05])).round(3))
-    0.3
-    """
-    return np.asarray(np.maximum(s.max(axis=-1), 0.0) - np.minimum(s.min(axis=-1), 0.0))
-
-
 def _spiegelhalter(atoms: Atoms) -> CalibrationTestResult:
     """Z = sum (y - p) (1 - 2p) / sqrt(sum (1 - 2p)^2 p (1 - p)), standard normal in the limit."""
     weight = 1 - 2 * atoms.p
@@ -259,3 +313,37 @@ def _spiegelhalter(atoms: Atoms) -> CalibrationTestResult:
         z = excess / math.sqrt(variance)
     pvalue = float(2 * special.ndtr(-abs(z)))
     return CalibrationTestResult(z, pvalue, "spiegelhalter", atoms.n)
+
+
+def _cox(atoms: Atoms) -> CoxTestResult:
+    """Test intercept 0 and slope 1 by the likelihood ratio, chi-square with two degrees.
+
+    Predictions of 0 and 1 have no finite logit. Where they agree with the labels they do not
+    change the likelihood and are left out; where they do not, the p-value is 0.
+    """
+    inside = (atoms.p > 0) & (atoms.p < 1)
+    rest = Atoms(atoms.p[inside], atoms.count[inside], atoms.events[inside])
+    if inside.any():
+        fit, (large, large_error) = logistic_fit(rest), in_the_large(rest)
+        misses = rest.count - rest.events
+        null = special.xlogy(rest.events, rest.p) + special.xlog1py(misses, -rest.p)
+        ratio = max(2 * (fit.log_likelihood - float(null.sum())), 0.0)
+    else:
+        fit = LogisticFit(math.nan, math.nan, math.nan, math.nan, math.nan)
+        large = large_error = math.nan
+        ratio = 0.0
+    ratio = math.inf if is_contradicted(atoms) else ratio
+    degrees = min(2, rest.p.size)
+    return CoxTestResult(
+        ratio,
+        float(special.chdtrc(degrees, ratio)) if degrees else float(ratio == 0),
+        "cox",
+        atoms.n,
+        fit.intercept,
+        fit.slope,
+        fit.intercept_error,
+        fit.slope_error,
+        large,
+        large_error,
+        fit.is_separated,
+    )

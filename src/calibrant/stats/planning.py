@@ -23,8 +23,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, upper_bound_at
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
-from calibrant.stats.levels import checked_levels
-from calibrant.stats.looks import error_probability
+from calibrant.stats.questions import checked_levels, error_probability
 from calibrant.stats.tail_bounds import needs_masses, sharp_upper_bound
 from calibrant.stats.tail_tuning import Plan, Squared
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant._types import FloatArray
 from calibrant.stats.bounds import SMALLEST, lower_bound, lower_bound_l1, upper_bound
 from calibrant.stats.bounds_classes import upper_bound_of_classes
 from calibrant.stats.bounds_l1 import upper_bound_l1
@@ -16,14 +15,11 @@ from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_b
 from calibrant.stats.estimators import Target, cells_of, raw_error
 from calibrant.stats.evidence import Evidence, Setting, evidence_of, occupied
 from calibrant.stats.intervals import clopper_pearson
+from calibrant.stats.questions import Question
 from calibrant.stats.refutation import lower_bound_of_table
 from calibrant.stats.tail_bounds import needs_masses, sharp_lower_bound, sharp_upper_bound
 from calibrant.stats.tail_tuning import Absolute, Squared
-from calibrant.stats.verdicts import MinBinMass
 from calibrant.table import BinTable
-
-Levels: TypeAlias = Sequence[float] | None
-"""All outputs that a model can give, sorted, if they are known before the rows."""
 
 _FEW_CLASSES = 4
 """Classes that are bounded one by one, by exact tails at a share of the error probability each:
@@ -39,26 +35,20 @@ _FALLBACK_SHARE = 0.1
 where none is, that costs 1% to 2% of the bound. Affects tightness, not validity."""
 
 
-def bounds_of(
-    table: BinTable,
-    weights: np.ndarray[Any, Any],
-    power: float,
-    delta: float,
-    target: Target,
-    min_bin_mass: MinBinMass,
-    levels: Levels = None,
-) -> tuple[float, float, str]:
+def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
     """Return an upper bound, a lower bound, and the theorem they rest on."""
+    power, target = question.power, question.target
+    weights, delta = question.weights, question.delta
     if not table.is_binned_model:
         if math.isinf(power):  # in both senses: the largest error is that of some row, or larger
             power, target = 2.0, "sample"
         return 1.0, *lower_bound_of_table(table, weights, power, target, delta)
-    evidence = evidence_of(table, weights, levels)
+    evidence = evidence_of(table, weights, question.levels)
     if math.isinf(power):
-        unseen, _ = unseen_of(table, weights, delta, target, min_bin_mass)
+        unseen, _ = unseen_of(table, question)
         upper = upper_bound_max(evidence, delta - unseen)
         return upper, lower_bound_max(evidence, delta), LIMITS
-    several = int((weights > 0).sum()) > 1
+    several = question.n_classes > 1
     if target == "sample" and several:
         return _bounds_of_classes(evidence, weights, power, delta)
     name = "absolute" if power == 1 else "squared"
@@ -69,11 +59,11 @@ def bounds_of(
             return upper_bound_l1(evidence, setting), lower_bound_l1(evidence, setting), method
         upper = sharp_upper_bound(evidence, setting, Absolute)
         return upper, sharp_lower_bound(evidence, setting, Absolute), method
-    if min_bin_mass is None and needs_masses(evidence, delta):
-        min_bin_mass = "learned"
-    setting, others = _settings_of(table, weights, delta, target, min_bin_mass, levels)
+    if question.min_bin_mass is None and needs_masses(evidence, delta):
+        question = replace(question, min_bin_mass="learned")
+    setting, others = settings_of(table, question)
     if several:
-        lower, n_classes = lower_bound(evidence, setting), int((weights > 0).sum())
+        lower, n_classes = lower_bound(evidence, setting), question.n_classes
         if n_classes <= _FEW_CLASSES:  # known before the rows
             upper = _upper_bound_class_by_class(table, weights, Setting(target, delta / n_classes))
             return upper, lower, "exact tails of the squared error, class by class"
@@ -82,9 +72,7 @@ def bounds_of(
     return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
 
 
-def _upper_bound_class_by_class(
-    table: BinTable, weights: np.ndarray[Any, Any], setting: Setting
-) -> float:
+def _upper_bound_class_by_class(table: BinTable, weights: FloatArray, setting: Setting) -> float:
     """Return the bound that holds if those of all classes hold."""
     squares = []
     for k in np.flatnonzero(weights):
@@ -94,7 +82,7 @@ def _upper_bound_class_by_class(
 
 
 def _bounds_of_classes(
-    evidence: Evidence, weights: np.ndarray[Any, Any], power: float, delta: float
+    evidence: Evidence, weights: FloatArray, power: float, delta: float
 ) -> tuple[float, float, str]:
     """Return the bounds of several classes on the inputs of these rows.
 
@@ -106,26 +94,14 @@ def _bounds_of_classes(
     return upper, lower, "concentration of one-hot labels"
 
 
-def unseen_of(
-    table: BinTable,
-    weights: np.ndarray[Any, Any],
-    delta: float,
-    target: Target,
-    min_bin_mass: MinBinMass,
-) -> tuple[float, str | None]:
+def unseen_of(table: BinTable, question: Question) -> tuple[float, str | None]:
     """Return what a maximum spends on outputs without rows, and which it says nothing of."""
-    declared = min_bin_mass if target == "population" and min_bin_mass != "learned" else None
-    return spent_on_unseen(table.n, delta, int((weights > 0).sum()) > 1, declared)
+    mass = question.min_bin_mass
+    declared = mass if question.target == "population" and mass != "learned" else None
+    return spent_on_unseen(table.n, question.delta, question.n_classes > 1, declared)
 
 
-def _settings_of(
-    table: BinTable,
-    weights: np.ndarray[Any, Any],
-    delta: float,
-    target: Target,
-    min_bin_mass: MinBinMass,
-    levels: Levels,
-) -> tuple[Setting, list[Setting]]:
+def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Setting]]:
     """Return the setting of the lower bound, and those whose least upper bound is the upper one.
 
     Learned masses are Clopper-Pearson limits of all bins at once. They tell how far a bin can be
@@ -134,6 +110,8 @@ def _settings_of(
     the table has them all. Where a learned mass is far below the average, such tests may prove
     nothing; a bound that makes no use of masses has a part of the error probability.
     """
+    delta, target, levels = question.delta, question.target, question.levels
+    min_bin_mass = question.min_bin_mass
     if min_bin_mass is None or target == "sample":
         return (setting := Setting(target, delta)), [setting]
     if min_bin_mass != "learned":
@@ -149,19 +127,21 @@ def _settings_of(
     tuned = Setting(
         target,
         (1 - _FALLBACK_SHARE) * rest,
-        masses[occupied(table, weights)] if least > 0 else 0.0,  # 0: an output was never seen
+        masses[occupied(table, question.weights)]
+        if least > 0
+        else 0.0,  # 0: an output was never seen
         nominal,
     )
     free = Setting(target, _FALLBACK_SHARE * rest)
     return Setting(target, rest, least, nominal), [tuned, free]
 
 
-def _learned_masses(table: BinTable, delta: float) -> np.ndarray[Any, Any]:
+def _learned_masses(table: BinTable, delta: float) -> FloatArray:
     """Return lower bounds of the masses, each of which is wrong with probability delta."""
     return clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * delta)[0]
 
 
-def agrees_too_well(table: BinTable, weights: np.ndarray[Any, Any], target: Target) -> bool:
+def agrees_too_well(table: BinTable, weights: FloatArray, target: Target) -> bool:
     """Tell whether labels agree with predictions better than independent draws do, at any rates.
 
     The upper bound of the squared error then rejects every error, 0 included. That is a property

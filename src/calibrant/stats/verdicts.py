@@ -1,40 +1,58 @@
-"""Verdicts in words: what the bounds say of a tolerance, and what must be true for them to hold."""
+"""Verdicts in words: what the bounds say of a tolerance, and what must be true for them to hold.
+
+The yardstick of small bounds is what a model that knows nothing scores. A model that always answers
+0 is off by the event rate. Where events are rare, or classes are many, that is little, and a bound
+above it does not tell the model from one that never saw its inputs. (Always answering the event
+rate has no calibration error at all; it cannot be a yardstick.)
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.estimators import Target
+from calibrant.stats.estimators import cells_of, raw_error
 from calibrant.stats.planning import samples_to_certify
+from calibrant.stats.questions import Question
 from calibrant.table import BinTable, describe_bins
 
 Verdict: TypeAlias = Literal["certified", "refuted", "undecided"]
-MinBinMass: TypeAlias = float | Literal["learned"] | None
 
 _MOST_BINS_TO_PLAN = 30
+"""Plans of more take longer than the certificate itself."""
 TOO_GOOD = (
     "nothing can be said: labels agree with the predictions better than independent draws would, "
     "whatever the error. Check that they were not used before, nor matched or made up"
 )
 
 
-def judge(
-    table: BinTable,
-    upper: float,
-    lower: float,
-    level: float,
-    max_error: float | None,
-    looks: int,
-    target: Target,
-    too_good: bool,
+def verdict_of(
+    table: BinTable, question: Question, upper: float, lower: float, too_good: bool
 ) -> tuple[Verdict | None, str]:
-    """Return the verdict on a tolerance, and the sentence that says why."""
-    sure = f"with {100 * level:g}% confidence" + (f" over {looks:,} looks" if looks > 1 else "")
+    """Return the verdict on a tolerance, and why, with advice where rows are too few."""
+    verdict, reason = _judge(table, question, upper, lower, too_good)
+    if too_good or not table.is_binned_model:
+        return verdict, reason
+    if verdict == "undecided" and question.max_error:
+        if question.power == 2:
+            reason += _advice(table, question, question.max_error)
+        reason += _look_again(question.looks)
+    trivial = trivial_error(table, question.weights, question.power)
+    return verdict, reason + _emptiness(verdict, upper, question.max_error, trivial)
+
+
+def _judge(
+    table: BinTable, question: Question, upper: float, lower: float, too_good: bool
+) -> tuple[Verdict | None, str]:
+    looks, max_error = question.looks, question.max_error
+    sure = f"with {100 * question.confidence_level:g}% confidence"
+    sure += f" over {looks:,} looks" if looks > 1 else ""
     what = f"{table.problem.kind} error"
-    if target == "sample":
+    if question.target == "sample":
         what += " on inputs like these rows"
     elif not table.is_binned_model:
         what += " in the population"
@@ -58,11 +76,12 @@ def judge(
     )
 
 
-def advice(table: BinTable, squared: float, max_error: float, level: float, looks: int) -> str:
+def _advice(table: BinTable, question: Question, max_error: float) -> str:
     """Say how many more rows would decide, if the error is what it seems to be.
 
     They are certified in another look, so there are at least two.
     """
+    squared = float(raw_error(cells_of(table), question.weights, 2.0, debiased=True))
     seeming = math.sqrt(max(squared, 0.0))
     n_bins = int((table.count > 0).sum(axis=1).max())
     if seeming >= 0.95 * max_error:
@@ -75,9 +94,9 @@ def advice(table: BinTable, squared: float, max_error: float, level: float, look
         needed = samples_to_certify(
             max_error,
             n_bins,
-            confidence_level=level,
+            confidence_level=question.confidence_level,
             true_error=seeming,
-            looks=max(looks, 2),
+            looks=max(question.looks, 2),
         )
     except InvalidArgumentError:  # more rows than can be planned; the verdict stands all the same
         return "; more than 1e15 would be needed"
@@ -86,7 +105,7 @@ def advice(table: BinTable, squared: float, max_error: float, level: float, look
     return f"; if the error is {seeming:.4f}, as it seems, about {more:,} more would do"
 
 
-def look_again(looks: int) -> str:
+def _look_again(looks: int) -> str:
     """Say under which condition the same rows, with more of them, may be certified again."""
     if looks > 1:
         return f". Certify again only as planned, at the next of these {looks:,} looks"
@@ -104,10 +123,7 @@ OVERLAP_UNCHECKED = (
 
 def assumptions_of(
     table: BinTable,
-    target: Target,
-    min_bin_mass: MinBinMass,
-    levels: FloatArray | None,
-    looks: int,
+    question: Question,
     overlap_unchecked: bool = False,
     left_out: str | None = None,
 ) -> list[str]:
@@ -115,6 +131,7 @@ def assumptions_of(
 
     `left_out` says which outputs a maximum says nothing of.
     """
+    looks, target, min_bin_mass = question.looks, question.target, question.min_bin_mass
     said = [
         "The rows are independent draws from the population that the statement is about.",
         "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
@@ -136,12 +153,47 @@ def assumptions_of(
         said.append("The model has no outputs besides those of the table's bins.")
     elif min_bin_mass is not None and table.is_binned_model:
         said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
-    if levels is not None:
-        said.append(f"The model has no outputs but the {levels.size:,} that were declared; they "
-                    "were known before these rows.")  # fmt: skip
+    if question.levels is not None:
+        said.append(f"The model has no outputs but the {question.levels.size:,} that were "
+                    "declared; they were known before these rows.")  # fmt: skip
     if left_out is not None:
         said.append(left_out)
     if not table.is_binned_model:
         said.append("Bins mix different predictions, so only the lower bound speaks of the model "
                     "(Proposition 3.2).")  # fmt: skip
     return said
+
+
+def trivial_error(table: BinTable, weights: FloatArray, power: float) -> float:
+    """Return the error, on these rows, of always answering 0, or 1 where events are the rule.
+
+    Examples
+    --------
+    >>> from calibrant import tabulate
+    >>> table = tabulate([0] * 990 + [1] * 10, [0.01] * 1000)
+    >>> trivial_error(table, np.ones(1), 2.0)
+    0.01
+    """
+    used = weights > 0
+    rate = table.sum_y[used].sum(axis=1) / table.count[used].sum(axis=1)
+    off = np.minimum(rate, 1 - rate)
+    if math.isinf(power):
+        return float(off.max())
+    return float((weights[used] @ off**power) ** (1 / power))
+
+
+def _emptiness(
+    verdict: Verdict | None, upper: float, max_error: float | None, trivial: float
+) -> str:
+    """Say that a bound, or a tolerance, is met by a model that knows nothing; or nothing."""
+    known = f"always answering 0 or 1, whichever is commoner, is off by {trivial:.4f} on these rows"
+    if verdict == "refuted":
+        return ""
+    if max_error is not None and trivial <= max_error:
+        return (
+            f". This asks for little: {known}, within the {max_error:g} that is allowed. Ask for a "
+            "max_error far below that"
+        )
+    if verdict is None and trivial <= upper < 1:
+        return f". This says little: {known}. More rows give a lower bound"
+    return ""

@@ -1,4 +1,4 @@
-"""The null hypothesis of perfect calibration: the rows it speaks of, the outcome of a test."""
+"""Rows of one event, reduced to distinct predictions: what methods without bins work on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._results import Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import (
     EmptyInputError,
@@ -17,6 +16,7 @@ from calibrant.exceptions import (
 )
 
 BLOCK = 1 << 21
+"""Events drawn at a time, 16 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,24 +73,21 @@ def is_contradicted(atoms: Atoms) -> bool:
     return bool(np.any(atoms.events[never] > 0) or np.any((atoms.count - atoms.events)[always] > 0))
 
 
-@dataclass(frozen=True, repr=False)
-class CalibrationTestResult(Result):
-    """The outcome of a test whose null hypothesis is perfect calibration.
+def cumulative_differences(atoms: Atoms, events: FloatArray | None = None) -> FloatArray:
+    """Return S_k, the mean over all rows of (y - p) 1{p <= k-th distinct prediction}.
 
-    Attributes
-    ----------
-    statistic, pvalue : float
-        A small p-value speaks against calibration; a large one does not prove it.
-    method : str
-    n : int
-        The number of rows.
+    >>> atoms = Atoms.of(np.array([0.0, 1.0, 1.0]), np.array([0.5, 0.5, 0.7]))
+    >>> cumulative_differences(atoms).round(3)
+    array([0. , 0.1])
     """
+    events = atoms.events if events is None else events
+    return np.asarray(np.cumsum(events - atoms.count * atoms.p, axis=-1) / atoms.n)
 
-    statistic: float
-    pvalue: float
-    method: str
-    n: int
 
-    def __str__(self) -> str:
-        values = f"statistic = {self.statistic:.4g}, p = {self.pvalue:.4g}"
-        return f"{self.method}: {values}, n = {self.n:,}"
+def kuiper(s: FloatArray) -> FloatArray:
+    """Return the range of cumulative differences, their start at 0 included, along the last axis.
+
+    >>> float(kuiper(np.array([0.1, -0.2, 0.05])).round(3))
+    0.3
+    """
+    return np.asarray(np.maximum(s.max(axis=-1), 0.0) - np.minimum(s.min(axis=-1), 0.0))

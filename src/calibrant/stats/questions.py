@@ -1,0 +1,251 @@
+"""What is asked of a table: the options of `certify`, checked.
+
+**Looks.** Whoever certifies a growing sample until it passes has as many chances of a wrong
+certificate as looks. If the i-th look, at a number of rows that does not depend on their labels,
+has the error probability ``delta / looks_i``, and the sum of all ``1 / looks_i`` is at most 1, then
+all looks are right at once with probability at least ``1 - delta`` (the union bound), whatever rule
+decides to go on to the next. Two plans meet that:
+
+- k looks, ``looks=k`` at each of them;
+- any number of looks, ``looks=i * (i + 1)`` at the i-th: 1/2 + 1/6 + 1/12 + ... = 1.
+
+A number of rows that an earlier look has suggested does depend on labels. It may be used for a
+certificate of the new rows alone, which are independent of those that suggested it.
+
+**Levels** are all outputs that a binned model can give, declared before its rows are seen. What is
+known before the rows may tune the tests behind a certificate; what the rows happened to show may
+not. A recalibrator with bins knows its levels from its fit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from calibrant._options import is_among, is_integer, is_real
+from calibrant._types import FloatArray
+from calibrant.bins import MOST_BINS
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidWeightsError,
+    NoSuchEstimatorError,
+)
+from calibrant.stats.estimators import (
+    ClassWeight,
+    Norm,
+    Target,
+    class_weights,
+    norm_name,
+    power_of,
+)
+from calibrant.stats.intervals import check_level
+from calibrant.table import BinTable
+
+MinBinMass: TypeAlias = float | Literal["learned"] | None
+
+MOST_LOOKS = 1_000_000
+"""A look at every one of as many rows; delta stays far above what rounding does to 1 - delta."""
+_INCREDIBLE = 1e-12
+"""A claim about masses under which so rare an output had so small a chance is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a table; the attributes are the parameters of `calibrant.certify`.
+
+    Attributes
+    ----------
+    power : float
+        That of the norm.
+    weights : ndarray
+        Those of the classes; they add up to 1.
+    delta : float
+        The error probability of this look.
+    """
+
+    power: float
+    weights: FloatArray
+    max_error: float | None
+    confidence_level: float
+    target: Target
+    min_bin_mass: MinBinMass
+    levels: FloatArray | None
+    looks: int
+    delta: float
+
+    @classmethod
+    def of(
+        cls,
+        table: BinTable,
+        *,
+        max_error: float | None = None,
+        norm: Norm = "l2",
+        confidence_level: float = 0.95,
+        target: Target = "population",
+        min_bin_mass: MinBinMass = None,
+        levels: Any = None,
+        looks: int = 1,
+        class_weight: ClassWeight = None,
+    ) -> Question:
+        """Check the options of `certify` for this table."""
+        power, weights = power_of(norm), class_weights(class_weight, table.problem)
+        _check(table, max_error, power, confidence_level, target)
+        _check_mass(table, min_bin_mass)
+        if table.is_weighted:
+            raise InvalidWeightsError(
+                "A certificate counts independent rows; this table has sample weights. Leave them "
+                "out, or draw rows with probabilities in proportion to the weights."
+            )
+        delta = error_probability(confidence_level, looks)
+        known = None if levels is None else checked_levels(levels)
+        if known is not None:
+            _check_levels_of_table(known, table)
+        return cls(
+            power=power,
+            weights=weights,
+            max_error=None if max_error is None else float(max_error),
+            confidence_level=float(confidence_level),
+            target=target,
+            min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
+            levels=known,
+            looks=int(looks),
+            delta=delta,
+        )
+
+    @property
+    def norm(self) -> str:
+        """The name of the norm."""
+        return norm_name(self.power)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes count."""
+        return int((self.weights > 0).sum())
+
+
+def _check(
+    table: BinTable,
+    max_error: float | None,
+    power: float,
+    confidence_level: float,
+    target: str,
+) -> None:
+    check_level(confidence_level)
+    if 1 - confidence_level == 1:
+        raise InvalidArgumentError(
+            f"confidence_level must differ from 0 by more than rounding; got {confidence_level!r}."
+        )
+    if max_error is not None and not (is_real(max_error) and 0 < max_error < 1):
+        raise InvalidArgumentError(
+            f"max_error must lie between 0 and 1; got {max_error!r:.60}. Write 0.02 for two points."
+        )
+    if power not in (1.0, 2.0, math.inf):
+        raise NoSuchEstimatorError(
+            f'Certificates exist for "l1", "l2" and "max"; got {norm_name(power)}.'
+        )
+    if not is_among(target, ("population", "sample")):
+        raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
+    maximum = math.isinf(power)
+    if target == "sample" and maximum and table.n_groups > 1 and table.is_binned_model:
+        raise NoSuchEstimatorError(
+            'target="sample" with norm="max" is proved for one class at a time; this problem is '
+            'marginal. Use target="population", or certify y_true == k with the column of class k.'
+        )
+
+
+def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
+    if min_bin_mass is None or (isinstance(min_bin_mass, str) and min_bin_mass == "learned"):
+        return
+    is_share = isinstance(min_bin_mass, int | float) and type(min_bin_mass) is not bool
+    if not (is_share and 0 < min_bin_mass <= 1):
+        raise InvalidArgumentError(
+            f'min_bin_mass must be None, "learned" or a share of the rows in (0, 1]; '
+            f"got {min_bin_mass!r}."
+        )
+    occupied = table.count > 0
+    n_outputs = int(occupied.sum(axis=1).max())
+    if n_outputs * min_bin_mass > 1 + 1e-9:
+        raise InvalidArgumentError(
+            f"min_bin_mass cannot exceed 1 / {n_outputs:,} with {n_outputs:,} outputs, whose "
+            f"probabilities add up to 1; got {min_bin_mass:g}."
+        )
+    fewest = float(table.count[occupied].min())
+    if special.bdtr(fewest, table.n, float(min_bin_mass)) < _INCREDIBLE:
+        raise InvalidArgumentError(
+            f"min_bin_mass {min_bin_mass:g} is not true of these rows: only {fewest:,.0f} of "
+            f'{table.n:,} have the rarest output. Use a smaller one, or "learned".'
+        )
+
+
+def error_probability(confidence_level: float, looks: int) -> float:
+    """Return the error probability of one look; refuse what is no number of looks.
+
+    >>> round(error_probability(0.95, 2), 12)
+    0.025
+    """
+    if not (is_integer(looks) and 1 <= looks <= MOST_LOOKS):
+        raise InvalidArgumentError(
+            f"looks must be a whole number from 1 to {MOST_LOOKS:,}; got {looks!r:.60}. It is how "
+            "often these rows will be certified as they grow: 1 for once."
+        )
+    delta = (1 - confidence_level) / int(looks)
+    if 1 - delta == 1:
+        raise InvalidArgumentError(
+            "Each look needs an error probability that differs from 0 by more than rounding; "
+            f"confidence_level={confidence_level!r} leaves {delta:.3g} to each of {looks:,} looks. "
+            "Take a lower confidence_level, or fewer looks."
+        )
+    return delta
+
+
+def checked_levels(levels: Any) -> FloatArray:
+    """Return distinct levels in ascending order; refuse what are no probabilities.
+
+    >>> checked_levels([0.8, 0.1, 0.8])
+    array([0.1, 0.8])
+    """
+    try:
+        given = np.array(levels, dtype=np.float64)
+        if isinstance(levels, np.ma.MaskedArray):  # what a mask hides is not declared
+            given = np.where(np.ma.getmaskarray(levels), np.nan, given)
+    except (TypeError, ValueError, OverflowError):
+        given = np.empty((0, 0))
+    if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given <= 1)):
+        raise InvalidArgumentError(
+            "levels must be all outputs that the model can give: one or more probabilities, such "
+            f"as recalibrator.levels_; got {levels!r:.80}."
+        )
+    found = np.unique(given)
+    if found.size > MOST_BINS:
+        raise InvalidArgumentError(
+            f"levels must be {MOST_BINS:,} values at most; got {found.size:,}. A model with more "
+            "outputs is as good as continuous: recalibrate it with ScalingBinning."
+        )
+    return found
+
+
+def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:
+    """Refuse a table that has other outputs than these."""
+    if table.n_groups > 1 or not table.is_binned_model:
+        raise InvalidArgumentError(
+            "levels are those of one class whose bins hold one output each; this table has "
+            + ("several classes." if table.n_groups > 1 else "bins that mix different predictions.")
+            + " Leave levels out, or count each output in its own bin, bins=Distinct()."
+        )
+    outputs = table.level[table.count > 0]
+    outputs = np.where(
+        np.isnan(outputs), table.sum_p[table.count > 0] / table.count[table.count > 0], outputs
+    )
+    nearest = np.abs(outputs[:, None] - levels).min(axis=1)
+    # means of equal outputs may differ from them in the last digits
+    strange = outputs[nearest > 1e-9]
+    if strange.size:
+        raise InvalidArgumentError(
+            f"levels must be all outputs of the model; {strange.size:,} of the rows' "
+            f"{outputs.size:,} outputs are not among them, {strange[0]:.6g} for one. Declare them "
+            "too, if the model was known to give them, or leave levels out."
+        )
