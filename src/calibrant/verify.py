@@ -110,16 +110,6 @@ def certify(
     )
 
 
-def certify_answers(
-    digests: Digests, y_true: Any, y_prob: Any, *, bins: BinsLike | None = None, **options: Any
-) -> stats.Certificate:
-    """Certify the answers of a recalibrator, as `certify` does, with digests from before it."""
-    meaning = {name: options.pop(name, None) for name in ("kind", "classes", "pos_label")}
-    source = read(y_true, y_prob, **meaning)
-    table = tabulate_outputs(source) if bins is None else source.tabulate(bins)
-    return stats.certify(table, digests=digests, **options)
-
-
 def recheck(
     certificate: stats.Certificate,
     y_true: Any,
@@ -161,20 +151,16 @@ def recheck(
     meaning = _meaning(certificate, classes, pos_label)
     source = read(y_true, y_prob, input=input, data=data, **meaning)
     source.keep_digest()
-    return _recheck(certificate, source, None)
+    return recheck_source(certificate, source)
 
 
-def recheck_answers(
-    certificate: stats.Certificate,
-    digests: Digests,
-    y_true: Any,
-    y_prob: Any,
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
-) -> stats.Recheck:
-    """Check a certificate against the answers of a recalibrator, as `recheck` does."""
-    source = read(y_true, y_prob, **_meaning(certificate, classes, pos_label))
-    return _recheck(certificate, source, digests)
+def check_certificate(certificate: object) -> None:
+    """Refuse what is no certificate."""
+    if not isinstance(certificate, stats.Certificate):
+        raise InvalidArgumentError(
+            "certificate must be a Certificate, such as certify gives or Certificate.from_json "
+            f"reads; got {certificate!r:.60}."
+        )
 
 
 def _meaning(
@@ -183,20 +169,17 @@ def _meaning(
     pos_label: Label | None,
 ) -> dict[str, Any]:
     """Return how rows are to be read: as the certificate's problem."""
-    if not isinstance(certificate, stats.Certificate):
-        raise InvalidArgumentError(
-            "certificate must be a Certificate, such as certify gives or Certificate.from_json "
-            f"reads; got {certificate!r:.60}."
-        )
+    check_certificate(certificate)
     problem = certificate.table.problem
     if classes is None and pos_label is None:
         classes, pos_label = problem.classes, problem.pos_label
     return {"kind": problem.kind, "classes": classes, "pos_label": pos_label}
 
 
-def _recheck(
-    certificate: stats.Certificate, source: Source, digests: Digests | None
+def recheck_source(
+    certificate: stats.Certificate, source: Source, digests: Digests | None = None
 ) -> stats.Recheck:
+    """Check a certificate against rows that were read; the digests may be from before a repair."""
     own = certificate.table
     if source.problem != own.problem:
         check = certificate.recheck()

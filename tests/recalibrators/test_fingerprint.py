@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from shared import binary_rows, class_rows
 
-from calibrant import verify
+from calibrant import stats, tabulate
 from calibrant.exceptions import InvalidDocumentError, InvalidInputError
 from calibrant.recalibrators import (
     Fingerprint,
@@ -30,11 +30,11 @@ def certified(monkeypatch):
     """Catch what is passed on to certify."""
     calls = []
 
-    def certify(digests, y_true, y_prob, **options):
-        calls.append((np.asarray(y_true), np.asarray(y_prob), options))
+    def certify(table, **options):
+        calls.append((table, options))
         return "certificate"
 
-    monkeypatch.setattr(verify, "certify_answers", certify)
+    monkeypatch.setattr(stats, "certify", certify)
     return calls
 
 
@@ -141,10 +141,10 @@ def test_labels_that_a_split_left_unused_can_be_certified_on(certified):
     fitted = ScalingBinning(bins=5, split=(1, 1, 1), random_state=0).fit(p, y)
     fresh = fitted.fold_ != 1
     fitted.certify(p[fresh], y[fresh], max_error=0.1, confidence_level=0.9)
-    labels, probs, options = certified[0]
-    np.testing.assert_array_equal(probs, fitted.predict_proba(p[fresh]))
-    np.testing.assert_array_equal(labels, y[fresh])
-    np.testing.assert_array_equal(options.pop("levels"), fitted.levels_)
+    table, options = certified[0]
+    counted = tabulate(y[fresh], fitted.predict_proba(p[fresh]), bins="distinct")
+    assert table.to_dict() == counted.to_dict()
+    np.testing.assert_array_equal(options["levels"], fitted.levels_)
     assert options["max_error"] == 0.1
     assert options["confidence_level"] == 0.9
 
@@ -153,7 +153,7 @@ def test_the_certificate_speaks_of_levels_also_where_order_is_kept(certified):
     p, y = binary_rows(2000)
     fitted = ScalingBinning(bins=5, keep_order=True).fit(p[:1000], y[:1000])
     fitted.certify(p[1000:], y[1000:])
-    assert set(certified[0][1]) == set(fitted.levels_)
+    assert set(certified[0][0].level[0]) == set(fitted.levels_)
 
 
 def test_one_versus_rest_is_certified_class_by_class(certified):
@@ -161,9 +161,10 @@ def test_one_versus_rest_is_certified_class_by_class(certified):
     inner = ScalingBinning(bins=5, keep_order=True)
     fitted = OneVsRest(inner).fit(probs[:1000], y[:1000])
     fitted.certify(probs[1000:], y[1000:])
-    _, out, options = certified[0]
-    assert options["kind"] == "marginal"
-    assert all(set(out[:, k]) <= set(r.levels_) for k, r in enumerate(fitted.recalibrators_))
+    table, _ = certified[0]
+    assert table.problem.kind == "marginal"
+    for level, count, part in zip(table.level, table.count, fitted.recalibrators_, strict=True):
+        assert set(level[count > 0]) <= set(part.levels_)
 
 
 def test_the_top_label_is_certified_as_one_event(certified):
@@ -171,12 +172,12 @@ def test_the_top_label_is_certified_as_one_event(certified):
     names = np.array(["a", "b", "c", "d"])
     fitted = TopLabel(HistogramBinning(bins=5)).fit(probs[:1000], names[y[:1000]], classes=names)
     fitted.certify(probs[1000:], names[y[1000:]])
-    right, confidence, options = certified[0]
-    np.testing.assert_array_equal(right, probs[1000:].argmax(axis=1) == y[1000:])
-    np.testing.assert_array_equal(confidence, fitted.predict_confidence(probs[1000:])[1])
-    np.testing.assert_array_equal(options.pop("levels"), fitted.pooled_.levels_)
+    table, options = certified[0]
+    right = probs[1000:].argmax(axis=1) == y[1000:]
+    counted = tabulate(right, fitted.predict_confidence(probs[1000:])[1], bins="distinct")
+    assert table.to_dict() == counted.to_dict()
+    np.testing.assert_array_equal(options["levels"], fitted.pooled_.levels_)
     assert options["max_error"] is None
-    assert options["kind"] == "binary"
 
 
 def test_names_of_classes_are_passed_on(certified):
@@ -184,7 +185,7 @@ def test_names_of_classes_are_passed_on(certified):
     names = np.array(["no", "yes"])
     fitted = HistogramBinning(3).fit(p[:200], names[y[:200]], classes=["no", "yes"])
     fitted.certify(p[200:], names[y[200:]])
-    assert certified[0][2]["classes"] == ["no", "yes"]
+    assert certified[0][0].problem.classes == ("no", "yes")
 
 
 def test_a_recalibrated_model_is_certified_end_to_end():

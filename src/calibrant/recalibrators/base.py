@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import verify
+from calibrant import stats, verify
 from calibrant._digests import Digests, digest_of_document
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidShapeError
-from calibrant.problem import Input, Kind, Label
+from calibrant.problem import Input, Kind, Label, Problem
 from calibrant.recalibrators.class_rows import map_rows
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import NUMPY
@@ -30,7 +30,6 @@ from calibrant.recalibrators.reading import (
     read_again,
     read_labelled,
     read_unlabelled,
-    shape_of,
     width_of,
 )
 from calibrant.recalibrators.scores import Scores
@@ -150,8 +149,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return recalibrated probabilities in the shape of `y_prob`."""
-        shape = shape_of(y_prob)
-        out = self._apply(read_unlabelled(self, y_prob))
+        probs, shape = read_unlabelled(self, y_prob)
+        out = self._apply(probs)
         if out.ndim == 1 and width_of(shape) == 2:
             return np.column_stack((1 - out, out))
         return out.reshape(shape)
@@ -209,24 +208,22 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         rows = read_again(self, y_prob, y_true, classes=classes)
         self._check_fresh(rows.predictions, rows.codes())
-        labels, answers, meaning = self._certifiable(rows, kind)
-        own = self._all_levels()
-        if own is not None and levels is None and bins is None and np.isin(answers, own).all():
+        answers = self._certifiable(rows, kind)
+        own, outputs = self._all_levels(), answers.predictions
+        if own is not None and levels is None and bins is None and np.isin(outputs, own).all():
             levels = own
-        return verify.certify_answers(
-            self._digests(rows),
-            labels,
-            answers,
-            **meaning,
+        source = ArraySource(answers)
+        return stats.certify(
+            verify.tabulate_outputs(source) if bins is None else source.tabulate(bins),
             max_error=max_error,
             norm=norm,
             confidence_level=confidence_level,
-            bins=bins,
             target=target,
             min_bin_mass=min_bin_mass,
             levels=levels,
             looks=looks,
             class_weight=class_weight,
+            digests=self._digests(rows),
             overlap_unchecked=self.table_fingerprint_ is not None,
         )
 
@@ -243,10 +240,12 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         digests must be those of these predictions, as they came in, and of this recalibrator.
         See `calibrant.recheck`.
         """
+        verify.check_certificate(certificate)
         rows = read_again(self, y_prob, y_true, classes=classes)
-        labels, answers, meaning = self._certifiable(rows, None)
-        names = meaning["classes"]
-        return verify.recheck_answers(certificate, self._digests(rows), labels, answers, names)
+        answers, kind = self._certifiable(rows, None), certificate.table.problem.kind
+        if answers.problem.kind != kind:
+            answers = self._certifiable(rows, kind)
+        return verify.recheck_source(certificate, ArraySource(answers), self._digests(rows))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted recalibrator as readable, versioned JSON; a failure changes nothing."""
@@ -333,13 +332,11 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_learned(self) -> None:
         """Raise ValueError if what was loaded does not fit together."""
 
-    def _certifiable(self, rows: Columns, kind: Kind | None) -> tuple[Any, Any, dict[str, Any]]:
-        """Return labels, recalibrated predictions and what they mean, for `calibrant.certify`."""
+    def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
+        """Return the rows with recalibrated predictions, as the problem that is certified."""
         answers = self._answers(rows.predictions)
-        if kind is None and width_of(answers.shape) == 2:
-            kind = "binary"
-        classes = rows.problem.classes
-        return rows.labels, answers, {"kind": kind, "classes": classes and list(classes)}
+        problem, column = Problem.of(answers.shape, kind, rows.problem.classes)
+        return Columns(problem, rows.labels, answers if column is None else answers[:, column])
 
     def _all_levels(self) -> FloatArray | None:
         """Return all outputs for one class, which the fit has fixed; None if there is no end."""

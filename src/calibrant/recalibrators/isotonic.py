@@ -156,7 +156,7 @@ class VennAbers(Recalibrator):
 
     def predict_interval(self, y_prob: Any) -> tuple[FloatArray, FloatArray]:
         """Return (p0, p1), the probabilities if the label of the new row were 0 or 1."""
-        return self._interval(read_unlabelled(self, y_prob).astype(np.float64))
+        return self._interval(read_unlabelled(self, y_prob)[0].astype(np.float64))
 
     def _interval(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         return (

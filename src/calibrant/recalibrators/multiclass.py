@@ -14,7 +14,7 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Hybrid
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Kind
+from calibrant.problem import Kind, read_problem
 from calibrant.recalibrators.base import (
     FitResult,
     Recalibrator,
@@ -154,7 +154,7 @@ class OneVsRest(Recalibrator):
 
     def predict(self, y_prob: Any) -> AnyArray:
         """Return the most probable class of each row; ties go to the largest entry of `y_prob`."""
-        chosen = self._chosen(read_unlabelled(self, y_prob))
+        chosen = self._chosen(read_unlabelled(self, y_prob)[0])
         return np.asarray(self.classes_[chosen])
 
     def _chosen(self, probs: AnyArray) -> IntArray:
@@ -173,11 +173,10 @@ class OneVsRest(Recalibrator):
         total = ops.sums(out)
         return ops.where(total > 0, out / ops.where(total > 0, total, 1.0), 1 / out.shape[1])
 
-    def _certifiable(self, rows: Columns, kind: Kind | None) -> tuple[Any, Any, dict[str, Any]]:
-        labels, answers, meaning = super()._certifiable(rows, kind)
-        if meaning["kind"] is None:
-            meaning["kind"] = "marginal"
-        return labels, answers, meaning
+    def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
+        if kind is None and self.classes_.size > 2:
+            kind = "marginal"
+        return super()._certifiable(rows, kind)
 
     def _answers(self, probs: AnyArray) -> FloatArray:
         if self.normalize:
@@ -250,7 +249,7 @@ class TopLabel(Recalibrator):
 
     def predict_confidence(self, y_prob: Any) -> tuple[AnyArray, FloatArray]:
         """Return the predicted class and its recalibrated probability for each row."""
-        top, confidence = self._confidence(read_unlabelled(self, y_prob))
+        top, confidence = self._confidence(read_unlabelled(self, y_prob)[0])
         return np.asarray(self.classes_[top]), confidence
 
     def predict(self, y_prob: Any) -> AnyArray:
@@ -295,7 +294,7 @@ class TopLabel(Recalibrator):
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         return _share_out(ops, x, *_recalibrated_top(ops, x, learned))
 
-    def _certifiable(self, rows: Columns, kind: Kind | None) -> tuple[Any, Any, dict[str, Any]]:
+    def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
         if kind not in (None, "top-label"):
             raise InvalidArgumentError(
                 "TopLabel repairs the confidence in the predicted class, and its certificate "
@@ -308,8 +307,7 @@ class TopLabel(Recalibrator):
             own = top == k
             if part is not None and own.any():
                 levels[own] = part._answers(before[own])
-        meaning = {"kind": "binary", "classes": None}
-        return (rows.codes() == top).astype(np.intp), levels, meaning
+        return Columns(read_problem("binary", 2), rows.codes() == top, levels)
 
     def _all_levels(self) -> FloatArray | None:
         parts = [r._all_levels() for r in (self.pooled_, *self.by_class_) if r is not None]

@@ -16,8 +16,8 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem import Kind, Label
-from calibrant.sources.arrays import off_device, read_arrays, refuse_masked
+from calibrant.problem import NUMERIC, Kind, Label
+from calibrant.sources.arrays import as_array, read_arrays
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.base import Recalibrator
@@ -58,17 +58,20 @@ def read_again(
     counting = own.dtype.kind in "biu" and np.array_equal(own, np.arange(own.size))
     if classes is None and not counting:
         classes = own.tolist()
-    check_width(recalibrator, shape_of(off_device(y_prob)))
-    return read_labelled(recalibrator, y_prob, y_true, sample_weight, classes)
+    array = as_array(y_prob, "y_prob")
+    check_width(recalibrator, array.shape)
+    return read_labelled(recalibrator, array, y_true, sample_weight, classes)
 
 
-def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> AnyArray:
-    """Check predictions that a fitted recalibrator is applied to, and return its columns."""
+def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, tuple[int, ...]]:
+    """Check predictions that a fitted recalibrator is applied to.
+
+    Return the columns that it works on, and the shape that they came in.
+    """
     check_is_fitted(recalibrator, "classes_")
-    y_prob = off_device(y_prob)
-    shape = shape_of(y_prob)
-    check_width(recalibrator, shape)
-    return _read(recalibrator, y_prob, np.zeros(shape[:1] or 0, np.int8)).predictions
+    array = as_array(y_prob, "y_prob")
+    check_width(recalibrator, array.shape)
+    return _read(recalibrator, array, np.zeros(len(array), np.int8)).predictions, array.shape
 
 
 def _read(
@@ -78,9 +81,7 @@ def _read(
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
 ) -> Columns:
-    refuse_masked(y_prob, "y_prob")
-    shape_of(y_prob)
-    array = np.asarray(off_device(y_prob))
+    array = as_array(y_prob, "y_prob")
     if recalibrator.input == "logits" and recalibrator._reads != "classes":
         array = _log_odds(array)
     kind = _kind(recalibrator, array.shape) if array.ndim in (1, 2) else None
@@ -100,9 +101,12 @@ def _read(
 
 def _log_odds(logits: AnyArray) -> AnyArray:
     """Return one column of log-odds for two columns of logits, and others as they are."""
-    if logits.ndim != 2 or logits.shape[1] != 2:
+    if logits.ndim != 2 or logits.shape[1] != 2 or logits.dtype.kind not in (*NUMERIC, "O"):
         return logits
-    both = logits.astype(np.float64)
+    try:
+        both = logits.astype(np.float64)
+    except (TypeError, ValueError):
+        return logits  # whoever reads them next says which are no numbers
     return np.asarray(both[:, 1] - both[:, 0])
 
 
@@ -147,17 +151,6 @@ def _check_values(recalibrator: Recalibrator, rows: Columns) -> None:
             )
     elif not (rows.predictions.min() >= 0 and rows.predictions.max() <= 1):
         rows.explain_predictions()
-
-
-def shape_of(y_prob: Any) -> tuple[int, ...]:
-    """Return the shape of predictions, or refuse rows of different lengths."""
-    try:
-        return np.shape(y_prob)
-    except ValueError as error:
-        raise InvalidShapeError(
-            "y_prob must be a column or a table of equally long rows; these rows differ in length. "
-            "Pass one number for each row, or one for each class."
-        ) from error
 
 
 def width_of(shape: tuple[int, ...]) -> int:

@@ -21,7 +21,7 @@ from calibrant.recalibrators.logistic import (
 from calibrant.recalibrators.reading import Reads, read_unlabelled
 from calibrant.recalibrators.scores import Loss, Scores
 from calibrant.recalibrators.smoothing import Smoothing, check_smoothing
-from calibrant.sources.arrays import off_device
+from calibrant.sources.arrays import as_array
 
 On: TypeAlias = Literal["log-odds", "probabilities"]
 
@@ -40,7 +40,7 @@ class Identity(Recalibrator):
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return the probabilities as they came."""
         read_unlabelled(self, y_prob)
-        return np.array(off_device(y_prob), np.float64)
+        return as_array(y_prob, "y_prob").astype(np.float64)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         self.fit_result_ = FitResult()

@@ -23,7 +23,7 @@ from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.reading import read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.temperature import TemperatureScaling
-from calibrant.sources.arrays import off_device
+from calibrant.sources.arrays import as_array
 
 Scoring: TypeAlias = Literal["log", "brier"]
 
@@ -98,9 +98,10 @@ def recalibrator_scores(
     codes, probs, weights = rows.codes(), rows.predictions, rows.weights
     listed = _default_candidates(probs) if candidates is None else candidates
     chosen = tuple(listed) if isinstance(listed, Sequence) else ()
-    if probs.ndim == 1 and np.ndim(y_prob) == 2:
+    given = as_array(y_prob, "y_prob")
+    if probs.ndim == 1 and given.ndim == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
-        probs = np.asarray(off_device(y_prob), np.float64)
+        probs = given.astype(np.float64)
     if not chosen or not all(isinstance(candidate, Recalibrator) for candidate in chosen):
         raise InvalidArgumentError(
             "candidates must be a sequence of recalibrators, such as (Identity(), PlattScaling()); "

@@ -139,7 +139,7 @@ def read_arrays(
     Logits become probabilities at once, but for the many columns of a top-label problem.
     """
     check_input(input)
-    labels, probs = _as_array(y_true, "y_true"), _as_array(y_prob, "y_prob")
+    labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     probs = _as_numbers(probs, labels)
     check_shapes(labels, probs)
@@ -155,7 +155,8 @@ def read_arrays(
     return Columns(problem, labels, probabilities_of(probs), weights)
 
 
-def _as_array(values: Any, name: str) -> AnyArray:
+def as_array(values: Any, name: str) -> AnyArray:
+    """Return values as an array, or refuse what is masked, ragged or a single value."""
     refuse_masked(values, name)
     try:
         array = np.asarray(off_device(values))
