@@ -152,10 +152,10 @@ def check_report(columns: list[str], file: str, rng: random.Random) -> str:
     names = rng.sample([name for name in NAMES if "\0" not in name], 3)
     try:
         if rng.random() < 0.5:
-            report = cb.report.report(y, p, title=names[0])
+            report = cb.report(y, p, title=names[0])
         else:
             probs = np.random.default_rng(1).dirichlet(np.ones(3), size=60)
-            report = cb.report.report(
+            report = cb.report(
                 np.array(names, object)[np.arange(60) % 3], probs, classes=names
             )
     except CalibrantError:
