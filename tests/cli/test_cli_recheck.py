@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from predictions_on_disk import COLUMNS, MANY, ONE, N, run, write
+
+from predictions_on_disk import (
+    COLUMNS,
+    MANY,
+    ONE,
+    N,
+    run,
+    write,
+)
 
 SHUFFLED = np.random.default_rng(3).permutation(N)
 
@@ -67,3 +75,24 @@ def test_columns_without_data_are_a_usage_error(place, capsys):
     code, _, err = run(capsys, "recheck", "c.json", *ONE)
     assert code == 4
     assert "name their file with --data" in err
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path / "preds.csv")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make every file several chunks."""
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
+
+
+def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
+    saved = tmp_path / "certificate.json"
+    run(capsys, "certify", csv, *ONE, "--norm", "l1", "--max-error", "0.001", "-o", saved)
+    saved.write_text(saved.read_text().replace('"undecided"', '"certified"'))
+    code, out, _ = run(capsys, "recheck", saved)
+    assert code == 1
+    assert out.startswith("does NOT agree: verdict is 'certified' in the document")

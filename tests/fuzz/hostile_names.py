@@ -155,9 +155,7 @@ def check_report(columns: list[str], file: str, rng: random.Random) -> str:
             report = cb.report(y, p, title=names[0])
         else:
             probs = np.random.default_rng(1).dirichlet(np.ones(3), size=60)
-            report = cb.report(
-                np.array(names, object)[np.arange(60) % 3], probs, classes=names
-            )
+            report = cb.report(np.array(names, object)[np.arange(60) % 3], probs, classes=names)
     except CalibrantError:
         return "refused"
     report.save("report.html")

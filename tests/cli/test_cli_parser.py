@@ -1,17 +1,29 @@
-"""Every option of every command with values that mean nothing: a sentence, never a traceback."""
+"""Options and help: what means nothing is refused in a sentence, never a traceback."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 
 import pytest
-from predictions_on_disk import COLUMNS, LABEL, ONE, SCORE, run, write
 
 import calibrant as cb
 from calibrant.cli import main
 from calibrant.cli.parser import COMMANDS, new_parser
 from calibrant.cli.reference import commands_of
 from calibrant.exceptions import InvalidArgumentError
+from predictions_on_disk import (
+    COLUMNS,
+    LABEL,
+    MANY,
+    ONE,
+    SCORE,
+    run,
+    same,
+    write,
+)
 
 HOSTILE = (
     *("0", "-1", "1", "2", "1.5", "1e9", "1e11", "1000000000", "100000000000", "9" * 5000),
@@ -19,9 +31,14 @@ HOSTILE = (
     *("0.9999999999999999", "0.99999999999999"),
     *("", " ", "²", "٣", "1_000", "0x10", "1,5", "90%", "None", "\udcff"),
 )
+
+
 RULES = tuple(f"{rule}:{value}" for rule in ("mass", "width", "hybrid") for value in HOSTILE)
+
+
 NAMES = ("", "-1", "nan", "no\x1bthing", "\udcff")
 """For options that take a file or a column, of which most numbers are as good a name as any."""
+
 
 BASE = {
     "measure": ("preds.csv", *ONE),
@@ -37,6 +54,8 @@ BASE = {
     "reproduce": ("--list",),
     "completion": ("bash",),
 }
+
+
 SLOW = ("demo",)
 """Its one option names a file."""
 
@@ -122,3 +141,82 @@ def test_a_tolerance_that_no_rows_can_certify_is_undecided_or_refuted(folder, ma
 def test_python_refuses_as_many_bins_with_the_same_words(rule):
     with pytest.raises(InvalidArgumentError, match="at most"):
         cb.tabulate(LABEL, SCORE, bins=rule(10**11))
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ((), "the following arguments are required: COMMAND"),
+        (("mesure", "x.csv"), "invalid choice: 'mesure'"),
+        (("certify", "x.csv"), "--max-error"),
+        (("measure", "--y-prob", "score", "x.csv"), "Files come before --y-prob"),
+        (("certify", "x.csv", "--max-error", "2"), "expected a number between 0 and 1; got '2'"),
+        (("measure", "x.csv", "--bins", "many"), 'must be a number of bins, "auto", "mass:15", "width:15", "hybrid:15", "distinct", or edges'),
+        (("measure", "x.csv", "--bins", "0"), "must be a whole number >= 1"),
+        (("measure", "x.csv", "--bins", "0,0.5"), "run from 0 to 1"),
+        (("measure", "x.csv", "--bins", "0,x,1"), "expected numbers between commas"),
+        (("measure", "x.csv", "--norm", "0.5"), "expected l1, l2, max or a number of at least 1"),
+        (("measure", "x.csv", "--confidence-level", "95"), "expected a number between 0 and 1"),
+        (("measure", "x.csv", "--nom", "l1"), "unrecognized arguments"),
+        (("plan", "--n-bins", "10"), "one of the arguments --max-error --rows is required"),
+        (("plan", "--n-bins", "-3", "--rows", "10"), "expected a whole number of at least 1"),
+        (("completion", "tcsh"), "invalid choice: 'tcsh'"),
+        (("compare", "x.csv", *ONE), "Give two files, or one file and --versus"),
+        (("fit", "x.csv", *ONE, "--method", "platt", "--bins", "5", "-o", "y"), "--bins is for scaling-binning"),
+        (("fit", "x.csv", *ONE, "--bins", "distinct", "-o", "y"), "got 'distinct'"),
+        (("apply", "{cal}", "{csv}", "--y-prob", "score", "--suffix", "", "-o", "{folder}/y.csv"), "already has a column 'score'"),
+        (("apply", "{cal}", "{csv}", "--y-prob", "score", "-o", "{folder}/y.csv.gz"), "Compressed files are read, not written"),
+        (("fit", "{csv}", *MANY, "--method", "vector", "--kind", "marginal", "-o", "y"), "leave --kind out"),
+        (("measure", "{csv}", *MANY, "--classes", "cat,dog"), "classes must name every one of the 3 classes"),
+    ],
+)  # fmt: skip
+def test_usage_errors_are_exit_code_four(tmp_path, argv, words, capsys):
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    places = {
+        "csv": write(tmp_path / "preds.csv"),
+        "cal": tmp_path / "cal.json",
+        "folder": tmp_path,
+    }
+    code, out, err = run(capsys, *(each.format(**places) for each in argv))
+    assert (code, out) == (4, "")
+    assert words in err
+
+
+def test_every_command_has_help_with_examples(capsys):
+    from calibrant.cli.parser import COMMANDS
+
+    for name in COMMANDS:
+        code, out, _ = run(capsys, name, "--help")
+        assert code == 0
+        assert "examples:\n  " in out
+        assert "calibrant" in out.split("examples:")[1]
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom calibrant.cli import main\n"
+        "try: main(['measure', '--help'])\n"
+        "except SystemExit: print(' '.join(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "numba", "narwhals"}
+    assert heavy & set(done.stderr.split()) == set()
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path / "preds.csv")
+
+
+@pytest.mark.parametrize("edges", ["0,1", "0,0.25,0.5,1"])
+def test_bins_may_be_edges(csv, edges, capsys):
+    code, out, _ = run(capsys, "measure", csv, *ONE, "--bins", edges, "--json")
+    assert code == 0
+    expected = cb.calibration_error(LABEL, SCORE, bins=[float(e) for e in edges.split(",")])
+    assert same(json.loads(out)["value"], expected.value)

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import os
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -295,23 +293,6 @@ def test_a_column_that_later_blocks_of_json_lines_lack_is_empty_there(
 
 
 # one file, one column, once
-
-
-def test_a_file_that_is_named_twice_is_counted_once(tmp_path, capsys, monkeypatch):
-    file = write(tmp_path / "preds.csv")
-    (tmp_path / "link.csv").symlink_to(file)
-    os.link(file, tmp_path / "hard.csv")
-    monkeypatch.chdir(tmp_path)
-    names = (file, "preds.csv", "./preds.csv", f"../{tmp_path.name}/preds.csv", "link.csv", "*.csv")
-    assert n_of(capsys, *names, "hard.csv", *ONE) == N
-
-
-def test_a_file_that_is_standard_input_as_well_is_counted_once(tmp_path):
-    file = write(tmp_path / "preds.csv")
-    argv = [sys.executable, "-m", "calibrant", "measure", file, "-", *ONE, "--json"]
-    with open(file, "rb") as stream:
-        done = subprocess.run(argv, stdin=stream, capture_output=True, check=True)
-    assert json.loads(done.stdout)["n"] == N
 
 
 def two_of_one_name(path):

@@ -1,29 +1,13 @@
-"""The reference page, the completion scripts and the demo."""
+"""Completion scripts, asked as shells ask them."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+
 from predictions_on_disk import run
-
-from calibrant.cli.parser import COMMANDS, new_parser
-from calibrant.cli.reference import commands_of, refreshed
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
-
-
-def test_the_reference_page_is_current():
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == refreshed(page), "run: python -m calibrant.cli.reference docs/command-line.md"
-    for name in COMMANDS:
-        assert f"### calibrant {name}\n" in page
-
-
-def test_every_command_is_in_the_help_once():
-    assert [command.name for command in commands_of(new_parser())] == list(COMMANDS)
 
 
 def script(shell, capsys):
@@ -69,20 +53,3 @@ def test_other_shells_read_their_script(shell, capsys, tmp_path):
             assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(
                 expected
             )
-
-
-@pytest.mark.slow
-def test_the_demo_fits_a_screen_and_writes_a_report(tmp_path, capsys):
-    report = tmp_path / "report.html"
-    code, out, err = run(capsys, "demo", "-o", report)
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert len(lines) <= 30
-    assert max(map(len, lines[:-1])) <= 90  # the last line is a path
-    assert lines[-1] == f"Report: {report}"
-    assert any("as it is" in line and "refuted" in line for line in lines)
-    assert any("scaling-binning" in line and "certified" in line for line in lines)
-    assert any("undecided" in line for line in lines)
-    page = report.read_text(encoding="utf-8")
-    assert "<html" in page
-    assert "after scaling-binning" in page

@@ -1,8 +1,9 @@
-"""Standard streams that are closed, full or poor in characters: no verdict is made up or lost."""
+"""What every command keeps: exit codes, streams, and a bug that is no verdict."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from itertools import combinations
@@ -12,10 +13,23 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from predictions_on_disk import CLASS, LABEL, ONE, PROBS, SCORE, write
+from predictions_on_disk import (
+    CLASS,
+    COLUMNS,
+    LABEL,
+    ONE,
+    PROBS,
+    SCORE,
+    run,
+    write,
+)
 
 HERE = {"PYTHONPATH": str(Path(cb.__file__).parents[1])}
+
+
 CLOSED = [" ".join(c) for n in (1, 2, 3) for c in combinations((">&-", "<&-", "2>&-"), n)]
+
+
 FULL = [">/dev/full", "2>/dev/full", ">/dev/full 2>/dev/full"]
 
 
@@ -126,3 +140,105 @@ def test_a_suffix_that_no_file_can_hold_is_refused(folder):
     got, _, err = shell(folder, line)
     assert got == 4
     assert b"expected text of Unicode characters" in err
+
+
+WATCHDOG = 300
+"""Seconds after which a command that hangs fails the test; nothing is measured."""
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
+
+
+def test_a_crash_does_not_look_like_a_verdict(capsys, monkeypatch):
+    monkeypatch.setattr("calibrant.stats.samples_to_certify", lambda *a, **k: 1 / 0)
+    code, _, err = run(capsys, "plan", "--max-error", "0.1", "--n-bins", "3")
+    assert code == 70
+    assert "ZeroDivisionError" in err
+    assert err.endswith("this is a bug in calibrant; please report it with the lines above")
+
+
+def test_a_warning_is_one_line(capsys, monkeypatch):
+    import warnings
+
+    def warn(*_, **__):
+        warnings.simplefilter("always")
+        warnings.warn("mind\x1b it", stacklevel=1)
+        return 5
+
+    monkeypatch.setattr("calibrant.stats.samples_to_certify", warn)
+    code, out, err = run(capsys, "plan", "--max-error", "0.1", "--n-bins", "3")
+    assert (code, out[:12], err) == (0, "5 rows certi", "calibrant: warning: mind\\x1b it")
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path):
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    rows = {name: np.tile(column, 40) for name, column in COLUMNS.items()}
+    file = write(tmp_path / "long.csv", rows)
+    argv = [sys.executable, "-m", "calibrant", "apply", str(tmp_path / "cal.json"), file,
+            "--y-prob", "score", "-o", "-"]  # fmt: skip
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline().startswith(b"id,label,score")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(WATCHDOG) == 141
+
+
+def test_an_interrupt_ends_the_command_quietly_with_130(tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    argv = [sys.executable, "-m", "calibrant", "measure", str(pipe), *ONE]
+    # A suite that runs in the background of a shell ignores interrupts, and so would its children.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        command = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    with command as process:
+        with pipe.open("wb", buffering=0) as stream:
+            stream.write(bytes(1 << 22))  # far more than a pipe holds: the command is reading
+            process.send_signal(signal.SIGINT)
+            assert process.wait(WATCHDOG) == 130
+        assert process.stderr.read() == b"calibrant: interrupted\n"
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path / "preds.csv")
+
+
+def test_the_module_is_the_command(csv):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "calibrant",
+            "certify",
+            csv,
+            *ONE,
+            "--norm",
+            "l1",
+            "--max-error",
+            "0.001",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout.split(":")[0], done.stderr) == (2, "undecided", "")
+
+
+@pytest.mark.parametrize("day", ["", "soon", "-1", "99999999999999999", "9" * 5000])
+@pytest.mark.parametrize("command", ["report", "measure"])
+def test_a_day_that_no_calendar_has_is_refused_in_one_line(tmp_path, command, day):
+    file = write(tmp_path / "preds.csv")
+    argv = [sys.executable, "-m", "calibrant", command, file, *ONE]
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"SOURCE_DATE_EPOCH": day},
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
+    assert "SOURCE_DATE_EPOCH must be a whole number" in done.stderr

@@ -1,0 +1,129 @@
+"""calibrant apply: every other column is kept."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import calibrant as cb
+from calibrant.sources.files.tables import table_writer
+from predictions_on_disk import (
+    COLUMNS,
+    LABEL,
+    SCORE,
+    SUFFIXES,
+    pa,
+    run,
+    write,
+)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make every file several chunks."""
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
+
+
+@pytest.mark.parametrize("before", SUFFIXES)
+@pytest.mark.parametrize("after", [".csv", ".tsv", ".parquet", ".jsonl", ".arrow"])
+def test_apply_keeps_every_other_column_in_any_pair_of_formats(tmp_path, before, after, capsys):
+    file = write(tmp_path / f"preds{before}")
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{after}"
+    cb.ScalingBinning(bins=5).fit(COLUMNS["raw"], LABEL).save(saved)
+    code, said, err = run(capsys, "apply", saved, file, "--y-prob", "raw", "-o", out)
+    assert (code, said, err) == (0, "", f"calibrant: 1,500 rows written to {out}")
+    kept = read(out)
+    assert list(kept) == [*COLUMNS, "raw_calibrated"]
+    assert kept["animal"] == COLUMNS["animal"].tolist()
+    assert kept["score"] == pytest.approx(SCORE.tolist(), rel=1e-15)
+    assert len(set(kept["raw_calibrated"])) == 5
+    is_text = ".csv" in file or ".tsv" in file
+    assert kept["id"][7] == (7 if is_text and after not in (".csv", ".tsv") else "00007")
+
+
+def read(path):
+    """Read a table back by other means."""
+    import pyarrow.csv as pa_csv
+
+    if path.suffix in (".csv", ".tsv"):
+        parse = pa_csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+        convert = pa_csv.ConvertOptions(column_types={"id": pa.string()})
+        return pa_csv.read_csv(path, parse_options=parse, convert_options=convert).to_pydict()
+    if path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    read_table = pa.parquet.read_table if path.suffix == ".parquet" else pa.feather.read_table
+    return read_table(path).to_pydict()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_text_formats_are_copied_as_they_stand(tmp_path, suffix, capsys):
+    """Leading zeros, dates, big numbers, blanks and odd fields survive."""
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{suffix}"
+    cb.Identity().fit(SCORE, LABEL).save(saved)
+    odd = ["007", "2020-01-01", "12345678901234567890", "", "NA", "=1+1", 'a "b", c', "1e5"]
+    columns = {"p": np.full(8, 0.5), "odd": np.array(odd)}
+    before = write(tmp_path / f"in{suffix}", columns)
+    assert run(capsys, "apply", saved, before, "--y-prob", "p", "--replace", "-o", out)[0] == 0
+    if suffix == ".jsonl":
+        assert [json.loads(line)["odd"] for line in out.read_text().splitlines()] == odd
+    else:
+        import csv as csv_module
+
+        rows = csv_module.reader(
+            out.read_text().splitlines(), delimiter="\t" if suffix == ".tsv" else ","
+        )
+        assert [row[1] for row in rows] == ["odd", *odd]
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "plain", "a=b"]
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+def test_own_cells_are_copied_unless_escaping_is_asked_for(tmp_path, escaped, capsys):
+    file = write(tmp_path / "in.parquet", {"=p": np.full(8, 0.5), "text": np.array(FORMULAS)})
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    options = ("--y-prob", "=p", "-o", tmp_path / "out.csv")
+    more = ("--escape-formulas",) if escaped else ()
+    assert run(capsys, "apply", tmp_path / "cal.json", file, *options, *more)[0] == 0
+    with (tmp_path / "out.csv").open(newline="") as stream:
+        head, *rows = csv_module.reader(stream)
+    quoted = ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "plain", "a=b"]
+    assert [row[1] for row in rows] == (quoted if escaped else FORMULAS)
+    assert head == ["'=p" if escaped else "=p", "text", "'=p_calibrated"]
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1), st.sampled_from(["csv", "tsv"]))
+@settings(max_examples=200)
+def test_any_text_in_a_csv_is_read_back_as_it_was(rows, format_):
+    stream = io.BytesIO()
+    batch = pa.RecordBatch.from_pydict({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
+    with table_writer(stream, format_, batch.schema) as writer:
+        writer.write(batch)
+    text = io.StringIO(stream.getvalue().decode(), newline="")
+    delimiter = "," if format_ == "csv" else "\t"
+    assert [*csv_module.reader(text, delimiter=delimiter)] == [["a", "b"], *map(list, rows)]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl"])
+def test_other_formats_know_no_formulas_and_keep_values(tmp_path, suffix, capsys):
+    file = write(tmp_path / f"in{suffix}", {"p": np.full(8, 0.5), "text": np.array(FORMULAS)})
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    out = tmp_path / f"out{suffix}"
+    assert run(capsys, "apply", tmp_path / "cal.json", file, "--y-prob", "p", "-o", out)[0] == 0
+    if suffix == ".jsonl":
+        texts = [json.loads(line)["text"] for line in out.read_text().splitlines()]
+    else:
+        read = pa.parquet.read_table if suffix == ".parquet" else pa.feather.read_table
+        texts = read(out).column("text").to_pylist()
+    assert texts == FORMULAS

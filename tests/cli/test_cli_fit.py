@@ -1,0 +1,155 @@
+"""calibrant fit: what the library fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from predictions_on_disk import (
+    CLASS,
+    COLUMNS,
+    LABEL,
+    MANY,
+    NAMES,
+    PROBS,
+    N,
+    pa,
+    run,
+    write,
+)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make every file several chunks."""
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write(tmp_path / "preds.csv")
+
+
+METHODS = {
+    "scaling-binning": cb.ScalingBinning(),
+    "histogram-binning": cb.HistogramBinning(),
+    "platt": cb.PlattScaling(),
+    "beta": cb.BetaScaling(),
+    "quadratic": cb.QuadraticScaling(),
+    "temperature": cb.TemperatureScaling(),
+    "isotonic": cb.IsotonicCalibration(),
+    "venn-abers": cb.VennAbers(),
+    "identity": cb.Identity(),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fit_and_apply_are_what_the_library_does(tmp_path, csv, method, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    options = ("--y-true", "label", "--y-prob", "raw", "--method", method)
+    assert run(capsys, "fit", csv, *options, "-o", saved)[0] == 0
+    assert run(capsys, "apply", saved, csv, "--y-prob", "raw", "-o", out)[0] == 0
+    raw = COLUMNS["raw"]
+    expected = METHODS[method].fit(raw, LABEL).predict_proba(raw)
+    got = pa.parquet.read_table(out).column("raw_calibrated").to_numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--kind", "marginal"), cb.OneVsRest(cb.ScalingBinning())),
+        (("--kind", "top-label"), cb.TopLabel(cb.ScalingBinning())),
+        (("--bins", "hybrid:6"), cb.TopLabel(cb.ScalingBinning(bins="hybrid:6"))),
+        (("--method", "temperature"), cb.TemperatureScaling()),
+        (("--method", "vector"), cb.VectorScaling()),
+        (("--method", "matrix"), cb.MatrixScaling()),
+    ],
+)
+def test_fit_repairs_several_classes_as_the_kind_says(tmp_path, csv, options, expected, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.arrow"
+    assert run(capsys, "fit", csv, *MANY, *options, "-o", saved)[0] == 0
+    fitted = expected.fit(PROBS, NAMES[CLASS], classes=NAMES)
+    assert repr(cb.load(saved)) == repr(fitted)
+    code, _, _ = run(capsys, "apply", saved, csv, "--y-prob", "prob_*", "--replace", "-o", out)
+    assert code == 0
+    table = pa.feather.read_table(out)
+    got = np.column_stack([table.column(f"prob_{k}").to_numpy() for k in range(3)])
+    np.testing.assert_allclose(got, fitted.predict_proba(PROBS), rtol=1e-9)
+
+
+TWO_COLUMNS = {"label": LABEL, "no": 1 - COLUMNS["raw"], "yes": COLUMNS["raw"]}
+
+
+def test_two_columns_are_one_event_in_every_command(tmp_path, capsys):
+    file, saved = write(tmp_path / "two.csv", TWO_COLUMNS), tmp_path / "cal.json"
+    two, one = (("--y-true", "label", "--y-prob", *names) for names in (("no", "yes"), ("yes",)))
+    for command in ("measure", "certify"):
+        assert run(capsys, command, file, *two) == run(capsys, command, file, *one)
+    assert run(capsys, "fit", file, *two, "--method", "platt", "-o", saved)[0] == 0
+    expected = cb.PlattScaling().fit(COLUMNS["raw"], LABEL).predict_proba(COLUMNS["raw"])
+    out = tmp_path / "out.arrow"
+    assert run(capsys, "apply", saved, file, "--y-prob", "no", "yes", "-o", out)[0] == 0
+    got = pa.feather.read_table(out).column("yes_calibrated").to_numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def test_fit_refuses_two_columns_whose_first_is_the_event(tmp_path, capsys):
+    file, saved = write(tmp_path / "two.csv", TWO_COLUMNS), tmp_path / "cal.json"
+    options = ("--y-true", "label", "--y-prob", "yes", "no", "--classes", "1,0")
+    code, _, err = run(capsys, "fit", file, *options, "--pos-label", "1", "-o", saved)
+    assert code == 4
+    assert "the second must be the event's" in err
+
+
+def test_fit_takes_weights_and_names_of_the_event(tmp_path, capsys):
+    weight = np.random.default_rng(3).integers(0, 3, size=N)
+    words = np.where(LABEL, "yes", "no")
+    columns = {"label": words, "raw": COLUMNS["raw"], "weight": weight}
+    file, saved = write(tmp_path / "weighted.csv", columns), tmp_path / "cal.json"
+    options = ("--y-true", "label", "--y-prob", "raw", "--sample-weight", "weight")
+    for named in (("--pos-label", "yes"), ("--classes", "no,yes")):
+        assert run(capsys, "fit", file, *options, *named, "--method", "platt", "-o", saved)[0] == 0
+        expected = cb.PlattScaling().fit(COLUMNS["raw"], LABEL, sample_weight=weight)
+        got = cb.load(saved).predict_proba(COLUMNS["raw"])
+        np.testing.assert_allclose(got, expected.predict_proba(COLUMNS["raw"]), rtol=1e-9)
+
+
+@pytest.fixture
+def animals(tmp_path, monkeypatch):
+    """Two halves of the rows: one to fit on, one to certify on."""
+    monkeypatch.chdir(tmp_path)
+    fresh = slice(N // 2, N)
+    columns = COLUMNS | {"word": np.where(LABEL == 1, "spam", "ham"), "flipped": 1 - LABEL}
+    write(tmp_path / "old.csv", columns, slice(0, N // 2))
+    write(tmp_path / "new.csv", columns, fresh)
+    return {"new": fresh, "old": slice(0, N // 2)}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("apply", "--replace", "--suffix", "_new", "-o", "out.csv"), "--replace adds none"),
+        (("apply", "--escape-formulas", "-o", "out.parquet"), "--escape-formulas is for CSV"),
+        (("apply", "--escape-formulas", "-o", "out.jsonl"), "--escape-formulas is for CSV"),
+        (("compare", "--versus", "squared"), "--versus says how rows are read"),
+        (("fit", "--confidence-level", "0.9", "-o", "x.json"), "unrecognized arguments"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(animals, argv, words, capsys):
+    one = ("--y-true", "label", "--y-prob", "score")
+    run(capsys, "fit", "old.csv", *one, "-o", "cal.json")
+    run(capsys, "measure", "old.csv", *one, "--bins", "width:3", "--table", "table.json")
+    command, *options = argv
+    files = {
+        "apply": ("cal.json", "old.csv", "--y-prob", "score"),
+        "compare": ("table.json", "table.json"),
+        "fit": ("old.csv", *one),
+    }
+    code, _, err = run(capsys, command, *files[command], *options)
+    assert (code, words in err) == (4, True), err
+    assert not any(Path(name).exists() for name in ("out.csv", "out.parquet", "out.jsonl"))
