@@ -83,6 +83,22 @@ def test_a_calibrator_of_logits_is_applied_to_logits(tmp_path, logits, capsys):
         assert "was fitted on logits; got --input probabilities" in err
 
 
+def test_scaling_binning_of_logits_is_certified_on_logits(tmp_path, logits, capsys):
+    saved, half = tmp_path / "cal.json", LABEL.size // 2
+    columns = {"label": LABEL, "odds": ODDS}
+    old = write(tmp_path / "old.csv", columns, slice(0, half))
+    new = write(tmp_path / "new.csv", columns, slice(half, None))
+    assert run(capsys, "fit", old, *LOGITS, "--bins", "5", "-o", saved)[0] == 0
+    fitted = cb.ScalingBinning(bins=5, scaler=cb.PlattScaling(input="logits"))
+    expected = fitted.fit(ODDS[:half], LABEL[:half]).certify(
+        ODDS[half:], LABEL[half:], max_error=0.3
+    )
+    argv = ("certify", new, *LOGITS[:-2], "--calibrator", saved, "--max-error", "0.3", "--json")
+    code, out, _ = run(capsys, *argv)
+    assert code == 0
+    assert json.loads(out)["upper_bound"] == expected.upper_bound
+
+
 def test_a_method_without_logits_says_so(tmp_path, logits, capsys):
     code, _, err = run(capsys, "fit", logits, *LOGITS, "--method", "isotonic", "-o", tmp_path / "x")
     assert code == 4

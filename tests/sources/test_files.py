@@ -156,6 +156,16 @@ def test_models_in_files_are_compared(folder):
     assert got.brier.value == pytest.approx(expected.brier.value, rel=1e-12)
 
 
+def test_the_best_recalibrator_is_chosen_from_files(folder):
+    named = {"y_true": "animal", "y_prob": "prob_*", "classes": ("cat", "dog", "eel")}
+    candidates = [cb.Identity(), cb.TemperatureScaling()]
+    got = cb.best_recalibrator(**named, data=folder / "part-*.parquet", candidates=candidates)
+    expected = cb.best_recalibrator(
+        NAMES[CLASS], PROBS, classes=("cat", "dog", "eel"), candidates=candidates
+    )
+    assert str(got.scores_) == str(expected.scores_)
+
+
 def test_a_certificate_of_files_is_that_of_the_rows(folder):
     certificate = cb.certify("label", "score", data=folder / "part-*.parquet", max_error=0.2)
     assert certificate.digests.rows == cb.certify(LABEL, SCORE).digests.rows

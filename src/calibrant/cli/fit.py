@@ -96,12 +96,17 @@ def new_method(name: str, bins: str | None) -> Recalibrator:
 
 def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
     """Return a method that reads logits."""
-    if "input" not in method.get_params(deep=False):
+    from calibrant.recalibrators import PlattScaling
+
+    if name == "scaling-binning":
+        method.set_params(scaler=PlattScaling(input="logits"))
+    elif "input" in method.get_params(deep=False):
+        method.set_params(input="logits")
+    else:
         raise InvalidArgumentError(
             f"--method {name} reads probabilities; got --input logits. Use another method, such as "
             "temperature, or apply a sigmoid or softmax first."
         )
-    method.set_params(input="logits")
     return method
 
 

@@ -298,7 +298,7 @@ def arrays_to_certify(
 
 def input_of(calibrator: Recalibrator, given: str | None) -> Any:
     """Return what a calibrator reads; refuse an --input that says otherwise."""
-    own = getattr(calibrator, "input", "probabilities")
+    own = calibrator.input
     if given not in (None, own):
         raise InvalidArgumentError(
             f"The calibrator was fitted on {own}; got --input {given}. Leave the option out, or "

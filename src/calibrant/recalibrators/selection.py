@@ -23,6 +23,7 @@ from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.reading import read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.sources import read
 from calibrant.sources.arrays import as_array
 
 Scoring: TypeAlias = Literal["log", "brier"]
@@ -125,6 +126,7 @@ def best_recalibrator(
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
     rng: np.random.Generator | int | None = 0,
+    data: Any = None,
 ) -> Recalibrator:
     """Choose a recalibrator by cross-validation, fit it on all rows, and return it.
 
@@ -137,8 +139,8 @@ def best_recalibrator(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, classes
-        As in `calibrant.calibration_error`.
+    y_true, y_prob, sample_weight, classes, data
+        As in `calibrant.calibration_error`; of frames and files the named columns are held.
     candidates : sequence of recalibrators, optional
         From the simplest on; those that you name are all compared on all folds. By default
         `Identity`, temperature, Platt, beta and Venn-Abers for one event, also in two columns.
@@ -171,6 +173,10 @@ def best_recalibrator(
     BetaScaling()                      0.39883   0.00000   0.00000  <- chosen
     VennAbers()                        0.40072   0.00189   0.00089
     """
+    if data is not None:
+        reading: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+        columns = read(y_true, y_prob, data=data, **reading).columns()
+        y_true, y_prob, sample_weight = columns.labels, columns.predictions, columns.weights
     scores = recalibrator_scores(
         y_true,
         y_prob,
