@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -451,3 +452,66 @@ def test_a_name_that_the_engine_cannot_read_is_named(engine, name):
     columns = {"y": [0, 1, 1], name: [0.2, 0.6, 0.7], "q": [0.1, 0.1, 0.1]}
     with pytest.raises(InvalidInputError, match=re.escape(f"cannot read column {name!r}")):
         calibrant.tabulate("y", name, data=lazy_frame(engine, columns), bins=EqualWidth(2))
+
+
+@pytest.fixture
+def collects(monkeypatch):
+    """Return a list that grows whenever Polars runs a plan."""
+    polars, made = optional("polars"), []
+    collect = polars.LazyFrame.collect
+    monkeypatch.setattr(
+        polars.LazyFrame, "collect", lambda *args, **kw: made.append(1) or collect(*args, **kw)
+    )
+    return made
+
+
+@pytest.mark.parametrize("kind", ["binary", "marginal"])
+def test_two_models_in_a_lazy_frame_are_collected_once(collects, kind):
+    frame = example(400)
+    names = ("p", "c0") if kind == "binary" else (NAMES, NAMES[::-1])
+    result = calibrant.compare(
+        "won" if kind == "binary" else "y", *names, data=lazy_frame("polars", frame), kind=kind
+    )
+    assert len(collects) == 1
+    y = frame.won if kind == "binary" else frame.y
+    arrays = (frame[name].to_numpy() for name in names)
+    assert result.to_dict() == calibrant.compare(y, *arrays, kind=kind).to_dict()
+
+
+def test_auto_takes_no_query_for_the_number_of_rows(collects):
+    frame = pandas.DataFrame({"y": np.arange(9000) % 2, "p": np.random.default_rng(5).random(9000)})
+    frame["w"] = np.arange(9000) % 3  # rows without weight are rows
+    for weight in (None, "w"):
+        collects.clear()
+        data = lazy_frame("polars", frame)
+        table = calibrant.tabulate("y", "p", data=data, sample_weight=weight)
+        assert len(collects) == 2
+        w = None if weight is None else frame.w
+        assert table.bins == calibrant.tabulate(frame.y, frame.p, sample_weight=w).bins
+
+
+@on_every_engine()
+def test_an_event_that_never_occurs_is_refused_and_nothing_collected(engine, monkeypatch):
+    monkeypatch.setattr(FrameSource, "columns", lambda self: pytest.fail("collected"))
+    data = lazy_frame(engine, {"y": ["no", "yes", "no"], "p": [0.1, 0.5, 0.2], "w": [1, 0, 1]})
+    with pytest.raises(
+        InvalidLabelsError, match="pos_label='Yes' is the label of no row .labels: "
+    ):
+        calibrant.tabulate("y", "p", data=data, pos_label="Yes", bins=EqualWidth(2))
+    table = calibrant.tabulate(
+        "y", "p", data=data, pos_label="yes", sample_weight="w", bins=EqualWidth(2)
+    )
+    assert table.sum_y.sum() == 0  # it occurs, in a row without weight
+
+
+def test_an_interval_does_not_need_the_frame_again():
+    polars = optional("polars")
+    frame = example(300)
+    data = polars.from_pandas(frame).lazy()
+    result = calibrant.calibration_error("y", NAMES, kind="marginal", data=data)
+    expected = calibrant.calibration_error(frame.y, frame[NAMES], kind="marginal")
+    result = pickle.loads(pickle.dumps(result))
+    assert result.source is None
+    assert tuple(result.confidence_interval()) == pytest.approx(
+        tuple(expected.confidence_interval()), rel=1e-9
+    )

@@ -129,8 +129,9 @@ def read(
     if isinstance(y_true, BinTable):
         from calibrant.sources.tables import read_table
 
-        options = {"y_prob": y_prob, "kind": kind, "classes": classes, "pos_label": pos_label}
-        return read_table(y_true, **options, sample_weight=sample_weight, data=data)
+        beside = {"y_prob": y_prob, "kind": kind, "classes": classes, "pos_label": pos_label}
+        beside |= {"sample_weight": sample_weight, "data": data}
+        return read_table(y_true, beside | ({} if input == "probabilities" else {"input": input}))
     if y_prob is None:
         raise InvalidArgumentError(
             "Labels and predictions are both needed, (y_true, y_prob); only "

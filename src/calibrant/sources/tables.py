@@ -53,9 +53,9 @@ class TableSource(Source):
         )
 
 
-def read_table(table: BinTable, **options: Any) -> TableSource:
+def read_table(table: BinTable, beside: dict[str, Any]) -> TableSource:
     """Return the source of a table; refuse what would change what it means."""
-    given = [name for name, value in options.items() if value is not None]
+    given = [name for name, value in beside.items() if value is not None]
     if given:
         raise InvalidArgumentError(
             f"A BinTable stands in place of labels and predictions and knows what they mean; "
