@@ -76,8 +76,8 @@ def certify(
         error probability. Give k at each of k looks; or i * (i + 1) at the i-th of any number,
         since 1/2 + 1/6 + 1/12 + ... = 1. The numbers of rows must be fixed before the first look.
         Certifying a growing sample with ``looks=1`` until it passes proves less than it says.
-    y_true, y_prob, kind, class_weight, classes, pos_label, data
-        As in `calibration_error`.
+    y_true, y_prob, kind, class_weight, classes, pos_label, data, input
+        As in `calibration_error`; a `BinTable` may stand in place of `y_true` and `y_prob`.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def recheck(
     Parameters
     ----------
     certificate : Certificate
-    y_true, y_prob, data
+    y_true, y_prob, data, input
         As in `certify`. What a recalibrator answered is checked by `Recalibrator.recheck`.
     classes, pos_label : optional
         As they were given to `certify`; by default those that the certificate names.

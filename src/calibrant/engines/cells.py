@@ -181,7 +181,7 @@ class CellSums:
 
     def _places(self, bins: tuple[Bins, ...], values: FloatArray) -> IntArray:
         place = np.zeros(values.size, np.intp)
-        for group, each in enumerate(bins):
+        for group, own_bins in enumerate(bins):
             own = self.group == group
-            place[own] = each.index(values[own])
+            place[own] = own_bins.index(values[own])
         return place

@@ -117,7 +117,7 @@ def top_of_logits(logits: AnyArray, terms: FloatArray, powers: IntArray) -> tupl
     """Return the lowest index of the largest of a row of logits, and its softmax.
 
     The softmax is NaN where a logit is, where one is infinite, or where all are minus infinity.
-    `terms` and `powers` are room for as many numbers.
+    `terms` and `powers` are scratch buffers of the same length.
     """
     top, best = 0, np.float64(logits[0])
     fine = True

@@ -37,6 +37,9 @@ INFLUENCE_SUMS = tuple(field.name for field in fields(InfluenceSums))
 STEEP_AT_ZERO = range(16, 144, 16)
 STEEP_AT_ONE = range(16, 64, 16)
 STEEP_SHARE = 2.0**-11
+"""Orders of magnitude, as powers of two, at which fine grids are steep, and the share of the cells
+that they take there: down to 2^-128 beside 0, and to 2^-48 beside 1, where floats end at 2^-53. A
+poor choice costs a pass more, never an edge."""
 STEEPEST = 709.0
 """The exponential of a number beyond it is infinite, or an exception, depending on the engine."""
 
@@ -119,11 +122,11 @@ class FrameColumns:
     def sums(self, passes: dict[int, Pass]) -> Any:
         """Return one lazy plan that makes a pass over each of these groups."""
         nw = _nw()
-        folded = all(each.grid is not None for each in passes.values())
+        folded = all(own.grid is not None for own in passes.values())
         keys = ["key"] if folded else ["key", "side"]
-        largest = max(each.largest_key for each in passes.values())
+        largest = max(own.largest_key for own in passes.values())
         dtype = _integer(largest) if folded else nw.Float64
-        parts = [self._keyed(group, each, folded, dtype) for group, each in passes.items()]
+        parts = [self._keyed(group, own, folded, dtype) for group, own in passes.items()]
         if len(parts) > 1:
             keys.append("group")
             parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
@@ -164,20 +167,20 @@ class FrameColumns:
             plain = [nw.col("sum_w").max().alias("heaviest")]
         return keyed.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
 
-    def _keyed(self, group: int, each: Pass, folded: bool, dtype: Any) -> Any:
+    def _keyed(self, group: int, own: Pass, folded: bool, dtype: Any) -> Any:
         """Return p, the key and what is summed: one projection, which engines run fastest.
 
         A folded key tells what happened too; only cells, which are whole numbers, have room.
         """
         nw = _nw()
         rows, p, y, faults = self._read(group)
-        for grid, numbers in each.within:
+        for grid, numbers in own.within:
             rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
-        place = p if each.grid is None else each.grid.number(p)
-        if each.edges.size:
+        place = p if own.grid is None else own.grid.number(p)
+        if own.edges.size:
             number = exact_number(self.frame)
-            above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in each.edges]
-            place = place * float(each.edges.size + 1) + _balanced(above)
+            above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in own.edges]
+            place = place * float(own.edges.size + 1) + _balanced(above)
         terms = {"p": p, "key": _unless(faults, place * 2.0 + y if folded else place).cast(dtype)}
         if not folded:
             terms["side"] = y.cast(nw.Float64)
@@ -290,7 +293,7 @@ class FrameColumns:
             event = self._is_label(label, names[0], 1.0)
             return event, ~label.is_nan() if dtype.is_float() else ~label.is_null()
         if problem.classes is not None:
-            place = [self._is_label(label, each, float(k + 1)) for k, each in enumerate(names)]
+            place = [self._is_label(label, name, float(k + 1)) for k, name in enumerate(names)]
             return _balanced(place) - 1.0, _balanced(place) > 0
         code = label.cast(nw.Float64)
         known = code.is_between(0, problem.n_classes - 1)

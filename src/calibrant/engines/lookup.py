@@ -12,6 +12,7 @@ from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
 
 SMALLEST_EXPONENT = -40
+"""Edges below 2^-40 share a cell: places on a finer grid would not fit into an integer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Lookup:
 def lookup(bins: Sequence[Bins]) -> Lookup:
     """Return the tables that find bins, one `Bins` for each group."""
     first = bins[0]
-    if all(each is first for each in bins) or all(each == first for each in bins):
+    if all(own is first for own in bins) or all(own == first for own in bins):
         return _shared(first, len(bins))
     return _build(bins, len(bins))
 
@@ -98,9 +99,9 @@ def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
     n_bins = max(map(len, rows))
     bits = int(np.clip(np.ceil(np.log2(32 * n_bins)), 8, 16 if len(rows) == 1 else 12))
     edges = np.full((len(rows), 3 * n_bins), np.inf)
-    for row, each in zip(edges, rows, strict=True):
-        row[: len(each) - 1] = each.edges[1:-1]
-    largest = np.array([each.edges[-2] if len(each) > 1 else 1.0 for each in rows])
+    for row, own in zip(edges, rows, strict=True):
+        row[: len(own) - 1] = own.edges[1:-1]
+    largest = np.array([own.edges[-2] if len(own) > 1 else 1.0 for own in rows])
     scale = 2.0 ** (bits - np.clip(np.ceil(np.log2(largest)), SMALLEST_EXPONENT, 0))
     places = np.arange((1 << bits) + 1) / scale[:, None]
     below = [np.searchsorted(row, place) for row, place in zip(edges, places, strict=True)]

@@ -21,10 +21,12 @@ from calibrant.table import BinTable
 
 BLOCK_ROWS = 1 << 15
 BLOCK_GROUPS = 16
+"""A block has at most 2^15 values of at most 16 groups: 256 KB a temporary, for the second cache.
+Affects speed only."""
 FEW_VALUES = 1 << 12
 """A search finds the bins of fewer values before a lookup table for them would be built."""
 PART_ROWS = 1 << 14
-"""Rows added up without compensation."""
+"""Rows added up without compensation: at most 2^14 roundings, below 2e-12."""
 
 
 class NumpyEngine:
@@ -108,11 +110,11 @@ def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, Any
 
 
 class _Tally:
-    """Running sums of some groups; cell 2 b + e holds the rows of bin b whose event is e."""
+    """Running sums of a few groups; cell 2 b + e holds the rows of bin b whose event is e."""
 
     def __init__(self, bins: tuple[Bins, ...], n_bins: int, weighted: bool, few: bool) -> None:
         self.bins = bins
-        shared = not few and all(each is bins[0] for each in bins)
+        shared = not few and all(own is bins[0] for own in bins)
         self.shared = lookup(bins) if shared else None
         self.n_bins = n_bins
         self.sums = np.zeros((6 if weighted else 3, 2 * len(bins) * n_bins))
@@ -160,10 +162,10 @@ class _Tally:
     def _note_levels(self, cell: IntArray, p: FloatArray, count: FloatArray) -> None:
         """Keep the one prediction of a bin, -1 before the first, NaN after a second."""
         used = count[::2] + count[1::2] > 0
-        for some in (slice(0, 512), slice(512, None)):  # the first rows nearly always suffice
+        for part in (slice(0, 512), slice(512, None)):  # the first rows nearly always suffice
             if not np.any(used & ~np.isnan(self.level)):
                 return
-            where, value = cell[some] % self.sums.shape[1] // 2, p[some]
+            where, value = cell[part] % self.sums.shape[1] // 2, p[part]
             fresh = self.level[where] < 0
             self.level[where[fresh]] = value[fresh]
             self.level[where[value != self.level[where]]] = np.nan

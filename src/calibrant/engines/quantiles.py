@@ -2,7 +2,7 @@
 
 A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
 and nothing else. One pass counts the cells of a fine grid; a second lists the values of the cells
-that hold a wanted quantile and of their neighbours. All cells between those are as good as one
+that hold a marked quantile and of their neighbours. All cells between those are as good as one
 value, so the rule makes the same edges as from all values, to the last bit.
 """
 
@@ -28,8 +28,11 @@ from calibrant.engines.kernels_quantiles import (
 from calibrant.engines.search import Values
 
 SORTED_ROWS = 1 << 18
+"""Fewer values are sorted before two passes would be over."""
 SORTED_VALUES = 1 << 20
+"""Of neighbouring columns that are sorted together: they share lines of memory, 8 MB at a time."""
 LISTED_SHARE = 0.25
+"""Where ties put more of the values next to quantiles, sorting all is quicker than picking them."""
 MANY_ROWS = 1 << 25
 """From here on a finer grid, so that few values are listed."""
 
@@ -41,12 +44,12 @@ def choose_bins(rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
     width = max(1, min(16, SORTED_VALUES // len(rows)))
     starts = range(0, rows.problem.n_classes, width)
     chosen = run([partial(_choose_columns, rows, rule, slice(k, k + width)) for k in starts])
-    return tuple(bins for some in chosen for bins in some)
+    return tuple(bins for part in chosen for bins in part)
 
 
-def _choose_columns(rows: Columns, rule: BinRule, some: slice) -> list[Bins]:
+def _choose_columns(rows: Columns, rule: BinRule, part: slice) -> list[Bins]:
     """Choose the bins of a few neighbouring columns, which share lines of memory."""
-    table = native(rows.predictions[:, some])
+    table = native(rows.predictions[:, part])
     columns = np.empty(table.shape[::-1], table.dtype)
     refuse(rows, transpose(table, columns))
     if type(rule) is not EqualMass or rows.weights is not None:
@@ -90,8 +93,8 @@ def _seen_by(rule: BinRule, values: AnyArray, rows: Columns) -> Values:
 def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
     """Return values and masses from which `EqualMass(n_bins)` makes the edges of sorted values."""
     values, mass = np.empty((2, 3 * n_bins))
-    found = list_near_quantiles(ordered, n_bins, values, mass)
-    return values[:found], mass[:found]
+    n = list_near_quantiles(ordered, n_bins, values, mass)
+    return values[:n], mass[:n]
 
 
 def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
@@ -100,45 +103,45 @@ def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
     share = min(-(-values.size // cores()), 1 << 31)
     parts = [values[part] for part in segments(values.size, share)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
-    for status in run([partial(count_cells, *each) for each in zip(parts, counts, strict=True)]):
+    for status in run([partial(count_cells, *pair) for pair in zip(parts, counts, strict=True)]):
         refuse(rows, status)
     total = counts.sum(axis=0, dtype=np.intp)
-    wanted = _near_quantiles(total, n_bins)
-    if total[wanted].sum() > LISTED_SHARE * values.size:
+    marked = _near_quantiles(total, n_bins)
+    if total[marked].sum() > LISTED_SHARE * values.size:
         return _of_sorted(np.sort(values), n_bins)
-    listed = distinct(_picked(parts, wanted, counts[:, wanted].sum(axis=1)), None)
-    pairs = zip(listed, _between(total, wanted), strict=True)
-    found, mass = (np.concatenate(pair) for pair in pairs)
-    order = np.argsort(found)
-    return found[order], mass[order]
+    listed = distinct(_picked(parts, marked, counts[:, marked].sum(axis=1)), None)
+    pairs = zip(listed, _between(total, marked), strict=True)
+    near, mass = (np.concatenate(pair) for pair in pairs)
+    order = np.argsort(near)
+    return near[order], mass[order]
 
 
-def _between(counts: IntArray, wanted: BoolArray) -> Values:
-    """Return a value and the mass of the cells before, between and after the wanted ones."""
-    mass: AnyArray = np.bincount(np.cumsum(wanted), np.where(wanted, 0.0, counts))
-    first = np.concatenate([[0], np.flatnonzero(wanted) + 1])
-    some = np.flatnonzero(mass)
-    return (first[some] + 0.5) / (counts.size - 1), mass[some]
+def _between(counts: IntArray, marked: BoolArray) -> Values:
+    """Return a value and the mass of the cells before, between and after the marked ones."""
+    mass: AnyArray = np.bincount(np.cumsum(marked), np.where(marked, 0.0, counts))
+    first = np.concatenate([[0], np.flatnonzero(marked) + 1])
+    used = np.flatnonzero(mass)
+    return (first[used] + 0.5) / (counts.size - 1), mass[used]
 
 
 def _near_quantiles(counts: IntArray, n_bins: int) -> BoolArray:
     """Mark the cells that hold a quantile, and the next on either side that hold anything."""
-    some = np.flatnonzero(counts)
-    above = np.cumsum(counts[some]).astype(np.float64)
+    used = np.flatnonzero(counts)
+    above = np.cumsum(counts[used]).astype(np.float64)
     targets = above[-1] * np.arange(1, n_bins) / n_bins
     holding = np.searchsorted(above, targets, side="left")
-    near = np.clip(holding[:, None] + [-1, 0, 1], 0, some.size - 1)
-    wanted = np.zeros(counts.size, np.bool_)
-    wanted[some[near]] = True
-    return wanted
+    near = np.clip(holding[:, None] + [-1, 0, 1], 0, used.size - 1)
+    marked = np.zeros(counts.size, np.bool_)
+    marked[used[near]] = True
+    return marked
 
 
-def _picked(parts: list[AnyArray], wanted: BoolArray, sizes: IntArray) -> FloatArray:
-    """Return the values in the wanted cells, of which each part has so many."""
+def _picked(parts: list[AnyArray], marked: BoolArray, sizes: IntArray) -> FloatArray:
+    """Return the values in the marked cells, of which each part has so many."""
     ends = np.cumsum(sizes)
     out = np.empty(ends[-1])
     places = [out[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    jobs = [partial(pick_cells, part, wanted, to) for part, to in zip(parts, places, strict=True)]
+    jobs = [partial(pick_cells, part, marked, to) for part, to in zip(parts, places, strict=True)]
     for _ in run(jobs):
         pass
     return out

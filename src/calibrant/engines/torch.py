@@ -21,9 +21,12 @@ from calibrant.problem import Label, Problem, same_number
 from calibrant.table import BinTable
 
 CHUNK_VALUES = 1 << 22
+"""Predictions that are counted at a time: about 300 MB of temporaries on the device."""
 SORTED_VALUES = 1 << 25
+"""Predictions of classes that are sorted at a time: 256 MB for the copy, and as much beside it."""
 SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
-"""Cells have so many copies that they are about this many: short sums lose fewer digits."""
+"""Cells are copied until there are about so many: short sums lose fewer digits, and threads that
+add to one address wait for each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +64,10 @@ class TorchEngine:
         if type(rule) is EqualMass and weights is None:
             step = max(1, SORTED_VALUES // len(tensors))
             parts = (probs[:, k : k + step].T for k in range(0, probs.shape[1], step))
-            seen = [each for some in parts for each in _near_quantiles(some, rule.n_bins)]
+            seen = [values for part in parts for values in _near_quantiles(part, rule.n_bins)]
         else:
             seen = [_distinct(column, weights) for column in probs.T]
-        return tuple(rule.choose(*each) for each in seen)
+        return tuple(rule.choose(*values) for values in seen)
 
     def count(self, tensors: Tensors, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
@@ -109,8 +112,8 @@ class _Tally:
         self.torch, self.n_bins = torch, max(map(len, bins))
         where = tensors.predictions.device
         edges = np.full((len(bins), max(self.n_bins - 1, 1)), np.inf)
-        for row, each in zip(edges, bins, strict=True):
-            row[: len(each) - 1] = each.edges[1:-1]
+        for row, own in zip(edges, bins, strict=True):
+            row[: len(own) - 1] = own.edges[1:-1]
         shared = bool((edges == edges[0]).all())
         self.edges = torch.from_numpy(edges[0] if shared else edges).to(where)
         self.first = self.n_bins * torch.arange(len(bins), device=where)[:, None]
@@ -171,19 +174,19 @@ def _predictions(tensors: Tensors) -> Iterator[tuple[Any, slice]]:
     probs = tensors.predictions
     step = max(1, CHUNK_VALUES // (1 if probs.ndim == 1 else probs.shape[1]))
     for start in range(0, len(tensors), step):
-        some = slice(start, start + step)
-        p = probs[some].double()
+        part = slice(start, start + step)
+        p = probs[part].double()
         p = p.softmax(dim=1) if tensors.are_logits else p
         if not bool(((p >= 0) & (p <= 1)).all()):
             raise BadTensorError
-        yield p, some
+        yield p, part
 
 
 def _chunks(tensors: Tensors) -> Iterator[tuple[Any, Any, Any]]:
     """Yield predictions and events, both (groups, rows), and weights, some rows at a time."""
     labels, weights, kind = tensors.labels, tensors.weights, tensors.problem.kind
-    for p, some in _predictions(tensors):
-        codes = _codes(tensors.problem, labels[some])
+    for p, part in _predictions(tensors):
+        codes = _codes(tensors.problem, labels[part])
         if not bool((codes >= 0).all()):
             raise BadTensorError
         if kind == "binary":
@@ -194,7 +197,7 @@ def _chunks(tensors: Tensors) -> Iterator[tuple[Any, Any, Any]]:
         else:
             event = (codes == codes.new_tensor(range(p.shape[1]))[:, None]).long()
             p = p.T
-        yield p, event, None if weights is None else weights[some]
+        yield p, event, None if weights is None else weights[part]
 
 
 def _first_largest(p: Any) -> Any:
@@ -240,11 +243,11 @@ def _distinct(values: Any, weights: Any) -> Values:
     if weights is not None:
         values, weights = values[weights > 0], weights[weights > 0]
     ordered, order = values.sort()
-    found, place, count = ordered.unique_consecutive(return_inverse=True, return_counts=True)
+    values, place, count = ordered.unique_consecutive(return_inverse=True, return_counts=True)
     mass = count.double()
     if weights is not None:
         mass = torch.zeros_like(mass).index_add(0, place, weights[order])
-    return found.double().cpu().numpy(), mass.cpu().numpy()
+    return values.double().cpu().numpy(), mass.cpu().numpy()
 
 
 def _near_quantiles(columns: Any, n_bins: int) -> Iterator[Values]:
@@ -261,13 +264,13 @@ def _near_quantiles(columns: Any, n_bins: int) -> Iterator[Values]:
     def values_at(place: Any) -> Any:
         return ordered.gather(1, place.clamp(0, last))
 
-    wanted = -(-(last + 1) * torch.arange(1, n_bins, device=ordered.device) // n_bins) - 1
+    quantiles = -(-(last + 1) * torch.arange(1, n_bins, device=ordered.device) // n_bins) - 1
     ends = torch.tensor([0, last], device=ordered.device)
-    held = values_at(torch.cat([wanted, ends]).expand(len(ordered), -1).contiguous())
+    held = values_at(torch.cat([quantiles, ends]).expand(len(ordered), -1).contiguous())
     below = torch.searchsorted(ordered, held)
     through = torch.searchsorted(ordered, held, right=True)
     near = torch.cat([values_at(below - 1), held, values_at(through)], dim=1)
     above = torch.searchsorted(ordered, near.contiguous(), right=True)
-    for found, mass in zip(near.double().cpu().numpy(), above.cpu().numpy(), strict=True):
-        values, first = np.unique(found, return_index=True)
+    for listed, mass in zip(near.double().cpu().numpy(), above.cpu().numpy(), strict=True):
+        values, first = np.unique(listed, return_index=True)
         yield values, np.diff(mass[first], prepend=0).astype(np.float64)

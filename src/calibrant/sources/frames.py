@@ -127,7 +127,8 @@ def collected(data: Any, *names: Any) -> Any:
     frame = as_frame(data)
     if not _is_lazy(frame):
         return data
-    flat = [each for name in names for each in (name if isinstance(name, list | tuple) else [name])]
+    groups = (name if isinstance(name, list | tuple) else [name] for name in names)
+    flat = [name for group in groups for name in group]
     known = frame.collect_schema().names()
     for name in flat:
         refuse_pattern(known_column(name, known))
@@ -174,7 +175,7 @@ def _is_lazy(frame: Any) -> bool:
 def _column(data: Any, name: Any) -> AnyArray:
     """Return the named column in memory, or a list of columns as the columns of a table."""
     if isinstance(name, list | tuple):
-        return np.column_stack([_column(data, each) for each in name])
+        return np.column_stack([_column(data, one) for one in name])
     if isinstance(data, Mapping):
         values = data[known_column(name, list(data))]
         refuse_masked(values, repr(name))
