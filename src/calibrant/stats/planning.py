@@ -108,7 +108,10 @@ def samples_to_certify(
 
     # a calibrated model is bounded by about this; for a power of 0.9 half as much again is needed
     usual = Squared.usual(Plan(1000, plan.outputs.size, delta, levels=plan.outputs))
-    return _least_rows(excess, 1000 * (1.5 * usual / (max_error - true_error)) ** 2)
+    ratio = min(
+        1.5 * usual / (max_error - true_error), math.sqrt(_MOST_ROWS)
+    )  # 1e300 has no square
+    return _least_rows(excess, 1000 * ratio**2)
 
 
 def smallest_certifiable_error(
