@@ -14,7 +14,7 @@ from calibrant.cli import main
 from calibrant.paper import STUDIES, run, stand_in
 from calibrant.paper.batch import Task, run_all, tasks_for
 from calibrant.paper.store import Store
-from calibrant.paper.study import Result
+from calibrant.paper.study import StudyResult
 from conftest import optional
 
 optional("matplotlib")
@@ -164,7 +164,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, jobs):
     process.communicate()
     assert process.returncode == 130
     finished = tmp_path / "example-3-1.json"
-    assert Result.from_json(finished.read_bytes()).study == "example-3-1"
+    assert StudyResult.from_json(finished.read_bytes()).study == "example-3-1"
     assert "example-3-1" in (tmp_path / "index.html").read_text(encoding="utf-8")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {*(f"example-3-1.{kind}" for kind in KINDS), "index.html"}

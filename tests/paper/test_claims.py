@@ -18,14 +18,14 @@ from calibrant.paper.claims import (
     worded,
 )
 from calibrant.paper.page import markdown_table
-from calibrant.paper.study import Output, Result
+from calibrant.paper.study import Output, StudyResult
 from calibrant.paper.uncertainty import Estimate, about, across, exactly, mean, over_repeats, ratio
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def result(study="synthetic-n", findings=(), data=None):
-    return Result(
+    return StudyResult(
         study, {}, 0, False, data, {"calibrant": "0"}, 1.0, Output([], [], list(findings))
     )
 
@@ -217,6 +217,6 @@ def test_the_page_of_documentation_has_the_table_of_all_claims_of_now():
 
 def test_results_survive_the_round_trip():
     found = result(findings=[Finding("histogram", about(2.0, 0.1), 10, note="<b>"), splits(1, 2)])
-    again = Result.from_json(found.to_json())
+    again = StudyResult.from_json(found.to_json())
     assert again == found
     assert json.loads(found.to_json())["output"]["findings"][0]["estimate"]["se"] == 0.1

@@ -10,7 +10,7 @@ import pytest
 from calibrant.exceptions import InvalidDocumentError
 from calibrant.paper import CLAIMS, run
 from calibrant.paper.page import END, START, page, refreshed
-from calibrant.paper.study import Result
+from calibrant.paper.study import StudyResult
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reproducing.md"
 
@@ -41,7 +41,7 @@ def test_the_page_says_seed_and_duration_of_a_full_run():
 def test_the_page_escapes_names_and_needs_no_network():
     hostile = '<script>alert("x")</script>'
     data = {"name": hostile, "dataset": "d", "n": 1, "n_classes": 2, "accuracy": 0.5, "digest": ""}
-    result = Result(
+    result = StudyResult(
         "lower-bounds",
         {"norm": hostile},
         0,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calibrant.paper import Study
     from calibrant.paper.batch import Task
     from calibrant.paper.store import Store
-    from calibrant.paper.study import Result
+    from calibrant.paper.study import StudyResult
 
 EXAMPLES = """
 calibrant reproduce --list
@@ -142,7 +142,7 @@ class Board(ProgressLine):
             share = (self.done + sum(self.shares.values())) / max(self.total, 1)
             self.draw("", share, shortened(running, 80))
 
-    def finish(self, result: Result) -> None:
+    def finish(self, result: StudyResult) -> None:
         """Say that a study is done."""
         self.done += 1
         self.shares.pop(result.stem, None)

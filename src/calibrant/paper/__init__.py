@@ -16,7 +16,7 @@ from calibrant.paper import (
 )
 from calibrant.paper.claims import CLAIMS, Claim, Finding, judge
 from calibrant.paper.predictions import Predictions, read_predictions, stand_in
-from calibrant.paper.study import Progress, Result, Study, no_progress
+from calibrant.paper.study import Progress, Study, StudyResult, no_progress
 
 __all__ = [
     "CLAIMS",
@@ -24,8 +24,8 @@ __all__ = [
     "Claim",
     "Finding",
     "Predictions",
-    "Result",
     "Study",
+    "StudyResult",
     "judge",
     "read_predictions",
     "run",
@@ -65,7 +65,7 @@ def run(
     quick: bool = False,
     progress: Progress = no_progress,
     **changes: Any,
-) -> Result:
+) -> StudyResult:
     """Run one study of the paper and return its result.
 
     Parameters

@@ -10,7 +10,7 @@ from queue import Empty
 from typing import Any, Protocol
 
 from calibrant.paper.predictions import Predictions, read_predictions
-from calibrant.paper.study import Result, Study, no_progress
+from calibrant.paper.study import Study, StudyResult, no_progress
 
 POLL_SECONDS = 0.2
 
@@ -56,7 +56,7 @@ class Watcher(Protocol):
         """Note that so much of a task is done."""
 
 
-def run_all(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[Result]:
+def run_all(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[StudyResult]:
     """Yield the result of each task as soon as it is there."""
     if jobs <= 1 or len(tasks) <= 1:
         for task in tasks:
@@ -74,7 +74,7 @@ def _teller(update: Callable[[str, int, int], None], stem: str) -> Callable[[int
     return lambda done, total: update(stem, done, total)
 
 
-def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[Result]:
+def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[StudyResult]:
     """Run tasks in processes of their own; each reads its file, and numbers do not change."""
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
@@ -83,7 +83,7 @@ def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterato
     )
     workers: list[Any] = []
     try:
-        running: set[Future[Result]] = {
+        running: set[Future[StudyResult]] = {
             pool.submit(_run, task.study.name, task.stem, task.seed, task.quick, task.path)
             for task in tasks
         }
@@ -125,7 +125,7 @@ def _listen(news: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(name: str, stem: str, seed: int, quick: bool, path: str | None) -> Result:
+def _run(name: str, stem: str, seed: int, quick: bool, path: str | None) -> StudyResult:
     from calibrant.paper import study
 
     if path is not None and path not in _files:

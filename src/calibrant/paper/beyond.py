@@ -17,7 +17,7 @@ from calibrant._types import FloatArray
 from calibrant.bins import Distinct
 from calibrant.measure import tabulate
 from calibrant.paper import calibrators, choosing
-from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, Scores
+from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, MethodScores
 from calibrant.paper.choosing import Z_ONE_SIDED
 from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.population import METHODS, Ranked, binned_cells, platt_scaling
@@ -69,7 +69,7 @@ def compare_calibrators(settings: Calibrators, context: Context) -> Output:
     return Output(calibrators.rows_of(scores), panels, findings)
 
 
-def _gain(scores: Scores, what: str, name: str, j: int) -> Finding:
+def _gain(scores: MethodScores, what: str, name: str, j: int) -> Finding:
     """Compare a method with the paper's scaling-binning, repeat by repeat."""
     methods, bins = scores.settings.methods, scores.settings.bins[j]
     values = getattr(scores, what)
@@ -85,7 +85,7 @@ def _gain(scores: Scores, what: str, name: str, j: int) -> Finding:
     return Finding(key, lower, n, words, unit="%")
 
 
-def _brier_panel(scores: Scores, factor: float) -> Panel:
+def _brier_panel(scores: MethodScores, factor: float) -> Panel:
     lines = tuple(
         series(name, scores.settings.bins, factor * scores.brier[i].mean(axis=1))
         for i, name in enumerate(scores.settings.methods)

@@ -71,7 +71,7 @@ def problems(data: Predictions, kind: str) -> Iterator[tuple[FloatArray, BoolArr
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class MethodScores:
     """Squared errors and Brier scores of shape (methods, bins, repeats), averaged over classes."""
 
     settings: Calibrators
@@ -88,7 +88,7 @@ class Scores:
         return ratio(self.of(HISTOGRAM, bins), self.of(SCALING_BINNING, bins), paired=True)
 
 
-def compare(settings: Calibrators, context: Context) -> Scores:
+def compare(settings: Calibrators, context: Context) -> MethodScores:
     """Fit every method on every draw of rows, class by class, and measure it on all rows."""
     data = context.predictions
     draws = draw_rows(context.rng, len(data), settings.n_calibration, settings.repeats)
@@ -102,7 +102,7 @@ def compare(settings: Calibrators, context: Context) -> Scores:
             squared[:, :, repeat] += errors[0] / n_problems
             brier[:, :, repeat] += errors[1] / n_problems
             context.progress(k * settings.repeats + repeat + 1, n_problems * settings.repeats)
-    return Scores(settings, squared, brier)
+    return MethodScores(settings, squared, brier)
 
 
 def _errors(
@@ -121,7 +121,7 @@ def _errors(
     return errors
 
 
-def rows_of(scores: Scores) -> list[Row]:
+def rows_of(scores: MethodScores) -> list[Row]:
     """Return one row for each method and number of bins."""
     s = scores.settings
     return [
@@ -135,17 +135,17 @@ def rows_of(scores: Scores) -> list[Row]:
     ]
 
 
-def error_panel(scores: Scores, title: str = "") -> Panel:
+def error_panel(scores: MethodScores, title: str = "") -> Panel:
     """Draw squared error against the number of bins."""
     s = scores.settings
     lines = tuple(
-        series(name, s.bins, [mean(errors) for errors in scores.squared[i]])
+        series(name, s.bins, [mean(repeats) for repeats in scores.squared[i]])
         for i, name in enumerate(s.methods)
     )
     return Panel(title, "B, bins", f"squared {s.kind} error", lines)
 
 
-def trade_panel(scores: Scores, factor: float) -> Panel:
+def trade_panel(scores: MethodScores, factor: float) -> Panel:
     """Draw the Brier score against squared error, where no other number of bins beats both."""
     lines = []
     for i, name in enumerate(scores.settings.methods):
@@ -181,7 +181,7 @@ def marginal(settings: Calibrators, context: Context) -> Output:
     return Output(rows_of(scores), panels, findings)
 
 
-def _mse_gain(scores: Scores, context: Context) -> Estimate:
+def _mse_gain(scores: MethodScores, context: Context) -> Estimate:
     """Return how much lower the best Brier score is among bins with a tolerated error."""
 
     def statistic(repeats: IntArray) -> float:

@@ -12,7 +12,7 @@ from calibrant.paper.predictions import CIFAR10, FILES, IMAGENET
 from calibrant.paper.uncertainty import Estimate, across
 
 if TYPE_CHECKING:
-    from calibrant.paper.study import Result
+    from calibrant.paper.study import StudyResult
 
 Rule: TypeAlias = Literal["number", "above", "below", "in range", "ours"]
 Verdict: TypeAlias = Literal[
@@ -272,12 +272,12 @@ class Line:
     note: str
 
 
-def claim_lines(results: Sequence[Result]) -> list[Line]:
+def claim_lines(results: Sequence[StudyResult]) -> list[Line]:
     """Return a line for every claim of the paper, in its order."""
     return [_claim_line(claim, results) for claim in CLAIMS]
 
 
-def other_lines(result: Result) -> list[Line]:
+def other_lines(result: StudyResult) -> list[Line]:
     """Return the findings of a result about which the paper says nothing."""
     return [
         Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
@@ -287,7 +287,7 @@ def other_lines(result: Result) -> list[Line]:
     ]  # fmt: skip
 
 
-def lines_of(result: Result) -> list[Line]:
+def lines_of(result: StudyResult) -> list[Line]:
     """Return the claims that a result checks, then its other findings."""
     checked = [
         _claim_line(claim, [result])
@@ -297,12 +297,12 @@ def lines_of(result: Result) -> list[Line]:
     return checked + other_lines(result)
 
 
-def _speaks_of(claim: Claim, result: Result, key: str) -> bool:
+def _speaks_of(claim: Claim, result: StudyResult, key: str) -> bool:
     dataset = result.data and result.data["dataset"]
     return (claim.study, claim.key) == (result.study, key) and claim.dataset in (None, dataset)
 
 
-def _claim_line(claim: Claim, results: Sequence[Result]) -> Line:
+def _claim_line(claim: Claim, results: Sequence[StudyResult]) -> Line:
     for result in results:
         for finding in result.output.findings:
             if _speaks_of(claim, result, finding.key):

@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from calibrant.exceptions import MissingDependencyError
-from calibrant.paper.study import Panel, Result, Series
+from calibrant.paper.study import Panel, Series, StudyResult
 
 COLOURS = ("#1b4f9c", "#c0392b", "#222222", "#2e8b57", "#8e44ad", "#b8860b")
 LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
@@ -20,7 +20,7 @@ FONT: Any = {
 }
 
 
-def draw(result: Result) -> dict[str, bytes]:
+def draw(result: StudyResult) -> dict[str, bytes]:
     """Return the figure of a result as PNG and SVG."""
     try:
         import matplotlib

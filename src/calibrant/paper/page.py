@@ -24,7 +24,7 @@ from calibrant.paper.claims import (
     other_lines,
     tally,
 )
-from calibrant.paper.study import Result
+from calibrant.paper.study import StudyResult
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -55,7 +55,7 @@ HEAD = ("the paper says", "paper", "ours", "90% interval", "verdict")
 START, END = "<!-- claims -->", "<!-- end of claims -->"
 
 
-def page(results: Sequence[Result], figures: Mapping[str, bytes]) -> str:
+def page(results: Sequence[StudyResult], figures: Mapping[str, bytes]) -> str:
     """Return the HTML of all results; `figures` holds the PNG of each by stem."""
     claims = claim_lines(results)
     document = element(
@@ -81,7 +81,7 @@ def page(results: Sequence[Result], figures: Mapping[str, bytes]) -> str:
     return f"<!doctype html>\n{document}\n"
 
 
-def _introduction(results: Sequence[Result], claims: Sequence[Line]) -> list[Element]:
+def _introduction(results: Sequence[StudyResult], claims: Sequence[Line]) -> list[Element]:
     quick = sum(result.quick for result in results)
     warning = (
         f"{quick} of {len(results)} studies ran quickly, with fewer repeats than the paper's: "
@@ -128,7 +128,7 @@ def _row(line: Line, with_study: bool) -> Element:
     )
 
 
-def _section(result: Result, figure: bytes | None) -> list[Content]:
+def _section(result: StudyResult, figure: bytes | None) -> list[Content]:
     name, data = result.stem, result.data
     badges = [("beyond the paper", _is_beyond(result)), ("quick", result.quick)]
     shown = (element("span", text, class_="badge") for text, is_so in badges if is_so)
@@ -153,11 +153,11 @@ def _section(result: Result, figure: bytes | None) -> list[Content]:
     ]
 
 
-def _is_beyond(result: Result) -> bool:
+def _is_beyond(result: StudyResult) -> bool:
     return result.study.startswith("beyond-")
 
 
-def refreshed(text: str, results: Sequence[Result]) -> str:
+def refreshed(text: str, results: Sequence[StudyResult]) -> str:
     """Return a page with the claims of these results between its markers."""
     pattern = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
     if not pattern.search(text):
@@ -165,13 +165,13 @@ def refreshed(text: str, results: Sequence[Result]) -> str:
     return pattern.sub(lambda _: f"{START}\n{documentation(results)}\n{END}", text)
 
 
-def documentation(results: Sequence[Result]) -> str:
+def documentation(results: Sequence[StudyResult]) -> str:
     """Return how the run was made, the table of claims, why some differ, and our own numbers."""
     parts = [_run(results), markdown_table(results), _reasons(results), _ours(results)]
     return "\n\n".join(part for part in parts if part)
 
 
-def markdown_table(results: Sequence[Result]) -> str:
+def markdown_table(results: Sequence[StudyResult]) -> str:
     """Return the table of claims for a page of documentation."""
     names = ("study", "the paper says", "paper", "ours", "90% interval", "verdict")
     head = f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
@@ -189,7 +189,7 @@ def _bold_verdict(line: Line) -> str:
     return f"**{line.verdict}**{line.worded.removeprefix(line.verdict)}"
 
 
-def _run(results: Sequence[Result]) -> str:
+def _run(results: Sequence[StudyResult]) -> str:
     if not results:
         return ""
     seeds = sorted({result.seed for result in results})
@@ -202,7 +202,7 @@ def _run(results: Sequence[Result]) -> str:
     )
 
 
-def _reasons(results: Sequence[Result]) -> str:
+def _reasons(results: Sequence[StudyResult]) -> str:
     """Return the notes of what is not in agreement."""
     lines = [
         f"- {line.study}, {line.statement}: **{line.worded}**. {line.note}"
@@ -212,7 +212,7 @@ def _reasons(results: Sequence[Result]) -> str:
     return "\n".join(("### Where we differ\n", *lines)) if lines else ""
 
 
-def _ours(results: Sequence[Result]) -> str:
+def _ours(results: Sequence[StudyResult]) -> str:
     """Return the numbers of the studies beyond the paper, as a list."""
     lines = [
         f"- {line.study}: {line.statement} {line.ours}"

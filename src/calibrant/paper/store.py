@@ -9,7 +9,7 @@ from calibrant._writing import replaced, write_whole
 from calibrant.exceptions import InvalidDocumentError
 from calibrant.paper.figures import draw
 from calibrant.paper.page import page
-from calibrant.paper.study import Result
+from calibrant.paper.study import StudyResult
 
 FIGURES = ("png", "svg")
 PAGE = "index.html"
@@ -24,14 +24,14 @@ class Store:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def save(self, result: Result) -> None:
+    def save(self, result: StudyResult) -> None:
         """Write the files of one result."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._draw(result)
         write_whole(self.path(result.stem, "csv"), result.to_csv())
         write_whole(self.path(result.stem, "json"), result.to_json())
 
-    def _draw(self, result: Result) -> None:
+    def _draw(self, result: StudyResult) -> None:
         for kind, data in draw(result).items():
             with replaced(self.path(result.stem, kind)) as stream:
                 stream.write(data)
@@ -40,10 +40,10 @@ class Store:
         """Return where a file of a result is."""
         return self.folder / f"{stem}.{kind}"
 
-    def load(self, stem: str) -> Result | None:
+    def load(self, stem: str) -> StudyResult | None:
         """Return a result, or None if there is none that can be read."""
         try:
-            return Result.from_json(self.path(stem, "json").read_bytes())
+            return StudyResult.from_json(self.path(stem, "json").read_bytes())
         except (OSError, InvalidDocumentError):
             return None
 
@@ -58,7 +58,7 @@ class Store:
             write_whole(self.path(stem, "csv"), result.to_csv())
         return True
 
-    def results(self, order: list[str]) -> list[Result]:
+    def results(self, order: list[str]) -> list[StudyResult]:
         """Return all results here, in the order of the studies."""
         loaded = [self.load(path.stem) for path in sorted(self.folder.glob("*.json"))]
         known = [result for result in loaded if result is not None and result.study in order]

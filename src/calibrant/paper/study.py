@@ -92,7 +92,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Result:
+class StudyResult:
     """A finished study: its output, and everything needed to get it again.
 
     Attributes
@@ -152,7 +152,7 @@ class Result:
         return json.dumps(document, indent=1, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Result:
+    def from_json(cls, text: str | bytes) -> StudyResult:
         """Read a result back; raise InvalidDocumentError if that cannot be done."""
         try:
             document = json.loads(text)
@@ -309,7 +309,7 @@ class Study:
         quick: bool = False,
         progress: Progress = no_progress,
         **changes: Any,
-    ) -> Result:
+    ) -> StudyResult:
         """Run the study; see `calibrant.paper.run`."""
         if self.needs_data and data is None:
             raise InvalidInputError(
@@ -325,7 +325,7 @@ class Study:
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
         start, used = time.perf_counter(), time.process_time()
         output = self.compute(settings, Context(rng, data, progress))
-        return Result(
+        return StudyResult(
             study=self.name,
             settings=plain(settings),
             seed=seed,

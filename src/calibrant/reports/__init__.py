@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from calibrant._clock import now
-from calibrant._html import element
+from calibrant._results import Result
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
@@ -102,8 +102,8 @@ def report(
     return Report(findings, html)
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Result):
     """A calibration report.
 
     Attributes
@@ -115,7 +115,7 @@ class Report:
     """
 
     findings: Findings
-    html: str = field(repr=False)
+    html: str
 
     @property
     def summary(self) -> str:
@@ -126,12 +126,13 @@ class Report:
     def __str__(self) -> str:
         return self.summary
 
-    def __repr__(self) -> str:
-        return f"<Report: {self.summary.splitlines()[0]}>"
+    def _picture(self) -> str:
+        """Show the diagram below the summary: a page inside a page would lose its own policy."""
+        return diagram_of(self.findings.table, self.findings.confidence_level)
 
-    def _repr_html_(self) -> str:
-        """Show summary and diagram in a notebook; a page inside a page would lose its policy."""
-        return f"{element('pre', self.summary)}{diagram_of(self.findings.table)}"
+    def to_dict(self) -> dict[str, Any]:
+        """Return the main numbers as plain values that JSON can hold."""
+        return self.findings.to_dict()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page; the file is replaced whole or not at all."""
