@@ -146,7 +146,7 @@ def first(value):
         ("nonsense", "valid JSON"),
         ("[]", '"format"'),
         (damage(format=lambda _: "x"), '"format"'),
-        (damage(version=lambda _: 2), "version 1; the document is of version 2"),
+        (damage(schema=lambda _: 2), "schema 1, .* the document has 2"),
         (damage(bins=lambda _: []), "needs bins for its 1 groups"),
         (damage(bins=lambda b: [b[0] | {"edges": [0, 0.5, 0.4, 0.6, 0.8, 1]}]), "no valid bins"),
         (damage(problem=lambda _: None), "problem must be a JSON object"),

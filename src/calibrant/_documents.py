@@ -101,6 +101,25 @@ def _bounded_int(text: str) -> int:
     return int(text)
 
 
+def header(format_: str, schema: int) -> dict[str, Any]:
+    """Return the two entries that every saved document begins with."""
+    return {"format": format_, "schema": schema}
+
+
+def check_header(document: Any, format_: str, schema: int, what: str, remedy: str) -> None:
+    """Refuse a document of another format, or of another schema of this one."""
+    if not isinstance(document, dict) or document.get("format") != format_:
+        raise InvalidDocumentError(
+            f'{what} must say "format": "{format_}"; this document does not.'
+        )
+    saved = document.get("schema")
+    if type(saved) is not int or saved != schema:
+        raise InvalidDocumentError(
+            f"{what} must be of schema {schema}, which this calibrant reads; the document has "
+            f"{shown(saved)}. {remedy}, or use the calibrant that made it."
+        )
+
+
 def check_names(document: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
     """Return the document if it is an object with exactly these entries."""
     if not isinstance(document, dict):

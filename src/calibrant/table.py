@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._documents import check_names, read_json, shown
+from calibrant._documents import check_header, check_names, header, read_json
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray
@@ -18,7 +18,7 @@ from calibrant.exceptions import IncompatibleTablesError, InvalidDocumentError
 from calibrant.problem import Problem
 
 FORMAT = "calibrant.table"
-VERSION = 1
+SCHEMA = 1
 
 SUMS = ("count", "sum_y", "sum_p", "sum_pp", "sum_py")
 WEIGHT_SUMS = ("sum_w", "sum_ww", "sum_wwuu")
@@ -129,8 +129,7 @@ class BinTable(ReadOnlyArrays):
         shared = all(bins == self.bins[0] for bins in self.bins)
         names = (*SUMS, *WEIGHT_SUMS) if self.is_weighted else SUMS
         return {
-            "format": FORMAT,
-            "version": VERSION,
+            **header(FORMAT, SCHEMA),
             "problem": self.problem.to_dict(),
             "bins": [bins.to_dict() for bins in (self.bins[:1] if shared else self.bins)],
             **{name: getattr(self, name).tolist() for name in names},
@@ -152,18 +151,9 @@ class BinTable(ReadOnlyArrays):
 
         Sums that no rows can have are refused: see `calibrant._table_checks`.
         """
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise InvalidDocumentError(
-                f'A table must say "format": "{FORMAT}"; this document does not.'
-            )
-        version = document.get("version")
-        if type(version) is not int or version != VERSION:
-            raise InvalidDocumentError(
-                f"This calibrant reads tables of version {VERSION}; the document is of version "
-                f"{shown(version)}. Upgrade calibrant, or count the rows again."
-            )
+        check_header(document, FORMAT, SCHEMA, "A table", "Count the rows again")
         names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
-        check_names(document, ("format", "version", "problem", "bins", *names, "level"), "A table")
+        check_names(document, ("format", "schema", "problem", "bins", *names, "level"), "A table")
         problem = Problem.from_dict(document["problem"])
         # a document may ask for any number of groups: there must be sums for them
         if not isinstance(document["count"], list) or len(document["count"]) != problem.n_groups:

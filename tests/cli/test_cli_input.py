@@ -236,10 +236,10 @@ def test_tables_of_other_bins_and_damaged_ones_are_bad_input(week, capsys):
     assert code == 3
     assert "rows.json: Only tables of the same bins can be added" in err
     text = Path("rows.json").read_text()
-    deep = text.replace('"version": 1', '"version": ' + "[" * 100_000)
+    deep = text.replace('"schema": 1', '"schema": ' + "[" * 100_000)
     for damaged in (text[:-20], text.replace("[0.0", "[NaN", 1), deep, '{"format": "calibrant.table"}',
-                    text.replace('"version": 1', '"version": 1e999'),
-                    text.replace('"version": 1', '"version": ' + "9" * 100_000)):  # fmt: skip
+                    text.replace('"schema": 1', '"schema": 1e999'),
+                    text.replace('"schema": 1', '"schema": ' + "9" * 100_000)):  # fmt: skip
         Path("bad.json").write_text(damaged)
         for argv in (
             ("measure", "bad.json"),

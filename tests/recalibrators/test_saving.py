@@ -62,7 +62,7 @@ def test_the_file_is_readable_by_a_person(tmp_path):
     HistogramBinning(2).fit([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 0]).save(tmp_path / "a.json")
     document = json.loads((tmp_path / "a.json").read_text())
     assert document["format"] == "calibrant.recalibrator"
-    assert document["version"] == 1
+    assert document["schema"] == 1
     assert document["recalibrator"] == "HistogramBinning"
     assert document["learned"]["levels"] == [0.0, 0.5]
 
@@ -123,10 +123,10 @@ def put(value, *path):
 COMMON = {
     "another format": put("pickle", "format"),
     "no format": delete("format"),
-    "a newer version": put(2, "version"),
-    "a version of text": put("1", "version"),
-    "a version of true": put(True, "version"),
-    "no version": delete("version"),
+    "a newer schema": put(2, "schema"),
+    "a schema of text": put("1", "schema"),
+    "a schema of true": put(True, "schema"),
+    "no schema": delete("schema"),
     "an unknown name": put("os.system", "recalibrator"),
     "a name that is no name": put(["PlattScaling"], "recalibrator"),
     "the base class's helper": put("RecalibratedClassifier", "recalibrator"),

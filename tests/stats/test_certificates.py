@@ -251,7 +251,7 @@ def test_a_tampered_table_is_noticed():
     [
         ("{", "valid JSON"),
         ("{}", '"format"'),
-        ('{"format": "calibrant.certificate", "schema": 9}', "schema 3; the document has 9"),
+        ('{"format": "calibrant.certificate", "schema": 9}', "schema 3, .* the document has 9"),
         ('{"format": "calibrant.certificate", "schema": true}', "the document has True"),
         ('{"format": "calibrant.certificate", "schema": 3}', "needs 'verdict'"),
         ("[" * 100_000, "nests 100,000 deep"),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._documents import header
 from calibrant._version import __version__
 from calibrant._writing import replaced
 from calibrant.cli.output import Bar, complain
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from calibrant.sources.files.reading import File
 
 FORMAT = "calibrant.progress"
-VERSION = 1
+SCHEMA = 1
 CHECKPOINT = re.compile(r"[0-9a-f]{24}\.json|pass-\d+\.npz|\..*\.part")
 """What the folder holds: the table of a file, a pass over all, and either of them half written."""
 TIME_BETWEEN = 20
@@ -150,7 +151,7 @@ class Checkpoints(Progress):
             self.folder.rmdir()
 
     def _head(self) -> dict[str, Any]:
-        return {"format": FORMAT, "version": VERSION, "settings": self.settings}
+        return {**header(FORMAT, SCHEMA), "settings": self.settings}
 
     def _holds(self, checkpoint: dict[str, Any]) -> bool:
         return all(checkpoint[name] == value for name, value in _as_json(self._head()).items())

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from calibrant._documents import check_header, header
 from calibrant._types import IntArray
 from calibrant._version import __version__
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
@@ -27,7 +28,7 @@ from calibrant.paper.predictions import FILES, Predictions
 from calibrant.paper.uncertainty import Estimate
 
 FORMAT = "calibrant.study"
-VERSION = 1
+SCHEMA = 1
 
 Style: TypeAlias = Literal["line", "points", "curve", "steps"]
 Row: TypeAlias = dict[str, float | int | str | bool | None]
@@ -148,7 +149,7 @@ class StudyResult:
 
     def to_json(self) -> str:
         """Return the whole result as JSON."""
-        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        document = {**header(FORMAT, SCHEMA), **asdict(self)}
         return json.dumps(document, indent=1, allow_nan=False)
 
     @classmethod
@@ -156,8 +157,8 @@ class StudyResult:
         """Read a result back; raise InvalidDocumentError if that cannot be done."""
         try:
             document = json.loads(text)
-            if (document.pop("format"), document.pop("version")) != (FORMAT, VERSION):
-                raise ValueError("another format or version")
+            check_header(document, FORMAT, SCHEMA, "The result of a study", "Run it again")
+            del document["format"], document["schema"]
             output = document.pop("output")
             return cls(**document, output=_read_output(output))
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._documents import read_json
+from calibrant._documents import check_header, header, read_json
 from calibrant._types import FloatArray
 from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
@@ -21,7 +21,7 @@ from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.smoothing import is_share
 
 FORMAT = "calibrant.recalibrator"
-VERSION = 1
+SCHEMA = 1
 MAX_DEPTH = 8
 LATER = {"smoothing": 0.0, "on": "log-odds"}
 """Parameters that came later, and the values that say what recalibrators without them did."""
@@ -47,7 +47,7 @@ def to_json(recalibrator: Recalibrator) -> str:
 
 def to_dict(recalibrator: Recalibrator) -> dict[str, Any]:
     """Return a fitted recalibrator as plain values that JSON can hold."""
-    return {"format": FORMAT, "version": VERSION} | _encode_fitted(recalibrator)
+    return header(FORMAT, SCHEMA) | _encode_fitted(recalibrator)
 
 
 def load(path: str | os.PathLike[str]) -> Recalibrator:
@@ -80,16 +80,7 @@ def load(path: str | os.PathLike[str]) -> Recalibrator:
 def from_json(text: str | bytes) -> Recalibrator:
     """Rebuild a recalibrator from `to_json`."""
     document = read_json(text, "A recalibrator")
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InvalidDocumentError(
-            f'A saved recalibrator must say "format": "{FORMAT}"; this document does not.'
-        )
-    version = document.get("version")
-    if type(version) is not int or version != VERSION:
-        raise InvalidDocumentError(
-            f"This calibrant reads recalibrators of version {VERSION}; the document is of version "
-            f"{version!r:.50}. Upgrade calibrant, or fit again."
-        )
+    check_header(document, FORMAT, SCHEMA, "A saved recalibrator", "Fit again")
     return _decode_fitted(document, 0)
 
 

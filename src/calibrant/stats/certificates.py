@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant._digests import NO_DIGESTS, Digests
-from calibrant._documents import check_names, is_number, is_text, is_whole, read_json, shown
+from calibrant._documents import (
+    check_header,
+    check_names,
+    header,
+    is_number,
+    is_text,
+    is_whole,
+    read_json,
+    shown,
+)
 from calibrant._results import Result
 from calibrant._version import __version__
 from calibrant.exceptions import (
@@ -139,7 +148,7 @@ class Certificate(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the table included."""
         parts = {"digests": self.digests.to_dict(), "table": self.table.to_dict()}
-        return {"format": FORMAT, "schema": SCHEMA, **vars(self), **parts}
+        return {**header(FORMAT, SCHEMA), **vars(self), **parts}
 
     def to_json(self) -> str:
         """Return the certificate as a document that anybody can check again."""
@@ -149,14 +158,7 @@ class Certificate(Result):
     def from_json(cls, text: str | bytes) -> Certificate:
         """Read a certificate; what it claims is believed only by `recheck`."""
         document = read_json(text, "A certificate")
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise InvalidDocumentError(f'A certificate must say "format": "{FORMAT}".')
-        schema = document.get("schema")
-        if type(schema) is not int or schema != SCHEMA:
-            raise InvalidDocumentError(
-                f"This calibrant reads certificates of schema {SCHEMA}; the document has "
-                f"{shown(schema)}. Certify again, or use the calibrant that made it."
-            )
+        check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
         names = tuple(cls.__dataclass_fields__)
         check_names(document, ("format", "schema", *names), "A certificate")
         for name, allowed in _ALLOWED.items():
