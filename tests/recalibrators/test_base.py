@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from calibrant import certify
 from calibrant.exceptions import InvalidLabelsError
 from calibrant.recalibrators import (
     BetaScaling,
@@ -29,6 +31,7 @@ from calibrant.recalibrators import (
     OneVsRest,
     PlattScaling,
     RecalibratedClassifier,
+    Recalibrator,
     ScalingBinning,
     TemperatureScaling,
     TopLabel,
@@ -296,3 +299,25 @@ def test_labels_that_are_not_given_are_not_taken_for_zeros(recalibrator):
         fitted.score(probs, None)
     with pytest.raises(InvalidLabelsError, match="target y is None"):
         fitted.certify(probs, None)
+
+
+def test_certify_spells_out_the_options_of_the_function():
+    """Rows are arrays here, their event was named by the fit, and the recalibrator knows its input."""
+    function = inspect.signature(certify).parameters
+    method = inspect.signature(PlattScaling.certify).parameters
+    assert set(function) - set(method) == {"pos_label", "data", "input"}
+    assert set(method) - set(function) == {"self"}
+    shared = set(method) & set(function) - {"y_true", "y_prob"}
+    assert {name: method[name].default for name in shared} == {
+        name: function[name].default for name in shared
+    }
+
+
+def test_every_recalibrator_is_one_class_below_the_base():
+    for recalibrator in (*ONE_SCORE, *SEVERAL):
+        assert type(recalibrator).__mro__[1] is Recalibrator
+
+
+def test_the_input_is_declared_by_every_recalibrator():
+    assert {r.input for r in (*ONE_SCORE, *SEVERAL)} == {"probabilities"}
+    assert ScalingBinning(scaler=PlattScaling(input="logits")).input == "logits"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shared import BINNED, binary_rows
+from shared import BINNED, binary_rows, class_rows
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from calibrant import Distinct, EqualWidth, calibration_error
+from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid, calibration_error
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import (
     BetaScaling,
@@ -295,3 +296,53 @@ def test_equal_width_bins_are_those_of_the_rule():
     p, y = binary_rows(5000)
     fitted = HistogramBinning("width:5").fit(p, y)
     np.testing.assert_array_equal(fitted.bins_.edges, EqualWidth(5).bins.edges)
+
+
+@pytest.mark.parametrize("cls", [HistogramBinning, ScalingBinning])
+@pytest.mark.parametrize(
+    "ways",
+    [
+        (7, "7", "mass:7", EqualMass(7)),
+        (
+            "width:5",
+            EqualWidth(5),
+            Bins(np.arange(6) / 5),
+            np.arange(6) / 5,
+            [0, 0.2, 0.4, 0.6, 0.8, 1],
+        ),
+        ("hybrid:6", Hybrid(6)),
+        ("distinct", Distinct()),
+    ],
+    ids=str,
+)
+def test_bins_are_said_as_everywhere(cls, ways):
+    p, y = binary_rows(900)
+    p = np.round(p, 2)
+    first, *others = (cls(bins=way).fit(p, y) for way in ways)
+    for other in others:
+        np.testing.assert_array_equal(other.levels_, first.levels_)
+        np.testing.assert_array_equal(other.predict_proba(p), first.predict_proba(p))
+
+
+@pytest.mark.parametrize("cls", [HistogramBinning, ScalingBinning])
+@pytest.mark.parametrize("bins", ["mass", "mass:0", "height:3", "", [0.1, 0.9], None, True, 2.5])
+def test_bins_that_mean_nothing_are_stored_and_refused_by_fit(cls, bins):
+    made = clone(cls(bins=bins))
+    assert made.get_params()["bins"] is bins or made.get_params()["bins"] == bins
+    with pytest.raises(InvalidArgumentError, match="[Bb]in"):
+        made.fit(*binary_rows(50))
+
+
+@pytest.mark.parametrize("cls", [HistogramBinning, ScalingBinning])
+def test_a_number_of_bins_is_hybrid_in_one_versus_rest_and_a_named_rule_stays(cls):
+    probs, y = class_rows(600)
+    number, text, rule = (OneVsRest(cls(bins=b)).fit(probs, y) for b in (5, "5", "mass:5"))
+    assert {part.bins_.rule for part in number.recalibrators_} == {"hybrid"}
+    assert {part.bins_.rule for part in rule.recalibrators_} == {"uniform-mass"}
+    np.testing.assert_array_equal(text.predict_proba(probs), number.predict_proba(probs))
+
+
+def test_a_grid_search_goes_through_texts_of_bins():
+    p, y = binary_rows(600)
+    search = GridSearchCV(ScalingBinning(), {"bins": [2, "hybrid:8", "auto"]}, cv=3).fit(p, y)
+    assert search.best_estimator_.bins in ("hybrid:8", "auto")

@@ -11,9 +11,11 @@ from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators import (
     Identity,
     MatrixScaling,
+    OneVsRest,
     PlattScaling,
     QuadraticScaling,
     TemperatureScaling,
+    TopLabel,
     VectorScaling,
     VennAbers,
 )
@@ -81,3 +83,19 @@ def test_without_torch_the_message_says_so(monkeypatch):
     monkeypatch.setattr(export, "import_module", missing)
     with pytest.raises(MissingDependencyError, match="pip install torch"):
         PlattScaling().fit(*binary_rows(50)).to_torch()
+
+
+def test_a_part_that_has_no_torch_form_is_refused_when_the_module_is_made():
+    optional("torch")
+    for wrapper in (OneVsRest(VennAbers()), TopLabel(VennAbers(), per_class=True, min_rows=5)):
+        with pytest.raises(InvalidArgumentError, match="VennAbers has no form in torch"):
+            wrapper.fit(*class_rows(100)).to_torch()
+
+
+def test_a_thousand_classes_are_recalibrated_by_a_module():
+    torch = optional("torch")
+    probs, y = class_rows(300, 1000)
+    for recalibrator in (TemperatureScaling(), TopLabel(PlattScaling())):
+        fitted = recalibrator.fit(probs.astype(np.float32), y)
+        found = fitted.to_torch()(torch.tensor(probs[:20])).numpy()
+        np.testing.assert_allclose(found, fitted.predict_proba(probs[:20]), rtol=0, atol=1e-15)

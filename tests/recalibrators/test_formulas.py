@@ -11,23 +11,9 @@ import pytest
 from shared import ISOTONIC, ON_LOGITS, ONE_SCORE, SEVERAL, binary_rows, class_rows
 from sklearn.base import clone
 
+import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
-from calibrant.recalibrators import (
-    BetaScaling,
-    HistogramBinning,
-    Identity,
-    IsotonicCalibration,
-    MatrixScaling,
-    OneVsRest,
-    PlattScaling,
-    QuadraticScaling,
-    ScalingBinning,
-    TemperatureScaling,
-    TopLabel,
-    VectorScaling,
-    VennAbers,
-)
-from calibrant.recalibrators.export_sql import DIALECTS
+from calibrant.recalibrators.export import DIALECTS
 from conftest import optional
 from lazy_frames import spark_session
 
@@ -39,8 +25,8 @@ NO_NUMBERS = [np.nan, np.inf, -np.inf]
 PROBABILITIES = [
     clone(r).set_params(keep_order=False) if hasattr(r, "keep_order") else r for r in ONE_SCORE
 ]
-LOGITS = [*ON_LOGITS, ScalingBinning(7, PlattScaling(input="logits"))]
-NO_FORM = (VennAbers, IsotonicCalibration)
+LOGITS = [*ON_LOGITS, cb.ScalingBinning(7, cb.PlattScaling(input="logits"))]
+NO_FORM = (cb.VennAbers, cb.IsotonicCalibration)
 
 
 def has_a_form(recalibrator):
@@ -62,23 +48,28 @@ def edges_of(fitted):
     """Return the inputs at which the output jumps, as anybody could read them off the object."""
     if getattr(fitted, "cuts_", None) is not None:
         return fitted.cuts_
-    if isinstance(fitted, HistogramBinning):
+    if isinstance(fitted, cb.HistogramBinning):
         return fitted.bins_.edges
-    return fitted.x_ if isinstance(fitted, IsotonicCalibration) else np.array([0.5])
+    return fitted.x_ if isinstance(fitted, cb.IsotonicCalibration) else np.array([0.5])
 
 
 def one_score_cases():
     """Yield (fitted, possible inputs, impossible inputs)."""
-    for recalibrator in (*PROBABILITIES, Identity()):
+    for recalibrator in (*PROBABILITIES, cb.Identity()):
         if has_a_form(recalibrator):
             fitted = fitted_on_probabilities(recalibrator)
             yield pytest.param(fitted, probabilities_at(fitted), IMPOSSIBLE, id=str(fitted))
     p, y = binary_rows(900)
-    for recalibrator in (PlattScaling(), BetaScaling(), QuadraticScaling(), TemperatureScaling()):
+    for recalibrator in (
+        cb.PlattScaling(),
+        cb.BetaScaling(),
+        cb.QuadraticScaling(),
+        cb.TemperatureScaling(),
+    ):
         fitted = clone(recalibrator).fit(np.round(p, 1), y)
         assert fitted.smoothing_ > 0
         yield pytest.param(fitted, probabilities_at(fitted), IMPOSSIBLE, id=f"{fitted} of 0 and 1")
-    kept = PlattScaling().fit(np.r_[0.001, 0.999], [0, 1])
+    kept = cb.PlattScaling().fit(np.r_[0.001, 0.999], [0, 1])
     assert "kept identity" in kept.fit_result_.flags
     yield pytest.param(kept, probabilities_at(kept), IMPOSSIBLE, id="kept identity")
     for recalibrator in LOGITS:
@@ -103,7 +94,9 @@ def logits_at(fitted):
 def assert_same(found, possible, fitted):
     """Assert that numbers equal predict_proba: to the last bit where there are finitely many."""
     rounding = {"rtol": 1e-12, "atol": 1e-15}
-    exact = hasattr(fitted, "cuts_") or isinstance(fitted, HistogramBinning | IsotonicCalibration)
+    exact = hasattr(fitted, "cuts_") or isinstance(
+        fitted, cb.HistogramBinning | cb.IsotonicCalibration
+    )
     np.testing.assert_allclose(
         np.asarray(found, float),
         fitted.predict_proba(possible),
@@ -153,7 +146,7 @@ def test_sql_is_predict_proba_or_null(fitted, possible, impossible, database):
     assert found[possible.size :] == [None] * (len(impossible) + 1)
 
 
-@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), PlattScaling()], ids=str)
+@pytest.mark.parametrize("recalibrator", [cb.HistogramBinning(5), cb.PlattScaling()], ids=str)
 def test_spark_sql_is_predict_proba_or_null(recalibrator):
     fitted = fitted_on_probabilities(recalibrator)
     possible = probabilities_at(fitted)
@@ -162,7 +155,7 @@ def test_spark_sql_is_predict_proba_or_null(recalibrator):
     assert found[possible.size :] == [None] * (len(IMPOSSIBLE) + 1)
 
 
-@pytest.mark.parametrize("recalibrator", [HistogramBinning(5), PlattScaling()], ids=str)
+@pytest.mark.parametrize("recalibrator", [cb.HistogramBinning(5), cb.PlattScaling()], ids=str)
 def test_sql_reads_whole_and_decimal_numbers(recalibrator):
     fitted = fitted_on_probabilities(recalibrator)
     for ask, dialect in ((in_duckdb, "duckdb"), (in_sqlite, "sqlite")):
@@ -176,13 +169,16 @@ def test_sql_reads_whole_and_decimal_numbers(recalibrator):
 
 
 def test_text_in_a_numeric_column_of_sqlite_has_no_answer():
-    fitted = HistogramBinning(5).fit(*binary_rows(900))
+    fitted = cb.HistogramBinning(5).fit(*binary_rows(900))
     assert in_sqlite(fitted.to_sql("x", "sqlite"), ["", "nan", "n/a", b"0.5"]) == [None] * 4
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_asks_for_a_possible_number_first(dialect):
-    for fitted in (HistogramBinning(5).fit(*binary_rows(900)), PlattScaling().fit(*binary_rows())):
+    for fitted in (
+        cb.HistogramBinning(5).fit(*binary_rows(900)),
+        cb.PlattScaling().fit(*binary_rows()),
+    ):
         first = fitted.to_sql("x", dialect).split("THEN")[0]
         assert ">= 0 AND" in first
         assert "<= 1 " in first
@@ -240,7 +236,7 @@ def test_torch_takes_both_columns_of_one_event(recalibrator):
     assert np.isnan(fitted.to_torch()(torch.tensor(both)).numpy()[0]).all()
 
 
-@pytest.mark.parametrize("recalibrator", [VennAbers(), ISOTONIC[0], ISOTONIC[2]], ids=str)
+@pytest.mark.parametrize("recalibrator", [cb.VennAbers(), ISOTONIC[0], ISOTONIC[2]], ids=str)
 def test_what_has_no_form_is_refused_by_every_export(recalibrator):
     optional("torch")
     fitted = fitted_on_probabilities(recalibrator)
@@ -267,9 +263,9 @@ def class_cases():
     probs, y = class_rows(600)
     odd = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0.25] * 4, [1, 1, 1, 1], [0.1, 0.3, 0.3, 0.1]])
     others = [
-        OneVsRest(HistogramBinning(5), normalize=True),
-        TopLabel(HistogramBinning("width:3")),
-        TopLabel(ScalingBinning(bins=4), per_class=True, min_rows=20),
+        cb.OneVsRest(cb.HistogramBinning(5), normalize=True),
+        cb.TopLabel(cb.HistogramBinning("width:3")),
+        cb.TopLabel(cb.ScalingBinning(bins=4), per_class=True, min_rows=20),
     ]
     for recalibrator in (*SEVERAL, *others):
         yield pytest.param(
@@ -278,15 +274,15 @@ def class_cases():
             id=str(recalibrator),
         )
     rounded = np.round(probs, 1)
-    for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
+    for cls in (cb.TemperatureScaling, cb.VectorScaling, cb.MatrixScaling):
         fitted = cls().fit(rounded, y)
         assert fitted.smoothing_ > 0
         yield pytest.param(fitted, np.concatenate([odd, rounded[:50]]), id=f"{cls.__name__} of 0")
     z = np.random.default_rng(0).normal(size=(300, 4)) * 5
-    for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
+    for cls in (cb.TemperatureScaling, cb.VectorScaling, cb.MatrixScaling):
         yield pytest.param(cls(input="logits").fit(z, z.argmax(1)), z, id=f"{cls.__name__} logits")
     few = np.array([[0.2, 0.3, 0.1], [0, 0, 0], [1, 0, 0], [0.5, 0.25, 0.25], [1, 1, 1]])
-    for cls in (VectorScaling, MatrixScaling):
+    for cls in (cb.VectorScaling, cb.MatrixScaling):
         yield pytest.param(kept_identity(cls), few, id=f"{cls.__name__} kept identity")
         kept = kept_identity(cls, input="logits")
         yield pytest.param(kept, few * 50, id=f"{cls.__name__} kept identity of logits")
@@ -329,7 +325,7 @@ def test_torch_refuses_another_number_of_columns(fitted, rows):
 
 def test_a_converted_model_keeps_the_exact_numbers():
     torch = optional("torch")
-    fitted = TopLabel(HistogramBinning(7)).fit(*class_rows(600))
+    fitted = cb.TopLabel(cb.HistogramBinning(7)).fit(*class_rows(600))
     model = torch.nn.Sequential(torch.nn.Softmax(dim=1), fitted.to_torch()).half().bfloat16()
     assert all(value.dtype == torch.float64 for value in model.buffers())
     p = torch.tensor(class_rows(50, seed=3)[0])

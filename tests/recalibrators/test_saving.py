@@ -10,6 +10,7 @@ from shared import ON_LOGITS, ONE_SCORE, SEVERAL, binary_rows, class_rows
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.recalibrators import (
     HistogramBinning,
@@ -17,6 +18,7 @@ from calibrant.recalibrators import (
     OneVsRest,
     PlattScaling,
     ScalingBinning,
+    TopLabel,
     VectorScaling,
     VennAbers,
     load,
@@ -233,5 +235,69 @@ def test_deep_nesting_is_refused():
         outer = json.loads(text)
         outer["learned"]["scaler"] = document
         document = outer
+    with pytest.raises(InvalidDocumentError):
+        from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("bins", "saved"),
+    [
+        (EqualMass(4), "mass:4"),
+        (EqualWidth(4), "width:4"),
+        (Hybrid(4), "hybrid:4"),
+        (Distinct(), "distinct"),
+        (np.array([0, 0.5, 1]), [0.0, 0.5, 1.0]),
+        (Bins([0, 0.5, 1]), [0.0, 0.5, 1.0]),
+        (np.int64(4), 4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cls", [HistogramBinning, ScalingBinning])
+def test_bins_of_any_kind_are_saved_as_what_means_the_same(cls, bins, saved):
+    p, y = binary_rows(200)
+    fitted = cls(bins=bins).fit(np.round(p, 2), y)
+    text = to_json(fitted)
+    assert json.loads(text)["parameters"]["bins"] == saved
+    again = clone(from_json(text)).fit(np.round(p, 2), y)
+    np.testing.assert_array_equal(again.levels_, fitted.levels_)
+
+
+def test_a_rule_that_no_text_names_is_not_saved():
+    fitted = HistogramBinning(bins=Hybrid(4, balance=9)).fit(*binary_rows(200))
+    with pytest.raises(InvalidArgumentError, match="cannot be saved"):
+        to_json(fitted)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"n_bins": "auto", "bins": "auto"}, "auto"),
+        ({"n_bins": 4, "bins": "auto"}, 4),
+        ({"n_bins": 4, "bins": "hybrid"}, "hybrid:4"),
+        ({"n_bins": "auto", "bins": "hybrid"}, "auto"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_documents_with_the_number_of_bins_apart_are_still_read(before, now, wrapped):
+    p, y = binary_rows(200)
+    inner = ScalingBinning(bins=4)
+    fitted = TopLabel(inner).fit(*class_rows(200)) if wrapped else inner.fit(p, y)
+    document = json.loads(to_json(fitted))
+    parts = [document]
+    if wrapped:
+        parts = [document["learned"]["pooled"], document["parameters"]["recalibrator"]]
+    for part in parts:
+        part["parameters"] = {**part["parameters"], **before}
+    again = from_json(json.dumps(document))
+    probs = class_rows(50)[0] if wrapped else p
+    np.testing.assert_array_equal(again.predict_proba(probs), fitted.predict_proba(probs))
+    assert (again.recalibrator if wrapped else again).bins == now
+
+
+@pytest.mark.parametrize("n_bins", [0, -1, 1.5, None, [4], {"a": 1}], ids=str)
+def test_a_forged_number_of_bins_is_refused(n_bins):
+    document = json.loads(to_json(HistogramBinning(bins=3).fit(*binary_rows(50))))
+    document["parameters"] |= {"n_bins": n_bins, "bins": "mass"}
     with pytest.raises(InvalidDocumentError):
         from_json(json.dumps(document))

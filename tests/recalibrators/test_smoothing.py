@@ -11,19 +11,9 @@ from shared import SEVERAL, binary_rows, class_rows, vote_rows
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+import calibrant as cb
 from calibrant import Distinct, tabulate
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
-from calibrant.recalibrators import (
-    BetaScaling,
-    MatrixScaling,
-    OneVsRest,
-    PlattScaling,
-    QuadraticScaling,
-    ScalingBinning,
-    TemperatureScaling,
-    VectorScaling,
-    best_recalibrator,
-)
 from calibrant.recalibrators.saving import from_json, to_json
 
 votes = cache(vote_rows)
@@ -63,9 +53,9 @@ def test_the_votes_are_mostly_zeros_and_some_zeros_are_wrong():
 @pytest.mark.parametrize(
     ("recalibrator", "plain"),
     [
-        (TemperatureScaling(), TemperatureScaling(smoothing=0)),
-        (OneVsRest(PlattScaling(), True), OneVsRest(PlattScaling(smoothing=0), True)),
-        (OneVsRest(BetaScaling(), True), OneVsRest(BetaScaling(smoothing=0), True)),
+        (cb.TemperatureScaling(), cb.TemperatureScaling(smoothing=0)),
+        (cb.OneVsRest(cb.PlattScaling(), True), cb.OneVsRest(cb.PlattScaling(smoothing=0), True)),
+        (cb.OneVsRest(cb.BetaScaling(), True), cb.OneVsRest(cb.BetaScaling(smoothing=0), True)),
     ],
     ids=str,
 )
@@ -74,7 +64,7 @@ def test_exact_zeros_cost_log_odds_no_more_than_a_sigmoid_on_probabilities(recal
     assert loss_on_votes(recalibrator) < sigmoid_on_probabilities() + 0.01
 
 
-@pytest.mark.parametrize("recalibrator", [VectorScaling(), MatrixScaling()], ids=str)
+@pytest.mark.parametrize("recalibrator", [cb.VectorScaling(), cb.MatrixScaling()], ids=str)
 def test_vector_and_matrix_scaling_read_zeros_as_temperature_scaling_does(recalibrator):
     assert loss_on_votes(recalibrator) < sigmoid_on_probabilities()
     assert loss_on_votes(clone(recalibrator).set_params(smoothing=0)) > 0.33
@@ -82,41 +72,41 @@ def test_vector_and_matrix_scaling_read_zeros_as_temperature_scaling_does(recali
 
 def test_the_chosen_recalibrator_of_votes_is_as_good_as_the_best():
     probs, y = votes()
-    best = best_recalibrator(y[FIT], probs[FIT])
+    best = cb.best_recalibrator(y[FIT], probs[FIT])
     assert log_loss_of(best, probs[FRESH], y[FRESH]) < sigmoid_on_probabilities()
 
 
 def test_a_share_that_is_declared_is_used():
     probs, y = votes()
-    fitted = TemperatureScaling(smoothing=0.01).fit(probs[FIT], y[FIT])
+    fitted = cb.TemperatureScaling(smoothing=0.01).fit(probs[FIT], y[FIT])
     assert fitted.smoothing_ == 0.01
     mixed = 0.99 * probs + 0.01 / 20
-    other = TemperatureScaling().fit(mixed[FIT], y[FIT])
+    other = cb.TemperatureScaling().fit(mixed[FIT], y[FIT])
     assert other.smoothing_ == 0
     np.testing.assert_allclose(fitted.predict_proba(probs), other.predict_proba(mixed), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "recalibrator",
-    [PlattScaling(), BetaScaling(), QuadraticScaling(), TemperatureScaling()],
-    ids=str,
-)
-def test_without_zeros_and_ones_nothing_is_mixed_in(recalibrator):
-    p, y = binary_rows(500)
-    fitted = clone(recalibrator).fit(p, y)
-    plain = clone(recalibrator).set_params(smoothing=0).fit(p, y)
-    assert fitted.smoothing_ == 0
-    np.testing.assert_array_equal(fitted.predict_proba(p), plain.predict_proba(p))
-    assert clone(recalibrator).fit(np.round(p, 1), y).smoothing_ > 0
-
-
-@pytest.mark.parametrize("recalibrator", [TemperatureScaling(), VectorScaling()], ids=str)
-def test_without_zeros_several_classes_are_as_they_were(recalibrator):
-    probs, y = class_rows(500)
+def assert_nothing_is_mixed_in(recalibrator, probs, y):
     fitted = clone(recalibrator).fit(probs, y)
     plain = clone(recalibrator).set_params(smoothing=0).fit(probs, y)
     assert fitted.smoothing_ == 0
     np.testing.assert_array_equal(fitted.predict_proba(probs), plain.predict_proba(probs))
+
+
+@pytest.mark.parametrize(
+    "recalibrator",
+    [cb.PlattScaling(), cb.BetaScaling(), cb.QuadraticScaling(), cb.TemperatureScaling()],
+    ids=str,
+)
+def test_without_zeros_and_ones_nothing_is_mixed_in(recalibrator):
+    p, y = binary_rows(500)
+    assert_nothing_is_mixed_in(recalibrator, p, y)
+    assert clone(recalibrator).fit(np.round(p, 1), y).smoothing_ > 0
+
+
+@pytest.mark.parametrize("recalibrator", [cb.TemperatureScaling(), cb.VectorScaling()], ids=str)
+def test_without_zeros_several_classes_are_as_they_were(recalibrator):
+    assert_nothing_is_mixed_in(recalibrator, *class_rows(500))
 
 
 def test_zeros_of_a_short_softmax_lose_nothing_of_its_tail():
@@ -127,25 +117,25 @@ def test_zeros_of_a_short_softmax_lose_nothing_of_its_tail():
     wide = (20 * (z - z.max(axis=1, keepdims=True))).astype(np.float32)
     short = np.exp(wide) / np.exp(wide).sum(axis=1, keepdims=True)
     assert 0.1 < (short == 0).mean() < 0.5
-    fitted = TemperatureScaling().fit(short[:2000], y[:2000])
-    truth = TemperatureScaling(input="logits").fit(z[:2000], y[:2000])
+    fitted = cb.TemperatureScaling().fit(short[:2000], y[:2000])
+    truth = cb.TemperatureScaling(input="logits").fit(z[:2000], y[:2000])
     loss, best = (
         log_loss_of(each, rows[2000:], y[2000:]) for each, rows in ((fitted, short), (truth, z))
     )
     assert fitted.smoothing_ < 1e-20
     assert loss < best + 0.05
-    clipped = TemperatureScaling(smoothing=0).fit(short[:2000], y[:2000])
+    clipped = cb.TemperatureScaling(smoothing=0).fit(short[:2000], y[:2000])
     assert log_loss_of(clipped, short[2000:], y[2000:]) > best + 0.15
 
 
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        PlattScaling(),
-        PlattScaling(on="probabilities"),
-        BetaScaling(),
-        QuadraticScaling(),
-        TemperatureScaling(),
+        cb.PlattScaling(),
+        cb.PlattScaling(on="probabilities"),
+        cb.BetaScaling(),
+        cb.QuadraticScaling(),
+        cb.TemperatureScaling(),
     ],
     ids=str,
 )
@@ -156,7 +146,7 @@ def test_a_zero_that_was_never_wrong_is_not_answered_with_certainty(recalibrator
     assert 0.9 < out[1] < 1
 
 
-@pytest.mark.parametrize("cls", [TemperatureScaling, VectorScaling, MatrixScaling])
+@pytest.mark.parametrize("cls", [cb.TemperatureScaling, cb.VectorScaling, cb.MatrixScaling])
 def test_several_classes_that_were_never_wrong_are_not_certain_either(cls):
     rows = np.eye(3)[np.arange(60) % 3]
     out = cls().fit(rows, np.arange(60) % 3).predict_proba(rows[:1])
@@ -166,7 +156,7 @@ def test_several_classes_that_were_never_wrong_are_not_certain_either(cls):
 
 def test_a_declared_share_of_nothing_keeps_zeros_that_were_never_wrong():
     p, y = np.repeat([0.0, 1.0], 25), np.repeat([0, 1], 25)
-    fitted = PlattScaling(smoothing=0).fit(p, y)
+    fitted = cb.PlattScaling(smoothing=0).fit(p, y)
     assert "kept identity" in fitted.fit_result_.flags
     np.testing.assert_array_equal(fitted.predict_proba(p), p)
 
@@ -174,13 +164,13 @@ def test_a_declared_share_of_nothing_keeps_zeros_that_were_never_wrong():
 def test_the_share_does_not_depend_on_the_order_of_rows():
     probs, y = votes()
     order = np.random.default_rng(0).permutation(1000)
-    for recalibrator in (TemperatureScaling(), OneVsRest(PlattScaling())):
+    for recalibrator in (cb.TemperatureScaling(), cb.OneVsRest(cb.PlattScaling())):
         a = clone(recalibrator).fit(probs[:1000], y[:1000]).predict_proba(probs)
         b = clone(recalibrator).fit(probs[order], y[order]).predict_proba(probs)
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("recalibrator", [PlattScaling(), TemperatureScaling()], ids=str)
+@pytest.mark.parametrize("recalibrator", [cb.PlattScaling(), cb.TemperatureScaling()], ids=str)
 def test_weights_count_as_copies_of_rows_in_the_choice_of_the_share(recalibrator):
     probs, y = votes()
     p, happened = probs[:300, 0], y[:300] == 0
@@ -194,15 +184,15 @@ def test_weights_count_as_copies_of_rows_in_the_choice_of_the_share(recalibrator
 def test_a_table_of_distinct_scores_gives_the_share_of_its_rows():
     probs, y = votes()
     p, happened = probs[:, 3], y == 3
-    of_table = PlattScaling().fit_table(tabulate(happened, p, bins=Distinct()))
-    of_rows = PlattScaling().fit(p, happened)
+    of_table = cb.PlattScaling().fit_table(tabulate(happened, p, bins=Distinct()))
+    of_rows = cb.PlattScaling().fit(p, happened)
     assert of_table.smoothing_ == of_rows.smoothing_ > 0
     np.testing.assert_allclose(of_table.coef_, of_rows.coef_, rtol=1e-6)
 
 
 def test_a_line_over_probabilities_is_logistic_regression_on_them():
     p, y = binary_rows(800)
-    fitted = PlattScaling(on="probabilities").fit(p, y)
+    fitted = cb.PlattScaling(on="probabilities").fit(p, y)
     expected = LogisticRegression(C=np.inf, tol=1e-10).fit(p[:, None], y)
     np.testing.assert_allclose(
         fitted.predict_proba(p), expected.predict_proba(p[:, None])[:, 1], atol=1e-5
@@ -214,7 +204,7 @@ def test_a_line_over_probabilities_that_would_be_worse_is_not_used():
     rng = np.random.default_rng(0)
     p = 1 / (1 + np.exp(-4 * rng.normal(size=3000)))
     y = rng.uniform(size=3000) < p
-    fitted = PlattScaling(on="probabilities").fit(p, y)
+    fitted = cb.PlattScaling(on="probabilities").fit(p, y)
     assert "kept identity" in fitted.fit_result_.flags
     np.testing.assert_array_equal(fitted.predict_proba(p), p)
     again = from_json(to_json(fitted))
@@ -224,7 +214,7 @@ def test_a_line_over_probabilities_that_would_be_worse_is_not_used():
 def test_scaling_binning_takes_a_line_over_votes():
     probs, y = votes()
     p, happened = probs[:, 0], y == 0
-    fitted = ScalingBinning(5, PlattScaling(on="probabilities")).fit(p[FIT], happened[FIT])
+    fitted = cb.ScalingBinning(5, cb.PlattScaling(on="probabilities")).fit(p[FIT], happened[FIT])
     error = fitted.predict_proba(p[FRESH]) - happened[FRESH]
     assert abs(error.mean()) < 0.01
 
@@ -232,9 +222,11 @@ def test_scaling_binning_takes_a_line_over_votes():
 @pytest.mark.parametrize(
     "smoothing", [-0.1, 5e-324, 1.0, 1.5, np.nan, np.inf, "some", None, True, [0.1]]
 )
-@pytest.mark.parametrize("cls", [PlattScaling, BetaScaling, TemperatureScaling, VectorScaling])
+@pytest.mark.parametrize(
+    "cls", [cb.PlattScaling, cb.BetaScaling, cb.TemperatureScaling, cb.VectorScaling]
+)
 def test_what_is_no_share_is_refused(cls, smoothing):
-    rows = class_rows(50) if cls is VectorScaling else binary_rows(50)
+    rows = class_rows(50) if cls is cb.VectorScaling else binary_rows(50)
     with pytest.raises(InvalidArgumentError, match="smoothing must be"):
         cls(smoothing=smoothing).fit(*rows)
 
@@ -242,12 +234,12 @@ def test_what_is_no_share_is_refused(cls, smoothing):
 def test_parameters_that_contradict_each_other_are_refused():
     p, y = binary_rows(50)
     with pytest.raises(InvalidArgumentError, match="for probabilities of exactly 0 and 1"):
-        TemperatureScaling(input="logits", smoothing=0.1).fit(p, y)
+        cb.TemperatureScaling(input="logits", smoothing=0.1).fit(p, y)
     for options in ({"input": "logits"}, {"smoothing": 0.1}):
         with pytest.raises(InvalidArgumentError, match="takes no logarithm"):
-            PlattScaling(on="probabilities", **options).fit(p, y)
+            cb.PlattScaling(on="probabilities", **options).fit(p, y)
     with pytest.raises(InvalidArgumentError, match="on must be"):
-        PlattScaling(on="odds").fit(p, y)
+        cb.PlattScaling(on="odds").fit(p, y)
 
 
 def without_smoothing(document):
@@ -262,7 +254,7 @@ def without_smoothing(document):
 
 @pytest.mark.parametrize(
     "recalibrator",
-    [PlattScaling(), BetaScaling(), TemperatureScaling(), ScalingBinning(bins=4)],
+    [cb.PlattScaling(), cb.BetaScaling(), cb.TemperatureScaling(), cb.ScalingBinning(bins=4)],
     ids=str,
 )
 def test_documents_from_before_are_read_as_they_were_meant(recalibrator):
@@ -286,14 +278,14 @@ def test_documents_of_several_classes_from_before_are_read_too(recalibrator):
     [("learned", 1.0), ("learned", -0.1), ("learned", None), ("learned", "0.1")],
 )
 def test_a_share_that_cannot_be_is_refused_in_a_document(part, value):
-    document = json.loads(to_json(PlattScaling().fit(*binary_rows(100))))
+    document = json.loads(to_json(cb.PlattScaling().fit(*binary_rows(100))))
     document[part]["smoothing"] = value
     with pytest.raises(InvalidDocumentError):
         from_json(json.dumps(document))
 
 
 def test_a_document_that_lost_only_its_learned_share_is_refused():
-    document = json.loads(to_json(PlattScaling().fit(*binary_rows(100))))
+    document = json.loads(to_json(cb.PlattScaling().fit(*binary_rows(100))))
     del document["learned"]["smoothing"]
     with pytest.raises(InvalidDocumentError, match="smoothing"):
         from_json(json.dumps(document))

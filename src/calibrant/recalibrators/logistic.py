@@ -15,10 +15,18 @@ from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
 from calibrant.problem import Input
 from calibrant.recalibrators.base import FitResult
-from calibrant.recalibrators.formulas import NUMPY, Operations, both_sides, linear, log_odds
+from calibrant.recalibrators.formulas import (
+    NUMPY,
+    Operations,
+    Smoothing,
+    best_share,
+    both_sides,
+    linear,
+    log_odds,
+    may_keep,
+)
 from calibrant.recalibrators.optimise import fit_logistic, fit_shift
 from calibrant.recalibrators.scores import PIECE_ROWS, Loss, Scores, identity_loss, mean_loss
-from calibrant.recalibrators.smoothing import Smoothing, best_share, may_keep
 
 Share: TypeAlias = float | None
 """How much of the even distribution is mixed in; None takes scores for log-odds as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -16,11 +16,17 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values, sums_of_blocks
-from calibrant.recalibrators.formulas import NUMPY, RowOperations, log_probabilities
+from calibrant.recalibrators.formulas import (
+    NUMPY,
+    RowOperations,
+    Smoothing,
+    check_smoothing,
+    log_probabilities,
+    may_keep,
+)
 from calibrant.recalibrators.optimise import RankOnePlusDiagonal
 from calibrant.recalibrators.reading import Reads
 from calibrant.recalibrators.scores import dot
-from calibrant.recalibrators.smoothing import Smoothing, check_smoothing, may_keep
 from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
 
 PRODUCT_VALUES = 1 << 21
@@ -174,7 +180,7 @@ def _mixed(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, lea
     return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
 
 
-def _fit(model: VectorScaling | MatrixScaling, weights: _Weights, rows: ClassRows) -> None:
+def _fit(model: VectorScaling | MatrixScaling, weights: _Diagonal | _Full, rows: ClassRows) -> None:
     rows = smoothed_rows(rows, model.smoothing)
     model.smoothing_ = rows.smoothing
     beta, _, flags, _ = fit_row_temperature(rows)
@@ -208,40 +214,22 @@ def _check_learned(model: VectorScaling | MatrixScaling, shape: tuple[int, ...])
         raise ValueError("mixing_ must lie in [0, 1)")
 
 
-class _Weights(Protocol):
-    """How weights act on the log-probabilities z of a row."""
-
-    def penalty(self, k: int) -> FloatArray:
-        """Return the weight of the square of each parameter, times n: a row for each class."""
-
-    def read(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return weights and biases; each row holds changes of the weights, then the bias."""
-
-    def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
-        """Return the weighted rows."""
-
-    def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
-        """Return the derivative in the weights, summed over rows."""
-
-    def sums(
-        self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
-    ) -> list[Any]:
-        """Add up the three terms that `block` returns for each block of rows."""
-
-
 class _Diagonal:
     """One weight for each class."""
 
     def penalty(self, k: int) -> FloatArray:
+        """Return the weight of the square of each parameter, times n: a row for each class."""
         return np.full((k, 2), float(k))
 
     def read(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return weights and biases; each row holds changes of the weights, then the bias."""
         return 1 + parameters[:, 0], parameters[:, 1].copy()
 
     def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
         return z * weight
 
     def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        """Return the derivative in the weights, summed over rows."""
         return np.asarray(np.einsum("ij,ij->j", residual, z))
 
     def sums(
@@ -284,7 +272,7 @@ class _Full:
 class _PenalisedLoss:
     """The mean log loss of rows z with labels and weights, plus the penalty of the parameters."""
 
-    weights: _Weights
+    weights: _Diagonal | _Full
     z: FloatArray
     codes: IntArray
     w: FloatArray

@@ -17,8 +17,8 @@ from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
-from calibrant.recalibrators.smoothing import is_share
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1

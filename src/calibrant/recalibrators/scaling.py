@@ -10,7 +10,7 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
-from calibrant.recalibrators.formulas import Operations
+from calibrant.recalibrators.formulas import Operations, Smoothing, check_smoothing
 from calibrant.recalibrators.logistic import (
     BETA,
     BETA_WITH_ONE_SLOPE,
@@ -20,7 +20,6 @@ from calibrant.recalibrators.logistic import (
 )
 from calibrant.recalibrators.reading import Reads, read_unlabelled
 from calibrant.recalibrators.scores import Loss, Scores
-from calibrant.recalibrators.smoothing import Smoothing, check_smoothing
 from calibrant.sources.arrays import as_array
 
 On: TypeAlias = Literal["log-odds", "probabilities"]

@@ -12,12 +12,19 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.problem import Input, sigmoid
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.class_rows import ClassRows, in_blocks
-from calibrant.recalibrators.formulas import NUMPY, log_odds, log_probabilities
+from calibrant.recalibrators.formulas import (
+    NUMPY,
+    Smoothing,
+    best_share,
+    check_smoothing,
+    log_odds,
+    log_probabilities,
+    may_keep,
+)
 from calibrant.recalibrators.logistic import base
 from calibrant.recalibrators.optimise import MAX_ITERATIONS, STEP_TOLERANCE
 from calibrant.recalibrators.reading import Reads
 from calibrant.recalibrators.scores import Scores, dot, identity_loss, mean_loss
-from calibrant.recalibrators.smoothing import Smoothing, best_share, check_smoothing, may_keep
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
 
