@@ -92,9 +92,9 @@ def test_norms_are_ordered(rows):
 def test_the_brier_decomposition_adds_up_exactly(rows, debias):
     y, p = rows
     parts = cb.brier_decomposition(y, p, bins=3, debias=debias)
-    assert parts.brier == pytest.approx(np.mean((y - p) ** 2), abs=1e-14)
+    assert parts.value == pytest.approx(np.mean((y - p) ** 2), abs=1e-14)
     total = parts.miscalibration - parts.discrimination + parts.uncertainty
-    assert total == pytest.approx(parts.brier, abs=1e-14)
+    assert total == pytest.approx(parts.value, abs=1e-14)
 
 
 @given(binary(), st.floats(1e-6, 1e6))

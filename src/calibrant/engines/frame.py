@@ -7,6 +7,8 @@ collected.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -27,11 +29,12 @@ from calibrant.engines.frame_plan import (
     FrameColumns,
     Grid,
     Pass,
-    blaming_columns,
 )
 from calibrant.engines.search import BinSearch, GridCells, Query
 from calibrant.exceptions import (
+    CalibrantError,
     EmptyInputError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidWeightsError,
@@ -67,7 +70,7 @@ class FrameEngine:
             listed_rows=LISTED_ROWS,
             step=BITS_A_PASS,
             most_passes=MOST_PASSES,
-            extra_bits=2 if n_groups == 1 else 0,
+            extra_bits=0 if n_groups > 1 else 3 if isinstance(rule, str) else 2,
         )
         settled, n_rows = [], 0
         while search.queries:
@@ -225,3 +228,35 @@ def _explain(
         f"{LARGEST_WEIGHT:g}; {rows} are not. "
         "Drop these rows, or divide all weights by the largest."
     )
+
+
+@contextmanager
+def blaming_columns(frame: Any, names: Iterable[str]) -> Iterator[None]:
+    """Name the column that an engine cannot read, whatever the engine itself says.
+
+    Only after a failure is each column asked for alone, and none is blamed if not even the rows
+    can be counted: then the frame is at fault, and its own exception tells more.
+    """
+    import narwhals as nw
+
+    try:
+        yield
+    except CalibrantError:
+        raise
+    except Exception as error:
+        bad = [] if _fails(frame, nw.len()) else [n for n in names if _fails(frame, nw.col(n))]
+        if not bad:
+            raise
+        reason = " ".join(str(error).split())
+        raise InvalidInputError(
+            f"The engine of the lazy frame cannot read column {bad[0]!r:.60}: {reason:.200}. "
+            "If the name is at fault, rename the column first."
+        ) from error
+
+
+def _fails(frame: Any, expression: Any) -> bool:
+    try:
+        frame.select(expression.alias("asked")).head(1).collect()
+    except Exception:
+        return True
+    return False

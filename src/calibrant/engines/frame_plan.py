@@ -8,8 +8,7 @@ by the same group-by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, reduce
 from typing import Any
@@ -19,12 +18,7 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
 from calibrant.columns import LARGEST_WEIGHT
-from calibrant.exceptions import (
-    CalibrantError,
-    InvalidInputError,
-    InvalidLabelsError,
-    InvalidProbabilitiesError,
-)
+from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
 from calibrant.problem import Label, Problem, same_number
 from calibrant.table import WEIGHT_SUMS
 
@@ -410,38 +404,6 @@ def _stretched(p: Any) -> Any:
     rising = [share(p, 2.0**-k) for k in STEEP_AT_ZERO]
     falling = [share(q, 2.0**-k) for k in STEEP_AT_ONE]
     return p + _balanced(rising) - _balanced(falling) + STEEP_SHARE * len(falling)
-
-
-@contextmanager
-def blaming_columns(frame: Any, names: Iterable[str]) -> Iterator[None]:
-    """Name the column that an engine cannot read, whatever the engine itself says.
-
-    Only after a failure is each column asked for alone, and none is blamed if not even the rows
-    can be counted: then the frame is at fault, and its own exception tells more.
-    """
-    import narwhals as nw
-
-    try:
-        yield
-    except CalibrantError:
-        raise
-    except Exception as error:
-        bad = [] if _fails(frame, nw.len()) else [n for n in names if _fails(frame, nw.col(n))]
-        if not bad:
-            raise
-        reason = " ".join(str(error).split())
-        raise InvalidInputError(
-            f"The engine of the lazy frame cannot read column {bad[0]!r:.60}: {reason:.200}. "
-            "If the name is at fault, rename the column first."
-        ) from error
-
-
-def _fails(frame: Any, expression: Any) -> bool:
-    try:
-        frame.select(expression.alias("asked")).head(1).collect()
-    except Exception:
-        return True
-    return False
 
 
 def exact_number(frame: Any) -> Callable[[float], Any]:

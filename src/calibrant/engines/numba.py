@@ -20,10 +20,9 @@ from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
 from calibrant.engines import kernels
 from calibrant.engines.cells import add_compensated, levels_of, table_of
-from calibrant.engines.compiled_rows import native, refuse
 from calibrant.engines.kernels_sums import LANES, WEIGHTED_LANES
 from calibrant.engines.lookup import Lookup, lookup
-from calibrant.engines.quantiles import choose_bins
+from calibrant.engines.quantiles import choose_bins, native, refuse
 from calibrant.table import BinTable
 
 SEGMENTS = 32

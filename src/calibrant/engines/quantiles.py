@@ -8,6 +8,7 @@ value, so the rule makes the same edges as from all values, to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.columns import Columns
 from calibrant.engines.cells import distinct
-from calibrant.engines.compiled_rows import native, refuse, segments
+from calibrant.engines.kernels import BAD_LABEL, BAD_PROBABILITY
 from calibrant.engines.kernels_quantiles import (
     count_cells,
     list_near_quantiles,
@@ -33,6 +34,8 @@ SORTED_VALUES = 1 << 20
 """Of neighbouring columns that are sorted together: they share lines of memory, 8 MB at a time."""
 LISTED_SHARE = 0.25
 """Where ties put more of the values next to quantiles, sorting all is quicker than picking them."""
+SEGMENT_ROWS = 1 << 18
+"""Rows whose largest prediction one thread looks for at a time. Affects speed only."""
 MANY_ROWS = 1 << 25
 """From here on a finer grid, so that few values are listed."""
 
@@ -145,3 +148,23 @@ def _picked(parts: list[AnyArray], marked: BoolArray, sizes: IntArray) -> FloatA
     for _ in run(jobs):
         pass
     return out
+
+
+def refuse(rows: Columns, status: int) -> None:
+    """Raise the exception that belongs to the status of a compiled loop, unless it is fine."""
+    if status == BAD_LABEL:
+        rows.explain_labels()
+    if status == BAD_PROBABILITY:
+        rows.explain_predictions()
+
+
+def segments(n: int, size: int = SEGMENT_ROWS) -> Iterator[slice]:
+    """Cut n rows into slices of this size."""
+    return (slice(i, i + size) for i in range(0, n, size))
+
+
+def native(values: AnyArray) -> AnyArray:
+    """Return values in a type that the compiled loops read, each exactly as it was."""
+    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
+        return values
+    return values.astype(np.float32 if values.dtype == np.float16 else np.float64)

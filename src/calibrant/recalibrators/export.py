@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant._types import FloatArray
-from calibrant.engines.frame_plan import blaming_columns, exact_number
+from calibrant.engines.frame import blaming_columns
+from calibrant.engines.frame_plan import exact_number
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator, check_of_one_column
 from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns

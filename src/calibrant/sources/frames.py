@@ -14,8 +14,8 @@ from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns, absent_event
 from calibrant.engines.cells import CellSums
-from calibrant.engines.frame import FrameEngine
-from calibrant.engines.frame_plan import FrameColumns, blaming_columns
+from calibrant.engines.frame import FrameEngine, blaming_columns
+from calibrant.engines.frame_plan import FrameColumns
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.problem import Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
