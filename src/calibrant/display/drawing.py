@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from calibrant._html import short
 from calibrant._options import check_flag, is_among
 from calibrant.display.curves import DisplayedCurve
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
@@ -83,13 +83,10 @@ def arrange(ax: Axes) -> None:
 def plain(name: object, length: int = NAME_LENGTH) -> str:
     """Return a name that matplotlib draws letter by letter, on one line of bounded length.
 
-    Control, formatting and private characters become question marks, dollar signs are escaped
-    so that they start no formula, and a leading underscore cannot hide a legend entry.
+    Dollar signs are escaped so that they start no formula, and a leading underscore cannot hide a
+    legend entry.
     """
-    text = str(name)
-    text = text if len(text) <= length else text[: length - 1] + "…"
-    text = "".join("?" if unicodedata.category(c)[0] == "C" else c for c in text)
-    text = " ".join(text.split()).replace("$", r"\$")
+    text = short(name, length).replace("$", r"\$")
     return " " + text if text.startswith("_") else text
 
 

@@ -97,40 +97,24 @@ def _switch(findings: Findings) -> Element | None:
 
 def _legend(findings: Findings) -> Element:
     level = percent(findings.confidence_level)
+    at_once = "all groups of all classes at once"
+    if findings.curve is not None:
+        more = "; of a class, for those of all classes" if findings.classes else ""
+        at_once = f"all groups at once{more}"
     entries = [
-        ("band", "band", f"{level} range for {_at_once(findings)}"),
-        ("bars", "bars", f"{level} range of each group by itself"),
-        ("points", "points", "filled: off by more than chance allows"),
-        ("hollow", "points", "hollow: within what chance allows"),
+        ("M2 9L60 2V29L2 36Z", ("band",), f"{level} range for {at_once}"),
+        ("M18 4V33M44 4V33", ("bars",), f"{level} range of each group by itself"),
+        ("M31 20h0", ("points",), "filled: off by more than chance allows"),
+        ("M31 20h0", ("points", "points inner"), "hollow: within what chance allows"),
     ]
-    return element(
-        "ul", *(element("li", _key(name, look), text) for name, look, text in entries), class_="key"
+    sample = {"viewBox": "0 0 62 38", "class_": "sample", "aria_hidden": "true"}
+    lines = (
+        element(
+            "li", element("svg", *(element("path", d=d, class_=c) for c in layers), **sample), text
+        )
+        for d, layers, text in entries
     )
-
-
-def _at_once(findings: Findings) -> str:
-    if findings.curve is None:
-        return "all groups of all classes at once"
-    more = "; of a class, for those of all classes" if findings.classes else ""
-    return f"all groups at once{more}"
-
-
-def _key(name: str, look: str) -> Element:
-    marks = {
-        "band": "M2 9L60 2V29L2 36Z",
-        "bars": "M18 4V33M44 4V33",
-        "points": "M31 20h0",
-        "hollow": "M31 20h0",
-    }
-    inner = element("path", d=marks[name], class_="inner") if name == "hollow" else None
-    return element(
-        "svg",
-        element("path", d=marks[name], class_=look),
-        inner,
-        viewBox="0 0 62 38",
-        class_="sample",
-        aria_hidden="true",
-    )
+    return element("ul", *lines, class_="key")
 
 
 def _bin_table(curve: ReportedCurve, name: Content, words: Words, level: float) -> Element:
