@@ -23,6 +23,7 @@ from calibrant.exceptions import (
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.folds import train_and_test
+from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.scaling import PlattScaling
@@ -47,7 +48,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     estimator : classifier with predict_proba or decision_function
         `LogisticRegression` unless given.
     recalibrator : recalibrator
-        `PlattScaling` unless given. One for a single score is applied to the second class of
+        `PlattScaling` unless given; anything with `fit` and `predict_proba` will do, and gets the
+        scores as its one feature. One for a single score is applied to the second class of
         two; for more classes it is wrapped in ``OneVsRest(recalibrator, normalize=True)``. One
         with ``input="logits"`` reads the estimator's `decision_function`. An estimator that has
         nothing else is read that way too, by a copy with ``input="logits"``; then the default
@@ -197,7 +199,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         has_probabilities = hasattr(estimator, "predict_proba")
         has_scores = hasattr(estimator, "decision_function")
         _check_recalibrator(self.recalibrator)
-        inner = PlattScaling() if self.recalibrator is None else clone(self.recalibrator)
+        inner = PlattScaling() if self.recalibrator is None else as_recalibrator(self.recalibrator)
         declared = inner.input
         if not (has_scores or (has_probabilities and declared == "probabilities")):
             needed = "decision_function, for a recalibrator of logits"
@@ -283,12 +285,12 @@ def _check_estimator(estimator: Any, prefit: bool) -> None:
 
 def _check_recalibrator(recalibrator: Any) -> None:
     """Refuse what is no recalibrator, and one whose options mean nothing."""
-    if recalibrator is None:
+    if recalibrator is None or is_foreign(recalibrator):
         return
     if not isinstance(recalibrator, Recalibrator):
         raise InvalidArgumentError(
-            "recalibrator must be one of calibrant's, such as PlattScaling(); got "
-            f"{recalibrator!r:.60}."
+            "recalibrator must be one of calibrant's, such as PlattScaling(), or have fit and "
+            f"predict_proba; got {recalibrator!r:.60}."
         )
     recalibrator._check_parameters()
 

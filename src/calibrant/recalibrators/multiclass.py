@@ -8,21 +8,16 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Hybrid
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Kind, read_problem
-from calibrant.recalibrators.base import (
-    FitResult,
-    Recalibrator,
-    check_choice,
-    check_of_one_score,
-)
+from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.binning import HistogramBinning
 from calibrant.recalibrators.class_rows import in_blocks
+from calibrant.recalibrators.foreign import as_recalibrator, check_inner
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
 from calibrant.recalibrators.reading import Reads, read_unlabelled
 from calibrant.recalibrators.scaling_binning import ScalingBinning
@@ -67,7 +62,8 @@ class OneVsRest(Recalibrator):
     Parameters
     ----------
     recalibrator : recalibrator of one score
-        A fresh copy of it is fitted for every class.
+        A fresh copy of it is fitted for every class. Anything with `fit` and `predict_proba` will
+        do, such as a classifier of scikit-learn, which gets the scores as its one feature.
     normalize : bool
         Whether rows are divided by their sum. Without, each column is exactly what its
         recalibrator says, and what can be said of the binned recalibrators (finitely many
@@ -119,7 +115,7 @@ class OneVsRest(Recalibrator):
         self._compare_accuracy(probs[step], codes[step], None if weights is None else weights[step])
 
     def _fresh(self, n_classes: int) -> Recalibrator:
-        fresh: Recalibrator = clone(self.recalibrator)
+        fresh = as_recalibrator(self.recalibrator)
         # Means of a smooth map can do with few rows; means of labels cannot.
         if isinstance(fresh, ScalingBinning):
             fresh._balance = max(LIGHT, n_classes / 2)
@@ -185,7 +181,7 @@ class OneVsRest(Recalibrator):
         return np.column_stack([part._answers(probs[:, k]) for k, part in parts])
 
     def _check_parameters(self) -> None:
-        _check_inner(self)
+        check_inner(self, self.recalibrator)
         check_choice("normalize", self.normalize, (False, True))
 
     def _check_learned(self) -> None:
@@ -209,6 +205,7 @@ class TopLabel(Recalibrator):
     Parameters
     ----------
     recalibrator : recalibrator of one score
+        See `OneVsRest`.
     per_class : bool
         Fit one for each predicted class (Gupta, Ramdas, 2022). A class predicted in fewer than
         `min_rows` rows takes the one fitted on all rows.
@@ -259,7 +256,7 @@ class TopLabel(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         confidence, top = NUMPY.top(probs)
         right = codes == top
-        self.pooled_ = _fit_one(clone(self.recalibrator), confidence, right, weights)
+        self.pooled_ = _fit_one(as_recalibrator(self.recalibrator), confidence, right, weights)
         self.by_class_ = []
         if self.per_class:
             self.by_class_ = [
@@ -274,7 +271,7 @@ class TopLabel(Recalibrator):
         rows = int(own.sum()) if w is None else int((w > 0).sum())
         if rows < max(self.min_rows, 1):
             return None
-        return _fit_one(clone(self.recalibrator), confidence[own], right[own], w)
+        return _fit_one(as_recalibrator(self.recalibrator), confidence[own], right[own], w)
 
     def _confidence(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
         """Return the predicted class and its recalibrated probability."""
@@ -315,7 +312,7 @@ class TopLabel(Recalibrator):
         return np.concatenate(levels) if len(levels) == len(parts) else None
 
     def _check_parameters(self) -> None:
-        _check_inner(self)
+        check_inner(self, self.recalibrator)
         check_choice("per_class", self.per_class, (False, True))
 
     def _check_learned(self) -> None:
@@ -355,16 +352,6 @@ def _fit_one(
     fresh: Recalibrator, scores: AnyArray, happened: AnyArray, weights: FloatArray | None
 ) -> Recalibrator:
     return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
-
-
-def _check_inner(wrapper: OneVsRest | TopLabel) -> None:
-    """Refuse what does not recalibrate the probabilities of one event."""
-    check_of_one_score("recalibrator", wrapper.recalibrator)
-    if wrapper.recalibrator.input == "logits":
-        raise InvalidArgumentError(
-            f"{type(wrapper).__name__} passes probabilities on; its recalibrator needs "
-            'input="probabilities".'
-        )
 
 
 def _summary(recalibrators: Sequence[Recalibrator | None]) -> FitResult:

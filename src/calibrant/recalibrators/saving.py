@@ -102,7 +102,7 @@ def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
     }
 
 
-def _encode_unfitted(recalibrator: Recalibrator) -> dict[str, Any]:
+def _encode_unfitted(recalibrator: Any) -> dict[str, Any]:
     name = type(recalibrator).__name__
     if known().get(name) is not type(recalibrator):
         raise InvalidArgumentError(
@@ -116,7 +116,7 @@ def _encode_unfitted(recalibrator: Recalibrator) -> dict[str, Any]:
 
 
 def _encode_parameter(name: str, value: Any) -> Any:
-    if isinstance(value, Recalibrator):
+    if isinstance(value, Recalibrator) or hasattr(value, "fit"):
         return _encode_unfitted(value)
     if isinstance(value, np.generic):
         value = value.item()

@@ -1,0 +1,89 @@
+"""Estimators of other libraries as recalibrators of one score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from calibrant._types import AnyArray, FloatArray
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+    InvalidShapeError,
+)
+from calibrant.recalibrators.base import FitResult, Recalibrator, check_of_one_score
+from calibrant.recalibrators.scores import Scores, identity_loss
+
+
+class ForeignEstimator(Recalibrator):
+    """Anything with `fit` and `predict_proba`, fitted on a table with the one column of scores.
+
+    It can be neither saved nor exported: its formula is not ours.
+    """
+
+    estimator_: Any
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def _learn(self, scores: Scores) -> None:
+        happened = scores.events > 0
+        if happened.all() or not happened.any():
+            raise InvalidLabelsError(
+                f"{type(self.estimator).__name__} needs rows with and without the event; all "
+                f"{happened.size:,} have the label {int(happened[0])}. Use one of calibrant's "
+                "recalibrators, such as PlattScaling(): they have an answer for one label too."
+            )
+        weights = {} if scores.weights is None else {"sample_weight": scores.weights}
+        self.estimator_ = clone(self.estimator, safe=False)
+        self.estimator_.fit(scores.values[:, None], happened.astype(np.intp), **weights)
+        outputs = scores.replace_values(self._apply(scores.values))
+        before, after = (identity_loss(s, "squared") for s in (scores, outputs))
+        self.fit_result_ = FitResult(loss=after, loss_identity=before)
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        out = np.asarray(self.estimator_.predict_proba(probs.astype(np.float64)[:, None]))
+        name = type(self.estimator).__name__
+        if out.shape not in ((len(probs),), (len(probs), 2)):
+            raise InvalidShapeError(
+                f"A recalibrator of one score must predict one column or two; {name} gave the "
+                f"shape {out.shape} for {len(probs):,} rows."
+            )
+        event = (out if out.ndim == 1 else out[:, 1]).astype(np.float64)
+        wrong = np.flatnonzero(~((event >= 0) & (event <= 1)))
+        if wrong.size:
+            raise InvalidProbabilitiesError(
+                f"A recalibrator must answer with probabilities; {wrong.size:,} of {event.size:,} "
+                f"answers of {name} lie outside [0, 1] (first: {event[wrong[0]]:g})."
+            )
+        return event
+
+
+def as_recalibrator(estimator: Any) -> Recalibrator:
+    """Return an unfitted copy of a recalibrator, or of what can stand for one."""
+    fresh: Recalibrator = clone(
+        ForeignEstimator(estimator) if is_foreign(estimator) else estimator, safe=False
+    )
+    return fresh
+
+
+def is_foreign(estimator: Any) -> bool:
+    """Tell an estimator of another library by its methods."""
+    return not isinstance(estimator, Recalibrator | type) and all(
+        callable(getattr(estimator, name, None)) for name in ("fit", "predict_proba")
+    )
+
+
+def check_inner(wrapper: Recalibrator, recalibrator: Any) -> None:
+    """Refuse what does not recalibrate the probabilities of one event."""
+    if is_foreign(recalibrator):
+        return
+    check_of_one_score("recalibrator", recalibrator)
+    if recalibrator.input == "logits":
+        raise InvalidArgumentError(
+            f"{type(wrapper).__name__} passes probabilities on; its recalibrator needs "
+            'input="probabilities".'
+        )
