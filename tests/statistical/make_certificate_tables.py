@@ -13,8 +13,9 @@ from functools import partial
 
 import numpy as np
 from certificate_limit import limit
-from make_coverage_table import END, START, rng_of
 from make_coverage_table import PAGE as COVERAGE_PAGE
+from make_coverage_table import rng_of
+from pages import END, START
 from peers import (
     bootstrap_bca,
     bootstrap_percentile,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from pages import END, START, tables_of
 from scipy import special
 from simulate import (
     BINARY,
@@ -45,7 +46,6 @@ from calibrant.stats.intervals import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
-START, END = "<!-- tables: start -->", "<!-- tables: end -->"
 RUNS, RESAMPLES, SEED = 10_000, 200, 2019
 ROWS, N_BINS = (300, 1_000, 10_000), (10, 100)
 COLUMNS = [(n, b) for b in N_BINS for n in ROWS]
@@ -336,19 +336,13 @@ def preface() -> str:
 
 def parsed(page: str) -> dict[str, dict[str, dict[str, Covered]]]:
     """Read the tables of the page back."""
-    tables: dict[str, dict[str, dict[str, Covered]]] = {}
-    columns: list[str] = []
-    for line in page.split(START)[1].split(END)[0].splitlines():
-        if line.startswith("### "):
-            tables[line[4:]], columns = {}, []
-        elif line.startswith("| |"):
-            columns = [part.strip() for part in line.strip("|").split("|")[1:]]
-        elif line.startswith("| "):
-            row, *cells = (part.strip() for part in line.strip("|").split("|"))
-            pairs = (map(float, cell.split(" / ")) for cell in cells)
-            values = (Covered(*pair) for pair in pairs)
-            list(tables.values())[-1][row] = dict(zip(columns, values, strict=True))
-    return tables
+    return {
+        title: {
+            row: {column: Covered(*pair) for column, pair in cells.items()}
+            for row, cells in rows.items()
+        }
+        for title, rows in tables_of(page).items()
+    }
 
 
 def main(beginnings: list[str]) -> None:

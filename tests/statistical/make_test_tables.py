@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pages import END, START
 from scipy import special
 
 from calibrant import calibration_test
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration-tests.md"
-START, END = "<!-- tables: start -->", "<!-- tables: end -->"
 ROWS, LEVELS, SEED = (100, 1_000, 10_000), (0.05, 0.01), 2026
 RUNS = {"size": 4_000, "power": 400}
 RESAMPLES = 199  # 200 places for the observed statistic: levels of 5% and 1% are met exactly
@@ -124,22 +124,6 @@ def preface() -> str:
         f"{RUNS['power']:,} samples a cell (standard error at\nmost "
         f"{0.5 / RUNS['power'] ** 0.5:.3f}). Columns: what the rows are, and how many."
     )
-
-
-def parsed(page: str) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """Read the tables of the page back."""
-    tables: dict[str, dict[str, dict[str, list[float]]]] = {}
-    columns: list[str] = []
-    for line in page.split(START)[1].split(END)[0].splitlines():
-        if line.startswith("### "):
-            tables[line[4:]], columns = {}, []
-        elif line.startswith("| |"):
-            columns = [part.strip() for part in line.strip("|").split("|")[1:]]
-        elif line.startswith("| "):
-            row, *cells = (part.strip() for part in line.strip("|").split("|"))
-            values = [[float(x) for x in cell.split(" / ")] for cell in cells]
-            list(tables.values())[-1][row] = dict(zip(columns, values, strict=True))
-    return tables
 
 
 def main(chosen: list[str]) -> None:

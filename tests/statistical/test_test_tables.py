@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from make_test_tables import EXACT, LEVELS, PAGE, RUNS, parsed, study
+from make_test_tables import EXACT, LEVELS, PAGE, RUNS, study
+from pages import tables_of
 
 
 def said():
-    return parsed(PAGE.read_text(encoding="utf-8"))
+    return tables_of(PAGE.read_text(encoding="utf-8"))
 
 
 def test_the_page_has_every_table_and_no_other():
