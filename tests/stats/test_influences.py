@@ -85,7 +85,7 @@ def test_the_spread_is_that_of_leaving_rows_out_one_by_one():
     """The jackknife knows nothing of influences: it measures again without each row."""
     result = measured()
     result.settle()
-    sums = result.influence_sums
+    sums = result._influence_sums
     keep = ~np.eye(N, dtype=bool)
     squared = [
         cb.calibration_error(

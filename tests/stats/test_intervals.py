@@ -114,7 +114,7 @@ def test_the_same_seed_draws_the_same_bootstrap():
 
 def test_a_bootstrap_of_a_binned_model_needs_no_rows():
     from_table = cb.stats.calibration_error(ERROR.table)
-    assert from_table.resample is None
+    assert from_table.source is None
     assert from_table.confidence_interval(method="percentile", rng=3) == (
         ERROR.confidence_interval(method="percentile", rng=3)
     )

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.stats.bin_free import (
-    BinFreeBounds,
-    MiscalibrationBound,
-    bin_free_bounds,
-    prequential_lower_bound,
-)
+from calibrant.stats.bin_free import BinFreeBounds, bin_free_bounds
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
 from calibrant.stats.curves import ReliabilityCurve, consistency_limits, reliability_curve
@@ -29,6 +24,7 @@ from calibrant.stats.planning import (
     samples_to_certify,
     smallest_certifiable_error,
 )
+from calibrant.stats.prequential import MiscalibrationBound, prequential_lower_bound
 from calibrant.stats.rechecks import Recheck
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.scores import ScoreDecomposition, brier_decomposition

@@ -20,7 +20,7 @@ ten times (a hundred) as wide. The bootstrap resamples whole rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,21 +30,16 @@ from scipy import special
 
 from calibrant._results import Result
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.estimators import (
     Cells,
     Target,
-    cells_from_sums,
-    cells_of,
-    error_of,
     lp_norm,
     null_variance,
     raw_error,
 )
-from calibrant.table import BinTable
 
 Limits: TypeAlias = tuple[FloatArray, FloatArray]
-Resampler: TypeAlias = Callable[[np.random.Generator], BinTable]
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,54 +253,6 @@ def clopper_pearson(events: FloatArray, size: FloatArray, alpha: npt.ArrayLike) 
     low = special.betaincinv(np.maximum(events, 1e-300), misses + 1, tail)
     high = special.betaincinv(events + 1, np.maximum(misses, 1e-300), 1 - tail)
     return np.where(events > 0, low, 0.0), np.where(misses > 0, high, 1.0)
-
-
-def bootstrap_interval(
-    values: FloatArray, estimate: float, confidence_level: float, method: str
-) -> Limits:
-    """Interval from the values of resampled tables: their quantiles, or these reflected."""
-    low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
-    if method == "basic":
-        low, high = max(2 * estimate - high, 0.0), max(2 * estimate - low, 0.0)
-    return np.asarray(low), np.asarray(high)
-
-
-def bootstrap_values(
-    table: BinTable,
-    weights: FloatArray,
-    power: float,
-    debiased: bool,
-    n_resamples: int,
-    rng: np.random.Generator,
-    resample: Resampler | None,
-) -> FloatArray:
-    """Return the error of each resampled table.
-
-    Rows that share bin, prediction and label are exchangeable, so a binned model in one group is
-    resampled as counts of its (bin, label) cells, at a cost that does not depend on n. Otherwise
-    rows are resampled, which needs them: `resample` draws rows and counts them in the same bins.
-    """
-    if table.is_binned_model and table.n_groups == 1 and not table.is_weighted:
-        cells = _resampled_cells(table, n_resamples, rng)
-        return error_of(cells, weights, power, debiased)
-    if resample is None:
-        raise NoSuchEstimatorError(
-            "A bootstrap of continuous, marginal or weighted predictions resamples rows; a table "
-            "has none, and a result that was pickled has left them behind. Call "
-            'calibration_error(y_true, y_prob, ...) again, or use method="auto".'
-        )
-    tables = (resample(rng) for _ in range(n_resamples))
-    return np.array([error_of(cells_of(each), weights, power, debiased) for each in tables])
-
-
-def _resampled_cells(table: BinTable, n_resamples: int, rng: np.random.Generator) -> Cells:
-    misses = table.count[0] - table.sum_y[0]
-    shares = np.concatenate([misses, table.sum_y[0]]) / table.n
-    draws = rng.multinomial(table.n, shares, size=n_resamples).reshape(n_resamples, 1, 2, -1)
-    y = draws[:, :, 1].astype(np.float64)
-    n = draws.sum(axis=2).astype(np.float64)
-    p = np.nan_to_num(table.level)
-    return cells_from_sums(y, n * p, n * p**2, n, n, y * (1 - p) ** 2 + (n - y) * p**2)
 
 
 def _label_variance(cells: Cells) -> FloatArray:

@@ -23,6 +23,7 @@ from calibrant.exceptions import (
     UnresolvedWarning,
 )
 from calibrant.problem import Label
+from calibrant.stats.bootstrap import bootstrap_interval, bootstrap_values
 from calibrant.stats.curves import diagram_of
 from calibrant.stats.estimators import (
     ClassWeight,
@@ -47,8 +48,6 @@ from calibrant.stats.influences import (
 )
 from calibrant.stats.intervals import (
     ConfidenceInterval,
-    bootstrap_interval,
-    bootstrap_values,
     box_interval,
     check_level,
     normal_interval,
@@ -220,13 +219,6 @@ class CalibrationErrorResult(NumberResult):
             that carry the spread; docs/coverage.md), and where classes had to be taken as
             dependent as can be, because only a table was there.
         """
-        check_level(confidence_level)
-        if not isinstance(method, str):
-            raise InvalidArgumentError(f'method must be a word such as "auto"; got {method!r:.60}.')
-        if method == "auto":
-            method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
-        if not is_among(target, ("population", "sample")):
-            raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
         if self.unresolved_mass > UNRESOLVED_LIMIT:
             warnings.warn(
                 f"{self.unresolved_mass:.0%} of the rows sit alone in their bin, where error and "
@@ -235,8 +227,25 @@ class CalibrationErrorResult(NumberResult):
                 UnresolvedWarning,
                 stacklevel=2,
             )
-        limits = self._limits(confidence_level, method, rng, n_resamples, target)
-        low, high = map(float, limits)
+        return self._interval(confidence_level, method, rng, n_resamples, target)
+
+    def _interval(
+        self,
+        confidence_level: float = 0.95,
+        method: Method = "auto",
+        rng: np.random.Generator | int | None = None,
+        n_resamples: int = 1000,
+        target: Target = "population",
+    ) -> ConfidenceInterval:
+        """Return the interval without a warning: what it warns of is printed beside it."""
+        check_level(confidence_level)
+        if not isinstance(method, str):
+            raise InvalidArgumentError(f'method must be a word such as "auto"; got {method!r:.60}.')
+        if method == "auto":
+            method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
+        if not is_among(target, ("population", "sample")):
+            raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
+        low, high = map(float, self._limits(confidence_level, method, rng, n_resamples, target))
         if method not in ("percentile", "basic"):
             low, high = min(low, self.value), max(high, self.value)
         notes = self._interval_notes() if method in ("score", "normal") else ()
@@ -332,7 +341,7 @@ class CalibrationErrorResult(NumberResult):
         return tuple(notes)
 
     def __str__(self) -> str:
-        interval = self._quiet_interval()
+        interval = self._interval()
         lines = [
             f"{self.table.problem.kind} {self.norm} = {self.value:.4f} {interval}",
             *self._notes(interval),
@@ -347,7 +356,7 @@ class CalibrationErrorResult(NumberResult):
         return f"{value}, {describe_bins(self.table)}, n = {self.n:,}"
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        interval = self._quiet_interval()
+        interval = self._interval()
         level = f"{100 * interval.confidence_level:g}% interval"
         yield f"{self.table.problem.kind} {self.norm} error", f"{self.value:.4f}"
         yield level, f"{interval.low:.4f} to {interval.high:.4f}"
@@ -372,15 +381,9 @@ class CalibrationErrorResult(NumberResult):
             notes.append(f"{self.unresolved_mass:.2g} of the rows alone in their bin")
         return notes
 
-    def _quiet_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return the interval without a warning: what it warns of is printed beside it."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnresolvedWarning)
-            return self.confidence_interval(confidence_level)
-
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Return plain values that JSON can hold, the interval included, the table not."""
-        interval = self._quiet_interval(confidence_level)
+        interval = self._interval(confidence_level)
         per_class = self.per_class
         facts = {
             "kind": self.table.problem.kind,
