@@ -108,9 +108,8 @@ def samples_to_certify(
 
     # a calibrated model is bounded by about this; for a power of 0.9 half as much again is needed
     usual = Squared.usual(Plan(1000, plan.outputs.size, delta, levels=plan.outputs))
-    ratio = min(
-        1.5 * usual / (max_error - true_error), math.sqrt(_MOST_ROWS)
-    )  # 1e300 has no square
+    # capped, because the square of 1e300 is not a float
+    ratio = min(1.5 * usual / (max_error - true_error), math.sqrt(_MOST_ROWS))
     return _least_rows(excess, 1000 * ratio**2)
 
 
