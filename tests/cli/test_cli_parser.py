@@ -169,7 +169,6 @@ def small_chunks(monkeypatch):
         (("completion", "tcsh"), "invalid choice: 'tcsh'"),
         (("compare", "x.csv", *ONE), "Give two files, or one file and --versus"),
         (("fit", "x.csv", *ONE, "--method", "platt", "--bins", "5", "-o", "y"), "--bins is for scaling-binning"),
-        (("fit", "x.csv", *ONE, "--bins", "distinct", "-o", "y"), "got 'distinct'"),
         (("apply", "{cal}", "{csv}", "--y-prob", "score", "--suffix", "", "-o", "{folder}/y.csv"), "already has a column 'score'"),
         (("apply", "{cal}", "{csv}", "--y-prob", "score", "-o", "{folder}/y.csv.gz"), "Compressed files are read, not written"),
         (("fit", "{csv}", *MANY, "--method", "vector", "--kind", "marginal", "-o", "y"), "leave --kind out"),

@@ -140,7 +140,7 @@ def _apply_to_table(
 ) -> int:
     from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
-    from calibrant.sources.files.tables import read_tables, table_writer
+    from calibrant.sources.files.copying import read_tables, table_writer
 
     typed = format_ not in ("csv", "tsv")
     batches = read_tables(file, typed)
@@ -163,7 +163,7 @@ def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     """Add to the objects of each line, and leave all else as it is."""
     from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
-    from calibrant.sources.files.tables import json_rows
+    from calibrant.sources.files.copying import json_rows
 
     with Bar("repairing", [file]) as bar:
         for rows, share in json_rows(file):
@@ -245,13 +245,13 @@ class Repair:
         return self._columns
 
     def _new_name(self, name: str) -> str:
-        from calibrant.sources.files.tables import as_formula_safe
+        from calibrant.sources.files.copying import as_formula_safe
 
         return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
 
     def _repaired(self, columns: list[Any], names: list[str]) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
-        from calibrant.sources.files.columns import as_numbers, side_by_side
+        from calibrant.sources.files.conversion import as_numbers, side_by_side
         from calibrant.sources.files.reading import Chunk, File, located
 
         pairs = zip(columns, names, strict=True)

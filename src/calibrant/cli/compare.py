@@ -86,7 +86,7 @@ def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend
 def _tables(args: argparse.Namespace) -> list[BinTable]:
     """Return the two tables that the files hold, none if they hold rows."""
     chosen = [argparse.Namespace(**vars(args) | {"files": [file]}) for file in args.files]
-    tables = [table for each in chosen if (table := saved_table(each)) is not None]
+    tables = [table for one in chosen if (table := saved_table(one)) is not None]
     if tables and len(tables) != 2:
         raise InvalidInputError(
             f"A table of sums is compared with another table; got {len(tables)} of "

@@ -217,5 +217,5 @@ def label(text: str) -> str | int | float:
 def labels(text: str) -> list[str | int | float]:
     """Read comma-separated labels: numbers if all of them are, else text."""
     texts = text.split(",")
-    values = [label(each) for each in texts]
+    values = [label(part) for part in texts]
     return [*texts] if any(isinstance(value, str) for value in values) else values

@@ -43,7 +43,7 @@ class Command:
     @property
     def options(self) -> list[Argument]:
         """The arguments that have a flag."""
-        return [each for each in self.arguments if each.flags]
+        return [argument for argument in self.arguments if argument.flags]
 
 
 def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
@@ -51,8 +51,10 @@ def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
     group = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     helps = {action.dest: action.help or "" for action in group._choices_actions}
     return [
-        Command(name, helps[name], each.description or "", each.epilog or "", _arguments(each))
-        for name, each in group.choices.items()
+        Command(
+            name, helps[name], parser.description or "", parser.epilog or "", _arguments(parser)
+        )
+        for name, parser in group.choices.items()
     ]
 
 
@@ -115,7 +117,7 @@ def _section(command: Command) -> str:
 
 def _in_order(arguments: tuple[Argument, ...]) -> list[str]:
     """Return what stands without an option first."""
-    return [_usage(each) for each in sorted(arguments, key=lambda each: bool(each.flags))]
+    return [_usage(a) for a in sorted(arguments, key=lambda argument: bool(argument.flags))]
 
 
 def _usage(argument: Argument) -> str:

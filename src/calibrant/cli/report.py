@@ -87,7 +87,6 @@ def command_line(args: argparse.Namespace) -> str:
         if value is None or value == DEFAULTS.get(name):
             continue
         words.append(f"--{name.replace('_', '-')}")
-        many = isinstance(value, list)
-        joined = [",".join(map(str, value))] if many and name == "classes" else value
-        words += map(str, joined if many else [value])
+        values = value if isinstance(value, list) else [value]
+        words += [",".join(map(str, values))] if name == "classes" else map(str, values)
     return shlex.join(words)

@@ -73,8 +73,8 @@ def _listing() -> str:
 
     rows = [("study", "experiment", "needs", "what it shows")]
     rows += [
-        (each.name, each.experiments, "--probs" if each.needs_data else "", each.title)
-        for each in STUDIES.values()
+        (study.name, study.experiments, "--probs" if study.needs_data else "", study.title)
+        for study in STUDIES.values()
     ]
     return aligned(rows, indent="")
 
@@ -85,7 +85,7 @@ def _run(args: argparse.Namespace, studies: list[Study], are_named: bool) -> int
     from calibrant.paper.batch import tasks_for
     from calibrant.paper.store import Store
 
-    lacking = [] if args.probs else [each.name for each in studies if each.needs_data]
+    lacking = [] if args.probs else [study.name for study in studies if study.needs_data]
     if lacking and are_named:
         raise InvalidInputError(f"{', '.join(lacking)} need predictions: add --probs FILE.")
     files = [(path, read_predictions(path)) for path in args.probs]

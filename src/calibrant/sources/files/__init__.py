@@ -41,13 +41,13 @@ class Hooks:
     """Steps of reading files at which a caller may show progress or keep checkpoints."""
 
     def begin(self, what: str, files: Sequence[File]) -> None:
-        """Hear that a pass over the files begins."""
+        """Begin a pass over the files."""
 
     def advance(self, number: int, share: float, n_rows: int) -> None:
-        """Hear that of file `number` this share has been read, `n_rows` rows more."""
+        """Say that of file `number` this share has been read, `n_rows` rows more."""
 
     def end(self) -> None:
-        """Hear that the pass is over, or has failed."""
+        """End the pass, whether it is finished or has failed."""
 
     def restore_pass(self, number: int, sketch: Sketch) -> int:
         """Restore the sketch of a pass that chooses bins; return how many files it holds."""
@@ -66,7 +66,7 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Files:
-    """The files that ``data=`` names, and who hears of every step of reading them."""
+    """The files that ``data=`` names, and the hooks that are called as they are read."""
 
     files: Sequence[File]
     hooks: Hooks
@@ -96,7 +96,6 @@ class FileSource(Source):
         with self._pass("reading"):
             for file in self._files:
                 for chunk in read_chunks(file, names):
-                    self._predictions = chunk.names
                     self.names = (names.labels, *chunk.names)
                     self._first_labels = chunk.labels[:LABELS_SHOWN]
                     with located(chunk):
@@ -259,7 +258,7 @@ class FileSource(Source):
 
     def _read_file(self, number: int, step: Callable[[Columns, Chunk], object]) -> None:
         """Hand over the rows of a file, chunk by chunk; say where the wrong ones are."""
-        for chunk in read_chunks(self._files[number], self._columns, self._predictions):
+        for chunk in read_chunks(self._files[number], self._columns, self.names[1:]):
             self._hooks.advance(number, chunk.share, len(chunk))
             with located(chunk):
                 columns = self._columns_of(chunk)

@@ -174,11 +174,11 @@ class _Parser:
 
     def _explain(self, error: str) -> str:
         """Say with the row of the file what the parser says with the row of the block."""
-        if found := RAGGED.search(error):
-            row, expected, got = (int(each) for each in found.groups())
+        if match := RAGGED.search(error):
+            row, expected, got = map(int, match.groups())
             return f"row {self.row + row:,}: expected {expected:,} columns, got {got:,}"
-        if found := UNREADABLE.search(error):
-            column, row, reason = int(found[1]), int(found[2]), found[3]
+        if match := UNREADABLE.search(error):
+            column, row, reason = int(match[1]), int(match[2]), match[3]
             name = self.names[column] if column < len(self.names) else str(column)
             return f"column {name!r:.80}, row {self.row + row:,}: {reason:.200}"
         return f"rows from {self.row + 1:,}: {error:.200}"
@@ -191,8 +191,8 @@ def _line_start(block: bytes, at: int) -> int:
 
 def _line_end(block: bytes, start: int) -> int:
     """Return where the line that holds `start` ends, its line end included."""
-    found = re.compile(rb"\r\n|\n|\r").search(block, start)
-    return found.end() if found else len(block)
+    end = re.compile(rb"\r\n|\n|\r").search(block, start)
+    return end.end() if end else len(block)
 
 
 def _cells_over_lines(block: bytes, delimiter: bytes) -> Iterator[tuple[int, int | None]]:
@@ -202,18 +202,18 @@ def _cells_over_lines(block: bytes, delimiter: bytes) -> Iterator[tuple[int, int
     """
     opening = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|(?<=[" + delimiter + rb'\r\n]))"')
     at = 0
-    while found := opening.search(block, at):
-        closes = block.find(b'"', found.end())
+    while quote := opening.search(block, at):
+        closes = block.find(b'"', quote.end())
         while closes >= 0 and block[closes + 1 : closes + 2] == b'"':
             closes = block.find(b'"', closes + 2)
         if closes < 0:
-            yield found.end() - 1, None
+            yield quote.end() - 1, None
             return
         if (
-            block.find(b"\n", found.end(), closes) >= 0
-            or block.find(b"\r", found.end(), closes) >= 0
+            block.find(b"\n", quote.end(), closes) >= 0
+            or block.find(b"\r", quote.end(), closes) >= 0
         ):
-            yield found.end() - 1, closes
+            yield quote.end() - 1, closes
         at = closes + 1
 
 

@@ -196,7 +196,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _depth(value: Any) -> int:
     """Return how deeply lists and objects are nested, without recursion."""
     level, depth = [value], 0
-    while level := [each for each in level if isinstance(each, dict | list)]:
+    while level := [node for node in level if isinstance(node, dict | list)]:
         depth += 1
-        level = [x for each in level for x in (each.values() if isinstance(each, dict) else each)]
+        level = [x for node in level for x in (node.values() if isinstance(node, dict) else node)]
     return depth

@@ -38,10 +38,10 @@ def expand(patterns: Sequence[str]) -> list[str]:
     """
     files: dict[Hashable, str] = {}
     for pattern in patterns:
-        found = _found(pattern)
-        if not found:
+        paths = _matches(pattern)
+        if not paths:
             raise InvalidInputError(f"There is no file {pattern!r}.")
-        for file in found:
+        for file in paths:
             files.setdefault(_identity(file), file)
     for file in files.values():
         if Path(file).is_dir():
@@ -62,7 +62,7 @@ def _identity(path: str) -> Hashable:
     return facts.st_dev, facts.st_ino
 
 
-def _found(pattern: str) -> list[str]:
+def _matches(pattern: str) -> list[str]:
     if pattern == STANDARD_INPUT or Path(pattern).exists():
         return [pattern]
     return sorted(glob.glob(pattern, recursive=True))
@@ -71,7 +71,7 @@ def _found(pattern: str) -> list[str]:
 def format_of(path: str) -> str:
     """Return the format that a file's name ends in, compression aside."""
     name = Path(path)
-    suffixes = [each.lower() for each in name.suffixes[-2:]]
+    suffixes = [suffix.lower() for suffix in name.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
@@ -83,22 +83,22 @@ def format_of(path: str) -> str:
     return FORMATS[suffix]
 
 
-def match_columns(names: Sequence[str], wanted: Sequence[str], path: str) -> list[str]:
-    """Return the columns that the wanted names and patterns stand for."""
-    known, found = set(names), dict[str, None]()
-    for name in wanted:
+def match_columns(names: Sequence[str], patterns: Sequence[str], path: str) -> list[str]:
+    """Return the columns that names and patterns stand for."""
+    known, chosen = set(names), dict[str, None]()
+    for name in patterns:
         hits = [name] if name in known else fnmatch.filter(names, name)
         if not hits:
             raise InvalidInputError(_no_column(name, names, path))
-        found |= dict.fromkeys(hits)
-    return list(found)
+        chosen |= dict.fromkeys(hits)
+    return list(chosen)
 
 
-def in_fixed_order(found: Sequence[str], fixed: Sequence[str], path: str) -> list[str]:
+def in_fixed_order(names: Sequence[str], fixed: Sequence[str], path: str) -> list[str]:
     """Return the names in the order that the first rows fixed; refuse others than those."""
-    there, known = set(found), set(fixed)
+    there, known = set(names), set(fixed)
     missing = [name for name in fixed if name not in there]
-    added = [name for name in found if name not in known]
+    added = [name for name in names if name not in known]
     if missing or added:
         what = f"has no column {missing[0]!r:.80}" if missing else f"has a column {added[0]!r:.80}"
         rest = "unlike the rows before" if missing else "which the rows before have not"
@@ -111,11 +111,11 @@ def in_fixed_order(found: Sequence[str], fixed: Sequence[str], path: str) -> lis
 
 def _no_column(name: str, names: Sequence[str], path: str) -> str:
     """Say which columns there are, and which one is perhaps meant."""
-    short = [each for each in names[:MOST_COMPARED] if len(each) <= 100]
+    short = [known for known in names[:MOST_COMPARED] if len(known) <= 100]
     near = difflib.get_close_matches(name[:100], short, 1)
     if near:
         return f"{path} has no column {name!r:.200}; perhaps {near[0]!r} is meant."
-    shown = ", ".join(repr(each)[:60] for each in names[:10])
+    shown = ", ".join(repr(known)[:60] for known in names[:10])
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return (
         f"{path} has no column {name!r:.200}; its columns are {shown}{more}. "

@@ -62,13 +62,13 @@ class _Member:
 
 
 def npz_chunks(
-    path: str, wanted: Sequence[str] | None, shown: str
+    path: str, patterns: Sequence[str] | None, shown: str
 ) -> Iterator[tuple[Columns, float]]:
-    """Yield (wanted arrays, share read), some rows at a time; None wants all of them."""
+    """Yield (named arrays, share read), some rows at a time; None names all of them."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = {_plain_name(info.filename): info for info in archive.infolist()}
-            names = list(infos) if wanted is None else match_columns(list(infos), wanted, shown)
+            names = list(infos) if patterns is None else match_columns(list(infos), patterns, shown)
             _refuse_repeats(archive, names, shown)
             members = [_read_header(archive, name, infos[name], shown) for name in names]
             yield from _chunks(archive, members, shown)

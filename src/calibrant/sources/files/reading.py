@@ -11,7 +11,7 @@ from typing import Any
 from calibrant._types import AnyArray
 from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
 from calibrant.sources.files.arrow import record_batches
-from calibrant.sources.files.columns import as_labels, as_numbers, side_by_side
+from calibrant.sources.files.conversion import as_labels, as_numbers, side_by_side
 from calibrant.sources.files.names import format_of, in_fixed_order, match_columns
 from calibrant.sources.files.npz import npz_chunks
 

@@ -1,4 +1,4 @@
-"""Whole tables, some rows at a time: read with all their columns, and written in any format."""
+"""Files copied with all their columns, some rows at a time, from any format to any other."""
 
 from __future__ import annotations
 
