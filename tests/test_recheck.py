@@ -125,7 +125,7 @@ def test_lazy_frames_are_counted_again_without_a_digest():
     check = cb.recheck(CERTIFICATE, "label", "score", data=lazy)
     assert check
     assert check.scope == "counts"
-    assert "of such data there is no digest of rows" in str(check)
+    assert "this data source has no digest of rows" in str(check)
     certificate = cb.certify("label", "score", data=lazy)
     assert certificate.digests.rows is None
     assert "carries no digest of rows" in str(cb.recheck(certificate, Y, P))

@@ -52,7 +52,7 @@ def read_json(text: str | bytes, what: str) -> Any:
             parse_int=_bounded_int,
         )
         if _SURROGATE.search(raw.decode("utf-8-sig")):
-            json.dumps(document, ensure_ascii=False).encode()  # half a character is none
+            json.dumps(document, ensure_ascii=False).encode()  # refuses half of a surrogate pair
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidDocumentError):
             raise
@@ -130,18 +130,18 @@ def check_names(document: Any, names: tuple[str, ...], what: str) -> dict[str, A
     extra = [name for name in document if name not in names]
     if extra:
         raise InvalidDocumentError(
-            f"{what} has an entry {shown(extra[0])} that means nothing here; remove it."
+            f"{what} has an entry {shown(extra[0])} that is not known; remove it."
         )
     return document
 
 
 def is_whole(value: Any, low: int, high: int = LARGEST_COUNT) -> bool:
-    """Tell whether a value is a whole number in a range; true and false are none."""
+    """Tell whether a value is a whole number in a range, and not true or false."""
     return type(value) is int and low <= value <= high
 
 
 def is_number(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
-    """Tell whether a value is a number in a range; true and false are none."""
+    """Tell whether a value is a number in a range, and not true or false."""
     return type(value) in (int, float) and low <= value <= high
 
 

@@ -13,7 +13,7 @@ from calibrant.exceptions import InvalidArgumentError
 
 
 def is_real(value: Any) -> bool:
-    """Tell a real number that a float can hold; booleans are none."""
+    """Return whether a value is a real number that a float can hold, and not a boolean."""
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         return False
     try:
@@ -23,7 +23,7 @@ def is_real(value: Any) -> bool:
 
 
 def is_integer(value: Any) -> bool:
-    """Tell a whole number that a float can hold; booleans are none."""
+    """Return whether a value is a whole number that a float can hold, and not a boolean."""
     if type(value) is int and abs(value) < 1 << 53:  # at once, for nearly all
         return True
     return isinstance(value, Integral) and is_real(value)

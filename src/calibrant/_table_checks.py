@@ -205,9 +205,9 @@ def _wrong_totals(table: BinTable) -> Iterator[tuple[str, bool]]:
         bool(np.any(np.abs(weight - weight[0]) > slack * weight[0] + TINY)),
     )
     if table.problem.kind == "marginal":
-        events, wanted = float(table.sum_y.sum()), float(weight[0])
-        room = slack * wanted if table.is_weighted else 1e-15 * rows[0] * table.n_groups
+        events, expected = float(table.sum_y.sum()), float(weight[0])
+        room = slack * expected if table.is_weighted else 1e-15 * rows[0] * table.n_groups
         yield (
             "every row has one label, so the events of all classes must add up to the rows",
-            bool(abs(events - wanted) > room),
+            bool(abs(events - expected) > room),
         )

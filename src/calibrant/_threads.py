@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 def cores() -> int:
     """Return NUMBA_NUM_THREADS, or the number of cores that this process may use."""
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
+    limit = os.environ.get(VARIABLE, "")
+    if limit.isdecimal() and int(limit) > 0:
+        return int(limit)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -45,7 +45,7 @@ def run(jobs: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator
     if threads <= 1:
         yield from (job() for job in jobs)
         return
-    found: dict[int, tuple[bool, Any]] = {}
+    results: dict[int, tuple[bool, Any]] = {}
     waiting, lock = iter(range(len(jobs))), Lock()
 
     def take() -> int | None:
@@ -59,9 +59,9 @@ def run(jobs: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator
 
     def work(i: int) -> None:
         try:
-            found[i] = (True, jobs[i]())
+            results[i] = (True, jobs[i]())
         except Exception as error:  # raised again where the results are taken
-            found[i] = (False, error)
+            results[i] = (False, error)
             stop()
 
     def work_on() -> None:
@@ -69,23 +69,23 @@ def run(jobs: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator
             work(i)
 
     others = [Thread(target=work_on, daemon=True) for _ in range(threads - 1)]
-    for each in others:
-        each.start()
+    for thread in others:
+        thread.start()
     try:
         ready = 0
         while (i := take()) is not None:
             work(i)
-            while ready in found:
-                yield _result(*found.pop(ready))
+            while ready in results:
+                yield _result(*results.pop(ready))
                 ready += 1
-        for each in others:
-            each.join()
+        for thread in others:
+            thread.join()
         for i in range(ready, len(jobs)):
-            yield _result(*found.pop(i))
+            yield _result(*results.pop(i))
     finally:
         stop()
-        for each in others:
-            each.join()
+        for thread in others:
+            thread.join()
 
 
 def _result(fine: bool, result: Any) -> Any:

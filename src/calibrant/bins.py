@@ -126,26 +126,22 @@ class Bins(ReadOnlyArrays):
         edges, requested = document["edges"], document["requested"]
         if not isinstance(edges, list) or not all(map(is_number, edges)):
             raise InvalidDocumentError(
-                f'This document holds no valid bins: "edges" must be a list of numbers; '
-                f"got {shown(edges)}."
+                f'Not valid bins: "edges" must be a list of numbers; got {shown(edges)}.'
             )
         if not is_text(document["rule"], LONGEST_NAME):
             raise InvalidDocumentError(
-                f'This document holds no valid bins: "rule" must be a short name; '
-                f"got {shown(document['rule'])}."
+                f'Not valid bins: "rule" must be a short name; got {shown(document["rule"])}.'
             )
         if requested is not None and not is_whole(requested, 1):
             raise InvalidDocumentError(
-                f'This document holds no valid bins: "requested" must be null or a number of '
+                f'Not valid bins: "requested" must be null or a number of '
                 f"bins; got {shown(requested)}."
             )
         try:
             array = np.array(edges, np.float64)
             return cls(array, document["origin"], document["rule"], requested)
         except (InvalidBinsError, OverflowError) as error:
-            raise InvalidDocumentError(
-                f"This document holds no valid bins: {error!s:.300}"
-            ) from error
+            raise InvalidDocumentError(f"Not valid bins: {error!s:.300}") from error
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@
     │   ├── LengthMismatchError                 columns of different lengths
     │   ├── EmptyInputError                     no rows
     │   └── SwappedArgumentsError               labels where probabilities belong, and vice versa
-    ├── InvalidArgumentError (ValueError)       an option has a value that means nothing
+    ├── InvalidArgumentError (ValueError)       an option has an invalid value
     │   ├── InvalidBinsError                    edges that do not partition [0, 1]
     │   └── NoSuchEstimatorError                a correction or interval that does not exist
     ├── IncompatibleTablesError (ValueError)    tables of other bins or problems cannot be added
@@ -69,7 +69,7 @@ class SwappedArgumentsError(InvalidInputError):
 
 
 class InvalidArgumentError(CalibrantError, ValueError):
-    """An option has a value that means nothing."""
+    """An option has an invalid value."""
 
 
 class InvalidBinsError(InvalidArgumentError):

@@ -64,7 +64,7 @@ def read_column(probs: AnyArray, values: FloatArray) -> Any:
 def read_pairs(
     labels: AnyArray, probs: AnyArray, n_classes: int, codes: IntArray, values: FloatArray
 ) -> Any:
-    """Do both in one loop, and return whether all are fine."""
+    """Convert labels and predictions in one loop, and return whether all are valid."""
     fine: Any = True
     for i in range(values.shape[0]):
         y, x = labels[i], np.float64(probs[i])

@@ -145,7 +145,7 @@ def settle_all(parts: FloatArray, totals: FloatArray) -> None:
 
 @compiled
 def settle_full(cells: IntArray, parts: FloatArray, totals: FloatArray) -> None:
-    """Move the parts of these cells that hold many rows; for tables too large to go through."""
+    """Flush the full cells among these, where flushing the whole table per block is too slow."""
     for i in range(cells.shape[0]):
         cell = np.uint64(cells[i])
         if parts[0, cell, 0] >= FULL:

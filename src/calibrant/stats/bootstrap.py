@@ -54,7 +54,7 @@ def bootstrap_values(
             'calibration_error(y_true, y_prob, ...) again, or use method="auto".'
         )
     tables = (resample(rng) for _ in range(n_resamples))
-    return np.array([error_of(cells_of(each), weights, power, debiased) for each in tables])
+    return np.array([error_of(cells_of(drawn), weights, power, debiased) for drawn in tables])
 
 
 def _resampled_cells(table: BinTable, n_resamples: int, rng: np.random.Generator) -> Cells:

@@ -70,8 +70,8 @@ def upper_bound(evidence: Evidence, setting: Setting) -> float:
 
 def upper_bound_at(observed: float, evidence: Evidence, setting: Setting) -> float:
     """Return the upper bound that the value `observed` of T gives, with these bins."""
-    found = upper_bound_between(observed, evidence, setting, 0.0, 1.0)
-    return SMALLEST if found is None else found
+    bound = upper_bound_between(observed, evidence, setting, 0.0, 1.0)
+    return SMALLEST if bound is None else bound
 
 
 def upper_bound_between(
@@ -241,7 +241,7 @@ def _choices(target: Target, largest: float, v: float) -> tuple[FloatArray, Floa
     """Return values of q, and for each the least lam / n with which no A_j grows with N.
 
     That is, with which ``min over x of KL(x | pi) + (lam / n) (x - s)^2`` is at least
-    g((pi - s)^2). With (x - pi)^2 / 2v in the place of KL, ``k / (1 - 2 k v)`` does if g(u) <= k u
+    g((pi - s)^2). With (x - pi)^2 / 2v in place of KL, ``k / (1 - 2 k v)`` does if g(u) <= k u
     for all squares up to `largest`. If these may be large, a table for s = 0 has better choices.
     """
     k = np.geomspace(1e-6, 1, 200) * _CAP / (2 * v)
@@ -260,7 +260,7 @@ def _free_choices() -> tuple[FloatArray, FloatArray]:
     x = np.linspace(0, 1, 200)[1:-1, None]
     pi = np.linspace(0, 1, 200)[None, 1:-1]
     kl = special.rel_entr(x, pi) + special.rel_entr(1 - x, 1 - pi)
-    return q, np.array([np.max((-np.log1p(-each * pi**2) - kl) / x**2) for each in q])
+    return q, np.array([np.max((-np.log1p(-value * pi**2) - kl) / x**2) for value in q])
 
 
 def smallest_accepted(

@@ -88,8 +88,8 @@ def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     >>> round(upper_bound_l1(evidence, Setting("population", 0.05)), 3)
     0.054
     """
-    found = upper_bound_l1_between(evidence, setting, 0.0, 1.0)
-    return 0.0 if found is None else found
+    bound = upper_bound_l1_between(evidence, setting, 0.0, 1.0)
+    return 0.0 if bound is None else bound
 
 
 def upper_bound_l1_between(
@@ -183,8 +183,8 @@ def _choose_g(evidence: Evidence, r: float, gain: float) -> FloatArray:
     g = r / shares
     class_of = ((np.cumsum(evidence.size) - evidence.size / 2) // evidence.n).astype(np.intp)
     scale = 0.5 * np.log(evidence.size * _variance_at_peak(evidence))
-    each = [np.interp(scale + math.log(g[i]), log_scale, row) for i, row in enumerate(table)]
-    peaks = np.stack([np.bincount(class_of, row) for row in each])
+    heights = [np.interp(scale + math.log(g[i]), log_scale, row) for i, row in enumerate(table)]
+    peaks = np.stack([np.bincount(class_of, row) for row in heights])
     threshold = (gain - peaks) / g[:, None]
     threshold[r > -np.expm1(-g)] = -np.inf
     return np.asarray(g[threshold.argmax(axis=0)][class_of])
@@ -286,7 +286,7 @@ class _Intervals(Intervals[HalfObjective]):
         return bound
 
     def _chord_bounds(self) -> FloatArray:
-        """Put the chord of log M in the place of log M: slope w - N log(k + (k - r) e^w)."""
+        """Put the chord of log M in place of log M: slope w - N log(k + (k - r) e^w)."""
         own = self.owners
         start, end = special.logit(self.left), special.logit(self.right)
         k = 1 + own.r * own.s

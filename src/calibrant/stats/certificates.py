@@ -229,8 +229,8 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "levels": lambda x: x is None or (isinstance(x, list) and all(is_number(e, 0, 1) for e in x)),
     "looks": lambda x: is_whole(x, 1),
     "method": lambda x: isinstance(x, str),
-    "assumptions": lambda x: isinstance(x, list) and all(isinstance(each, str) for each in x),
-    "class_weights": lambda x: isinstance(x, list) and all(is_number(each, 0, 1) for each in x),
+    "assumptions": lambda x: isinstance(x, list) and all(isinstance(item, str) for item in x),
+    "class_weights": lambda x: isinstance(x, list) and all(is_number(item, 0, 1) for item in x),
     "version": lambda x: is_text(x, 40) and x[:1].isdecimal(),
 }
 """What the entries of a document may be at all; whether they are true is for `recheck`."""

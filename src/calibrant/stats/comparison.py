@@ -239,7 +239,7 @@ class _Model:
         return np.asarray(loss.sum(axis=1))
 
     def groups(self) -> list[_Group]:
-        return [_Group.of(*each) for each in zip(self.y.T, self.p.T, self.bins, strict=True)]
+        return [_Group.of(*column) for column in zip(self.y.T, self.p.T, self.bins, strict=True)]
 
 
 def _bins_of(p: FloatArray, bins: GroupBins) -> tuple[Bins, ...]:

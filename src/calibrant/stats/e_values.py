@@ -265,15 +265,15 @@ class Binning:
     def of(cls, classes: Sequence[ClassSums], n_bins: int) -> Binning:
         """Merge neighbours within each class."""
         places, start = [], 0
-        for each in classes:
-            places.append(start + each.places(n_bins))
+        for sums in classes:
+            places.append(start + sums.places(n_bins))
             start = int(places[-1].max()) + 1
         size, events, predicted = (
-            np.concatenate([vars(each)[name] for each in classes])
+            np.concatenate([vars(sums)[name] for sums in classes])
             for name in ("size", "events", "predicted")
         )
-        weights = np.array([each.weight for each in classes])
-        weight = np.repeat(weights, [each.size.size for each in classes])
+        weights = np.array([sums.weight for sums in classes])
+        weight = np.repeat(weights, [sums.size.size for sums in classes])
         fine = MergedBins(size, events, np.clip(predicted / size, 0.0, 1.0), weight)
         return cls(fine, np.concatenate(places), n_bins)
 

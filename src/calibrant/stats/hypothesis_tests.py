@@ -278,7 +278,7 @@ def _dyadic_excesses(atoms: Atoms, events: FloatArray, finest: IntArray, depth: 
     for _ in range(depth - 1):
         cell = cell >> 1
         starts = np.flatnonzero(np.diff(cell, prepend=-1))
-        gap, variance, fourth = (np.add.reduceat(each, starts, axis=-1) for each in sums)
+        gap, variance, fourth = (np.add.reduceat(term, starts, axis=-1) for term in sums)
         sums, cell = (gap, variance, fourth), cell[starts]
         excesses.append(_standardised_excess(*sums))
     return np.stack(excesses[::-1], axis=1)

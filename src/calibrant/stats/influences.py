@@ -82,8 +82,8 @@ def influential_rows_of(cells: Cells, power: float) -> FloatArray:
     effective number, which is small where few of them carry most of the weight. Without any event,
     or with nothing else, it is 0: what the first one would change cannot be seen.
     """
-    rate, many = cells.rate, cells.resolved
-    gap = np.where(many, cells.gap, 0.0) if power == 2 else cells.gap
+    rate, resolved = cells.rate, cells.resolved
+    gap = np.where(resolved, cells.gap, 0.0) if power == 2 else cells.gap
     slope, offset = (2 * gap, gap**2) if power == 2 else (_sign(gap), np.zeros_like(gap))
     centre = (cells.mass * (slope * cells.gap - offset)).sum(axis=-1, keepdims=True)
     size = np.maximum(cells.size, 1) * _evenness(cells)

@@ -115,7 +115,7 @@ def _log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) 
 def _log_tangent(
     pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bound with a tangent in the place of the parabola, and where it touches.
+    """Return the bound with a tangent in place of the parabola, and where it touches.
 
     For a fixed tangent this falls as pi moves away from c.
     """
@@ -201,7 +201,7 @@ class _Intervals(Intervals[BinObjective]):
         return np.minimum(bound, self._quadratic_bounds())
 
     def _quadratic_bounds(self) -> FloatArray:
-        """Put parabolas in the place of both terms: at most -steep (pi - c)^2 + b (pi - s)^2."""
+        """Put parabolas in place of both terms: at most -steep (pi - c)^2 + b (pi - s)^2."""
         own = self.owners
         farther = np.where(own.s - self.left > self.right - own.s, self.left, self.right)
         b = own.gain(farther) / np.maximum((farther - own.s) ** 2, 1e-300)
@@ -215,7 +215,7 @@ class _Intervals(Intervals[BinObjective]):
         return np.asarray(at)
 
     def _inner_bounds(self) -> FloatArray:
-        """Put the chord of log M in the place of log M.
+        """Put the chord of log M in place of log M.
 
         What remains, chord(w) - N log(1 + e^w) + gain, is concave in the log-odds w unless q is
         large; then it lies below its two end tangents. Otherwise the gain is bounded by the larger

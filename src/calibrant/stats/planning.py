@@ -36,7 +36,7 @@ _PRECISION = 250
 _BEYOND = 0.0015
 """How much farther than expected the search steps, so that the next step is on the other side."""
 _LEAST_POWER = 0.001
-"""A plan that fails 999 times in 1,000 is none; far below, no bound is left to be found."""
+"""A plan that fails 999 times in 1,000 is useless; far below, bounds cannot be computed."""
 _LEFT_BY_LEARNING = 0.85
 """Of the error probability, where certificates learn the masses first."""
 _MOST_OUTPUTS = 128
@@ -98,8 +98,8 @@ def samples_to_certify(
     if not (known and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
             "A certificate needs 0 <= true_error < max_error < 1; got "
-            f"true_error={true_error!r} and max_error={max_error!r}. No number of rows certifies "
-            "less than the true error: ask for a larger max_error."
+            f"true_error={true_error!r} and max_error={max_error!r}. A model with true error 0.05 "
+            "cannot be certified at 0.02: ask for a larger max_error."
         )
 
     def excess(n: int) -> float:
@@ -310,21 +310,21 @@ def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     n_bins, n_shown = s.size, min(s.size, _MOST_OUTPUTS)
     if n_shown < n_bins:
         s = np.quantile(s, (np.arange(n_shown) + 0.5) / n_shown)
-    each = n_bins / n_shown  # how many outputs one stands for
+    multiple = n_bins / n_shown  # how many outputs one stands for
     size = np.full(n_shown, float(max(n // n_bins, 1)))
     evidence = Evidence(
-        n=n, size=size, rate=s, s=s, weight=np.full(n_shown, each),
+        n=n, size=size, rate=s, s=s, weight=np.full(n_shown, multiple),
         n_planned=n_bins if plan.declared else auto_n_bins(n),
         levels=plan.outputs if plan.declared else None,
     )  # fmt: skip
     mass, delta = 0.5 / n_bins if plan.balanced else 0.0, plan.delta
     if not plan.balanced and needs_masses(evidence, delta):
         mass, delta = 0.5 / n_bins, _LEFT_BY_LEARNING * delta
-    if each == 1:
+    if multiple == 1:
         setting = Setting("population", delta, mass)
         return sharp_upper_bound(evidence, setting, Squared, quantile)
     # `Setting` takes the least mass times the weight.
-    return upper_bound_at(quantile, evidence, Setting("population", delta, mass / each))
+    return upper_bound_at(quantile, evidence, Setting("population", delta, mass / multiple))
 
 
 def _quantile(

@@ -113,7 +113,7 @@ def prequential_lower_bound(
         "betting" has the bets alone. Their bound is one of both norms, since l1 <= l2. "normal" is
         the mean gain less z standard errors, larger, and right in the limit only.
 
-        Bets are no part of a certificate: its table does not say in which order labels came, so
+        Bets are not part of a certificate: its table does not say in which order labels came, so
         nobody could check again what was won.
     rng : numpy Generator or int, optional
         Draws the order of the rows; by default the same rows give the same bound.

@@ -67,8 +67,8 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
         if n_classes <= _FEW_CLASSES:  # known before the rows
             upper = _upper_bound_class_by_class(table, weights, Setting(target, delta / n_classes))
             return upper, lower, "exact tails of the squared error, class by class"
-        return min(upper_bound(evidence, each) for each in others), lower, method
-    upper = min(sharp_upper_bound(evidence, each, Squared) for each in others)
+        return min(upper_bound(evidence, other) for other in others), lower, method
+    upper = min(sharp_upper_bound(evidence, other, Squared) for other in others)
     return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
 
 

@@ -182,7 +182,7 @@ def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
 
 
 def error_probability(confidence_level: float, looks: int) -> float:
-    """Return the error probability of one look; refuse what is no number of looks.
+    """Return the error probability of one look; refuse invalid numbers of looks.
 
     >>> round(error_probability(0.95, 2), 12)
     0.025
@@ -203,7 +203,7 @@ def error_probability(confidence_level: float, looks: int) -> float:
 
 
 def checked_levels(levels: Any) -> FloatArray:
-    """Return distinct levels in ascending order; refuse what are no probabilities.
+    """Return distinct levels in ascending order; refuse anything but probabilities.
 
     >>> checked_levels([0.8, 0.1, 0.8])
     array([0.1, 0.8])
@@ -219,13 +219,13 @@ def checked_levels(levels: Any) -> FloatArray:
             "levels must be all outputs that the model can give: one or more probabilities, such "
             f"as recalibrator.levels_; got {levels!r:.80}."
         )
-    found = np.unique(given)
-    if found.size > MOST_BINS:
+    distinct = np.unique(given)
+    if distinct.size > MOST_BINS:
         raise InvalidArgumentError(
-            f"levels must be {MOST_BINS:,} values at most; got {found.size:,}. A model with more "
-            "outputs is as good as continuous: recalibrate it with ScalingBinning."
+            f"levels must be {MOST_BINS:,} values at most; got {distinct.size:,}. A model with "
+            "more outputs is as good as continuous: recalibrate it with ScalingBinning."
         )
-    return found
+    return distinct
 
 
 def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:

@@ -142,7 +142,7 @@ def compared_digests(own: Digests, found: Digests) -> tuple[list[str], list[str]
             "rows, taken before that was applied, was not compared"
         )
     elif own.rows is None or found.rows is None:
-        whose = "the certificate carries" if own.rows is None else "of such data there is"
+        whose = "the certificate carries" if own.rows is None else "this data source has"
         notes.append(f"{whose} no digest of rows: only counts and sums were compared")
     elif own.rows != found.rows:
         differences.append("the digest of these rows is another: they are not the rows counted")

@@ -80,7 +80,7 @@ def lower_bound_of_table(
         ClassSums(float(weights[k]), *(x[k, table.count[k] > 0] for x in sums)) for k in used
     ]
     binnings = binnings_of(classes)
-    own = max(each.size.size for each in classes)
+    own = max(sums.size.size for sums in classes)
     counts = sorted({min(binning.n_bins, own) for binning in binnings})
     return lower_bound(binnings, table.n, power, target, delta), in_words(counts)
 

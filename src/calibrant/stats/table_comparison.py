@@ -6,7 +6,7 @@ With the notation of `calibrant.stats.comparison`, the debiased squared error T 
     V = (2 / n^2) sum of (e_i e_k)^2 / (N_j - 1)^2 over pairs of different rows of a bin.
 
 With the observed gap d_j for m_j the first term is a function of the sums of a bin, and too large
-by V on average; V, with (sum of e_i^2)^2 in the place of the sum over pairs, which is a little
+by V on average; V, with (sum of e_i^2)^2 in place of the sum over pairs, which is a little
 larger, is its floor. Rows of different tables are independent, so variances add up. Classes of one
 table depend on each other in a way that no table knows: their standard deviations are added, the
 largest sum that they can have.
@@ -130,7 +130,7 @@ def _check(a: BinTable, b: BinTable) -> None:
                 "A comparison counts independent rows, and a table here has sample weights. Count "
                 "without them."
             )
-    kinds = [(each.problem.kind, each.problem.n_classes) for each in (a, b)]
+    kinds = [(table.problem.kind, table.problem.n_classes) for table in (a, b)]
     if kinds[0] != kinds[1]:
         raise IncompatibleTablesError(
             "Only errors of one kind, with as many classes, can be compared; these are "

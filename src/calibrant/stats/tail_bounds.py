@@ -84,12 +84,12 @@ def sharp_upper_bound(
     """
     plan = Plan.of(evidence, setting)
     near, far = ends_of(error.usual(plan)) if _suits(plan, evidence) else (0.0, 0.0)
-    found = error.exponential_upper(evidence, setting, (far, 1.0), observed=observed)
-    if found is None and far > 0:
-        found = TailTests.of(evidence, setting, plan, error, "left").first_open(observed)
-    if found is None and near > 0:
-        found = error.exponential_upper(evidence, setting, (0.0, near), observed=observed)
-    return found or SMALLEST
+    bound = error.exponential_upper(evidence, setting, (far, 1.0), observed=observed)
+    if bound is None and far > 0:
+        bound = TailTests.of(evidence, setting, plan, error, "left").first_open(observed)
+    if bound is None and near > 0:
+        bound = error.exponential_upper(evidence, setting, (0.0, near), observed=observed)
+    return bound or SMALLEST
 
 
 def sharp_lower_bound(evidence: Evidence, setting: Setting, error: Error) -> float:
@@ -100,10 +100,10 @@ def sharp_lower_bound(evidence: Evidence, setting: Setting, error: Error) -> flo
     if evidence.squared(1.0) <= 0:  # 0 is a lower bound, whatever the rows
         return 0.0
     tests = TailTests.of(evidence, setting, plan, error, "right")
-    found = tests.first_open()
-    if found is None:
-        found = error.exponential_lower(evidence, setting, tests.ranges[-1].hi)
-    return found
+    bound = tests.first_open()
+    if bound is None:
+        bound = error.exponential_lower(evidence, setting, tests.ranges[-1].hi)
+    return bound
 
 
 def needs_masses(evidence: Evidence, delta: float) -> bool:
@@ -196,9 +196,9 @@ class TailTests:
         mass = self.evidence.mass if self.setting.target == "sample" else self.setting.least_mass
         return largest_power(scope, np.asarray(mass), self.error) ** (1 / self.error.power)
 
-    def log_bounds(self, tail: Tail, each: Range) -> FloatArray:
+    def log_bounds(self, tail: Tail, tested: Range) -> FloatArray:
         """Return log W_B(c) for c = 0, 1, ..."""
-        return tail.log_bounds(each.penalty, self.reach(each.scope))
+        return tail.log_bounds(tested.penalty, self.reach(tested.scope))
 
     def scales(self, unit: float) -> list[Scale]:
         """Return the statistic of every bin in these units."""
@@ -241,10 +241,10 @@ class TailTests:
             if first is None:
                 continue
             tail = Tail.of(scales, most, self.side, blocks=blocks)
-            for each in run[first:]:
-                log_w = float(self.log_bounds(tail, each)[-1])
-                if log_w > each.log_limit(self.plan, self.side):
-                    return each.open_end(log_w, self.plan)
+            for tested in run[first:]:
+                log_w = float(self.log_bounds(tail, tested)[-1])
+                if log_w > tested.log_limit(self.plan, self.side):
+                    return tested.open_end(log_w, self.plan)
         return None
 
     def _observed(self, scales: Sequence[Scale], unit: float, squared: float | None) -> int:
@@ -260,19 +260,19 @@ class TailTests:
 
         Which tests there are must not depend on the counts; how well W is bounded may.
         """
-        for each in self.ranges:
-            q, ends = each.penalty.q, (each.lo, each.hi)
+        for tested in self.ranges:
+            q, ends = tested.penalty.q, (tested.lo, tested.hi)
             if self.side == "left":
-                found = self.error.exponential_upper(self.evidence, self.setting, ends, q)
+                bound = self.error.exponential_upper(self.evidence, self.setting, ends, q)
             else:
-                found = self.error.exponential_within(self.evidence, self.setting, ends, -q)
-            if found is not None:
-                return found
+                bound = self.error.exponential_within(self.evidence, self.setting, ends, -q)
+            if bound is not None:
+                return bound
         return None
 
     def _first_open_of(self, ranges: Sequence[Range], tail: Tail) -> int | None:
         """Return the index of the first range that is not rejected whole; None if all are."""
-        limits = [each.log_limit(self.plan, self.side) for each in ranges]
+        limits = [tested.log_limit(self.plan, self.side) for tested in ranges]
         known: dict[int, float] = {}
 
         def log_w(i: int) -> float:
@@ -285,15 +285,15 @@ class TailTests:
             if last == first:
                 return None
             ends = sorted((ranges[i].penalty.q, log_w(i)) for i in (first, last))
-            q = np.array([each.penalty.q for each in ranges[first + 1 : last + 1]])
+            q = np.array([tested.penalty.q for tested in ranges[first + 1 : last + 1]])
             chord = np.interp(q, [q for q, _ in ends], [height for _, height in ends])
             if np.all(chord <= limits[first + 1 : last + 1]):
                 return None
             if last == first + 1:
                 return last
             middle = (first + last) // 2
-            found = search(first, middle)
-            return found if found is not None else search(middle, last)
+            earlier = search(first, middle)
+            return earlier if earlier is not None else search(middle, last)
 
         return 0 if log_w(0) > limits[0] else search(0, len(ranges) - 1)
 
