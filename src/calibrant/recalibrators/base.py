@@ -307,10 +307,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         """Return recalibrated probabilities of checked rows: the formula, evaluated by NumPy."""
-        formula = partial(self._formula, NUMPY, learned=self)
-        if probs.ndim == 1:
-            return np.asarray(formula(probs.astype(np.float64)))
-        return map_rows(probs, formula)
+        return map_rows(probs, partial(self._formula, NUMPY, learned=self))
 
     def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
         """Return the answers for x by the operations of an engine; or refuse.

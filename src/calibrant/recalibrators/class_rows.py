@@ -121,7 +121,7 @@ def log_scores(values: AnyArray, kind: Input, smoothing: float, n_classes: int) 
 
 
 def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Return what `work` makes of a table, block by block."""
+    """Return what `work` makes of a column or a table, block by block."""
     out = np.empty(rows.shape)
 
     def write(part: slice) -> None:
@@ -138,7 +138,7 @@ def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:
 
 def block_rows(shape: tuple[int, ...]) -> int:
     """Return how many rows of a table fit the processor's cache."""
-    return max(1, BLOCK_VALUES // shape[1])
+    return max(1, BLOCK_VALUES // shape[1]) if len(shape) > 1 else BLOCK_VALUES
 
 
 def sums_of_blocks(

@@ -337,7 +337,7 @@ def _share_out(ops: RowOperations, rows: Any, top: Any, confidence: Any) -> Any:
     rows = ops.put(rows, top, 0.0)
     rest = ops.sums(rows)
     rows = ops.where(rest > 0, rows / ops.where(rest > 0, rest, 1.0), 1 / n_others) * (1 - c)
-    largest = ops.largest(ops.put(rows, top, 0.0))
+    largest = ops.largest(rows)  # of the others: the entry of the top is 0, or all are equal
     even, cap = (1 - c) / n_others, c * (1 - MARGIN)
     # The largest of the others falls from `largest` to `even` as `mixed` goes from 0 to 1.
     excess = (largest - cap) / ops.clip(largest - even, LEAST_CONFIDENCE, None)
