@@ -14,12 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.exceptions import (
-    InvalidArgumentError,
-    InvalidLabelsError,
-    InvalidShapeError,
-    InvalidWeightsError,
-)
+from calibrant.columns import check_heaviest
+from calibrant.exceptions import InvalidArgumentError, InvalidLabelsError, InvalidShapeError
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.folds import train_and_test
@@ -28,6 +24,7 @@ from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.sources.arrays import read_weights
 
 ROUNDING = 1e-6
 """How far beyond [0, 1] a classifier may predict: float32 rows do by about 1e-7."""
@@ -162,21 +159,10 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         x, y = indexable(x if hasattr(x, "shape") else np.asarray(x), y)
         check_classification_targets(y)
-        if sample_weight is None:
+        weights = read_weights(sample_weight, len(y))
+        if weights is None:
             return x, y, None, np.ones(y.shape, bool)
-        weights = _numbers(sample_weight)
-        if weights.shape != y.shape or not weights.any():
-            raise InvalidWeightsError(
-                f"sample_weight must have shape {y.shape} and not be zero on every row; got shape "
-                f"{weights.shape}."
-            )
-        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-        if wrong.size:
-            raise InvalidWeightsError(
-                f"sample_weight must be finite and not negative; {wrong.size:,} of {y.size:,} are "
-                f"not (first: sample_weight[{wrong[0]}] = {weights[wrong[0]]:g}). Leave these rows "
-                "out with weight 0."
-            )
+        check_heaviest(weights.max())
         return x, y, weights, weights > 0
 
     def _need_two_classes(self) -> None:
@@ -293,16 +279,6 @@ def _check_recalibrator(recalibrator: Any) -> None:
             f"predict_proba; got {recalibrator!r:.60}."
         )
     recalibrator._check_parameters()
-
-
-def _numbers(sample_weight: Any) -> FloatArray:
-    try:
-        return np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidWeightsError(
-            "sample_weight must be a column of numbers, one for each row; got "
-            f"{sample_weight!r:.60}. Leave it out to count all rows alike."
-        ) from error
 
 
 def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -> Recalibrator:

@@ -26,22 +26,6 @@ Reads: TypeAlias = Literal["one event", "classes", "either"]
 """The columns that a recalibrator takes: one event, in one or two; all classes; or either."""
 
 
-def read_labelled(
-    recalibrator: Recalibrator,
-    y_prob: Any,
-    y_true: Any,
-    sample_weight: Any = None,
-    classes: Sequence[Label] | None = None,
-) -> Columns:
-    """Check predictions and their labels."""
-    if y_true is None:
-        raise InvalidLabelsError(
-            "A recalibrator requires y to be passed, but the target y is None. Give the labels of "
-            "the rows after their predictions."
-        )
-    return _read(recalibrator, y_prob, y_true, sample_weight, classes)
-
-
 def read_again(
     recalibrator: Recalibrator,
     y_prob: Any,
@@ -71,16 +55,23 @@ def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, 
     check_is_fitted(recalibrator, "classes_")
     array = as_array(y_prob, "y_prob")
     check_width(recalibrator, array.shape)
-    return _read(recalibrator, array, np.zeros(len(array), np.int8)).predictions, array.shape
+    unlabelled = np.zeros(len(array), np.int8)
+    return read_labelled(recalibrator, array, unlabelled).predictions, array.shape
 
 
-def _read(
+def read_labelled(
     recalibrator: Recalibrator,
     y_prob: Any,
     y_true: Any,
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
 ) -> Columns:
+    """Check predictions and their labels, and return the columns that a recalibrator works on."""
+    if y_true is None:
+        raise InvalidLabelsError(
+            "A recalibrator requires y to be passed, but the target y is None. Give the labels of "
+            "the rows after their predictions."
+        )
     array = as_array(y_prob, "y_prob")
     if recalibrator.input == "logits" and recalibrator._reads != "classes":
         array = _log_odds(array)

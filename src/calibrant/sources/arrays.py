@@ -147,7 +147,7 @@ def read_arrays(
     check_label_type(labels, problem)
     if column is not None:
         probs = _event_column(probs, column, input)
-    weights = _read_weights(sample_weight, len(labels))
+    weights = read_weights(sample_weight, len(labels))
     if input == "probabilities":
         return Columns(problem, labels, probs, weights)
     if problem.kind == "top-label":
@@ -348,7 +348,8 @@ def check_label_type(labels: AnyArray, problem: Problem) -> None:
         )
 
 
-def _read_weights(sample_weight: Any, n: int) -> FloatArray | None:
+def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
+    """Return checked weights of n rows, which may all be 0."""
     if sample_weight is None:
         return None
     refuse_masked(sample_weight, "sample_weight")
