@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant import EqualWidth, tabulate
-from calibrant.bins import auto_n_bins
 from calibrant.stats.bounds import (
     ETA,
     SMALLEST,
@@ -18,7 +16,7 @@ from calibrant.stats.bounds import (
     upper_bound,
     upper_bound_at,
 )
-from calibrant.stats.evidence import Evidence, Setting, evidence_of
+from calibrant.stats.evidence import Evidence, Setting
 
 TEN = (np.arange(10) + 0.5) / 10
 FREE = Setting("population", 0.05)
@@ -263,10 +261,3 @@ def test_rows_with_event_rates_of_their_own_have_a_smaller_lower_bound():
     one_rate = evidence([600, 900], size=10_000, s=[0.02, 0.05])
     mixed = lower_bound(replace(one_rate, is_mixed=True), SAMPLE)
     assert 0.02 < mixed < lower_bound(one_rate, SAMPLE) < 0.04
-
-
-def test_bins_that_are_fixed_say_how_many_outputs_to_plan_for():
-    p = np.repeat([0.25, 0.75], 500)
-    fixed = evidence_of(tabulate(p > 0.5, p, bins=EqualWidth(10)), np.ones(1))
-    chosen = evidence_of(tabulate(p > 0.5, p, bins=10), np.ones(1))
-    assert (fixed.n_planned, chosen.n_planned) == (10, auto_n_bins(1000))
