@@ -13,6 +13,7 @@ from calibrant.cli.output import shortened
 from calibrant.exceptions import CalibrantError
 
 LONGEST_NAME, LONGEST_TEXT = 200, 10_000
+"""So that a page of test results stays readable whatever the files are called."""
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PASSED = "certified"
 """A verdict that passes; any other is a failure of that type."""

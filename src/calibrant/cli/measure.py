@@ -33,6 +33,7 @@ With --table and several files, a folder beside the table keeps a checkpoint of 
 A run that was stopped, even by kill -9, continues there; a file that has changed is counted anew.
 """
 WORST = 10
+"""Classes that are listed: a screen has room for them, and --json has all."""
 
 
 def add(commands: Any) -> None:

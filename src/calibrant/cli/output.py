@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LONGEST_WORD = 120
 LONGEST_MESSAGE = 4_000
+"""Names of columns and labels may have a megabyte; a message is read on a screen."""
 REDRAW_SECONDS = 0.3
 """Between two states of a progress line: often enough to watch, too seldom to cost time."""
 METER_WIDTH = 20

@@ -135,7 +135,8 @@ class Checkpoints(Progress):
     def _write(self, path: Path, checkpoint: bytes) -> None:
         with suppress(FileExistsError):
             self.folder.mkdir()
-        with suppress(FileNotFoundError), replaced(path) as stream:  # see `close`
+        # another run that ends now removes the folder: see `close`
+        with suppress(FileNotFoundError), replaced(path) as stream:
             stream.write(checkpoint)
 
     def close(self) -> None:

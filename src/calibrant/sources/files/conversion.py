@@ -16,6 +16,7 @@ from calibrant.exceptions import (
     InvalidShapeError,
 )
 
+# what spreadsheets, pandas, R and SQL write for a missing number
 BLANKS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
 
 

@@ -14,6 +14,7 @@ from calibrant.sources.files.json_lines import json_objects
 from calibrant.sources.files.npz import npz_chunks
 from calibrant.sources.files.reading import File
 
+# what makes a spreadsheet run a cell; tab and return are skipped before it looks
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -25,6 +25,7 @@ from calibrant.sources.files.arrow import rows_at_once
 from calibrant.sources.files.names import match_columns
 
 LARGEST_ROW = 1 << 26
+"""Bytes of one row, 8 million probabilities: an array with more in a row has its axes swapped."""
 LARGEST_UNORDERED = 1 << 30
 """Bytes of arrays stored column by column, which are held whole: 130 million probabilities."""
 HARMLESS_BYTES, LARGEST_RATIO = 1 << 26, 100

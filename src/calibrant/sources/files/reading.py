@@ -15,6 +15,7 @@ from calibrant.sources.files.conversion import as_labels, as_numbers, side_by_si
 from calibrant.sources.files.names import format_of, in_fixed_order, match_columns
 from calibrant.sources.files.npz import npz_chunks
 
+# how exceptions about arrays name a value; in a file it has a column and a row
 PLACE = re.compile(r"y_(true|prob)\[(\d+)(?:, (\d+))?\] = ")
 
 
