@@ -163,7 +163,7 @@ def upper_bounds(evidence: Evidence, setting: Setting, events, error=Squared):
     tables = [replace(evidence, rate=each) for each in events / evidence.size]
     bound = np.full(len(tables), math.nan)
     for i in np.argsort([-table.squared(ETA) for table in tables]):  # the worst first
-        found = error.exponential_upper(tables[i], setting, far, 1.0)
+        found = error.exponential_upper(tables[i], setting, (far, 1.0))
         if found is None:
             break
         bound[i] = found
@@ -186,7 +186,7 @@ def upper_bounds(evidence: Evidence, setting: Setting, events, error=Squared):
             is_open = log_w > each.log_limit(plan, "left")
             bound[pending[is_open]] = [each.open_end(x, plan) for x in log_w[is_open]]
     for i in np.flatnonzero(np.isnan(bound)):
-        bound[i] = error.exponential_upper(tables[i], setting, 0.0, tests.ranges[-1].lo) or 0.0
+        bound[i] = error.exponential_upper(tables[i], setting, (0.0, tests.ranges[-1].lo)) or 0.0
     return bound
 
 

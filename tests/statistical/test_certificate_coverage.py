@@ -94,6 +94,15 @@ def test_bounds_hold_as_often_as_they_promise(name, setting, n_bins):
         assert min(shares) >= 1 - DELTA - slack(1500), (n, shares)
 
 
+@pytest.mark.parametrize("target", ["population", "sample"])
+@pytest.mark.parametrize("name", ["calibrated", "mild", "strong", "rare"])
+def test_bounds_of_the_absolute_error_hold_as_often_as_they_promise(name, target):
+    model, rng, misses = MODELS[name](10), np.random.default_rng(6), np.zeros(2)
+    for size in rng.multinomial(500, model.masses, size=4):
+        misses += miss_rates(model, size, SETTINGS[target](10), 500, rng, Absolute)
+    assert np.all(misses / 4 <= DELTA + slack(2000))
+
+
 @pytest.mark.parametrize("lightest", [0.002, 0.01, 0.03])
 def test_bounds_hold_when_the_masses_are_learned(lightest):
     # All of the error sits in the lightest output.
