@@ -54,7 +54,7 @@ class OneVsRest(Recalibrator):
 
     Binned recalibrators answer with few numbers, which can change the most probable class: two
     classes are compared by their bins. Uniform-mass bins put all likely rows of a rare class into
-    one; so where the rule of the bins is left at "auto", they are hybrid bins, and those of
+    one; so unless a rule is named, as in ``bins="mass:15"``, they are hybrid bins, and those of
     `ScalingBinning` may be as light as a small share of one class. Fitting warns where the most
     probable class is right less often than before: by more than one in a hundred of the fitting
     rows, and by more than chance.
