@@ -24,6 +24,7 @@ from calibrant.exceptions import (
 
 Kind: TypeAlias = Literal["binary", "top-label", "marginal"]
 Input: TypeAlias = Literal["probabilities", "logits"]
+KINDS, INPUTS = get_args(Kind), get_args(Input)
 Label: TypeAlias = str | int | float | bool
 
 MOST_CLASSES = 1 << 22
@@ -234,7 +235,7 @@ def read_problem(
 
 def check_kind(kind: Any) -> None:
     """Refuse what is not the name of a kind of problem."""
-    if not is_among(kind, get_args(Kind)):
+    if not is_among(kind, KINDS):
         raise InvalidArgumentError(
             f'kind must be "binary", "top-label" or "marginal"; got {kind!r:.60}.'
         )
@@ -308,7 +309,7 @@ def short(value: Any) -> str:
 
 def check_input(given: Any) -> None:
     """Raise InvalidArgumentError unless it is one of the two words."""
-    if not is_among(given, get_args(Input)):
+    if not is_among(given, INPUTS):
         raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r:.60}.')
 
 

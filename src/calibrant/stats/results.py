@@ -31,6 +31,7 @@ from calibrant.stats.estimators import (
     Target,
     cells_of,
     class_weights,
+    error_from_raw,
     error_of,
     is_debiased,
     noise_floor,
@@ -94,9 +95,14 @@ def calibration_error(
     if table.problem.kind == "marginal":
         values = error_of(cells.one_class_each, np.ones(1), power, debiased).tolist()
         per_class = dict(zip(table.problem.class_names, values, strict=True))
+    squared = raw_error(cells, weights, power, debiased) if power == 2 else None
+    if squared is None:
+        value = error_of(cells, weights, power, debiased)
+    else:
+        value = error_from_raw(squared, power)
     return CalibrationErrorResult(
-        value=float(error_of(cells, weights, power, debiased)),
-        squared=float(raw_error(cells, weights, power, debiased)) if power == 2 else None,
+        value=float(value),
+        squared=None if squared is None else float(squared),
         power=power,
         is_debiased=debiased,
         is_lower_bound=not table.is_binned_model or (debiased and power == 2 and unresolved > 0),
