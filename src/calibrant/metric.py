@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -87,22 +87,19 @@ class CalibrationMetric:
 
     def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None) -> None:
         """Add a batch of rows; a batch with a bad value is refused whole and changes nothing."""
-        if (
-            _is_empty(y_true)
-            and _is_empty(y_prob)
-            and (sample_weight is None or _is_empty(sample_weight))
-        ):
-            return
         problem = self.problem
-        source = read(
-            y_true,
-            y_prob,
-            kind=problem.kind,
-            input=self.input,
-            classes=problem.classes,
-            pos_label=problem.pos_label,
-            sample_weight=sample_weight,
-        )
+        try:
+            source = read(
+                y_true,
+                y_prob,
+                kind=problem.kind,
+                input=self.input,
+                classes=problem.classes,
+                pos_label=problem.pos_label,
+                sample_weight=sample_weight,
+            )
+        except EmptyInputError:
+            return
         if source.problem.n_classes != problem.n_classes:
             raise InvalidShapeError(
                 f"This metric has {problem.n_classes:,} classes; the batch has "
@@ -168,14 +165,6 @@ class CalibrationMetric:
             )
         with self._lock:
             self._table = table
-
-
-def _is_empty(column: Any) -> bool:
-    """Tell a column without rows; an array of no dimension has a length of no kind."""
-    shape = getattr(column, "shape", None)
-    if isinstance(shape, tuple):
-        return shape[:1] == (0,)
-    return isinstance(column, Sized) and len(column) == 0
 
 
 def _fixed_bins(bins: BinsLike) -> Bins:
