@@ -40,8 +40,9 @@ from calibrant.exceptions import (
     InvalidWeightsError,
 )
 
-LISTED_ROWS = 1 << 20
-"""So few rows are listed by value: a group-by of them costs about what one of a fine grid costs."""
+LISTED_ROWS = 1 << 21
+"""So few rows are listed by value rather than counted once more: "auto" then needs two passes up to
+100 million rows. What is collected is at most about 100 MB."""
 MOST_PASSES, BITS_A_PASS = 4, 12
 """A pass reads all data, so few and fine ones; the fourth lists whatever is left."""
 GROUPS_A_PLAN = 64
@@ -70,7 +71,7 @@ class FrameEngine:
             listed_rows=LISTED_ROWS,
             step=BITS_A_PASS,
             most_passes=MOST_PASSES,
-            extra_bits=0 if n_groups > 1 else 3 if isinstance(rule, str) else 2,
+            extra_bits=2 if n_groups == 1 else 0,
         )
         settled, n_rows = [], 0
         while search.queries:
