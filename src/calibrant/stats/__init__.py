@@ -16,17 +16,16 @@ from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
     isotonic_curve,
 )
-from calibrant.stats.planning import (
+from calibrant.stats.planning import samples_to_certify, smallest_certifiable_error
+from calibrant.stats.prequential import MiscalibrationBound, prequential_lower_bound
+from calibrant.stats.rechecks import Recheck
+from calibrant.stats.results import CalibrationErrorResult, calibration_error
+from calibrant.stats.sample_sizes import (
     histogram_binning_bound,
     recommended_bins,
     samples_to_balance,
     samples_to_calibrate,
-    samples_to_certify,
-    smallest_certifiable_error,
 )
-from calibrant.stats.prequential import MiscalibrationBound, prequential_lower_bound
-from calibrant.stats.rechecks import Recheck
-from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.scores import ScoreDecomposition, brier_decomposition
 from calibrant.stats.table_comparison import TableComparison, compare_tables
 

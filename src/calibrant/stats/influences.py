@@ -11,13 +11,18 @@ import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
-from calibrant.stats.estimators import Cells
+from calibrant.stats.estimators import Cells, cells_of
+from calibrant.table import BinTable
 
 FEWEST_INFLUENTIAL = 10
 """Rows that an interval needs to rest on. In 1,660 simulated settings (2 to 100 bins of 10 to 200
 rows, errors of 0 to 0.35 in one bin or many, 3,000 samples each) score and normal intervals missed
 up to 26.5% of the time at a nominal 10%. Misses of those that rest on ten rows and have ten a bin
 were at most 1.1 points too many, as a share of all samples."""
+
+
+FEWEST_ROWS_A_BIN = 10
+"""On average: simulated intervals of fewer can miss too often without resting on few rows."""
 
 
 def influence_of(
@@ -104,3 +109,27 @@ def _evenness(cells: Cells) -> FloatArray:
     plain = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
     uneven = (observed > plain) & (plain > 0)
     return np.where(uneven, plain / np.where(uneven, observed, 1.0), 1.0)
+
+
+def notes_of(
+    table: BinTable, weights: FloatArray, power: float, sums: InfluenceSums | None
+) -> tuple[str, ...]:
+    """Say where closed-form intervals may cover less, or are wider, than they should be."""
+    cells, notes = cells_of(table), []
+    used = (weights > 0)[:, None] & (cells.mass > 0)
+    if table.count[used].sum() < FEWEST_ROWS_A_BIN * used.sum():
+        notes.append(f"fewer than {FEWEST_ROWS_A_BIN} rows a bin: the interval may be too short")
+    if sums is not None:
+        influential = influential_rows(sums)
+    elif int((weights > 0).sum()) > 1:
+        wider = "wider than the rows would make it: a table does not tell how classes depend on "
+        return (*notes, wider + "each other")
+    else:
+        alone = cells.one_class_each.take(int(np.argmax(weights)))
+        influential = float(influential_rows_of(alone, power))
+    if influential < FEWEST_INFLUENTIAL:
+        heavy = ", or few with most of the weight" if table.is_weighted else ""
+        notes.append(
+            f"about {influential:.0f} rows{heavy} decide it: the interval may be too short"
+        )
+    return tuple(notes)

@@ -1,6 +1,6 @@
-"""Planning: how many rows, how many bins, before any label is bought.
+"""Planning: how many rows certify an error, before any label is bought.
 
-Plans for certificates imagine a binned model with outputs spread evenly over [0, 1], all equally
+Plans imagine a binned model with outputs spread evenly over [0, 1], all equally
 likely, whose squared error estimate varies as the theory says, and ask the certificate itself.
 Models with outputs near 0 or 1 have less label noise and need fewer rows.
 """
@@ -10,24 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from calibrant._options import check_flag, is_among, is_integer, is_real
+from calibrant._options import check_flag, is_among, is_real
 from calibrant._types import FloatArray
-from calibrant.bins import MOST_BINS, auto_n_bins
+from calibrant.bins import auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, upper_bound_at
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
 from calibrant.stats.questions import checked_levels, error_probability
+from calibrant.stats.sample_sizes import MOST_ROWS, check_bins, is_count
 from calibrant.stats.tail_bounds import needs_masses, sharp_upper_bound
 from calibrant.stats.tail_tuning import Plan, Squared
 
-_MOST_ROWS = 10**15
 _PATIENCE = 20
 """Steps of a search for rows, which takes about 4, before it doubles or halves: excess may not fall
 as expected."""
@@ -109,7 +108,7 @@ def samples_to_certify(
     # a calibrated model is bounded by about this; for a power of 0.9 half as much again is needed
     usual = Squared.usual(Plan(1000, plan.outputs.size, delta, levels=plan.outputs))
     # capped, because the square of 1e300 is not a float
-    ratio = min(1.5 * usual / (max_error - true_error), math.sqrt(_MOST_ROWS))
+    ratio = min(1.5 * usual / (max_error - true_error), math.sqrt(MOST_ROWS))
     return _least_rows(excess, 1000 * ratio**2)
 
 
@@ -138,139 +137,11 @@ def smallest_certifiable_error(
     check_flag("balanced", balanced)
     delta = error_probability(confidence_level, looks)
     plan = _Plan.of(n_bins, levels, delta, power, balanced)
-    if not (_is_count(n) and is_real(true_error) and 0 <= true_error < 1):
+    if not (is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
             f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
         )
     return _bound_with_power(n, plan, true_error)
-
-
-def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: float = 0.95) -> int:
-    """Return how many rows make uniform-mass bins well-balanced: the constant of Lemma 4.3.
-
-    A bin that holds k of n independent scores has probability Beta(k, n + 1 - k). All bins lie
-    between 1 / (balance B) and balance / B with probability at least
-    ``1 - B (P(Beta < 1 / (balance B)) + P(Beta > balance / B))``.
-
-    Examples
-    --------
-    >>> samples_to_balance(10) / 10, samples_to_balance(100) / 100
-    (18.0, 30.0)
-    """
-    check_level(confidence_level)
-    _check_bins(n_bins)
-    if not (is_real(balance) and balance > 1):
-        raise InvalidArgumentError(f"balance must exceed 1; got {balance!r}.")
-    if n_bins == 1:
-        return 1
-
-    def enough(k: int) -> bool:
-        if n_bins * k > 2 * _MOST_ROWS:
-            raise InvalidArgumentError(
-                f"balance must be far enough from 1; with {balance!r} more than 1e15 rows would be "
-                "needed. Ask for a larger balance, such as 2."
-            )
-        rest = n_bins * k + 1 - k
-        light = special.betainc(k, rest, 1 / (balance * n_bins))
-        heavy = special.betaincc(k, rest, min(balance / n_bins, 1.0))
-        return bool(n_bins * (light + heavy) <= 1 - confidence_level)
-
-    return n_bins * _least(enough)
-
-
-def samples_to_calibrate(
-    max_error: float,
-    *,
-    n_bins: int = 10,
-    method: Literal["scaling-binning", "histogram-binning"] = "scaling-binning",
-    n_parameters: int = 2,
-    confidence_level: float = 0.95,
-) -> int:
-    """Return how many rows a recalibrator needs to reach an l2 error of `max_error`.
-
-    Histogram binning estimates n_bins rates: its squared error is at most
-    ``(B + 2 sqrt(B L) + 2 L) / (4 n)`` with L = log(1 / delta), for n rows spread evenly over
-    bins that were fixed beforehand (sub-Gaussian labels, Laurent and Massart).
-    Scaling-binning estimates `n_parameters`: its squared error is at most about
-    ``chi2 quantile / (4 n)`` in large samples, if some function of the family is calibrated;
-    its bins only need to be well-balanced (`samples_to_balance`). That is Theorem 4.1,
-    O(1 / max_error^2 + B) against O(B / max_error^2), with numbers.
-
-    Examples
-    --------
-    >>> samples_to_calibrate(0.02, n_bins=100), samples_to_calibrate(
-    ...     0.02, n_bins=100, method="histogram-binning")
-    (6745, 87880)
-    """
-    check_level(confidence_level)
-    _check_bins(n_bins)
-    if not (is_real(max_error) and 1e-100 <= max_error < 1):
-        raise InvalidArgumentError(f"max_error must lie between 0 and 1; got {max_error!r}.")
-    if not (_is_count(n_parameters)):
-        raise InvalidArgumentError(
-            f"n_parameters must be a whole number >= 1; got {n_parameters!r:.60}."
-        )
-    if is_among(method, ("histogram-binning",)):
-        tail = -math.log1p(-confidence_level)
-        return math.ceil((n_bins + 2 * math.sqrt(n_bins * tail) + 2 * tail) / (4 * max_error**2))
-    if not is_among(method, ("scaling-binning",)):
-        raise InvalidArgumentError(
-            f'method must be "scaling-binning" or "histogram-binning"; got {method!r}.'
-        )
-    quantile = special.chdtri(n_parameters, 1 - confidence_level)
-    fit = math.ceil(quantile / (4 * max_error**2))
-    return fit + samples_to_balance(n_bins, confidence_level=confidence_level)
-
-
-def histogram_binning_bound(n: int, n_bins: int, *, confidence_level: float = 0.95) -> float:
-    """Bound the l2 error of histogram binning by its own training labels, without other rows.
-
-    Given the predictions, the label mean of bin j has a sub-Gaussian error of variance
-    1 / (4 N_j), so ``4 n`` times the squared error has exponential moments of at most those of a
-    chi-square variable with `n_bins` degrees of freedom, and Chernoff's bound applies. Bins must
-    have been chosen without labels, rows must be independent and unweighted. The statement is
-    about the error on inputs like the training rows (``target="sample"``).
-
-    Examples
-    --------
-    >>> round(histogram_binning_bound(10_000, 10), 4)
-    0.0251
-    """
-    check_level(confidence_level)
-    _check_bins(n_bins)
-    if n < 1:
-        raise InvalidArgumentError(f"n must be at least 1; got {n!r}.")
-    tail = -2 * math.log1p(-confidence_level) / n_bins
-    low, high = 1.0, 2 + 2 * tail + 2 * math.sqrt(tail)
-    for _ in range(100):  # solve u - 1 - log u = tail for u > 1
-        u = (low + high) / 2
-        low, high = (u, high) if u - 1 - math.log(u) < tail else (low, u)
-    return min(math.sqrt(n_bins * high / (4 * n)), 1.0)
-
-
-def recommended_bins(
-    n: int, *, purpose: Literal["evaluation", "histogram-binning"] = "evaluation"
-) -> int:
-    """Return how many bins suit n rows.
-
-    To evaluate, or for scaling-binning: about 0.8 n^(2/5), which balances what bins hide against
-    what verification costs. For histogram binning: about n^(1/3), which balances the noise of the
-    bin rates against the sharpness that bins lose.
-
-    Examples
-    --------
-    >>> recommended_bins(10_000), recommended_bins(10_000, purpose="histogram-binning")
-    (32, 22)
-    """
-    if not _is_count(n):
-        raise InvalidArgumentError(f"n must be at least 1, a whole number; got {n!r:.60}.")
-    if is_among(purpose, ("evaluation",)):
-        return auto_n_bins(n)
-    if is_among(purpose, ("histogram-binning",)):
-        return max(2, int(n ** (1 / 3) + 0.5))
-    raise InvalidArgumentError(
-        f'purpose must be "evaluation" or "histogram-binning"; got {purpose!r}.'
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +170,7 @@ class _Plan:
                 "A plan needs n_bins, the number of outputs, or levels, the outputs themselves; "
                 f"got {'neither' if n_bins is None else 'both'}."
             )
-        _check_bins(n_bins)
+        check_bins(n_bins)
         return cls((np.arange(n_bins) + 0.5) / n_bins, False, delta, power, balanced)
 
 
@@ -341,7 +212,7 @@ def _quantile(
 def _least_rows(excess: Callable[[int], float], guess: float) -> int:
     """Return about the least n whose excess is at most 1, if excess falls about as 1 / sqrt(n)."""
     low, high, ratios, steps = 0, 0, {0: math.inf}, 0
-    n = int(min(max(guess, 1.0), _MOST_ROWS))
+    n = int(min(max(guess, 1.0), MOST_ROWS))
     while not high or high - low > max(1, low // _PRECISION):
         ratio, steps = excess(n), steps + 1
         ratios[n] = ratio
@@ -349,7 +220,7 @@ def _least_rows(excess: Callable[[int], float], guess: float) -> int:
         if ratio <= 1 < ratio * (1 + 0.5 / _PRECISION):
             break
         # A ratio can be infinite for the tiniest of tolerances, and its square more often.
-        aim = min(n * ratio * ratio * (1 + math.copysign(_BEYOND, ratio - 1)), 2.0 * _MOST_ROWS)
+        aim = min(n * ratio * ratio * (1 + math.copysign(_BEYOND, ratio - 1)), 2.0 * MOST_ROWS)
         if high and low and ratios[low] < math.inf:
             aim = _between(low, high, ratios[low], ratios[high])
         if high:
@@ -357,7 +228,7 @@ def _least_rows(excess: Callable[[int], float], guess: float) -> int:
             n = min(max(n, low + 1), high - 1)
         else:
             n = max(int(aim), 2 * n if ratio > 1.5 or steps >= _PATIENCE else n + 1)
-        if n > _MOST_ROWS:
+        if n > MOST_ROWS:
             raise InvalidArgumentError(
                 "More than 1e15 rows would be needed. Ask for a larger max_error, or a larger "
                 "distance between true_error and max_error."
@@ -370,33 +241,6 @@ def _between(low: int, high: int, above: float, below: float) -> float:
     drop = math.log(above / max(below, 1e-9))
     share = (math.log(above) + 0.25 / _PRECISION) / drop if drop > 0 else 0.5
     return float(low * (high / low) ** share)
-
-
-def _least(enough: Callable[[int], bool]) -> int:
-    """Return the least whole number that is enough, by doubling and bisection."""
-    high = 1
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > max(1, low // 2000):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def _check_bins(n_bins: int) -> None:
-    if not _is_count(n_bins):
-        raise InvalidArgumentError(
-            f"n_bins must be at least 1, a whole number; got {n_bins!r:.60}."
-        )
-    if n_bins > MOST_BINS:
-        raise InvalidArgumentError(
-            f"n_bins must be at most {MOST_BINS:,}; got {n_bins:,}. No table has more bins."
-        )
-
-
-def _is_count(n: object) -> bool:
-    return is_integer(n) and 1 <= n <= _MOST_ROWS  # type: ignore[operator]
 
 
 def _check_plan(confidence_level: float, power: float, norm: str) -> None:

@@ -39,14 +39,7 @@ from calibrant.stats.estimators import (
     power_of,
     raw_error,
 )
-from calibrant.stats.influences import (
-    FEWEST_INFLUENTIAL,
-    are_of,
-    influence_of,
-    influential_rows,
-    influential_rows_of,
-    variance_of,
-)
+from calibrant.stats.influences import are_of, influence_of, notes_of, variance_of
 from calibrant.stats.intervals import (
     ConfidenceInterval,
     box_interval,
@@ -59,8 +52,6 @@ from calibrant.table import BinTable, describe_bins
 Method: TypeAlias = Literal["auto", "score", "normal", "box", "percentile", "basic"]
 
 UNRESOLVED_LIMIT = 0.05
-FEWEST_ROWS_A_BIN = 10
-"""On average: simulated intervals of fewer can miss too often without resting on few rows."""
 
 
 class RowSource(Protocol):
@@ -254,7 +245,9 @@ class CalibrationErrorResult(NumberResult):
         low, high = map(float, self._limits(confidence_level, method, rng, n_resamples, target))
         if method not in ("percentile", "basic"):
             low, high = min(low, self.value), max(high, self.value)
-        notes = self._interval_notes() if method in ("score", "normal") else ()
+        notes: tuple[str, ...] = ()
+        if method in ("score", "normal"):
+            notes = notes_of(self.table, self.class_weights, self.power, self._influence_sums)
         return ConfidenceInterval(low, high, confidence_level, method, notes)
 
     def settle(self) -> None:
@@ -318,33 +311,6 @@ class CalibrationErrorResult(NumberResult):
         except CalibrantError:  # a value that the first pass would have refused
             return None
         return sums if sums is not None and are_of(sums, influence, table.n) else None
-
-    def _interval_notes(self) -> tuple[str, ...]:
-        """Say where the closed forms may cover less, or are wider, than they should be."""
-        cells, notes = cells_of(self.table), []
-        used = (self.class_weights > 0)[:, None] & (cells.mass > 0)
-        if self.table.count[used].sum() < FEWEST_ROWS_A_BIN * used.sum():
-            notes.append(
-                f"fewer than {FEWEST_ROWS_A_BIN} rows a bin: the interval may be too short"
-            )
-        sums = self._influence_sums
-        if sums is None and int((self.class_weights > 0).sum()) > 1:
-            notes.append(
-                "wider than the rows would make it: a table does not tell how classes depend on "
-                "each other"
-            )
-            return tuple(notes)
-        if sums is not None:
-            influential = influential_rows(sums)
-        else:
-            alone = cells.one_class_each.take(int(np.argmax(self.class_weights)))
-            influential = float(influential_rows_of(alone, self.power))
-        if influential < FEWEST_INFLUENTIAL:
-            heavy = ", or few with most of the weight" if self.table.is_weighted else ""
-            notes.append(
-                f"about {influential:.0f} rows{heavy} decide it: the interval may be too short"
-            )
-        return tuple(notes)
 
     def __str__(self) -> str:
         interval = self._interval()
