@@ -91,6 +91,7 @@ def sum_influences(
             width = right - left
             x, c = values[: size * width], cells[: size * width]
             mark_events(codes[:size], left, shift[left:right], c)
+            # The loop of `kernels.count_table` again: as a function of both, that is 18% slower.
             for i in range(size):
                 p, q = i * width, (i + 1) * width
                 if not read_column(probs[start + i][left:right], x[p:q]):
