@@ -165,7 +165,7 @@ class _Tally:
         for part in (slice(0, 512), slice(512, None)):  # the first rows nearly always suffice
             if not np.any(used & ~np.isnan(self.level)):
                 return
-            where, value = cell[part] % self.sums.shape[1] // 2, p[part]
+            where, value = (cell[part] >> 1) % self.level.size, p[part]
             fresh = self.level[where] < 0
             self.level[where[fresh]] = value[fresh]
             self.level[where[value != self.level[where]]] = np.nan
