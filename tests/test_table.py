@@ -148,7 +148,7 @@ def first(value):
         (damage(format=lambda _: "x"), '"format"'),
         (damage(schema=lambda _: 2), "schema 1, .* the document has 2"),
         (damage(bins=lambda _: []), "needs bins for its 1 groups"),
-        (damage(bins=lambda b: [b[0] | {"edges": [0, 0.5, 0.4, 0.6, 0.8, 1]}]), "no valid bins"),
+        (damage(bins=lambda b: [b[0] | {"edges": [0, 0.5, 0.4, 0.6, 0.8, 1]}]), "Not valid bins"),
         (damage(problem=lambda _: None), "problem must be a JSON object"),
         (damage(count=lambda _: None), "each of the 1 groups"),
         (damage(count=lambda rows: [rows[0][1:]]), "shape"),
@@ -188,3 +188,10 @@ def test_sums_near_the_largest_float_are_refused_without_a_warning(name):
     document = cb.tabulate([0, 1], [0.2, 0.7], bins=cb.EqualWidth(2)).to_dict()
     with pytest.raises(InvalidDocumentError):
         cb.BinTable.from_dict(document | {name: [[1e308, 1e308]]})
+
+
+def test_documents_that_call_their_schema_a_version_are_still_read():
+    table = cb.tabulate([0, 1, 1], [0.2, 0.6, 0.9], bins=2)
+    older = table.to_dict()
+    older["version"] = older.pop("schema")
+    assert cb.BinTable.from_dict(older) == table

@@ -106,18 +106,26 @@ def header(format_: str, schema: int) -> dict[str, Any]:
     return {"format": format_, "schema": schema}
 
 
-def check_header(document: Any, format_: str, schema: int, what: str, remedy: str) -> None:
-    """Refuse a document of another format, or of another schema of this one."""
+def check_header(
+    document: Any, format_: str, schema: int, what: str, remedy: str
+) -> dict[str, Any]:
+    """Return the document; refuse another format, and another schema of this one.
+
+    Tables and recalibrators once called their schema a version, a whole number.
+    """
     if not isinstance(document, dict) or document.get("format") != format_:
         raise InvalidDocumentError(
             f'{what} must say "format": "{format_}"; this document does not.'
         )
+    if "schema" not in document and type(document.get("version")) is int:
+        document = {"schema" if k == "version" else k: v for k, v in document.items()}
     saved = document.get("schema")
     if type(saved) is not int or saved != schema:
         raise InvalidDocumentError(
             f"{what} must be of schema {schema}, which this calibrant reads; the document has "
             f"{shown(saved)}. {remedy}, or use the calibrant that made it."
         )
+    return dict(document)
 
 
 def check_names(document: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:

@@ -151,7 +151,7 @@ class BinTable(ReadOnlyArrays):
 
         Sums that no rows can have are refused: see `calibrant._table_checks`.
         """
-        check_header(document, FORMAT, SCHEMA, "A table", "Count the rows again")
+        document = check_header(document, FORMAT, SCHEMA, "A table", "Count the rows again")
         names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
         check_names(document, ("format", "schema", "problem", "bins", *names, "level"), "A table")
         problem = Problem.from_dict(document["problem"])

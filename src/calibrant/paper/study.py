@@ -157,7 +157,9 @@ class StudyResult:
         """Read a result back; raise InvalidDocumentError if that cannot be done."""
         try:
             document = json.loads(text)
-            check_header(document, FORMAT, SCHEMA, "The result of a study", "Run it again")
+            document = check_header(
+                document, FORMAT, SCHEMA, "The result of a study", "Run it again"
+            )
             del document["format"], document["schema"]
             output = document.pop("output")
             return cls(**document, output=_read_output(output))

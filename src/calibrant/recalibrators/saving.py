@@ -80,7 +80,7 @@ def load(path: str | os.PathLike[str]) -> Recalibrator:
 def from_json(text: str | bytes) -> Recalibrator:
     """Rebuild a recalibrator from `to_json`."""
     document = read_json(text, "A recalibrator")
-    check_header(document, FORMAT, SCHEMA, "A saved recalibrator", "Fit again")
+    document = check_header(document, FORMAT, SCHEMA, "A saved recalibrator", "Fit again")
     return _decode_fitted(document, 0)
 
 

@@ -158,7 +158,7 @@ class Certificate(Result):
     def from_json(cls, text: str | bytes) -> Certificate:
         """Read a certificate; what it claims is believed only by `recheck`."""
         document = read_json(text, "A certificate")
-        check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
+        document = check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
         names = tuple(cls.__dataclass_fields__)
         check_names(document, ("format", "schema", *names), "A certificate")
         for name, allowed in _ALLOWED.items():
