@@ -259,7 +259,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
 
 def _check_estimator(estimator: Any, prefit: bool) -> None:
-    """Refuse what is no classifier; None stands for one that is still to be fitted."""
+    """Refuse what is not a classifier; None stands for one that is still to be fitted."""
     if estimator is None and not prefit:
         return
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
@@ -270,7 +270,7 @@ def _check_estimator(estimator: Any, prefit: bool) -> None:
 
 
 def _check_recalibrator(recalibrator: Any) -> None:
-    """Refuse what is no recalibrator, and one whose options mean nothing."""
+    """Refuse what is not a recalibrator, and one whose options mean nothing."""
     if recalibrator is None or is_foreign(recalibrator):
         return
     if not isinstance(recalibrator, Recalibrator):

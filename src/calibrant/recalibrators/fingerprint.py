@@ -143,7 +143,7 @@ class Fingerprint(ReadOnlyArrays):
             and re.fullmatch("(?:[0-9a-f]{16})+", text)
         )
         if not well_formed:
-            raise InvalidDocumentError(f"This is no fingerprint of rows: {shown(document)}.")
+            raise InvalidDocumentError(f"Not a valid fingerprint of rows: {shown(document)}.")
         hashes = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)
         if np.any(hashes[1:] <= hashes[:-1]):
             raise InvalidDocumentError("The hashes of a fingerprint must rise; these do not.")

@@ -236,7 +236,7 @@ class TableFingerprint:
             and is_whole(n_cells, 1)
         )
         if not well_formed:
-            raise InvalidDocumentError(f"This is no fingerprint of a table: {shown(document)}.")
+            raise InvalidDocumentError(f"Not a valid fingerprint of a table: {shown(document)}.")
         return cls(Bins.from_dict(document["bins"]), digest, tuple(map(float, sums)), n_cells)
 
 

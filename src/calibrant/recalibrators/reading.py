@@ -97,7 +97,7 @@ def _log_odds(logits: AnyArray) -> AnyArray:
     try:
         both = logits.astype(np.float64)
     except (TypeError, ValueError):
-        return logits  # whoever reads them next says which are no numbers
+        return logits  # whoever reads them next says which are not numbers
     return np.asarray(both[:, 1] - both[:, 0])
 
 

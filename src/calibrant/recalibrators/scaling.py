@@ -65,7 +65,7 @@ class PlattScaling(Recalibrator):
     input : {"probabilities", "logits"}
         What the scores are; they are never guessed.
     on : {"log-odds", "probabilities"}
-        What the line is drawn over. ``sigma(a z + c)`` suits scores that are no probabilities of
+        What the line is drawn over. ``sigma(a z + c)`` suits scores that are not probabilities of
         a likelihood, such as votes or shares of neighbours; the log-odds suit all others.
     smoothing : float or "auto"
         The share of the even distribution that is mixed in before log-odds are taken; see

@@ -193,7 +193,7 @@ class ScalingBinning(Recalibrator):
         refuse_ties(self.keep_order)
         if self.cuts_ is None:
             raise InvalidArgumentError(
-                "The scaler of this ScalingBinning is not increasing, so its bins are no intervals "
+                "The scaler of this ScalingBinning is not increasing, so its bins are not intervals "
                 "of the input and cannot be exported."
             )
         return ops.steps(x, learned.cuts_, learned.levels_)
