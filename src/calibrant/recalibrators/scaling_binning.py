@@ -193,8 +193,8 @@ class ScalingBinning(Recalibrator):
         refuse_ties(self.keep_order)
         if self.cuts_ is None:
             raise InvalidArgumentError(
-                "The scaler of this ScalingBinning is not increasing, so its bins are not intervals "
-                "of the input and cannot be exported."
+                "The scaler of this ScalingBinning is not increasing, so its bins are not "
+                "intervals of the input and cannot be exported."
             )
         return ops.steps(x, learned.cuts_, learned.levels_)
 
