@@ -336,7 +336,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Columns(problem, rows.labels, answers if column is None else answers[:, column])
 
     def _all_levels(self) -> FloatArray | None:
-        """Return all outputs for one class, as the fit fixed them; None if there are infinitely many."""
+        """Return all outputs of one class, fixed by the fit; None if they are infinitely many."""
         return None
 
     def _answers(self, probs: AnyArray) -> FloatArray:
