@@ -228,8 +228,9 @@ def calibration_test(
     """Test whether labels are what perfectly calibrated predictions would produce.
 
     A binary or top-label problem; for one class k of several pass ``y_true == k`` and its
-    column. `method`, `bins`, `n_resamples` and `rng` are those of
-    `calibrant.stats.calibration_test`, the others those of `calibration_error`.
+    column. A table counted with ``bins="distinct"`` may stand in place of both. `method`, `bins`,
+    `n_resamples` and `rng` are those of `calibrant.stats.calibration_test`, the others those of
+    `calibration_error`.
 
     Examples
     --------
@@ -242,7 +243,7 @@ def calibration_test(
     source = read(
         y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
     )
-    y, p = _events("calibration_test", source)
+    y, p = _events_or_table("calibration_test", source)
     return stats.calibration_test(y, p, method, bins, n_resamples, rng)
 
 
@@ -273,7 +274,7 @@ def bin_free_bounds(
     source = read(
         y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
     )
-    y, p = _events("bin_free_bounds", source)
+    y, p = _events_or_table("bin_free_bounds", source)
     return stats.bin_free_bounds(y, p, confidence_level)
 
 
@@ -374,6 +375,15 @@ def compare_sources(
         weights=class_weights(class_weight, a.problem),
         confidence_level=confidence_level,
     )
+
+
+def _events_or_table(
+    function: str, source: Source
+) -> tuple[FloatArray | BinTable, FloatArray | None]:
+    """Return events and predictions, or a table that holds both."""
+    if source.has_rows:
+        return _events(function, source)
+    return source.count(source.choose("auto")), None
 
 
 def _events(function: str, source: Source) -> tuple[FloatArray, FloatArray]:

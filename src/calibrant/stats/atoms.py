@@ -10,10 +10,12 @@ import numpy as np
 from calibrant._types import FloatArray
 from calibrant.exceptions import (
     EmptyInputError,
+    InvalidArgumentError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     LengthMismatchError,
 )
+from calibrant.table import BinTable, describe_bins
 
 BLOCK = 1 << 21
 """Events drawn at a time, 16 MB."""
@@ -33,13 +35,32 @@ class Atoms:
         return int(self.count.sum())
 
     @classmethod
-    def of(cls, y: FloatArray, p: FloatArray) -> Atoms:
-        """Check rows of a binary problem and pool equal predictions."""
+    def of(cls, y: FloatArray | BinTable, p: FloatArray | None = None) -> Atoms:
+        """Check rows of one event and pool equal predictions, unless a table has done so."""
+        if isinstance(y, BinTable):
+            return cls.of_table(y)
         y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
         check_rows(y, p)
         values, place, count = np.unique(p, return_inverse=True, return_counts=True)
         events = np.bincount(place, y).astype(np.float64)
         return cls(values, count.astype(np.float64), events)
+
+    @classmethod
+    def of_table(cls, table: BinTable) -> Atoms:
+        """Return what a table of distinct predictions holds; refuse other tables."""
+        if table.n_groups > 1 or table.is_weighted or not table.is_binned_model:
+            what = (
+                "several classes" if table.n_groups > 1
+                else "sample weights" if table.is_weighted
+                else f"different predictions in one bin, of {describe_bins(table)}"
+            )  # fmt: skip
+            raise InvalidArgumentError(
+                "A table in place of predictions must have one event, rows without weights, and a "
+                f"bin for each distinct prediction; this one has {what}. Count with "
+                'bins="distinct".'
+            )
+        used = table.count[0] > 0
+        return cls(table.level[0, used], table.count[0, used], table.sum_y[0, used])
 
     def draw(self, size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Yield blocks of events drawn from the predictions, `size` in all, one a line."""

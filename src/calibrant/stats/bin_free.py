@@ -34,6 +34,7 @@ from calibrant._results import NumberResult, Result
 from calibrant._types import FloatArray
 from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.intervals import check_level
+from calibrant.table import BinTable
 
 
 def kolmogorov_smirnov(s: FloatArray) -> float:
@@ -143,7 +144,9 @@ class BinFreeBounds(Result):
         return f"cutoff error {self.cutoff}, n = {self.n:,}, no bins"
 
 
-def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95) -> BinFreeBounds:
+def bin_free_bounds(
+    y: FloatArray | BinTable, p: FloatArray | None = None, confidence_level: float = 0.95
+) -> BinFreeBounds:
     """Bound the cumulative, cutoff and smooth calibration error of any model, at any n.
 
     The three errors, their estimates and the proof stand at the top of this module. The
@@ -151,8 +154,8 @@ def bin_free_bounds(y: FloatArray, p: FloatArray, confidence_level: float = 0.95
 
     Parameters
     ----------
-    y : ndarray of shape (n,)
-        Events, 0 or 1, independent given the predictions.
+    y : ndarray of shape (n,), or BinTable
+        Events, 0 or 1, independent given the predictions; or a table of distinct predictions.
     p : ndarray of shape (n,)
         Predicted probabilities.
     confidence_level : float

@@ -39,6 +39,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.atoms import Atoms, cumulative_differences, is_contradicted, kuiper
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 from calibrant.stats.logistic import LogisticFit, in_the_large, logistic_fit
+from calibrant.table import BinTable
 
 MOST_RESAMPLES = 10_000_000
 """Their statistics are held in memory; beyond it a p-value changes in no digit that matters."""
@@ -124,8 +125,8 @@ class CoxTestResult(CalibrationTestResult):
 
 
 def calibration_test(
-    y: FloatArray,
-    p: FloatArray,
+    y: FloatArray | BinTable,
+    p: FloatArray | None = None,
     method: TestMethod = "exact",
     bins: BinsLike = "auto",
     n_resamples: int = 1999,
@@ -135,8 +136,8 @@ def calibration_test(
 
     Parameters
     ----------
-    y : ndarray of shape (n,)
-        Events, 0 or 1.
+    y : ndarray of shape (n,), or BinTable
+        Events, 0 or 1; or a table of distinct predictions, which holds both.
     p : ndarray of shape (n,)
         Predicted probabilities of the event, not fitted to these labels.
     method : str
