@@ -64,6 +64,17 @@ def test_text_among_numbers_is_named_with_its_row(tmp_path, command, capsys):
     assert not out.exists()
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".jsonl"])
+def test_a_pattern_stands_for_predictions_only(tmp_path, suffix, capsys):
+    file = write(tmp_path / f"preds{suffix}")
+    code, _, err = run(capsys, "measure", file, "--y-true", "lab*", "--y-prob", "score")
+    assert code == 3
+    assert "has no column 'lab*'; perhaps 'label' is meant" in err
+    code, _, err = run(capsys, "measure", file, *ONE, "--sample-weight", "scor?")
+    assert code == 3
+    assert "has no column 'scor?'; perhaps 'score' is meant" in err
+
+
 def test_a_bad_prediction_of_several_is_named_by_its_own_column(tmp_path, capsys):
     file = write(tmp_path / "preds.csv", with_one("prob_1", 700, -0.5))
     _, _, err = run(capsys, "measure", file, *MANY)

@@ -36,7 +36,7 @@ def read_tables(file: File, typed: bool) -> Iterator[tuple[Any, float]]:
     """
     if file.format == "npz":
         pa = arrow_library()
-        for arrays, share in npz_chunks(file.path, None, file.shown):
+        for arrays, share in npz_chunks(file.path, list, file.shown):
             yield pa.RecordBatch.from_pydict(_flat(arrays, file.shown)), share
     else:
         yield from record_batches(file.path, file.format, list, file.shown, typed)

@@ -94,6 +94,13 @@ def match_columns(names: Sequence[str], patterns: Sequence[str], path: str) -> l
     return list(chosen)
 
 
+def check_columns(names: Sequence[str], expected: Sequence[str], path: str) -> None:
+    """Refuse a file that lacks one of these columns, which are names and never patterns."""
+    for name in expected:
+        if name not in names:
+            raise InvalidInputError(_no_column(name, names, path))
+
+
 def in_fixed_order(names: Sequence[str], fixed: Sequence[str], path: str) -> list[str]:
     """Return the names in the order that the first rows fixed; refuse others than those."""
     there, known = set(names), set(fixed)

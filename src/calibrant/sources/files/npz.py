@@ -13,7 +13,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.exceptions import CalibrantError, InvalidDocumentError, LengthMismatchError
 from calibrant.sources.files.arrow import rows_at_once
-from calibrant.sources.files.names import match_columns
+from calibrant.sources.files.streams import Choose
 
 LARGEST_ROW = 1 << 26
 """Bytes of one row, 8 million probabilities: an array with more in a row has its axes swapped."""
@@ -62,14 +62,12 @@ class _Member:
         return self.dtype.itemsize * math.prod(self.shape[1:])
 
 
-def npz_chunks(
-    path: str, patterns: Sequence[str] | None, shown: str
-) -> Iterator[tuple[Columns, float]]:
-    """Yield (named arrays, share read), some rows at a time; None names all of them."""
+def npz_chunks(path: str, choose: Choose, shown: str) -> Iterator[tuple[Columns, float]]:
+    """Yield (chosen arrays, share read), some rows at a time."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = {_plain_name(info.filename): info for info in archive.infolist()}
-            names = list(infos) if patterns is None else match_columns(list(infos), patterns, shown)
+            names = choose(list(infos))
             _refuse_repeats(archive, names, shown)
             members = [_read_header(archive, name, infos[name], shown) for name in names]
             yield from _chunks(archive, members, shown)

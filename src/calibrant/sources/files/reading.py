@@ -12,7 +12,12 @@ from calibrant._types import AnyArray
 from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
 from calibrant.sources.files.arrow import record_batches
 from calibrant.sources.files.conversion import as_labels, as_numbers, side_by_side
-from calibrant.sources.files.names import format_of, in_fixed_order, match_columns
+from calibrant.sources.files.names import (
+    check_columns,
+    format_of,
+    in_fixed_order,
+    match_columns,
+)
 from calibrant.sources.files.npz import npz_chunks
 
 # how exceptions about arrays name a value; in a file it has a column and a row
@@ -107,14 +112,15 @@ def read_chunks(
 
 def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], float]]:
     """Yield columns by name: arrays of an archive, or Arrow columns."""
-    if file.format == "npz":
-        yield from npz_chunks(file.path, [*columns.others, *columns.predictions], file.shown)
-        return
 
     def choose(names: list[str]) -> list[str]:
-        others = match_columns(names, columns.others, file.shown)
-        return [*others, *columns.predictions_among(names, file.shown)]
+        check_columns(names, columns.others, file.shown)
+        predictions = columns.predictions_among(names, file.shown)
+        return list(dict.fromkeys([*columns.others, *predictions]))
 
+    if file.format == "npz":
+        yield from npz_chunks(file.path, choose, file.shown)
+        return
     for batch, share in record_batches(file.path, file.format, choose, file.shown):
         yield dict(zip(batch.schema.names, batch.columns, strict=True)), share
 
