@@ -292,7 +292,7 @@ def test_equal_weights_give_the_errors_of_no_weights(scale):
 
 
 def check_parts(parts, expected):
-    found = (parts.brier, parts.miscalibration, parts.discrimination, parts.uncertainty)
+    found = (parts.value, parts.miscalibration, parts.discrimination, parts.uncertainty)
     np.testing.assert_allclose(found, [float(x) for x in expected], rtol=0, atol=TOLERANCE)
 
 

@@ -71,7 +71,7 @@ class TestThreeLevels:
     def test_the_brier_score_splits_into_three_terms(self):
         # Murphy's decomposition, which is exact for a binned model.
         parts = brier_decomposition(self.y_true, self.y_prob, bins=Distinct())
-        assert parts.brier == near(0.2173333333)
+        assert parts.value == near(0.2173333333)
         assert parts.miscalibration == near(0.0317777778)
         assert parts.discrimination == near(0.0633333333)
         assert parts.uncertainty == near(0.2488888889)
@@ -79,7 +79,7 @@ class TestThreeLevels:
     def test_the_corrected_brier_terms_keep_their_sum(self):
         # Ferro and Fricker (2012).
         parts = brier_decomposition(self.y_true, self.y_prob, bins=Distinct(), debias=True)
-        assert parts.brier == near(0.2173333333)
+        assert parts.value == near(0.2173333333)
         assert parts.miscalibration == near(-0.016)
         assert parts.discrimination == near(0.0333333333)
         assert parts.uncertainty == near(0.2666666667)
@@ -123,7 +123,7 @@ class TestTenRows:
         assert result.squared == near(-0.032)
 
     def test_the_brier_score(self):
-        assert brier_decomposition(self.y_true, self.y_prob, bins=5).brier == near(0.1705)
+        assert brier_decomposition(self.y_true, self.y_prob, bins=5).value == near(0.1705)
 
 
 class TestTenLevels:
