@@ -14,7 +14,6 @@ from calibrant.stats.bounds import (
     UpperTest,
     lower_bound,
     upper_bound,
-    upper_bound_at,
 )
 from calibrant.stats.evidence import Evidence, Setting
 
@@ -70,7 +69,7 @@ def test_the_statistic_is_the_plug_in_square_less_a_share_of_its_bias():
 
 def test_a_statistic_given_by_its_value_has_the_bound_of_the_table():
     table = evidence(FARTHER)
-    assert upper_bound_at(table.squared(ETA), table, KNOWN) == upper_bound(table, KNOWN)
+    assert upper_bound(table, KNOWN, table.squared(ETA)) == upper_bound(table, KNOWN)
 
 
 # Order
@@ -184,7 +183,7 @@ def test_agreement_of_one_bin_is_luck_and_leaves_room():
 def test_the_bound_never_falls_when_the_statistic_rises():
     table = evidence(CLOSE)
     for setting in (FREE, KNOWN, SAMPLE):
-        found = [upper_bound_at(t, table, setting) for t in np.linspace(-0.002, 0.05, 12)]
+        found = [upper_bound(table, setting, t) for t in np.linspace(-0.002, 0.05, 12)]
         assert np.all(np.diff(found) >= 0)
         assert found[0] < found[-1]
 

@@ -58,18 +58,14 @@ _MOST_PLANNED = 1024
 """Outputs by which a test is tuned stand for more beyond this; affects tightness, not validity."""
 
 
-def upper_bound(evidence: Evidence, setting: Setting) -> float:
+def upper_bound(evidence: Evidence, setting: Setting, observed: float | None = None) -> float:
     """Return u such that the error is at most u with probability 1 - delta.
 
     Errors are tested range by range from 1 downwards, one pair (lam, q) for each range (lo, hi].
     About 1e-5, the least that is tested, means that every error was rejected: labels agree too
-    well to be independent draws.
+    well to be independent draws. Plans pass a value `observed` of T instead of labels.
     """
-    return upper_bound_at(evidence.squared(ETA), evidence, setting)
-
-
-def upper_bound_at(observed: float, evidence: Evidence, setting: Setting) -> float:
-    """Return the upper bound that the value `observed` of T gives, with these bins."""
+    observed = evidence.squared(ETA) if observed is None else observed
     bound = upper_bound_between(observed, evidence, setting, 0.0, 1.0)
     return SMALLEST if bound is None else bound
 
@@ -109,13 +105,11 @@ def upper_ranges(evidence: Evidence) -> Iterator[tuple[float, float]]:
         hi = lo
 
 
-def lower_bound(evidence: Evidence, setting: Setting) -> float:
-    """Return l such that the error is at least l with probability 1 - delta."""
-    return lower_bound_from(0.0, evidence, setting)
+def lower_bound(evidence: Evidence, setting: Setting, least: float = 0.0) -> float:
+    """Return l such that the error is at least l with probability 1 - delta.
 
-
-def lower_bound_from(least: float, evidence: Evidence, setting: Setting) -> float:
-    """Return the smallest error of `least` or more that is not rejected; 1 if all are."""
+    It is the smallest error of `least` or more that is not rejected; 1 if all are.
+    """
     observed, lo, hi = evidence.squared(0.0), least, max(least * _RATIO, 1e-5)
     while lo < 1:
         accepted = smallest_accepted(evidence, setting, observed, hi)

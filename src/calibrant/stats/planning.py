@@ -19,7 +19,7 @@ from calibrant._options import check_flag, is_among, is_real
 from calibrant._types import FloatArray
 from calibrant.bins import auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.bounds import ETA, upper_bound_at
+from calibrant.stats.bounds import ETA, upper_bound
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
 from calibrant.stats.questions import checked_levels, error_probability
@@ -195,7 +195,7 @@ def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
         setting = Setting("population", delta, mass)
         return sharp_upper_bound(evidence, setting, Squared, quantile)
     # `Setting` takes the least mass times the weight.
-    return upper_bound_at(quantile, evidence, Setting("population", delta, mass / multiple))
+    return upper_bound(evidence, Setting("population", delta, mass / multiple), quantile)
 
 
 def _quantile(

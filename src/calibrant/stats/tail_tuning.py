@@ -20,7 +20,7 @@ from calibrant.stats.binomial_laws import Scale
 from calibrant.stats.bounds import (
     ETA,
     SMALLEST,
-    lower_bound_from,
+    lower_bound,
     lower_bound_l1,
     smallest_accepted,
     upper_bound_between,
@@ -185,7 +185,7 @@ class Squared:
     @staticmethod
     def exponential_lower(evidence: Evidence, setting: Setting, least: float) -> float:
         """Return the smallest error of `least` or more that the exponential bound accepts."""
-        return lower_bound_from(least, evidence, setting)
+        return lower_bound(evidence, setting, least)
 
     @staticmethod
     def exponential_within(
