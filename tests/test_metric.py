@@ -262,3 +262,10 @@ def test_the_state_of_rows_without_weight_survives():
     other.load_state_dict(metric.state_dict())
     other.update([0, 1], [0.2, 0.8])
     assert other.table.n == 2
+
+
+def test_weights_of_an_empty_batch_are_refused():
+    metric = cb.CalibrationMetric(bins="width:4")
+    metric.update([], [], [])
+    with pytest.raises(ex.LengthMismatchError, match="the batch has no rows"):
+        metric.update([], [], [1.0, 2.0])

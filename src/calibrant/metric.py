@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from calibrant import stats
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (
@@ -15,6 +17,7 @@ from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidDocumentError,
     InvalidShapeError,
+    LengthMismatchError,
 )
 from calibrant.problem import Input, Kind, Label, check_input, read_problem
 from calibrant.sources import check_whole, read
@@ -99,7 +102,12 @@ class CalibrationMetric:
                 sample_weight=sample_weight,
             )
         except EmptyInputError:
-            return
+            if sample_weight is None or np.shape(sample_weight)[:1] == (0,):
+                return
+            raise LengthMismatchError(
+                "sample_weight must have one value per row; the batch has no rows and weights of "
+                f"shape {tuple(np.shape(sample_weight))}. Leave it out of an empty batch."
+            ) from None
         if source.problem.n_classes != problem.n_classes:
             raise InvalidShapeError(
                 f"This metric has {problem.n_classes:,} classes; the batch has "
