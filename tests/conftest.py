@@ -20,8 +20,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--fuzz-cases",
         type=int,
-        default=400,
-        help="cases of each category of tests/fuzz (default 400, a minute on two cores)",
+        default=200,
+        help="cases of each category of tests/fuzz (default 200, half a minute on two cores)",
     )
 
 

@@ -83,9 +83,13 @@ def test_a_bound_misses_only_if_the_test_rejects(setting, error):
 # Coverage
 
 
+MANY_BINS = ("calibrated", "strong", "sparse", "rare")
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("n_bins", [10, 100])
+@pytest.mark.parametrize(
+    ("name", "n_bins"), [*((name, 10) for name in MODELS), *((name, 100) for name in MANY_BINS)]
+)
 def test_bounds_hold_as_often_as_they_promise(name, setting, n_bins):
     for n in (300, 1_000, 10_000) if n_bins == 10 else (1_000,):
         shares = coverage_cell(
