@@ -65,7 +65,9 @@ def test_a_notebook_gets_one_well_formed_picture_that_needs_no_style_sheet(n):
 
 
 def test_a_curve_without_a_bin_is_an_empty_frame():
-    ElementTree.fromstring(diagram_svg(curve_of([], [])))
+    tree = ElementTree.fromstring(diagram_svg(curve_of([], [])))
+    drawn = {path.get("class"): path.get("d") for path in tree.iter("path")}
+    assert {name for name, path in drawn.items() if path} == {"grid", "diagonal", "here"}
 
 
 def test_ids_of_a_page_begin_with_the_name_that_was_given():

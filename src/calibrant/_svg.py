@@ -223,7 +223,7 @@ def paths(curve: DrawableCurve, at_once: DrawableCurve) -> dict[str, str]:
     filled = beyond_chance(at_once).tolist()
     outline = [*zip(x, high_all, strict=True), *zip(x[::-1], low_all[::-1], strict=True)]
     return {
-        "band": "M" + "L".join(f"{a} {b}" for a, b in outline) + "Z",
+        "band": "M" + "L".join(f"{a} {b}" for a, b in outline) + "Z" if outline else "",
         "bars": "".join(f"M{a} {b}V{c}" for a, b, c in zip(x, low, high, strict=True)),
         "points": "".join(points),
         "filled": "".join(p for p, beyond in zip(points, filled, strict=True) if beyond),
