@@ -43,6 +43,16 @@ def test_a_page_is_written_and_the_summary_printed(scores, tmp_path, capsys):
     )
 
 
+def test_declared_outputs_are_in_the_command_that_is_shown(scores, tmp_path):
+    out = tmp_path / "page.html"
+    levels = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
+    columns = ["--y-true", "label", "--y-prob", "score"]
+    assert run(scores, *columns, "--max-error", 0.3, "--levels", levels, "-o", out) == 0
+    text = unescape(out.read_text(encoding="utf-8"))
+    assert f"--levels {levels}" in text
+    assert "9 that were declared" in text
+
+
 @pytest.mark.parametrize(("limit", "code"), [(0.3, 0), (0.02, 2)])
 def test_the_exit_code_is_the_verdict(scores, tmp_path, limit, code):
     columns = ["--y-true", "label", "--y-prob", "score"]

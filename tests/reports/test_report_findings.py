@@ -30,6 +30,22 @@ def test_error_interval_and_verdict_are_those_of_the_library():
     assert found.certificate.to_dict() == proof.to_dict()
 
 
+@pytest.mark.usefixtures("quick_plans")
+def test_declared_outputs_sharpen_bounds_and_plans_as_in_certify():
+    rng = np.random.default_rng(0)
+    levels = np.array([0.002, 0.01, 0.03])
+    p = rng.choice(levels, size=2000)
+    y = rng.uniform(size=2000) < p
+    plain = report(y, p, max_error=0.05).findings
+    made = report(y, p, max_error=0.05, levels=levels)
+    proof = calibrant.certify(y, p, max_error=0.05, levels=levels)
+    assert made.findings.certificate.to_dict() == proof.to_dict()
+    assert proof.upper_bound < plain.certificate.upper_bound
+    needed = stats.samples_to_certify(0.05, levels=levels)
+    assert made.findings.plan.needed == [(0.05, needed)] != plain.plan.needed
+    assert "levels=[0.002, 0.01, 0.03]" in made.html
+
+
 def test_few_distinct_outputs_are_their_own_bins():
     certified = report_data.certified()
     assert certified.findings.error.is_lower_bound is False

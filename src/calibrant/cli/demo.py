@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
                 last.right,
                 last.confidence,
                 max_error=TOLERANCE,
+                levels=last.certificate.levels,
                 title=f"{model.name}, after {last.repair}",
                 command="calibrant demo",
             )

@@ -8,10 +8,10 @@ from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.certify import EXIT
-from calibrant.cli.input import add_data_arguments, predictions
+from calibrant.cli.input import LEVELS_HELP, add_data_arguments, predictions, read_levels
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command, fraction
+from calibrant.cli.parser import add_command, fraction, levels
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -28,7 +28,7 @@ leaves out because it needs rows.
 DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "confidence_level": 0.95}
 SHOWN = (
     *("y_true", "y_prob", "kind", "input", "bins", "classes", "pos_label", "format"),
-    *("confidence_level", "max_error", "title", "output"),
+    *("confidence_level", "max_error", "levels", "title", "output"),
 )
 
 
@@ -41,6 +41,9 @@ def add(commands: Any) -> None:
         metavar="ERROR",
         type=fraction,
         help="the largest error that passes, such as 0.02; without it there is no verdict",
+    )
+    command.add_argument(
+        "--levels", metavar="P,P,...", type=levels, help=f"{LEVELS_HELP}; sharper bounds"
     )
     command.add_argument("--title", metavar="TEXT", help="the heading of the page")
     command.add_argument(
@@ -65,6 +68,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     options = {
         "max_error": args.max_error,
         "confidence_level": args.confidence_level,
+        "levels": read_levels(args.levels),
         "title": args.title,
         "command": command_line(args),
     }
@@ -88,5 +92,5 @@ def command_line(args: argparse.Namespace) -> str:
             continue
         words.append(f"--{name.replace('_', '-')}")
         values = value if isinstance(value, list) else [value]
-        words += [",".join(map(str, values))] if name == "classes" else map(str, values)
+        words += [",".join(map(str, values))] if name in ("classes", "levels") else map(str, values)
     return shlex.join(words)

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from calibrant._clock import now
 from calibrant._results import Result
 from calibrant._writing import write_whole
@@ -32,6 +35,7 @@ def report(
     pos_label: Label | None = None,
     max_error: float | None = None,
     confidence_level: float = 0.95,
+    levels: ArrayLike | None = None,
     title: str | None = None,
     command: str | None = None,
     data: Any = None,
@@ -55,6 +59,8 @@ def report(
         The tolerance to certify; without it the page measures and gives no verdict.
     confidence_level : float
         Of intervals, bands and bounds.
+    levels : array-like, optional
+        All outputs that the model can give, as in `calibrant.certify`: sharper bounds.
     title : str, optional
         The heading of the page.
     command : str, optional
@@ -82,13 +88,14 @@ def report(
     source = read(
         y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
     )
-    findings = findings_of(source, bins, max_error, confidence_level)
+    findings = findings_of(source, bins, max_error, confidence_level, levels)
     options = {
         "kind": kind,
         "bins": None if is_auto(bins) else bins,
         "input": None if input == "probabilities" else input,
         "max_error": max_error,
         "confidence_level": None if confidence_level == 0.95 else confidence_level,
+        "levels": None if levels is None else np.asarray(levels).tolist(),
     }
     arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
     arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]

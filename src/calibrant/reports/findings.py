@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from calibrant import stats
 from calibrant._digests import Digests
@@ -170,23 +171,25 @@ class Findings:
 
 
 def findings_of(
-    source: Source, bins: BinsLike, max_error: float | None, confidence_level: float
+    source: Source,
+    bins: BinsLike,
+    max_error: float | None,
+    confidence_level: float,
+    levels: ArrayLike | None = None,
 ) -> Findings:
     """Compute all numbers of a report; of a table, those that need no rows."""
+    certify = partial(
+        stats.certify, max_error=max_error, confidence_level=confidence_level, levels=levels
+    )
     if not source.has_rows:
         table = source.tabulate(bins)
-        certificate = stats.certify(table, max_error=max_error, confidence_level=confidence_level)
+        certificate = certify(table)
         marginal = table.problem.kind == "marginal"
         classes = class_findings(table, confidence_level) if marginal else None
         return _of_table(table, certificate, classes)
     rows = source.in_memory()
     outputs = tabulate_outputs(rows)
-    certificate = stats.certify(
-        outputs,
-        max_error=max_error,
-        confidence_level=confidence_level,
-        digests=Digests(rows.digest()),
-    )
+    certificate = certify(outputs, digests=Digests(rows.digest()))
     table = _measured(rows, bins, outputs)
     classes = _each_class(rows, bins, table, confidence_level)
     columns = rows.columns()
@@ -262,28 +265,35 @@ def gain_of(probs: AnyArray, codes: IntArray) -> Gain:
 
 
 def plan_of(certificate: stats.Certificate) -> Plan:
-    """Plan for the outputs of the model if they are few, else for ten bins of them."""
+    """Plan for the outputs of the model if they are declared or few, else for ten bins of them."""
     table = certificate.table
     outputs = int((table.count > 0).sum(axis=1).max())
-    own = table.is_binned_model and outputs <= MOST_OUTPUTS_PLANNED
-    n_outputs = outputs if own else PLANNED_OUTPUTS
-    level = certificate.confidence_level
+    levels = None if certificate.levels is None else tuple(certificate.levels)
+    own = levels is not None or (table.is_binned_model and outputs <= MOST_OUTPUTS_PLANNED)
+    n_outputs = len(levels) if levels is not None else outputs if own else PLANNED_OUTPUTS
+    model = _Model(None if levels is not None else n_outputs, levels, certificate.confidence_level)
     own_limit = [] if certificate.max_error is None else [certificate.max_error]
     return Plan(
         n_outputs=n_outputs,
         is_own=own,
         needed=[
-            (limit, _rows_needed(limit, n_outputs, level))
+            (limit, _rows_needed(limit, model))
             for limit in sorted({*TOLERANCES, *own_limit}, reverse=True)
         ],
         n=table.n,
-        smallest=stats.smallest_certifiable_error(
-            table.n, n_outputs, confidence_level=level, power=POWER
-        ),
+        smallest=stats.smallest_certifiable_error(table.n, **model._asdict(), power=POWER),
     )
 
 
+class _Model(NamedTuple):
+    """What a plan is made for."""
+
+    n_bins: int | None
+    levels: tuple[float, ...] | None
+    confidence_level: float
+
+
 @cache
-def _rows_needed(limit: float, n_outputs: int, level: float) -> int:
+def _rows_needed(limit: float, model: _Model) -> int:
     """Remember plans: they take a second, and reports ask for the same ones."""
-    return stats.samples_to_certify(limit, n_outputs, confidence_level=level, power=POWER)
+    return stats.samples_to_certify(limit, **model._asdict(), power=POWER)
