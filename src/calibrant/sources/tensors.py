@@ -12,8 +12,10 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
-from calibrant.engines.torch import CHUNK_VALUES, BadTensorError, Tensors, TorchEngine
-from calibrant.problem import Input, Kind, Label, Problem, check_input
+from calibrant.engines.tensors import CHUNK_VALUES, Tensors
+from calibrant.engines.torch import TorchEngine
+from calibrant.exceptions import InvalidInputError
+from calibrant.problem import Input, Kind, Label, Problem, check_input, probabilities_of
 from calibrant.sources import Source
 from calibrant.sources.arrays import (
     ArraySource,
@@ -62,7 +64,10 @@ class TensorSource(Source):
             np.asarray(off_device(tensor)) for tensor in (tensors.labels, tensors.predictions)
         )
         weights = None if tensors.weights is None else tensors.weights.cpu().numpy()
-        return ArraySource(Columns(self.problem, labels, predictions, weights, tensors.are_logits))
+        are_logits = tensors.are_logits and self.problem.kind == "top-label"
+        if tensors.are_logits and not are_logits:
+            predictions = probabilities_of(predictions)
+        return ArraySource(Columns(self.problem, labels, predictions, weights, are_logits))
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
         """Read the rows of a marginal table once more."""
@@ -78,7 +83,7 @@ class TensorSource(Source):
         """Let the arrays on the host say which value the device found to be wrong."""
         try:
             yield
-        except BadTensorError:
+        except InvalidInputError:
             self.columns()
             raise
 
@@ -127,15 +132,12 @@ def read_tensors(
         probs = _event_column(probs, column, input)
         if probs is None:
             return on_host()  # which refuses them
-    are_logits = input == "logits" and problem.kind == "top-label"
-    if input == "logits" and not are_logits:
-        probs = probs.double().softmax(dim=1) if probs.ndim == 2 else probs.double().sigmoid()
     weights = None
     if sample_weight is not None:
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
         if not _are_weights(weights, len(labels)):
             return on_host()  # which refuses them
-    return TensorSource(Tensors(problem, labels, probs, weights, are_logits))
+    return TensorSource(Tensors(problem, labels, probs, weights, input == "logits"))
 
 
 def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002

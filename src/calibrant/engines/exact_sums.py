@@ -1,0 +1,248 @@
+"""Sums of rows on a device, kept as whole numbers: the same bits in any order, on any device.
+
+Bins are cut at 2^-8, 2^-16, ..., 2^-244 into cells. In a cell from 2^-m down to the next cut, a
+prediction p is a whole number of 62 bits, ``p 2^(62 + m) = 2^31 high + low``: exactly, for float64
+above 2^-152 and for every float32; rounded by less than 1e-12 of p from there to 1e-80, and by less
+than 1e-92 below. Sums of 1, of both halves and of their products give those of 1, p and p^2. They
+are held in limbs of 21 bits, so that an integer of 64 bits has room for 2^42 rows.
+
+Sums also tell whether all rows of a cell have the same prediction: then, and only then, is n times
+the sum of squares the square of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.bins import Bins
+from calibrant.engines.cells import table_of
+from calibrant.engines.tensors import CHUNK_VALUES, events_of, is_narrow, refuse_rows
+from calibrant.problem import Problem
+from calibrant.table import BinTable
+
+CUTS = np.array([*range(8, 145, 8), *range(164, 245, 20)])
+"""Minus the exponents of the cuts. 24 bits of a float32, at any place of 8 bits, make 31 bits of
+`high`; no float32 but 0 is below 2^-149, and 1e-12 is 42 of 62 bits."""
+LAST_EXACT = 144
+HALF, LIMB = 31, 21
+NARROW, WIDE = 6, 14
+"""Limbs of a cell: 1 of the count, 2 of high, 3 of high^2; then 2 of low, 3 of low^2 and 3 of
+high low. Predictions of float32 and of smaller types have no low half."""
+FLAGS = 4
+MISSING, IMPOSSIBLE, UNKNOWN, ROUNDED = range(FLAGS)
+"""A state begins with the number of rows with NaN, with another impossible prediction, and with an
+unknown label, all of them left out; then of float64 predictions that had to be rounded."""
+
+
+class ExactSums:
+    """How rows of a problem are summed in bins, into a state that is one tensor of integers.
+
+    States of parts can be added. `add` does not wait for the device; `table` does.
+
+    Parameters
+    ----------
+    problem : Problem
+    bins : tuple of Bins
+        One for each group.
+    are_logits : bool
+    ignore_index : int, optional
+        The label of rows that are left out.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        bins: tuple[Bins, ...],
+        *,
+        are_logits: bool = False,
+        ignore_index: int | None = None,
+    ) -> None:
+        self.problem, self.bins = problem, bins
+        self.are_logits, self.ignore_index = are_logits, ignore_index
+        self.shared = all(own == bins[0] for own in bins)
+        cuts = np.ldexp(1.0, -CUTS)
+        distinct = bins[:1] if self.shared else bins
+        fine = [np.union1d(own.edges[1:-1], cuts) for own in distinct]
+        self.n_cells = 1 + max(edges.size for edges in fine)
+        self.edges = np.full((len(fine), self.n_cells - 1), np.inf)
+        for row, edges in zip(self.edges, fine, strict=True):
+            row[: edges.size] = edges
+        top = np.minimum(np.column_stack([self.edges, np.ones(len(fine))]), 1.0)
+        self._exponent = np.append(0, CUTS)[(top <= cuts[:, None, None]).sum(axis=0)]
+        self._bin = np.stack(
+            [np.searchsorted(own.edges[1:-1], row) for own, row in zip(distinct, top, strict=True)]
+        )
+        self._constants: dict[Any, dict[str, Any]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_constants": {}}
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Groups, cells, outcomes and limbs of a state."""
+        return len(self.bins), self.n_cells, 2, WIDE
+
+    def zeros(self, device: Any) -> Any:
+        """Return the state without rows."""
+        import torch
+
+        return torch.zeros(FLAGS + int(np.prod(self.shape)), dtype=torch.int64, device=device)
+
+    def add(self, state: Any, labels: Any, predictions: Any) -> None:
+        """Add rows to a state on the device of the predictions.
+
+        Rows with a wrong value are left out and counted; `table` refuses such a state.
+
+        Parameters
+        ----------
+        state : tensor
+        labels : tensor of shape (n,)
+        predictions : tensor of shape (n,) for one event, else (n, n_classes)
+        """
+        labels, predictions = labels.detach(), predictions.detach()
+        step = max(1, CHUNK_VALUES // (predictions.shape[1] if predictions.ndim > 1 else 1))
+        for start in range(0, len(labels), step):
+            part = slice(start, start + step)
+            self._add_chunk(state, labels[part], predictions[part])
+
+    def _add_chunk(self, state: Any, labels: Any, predictions: Any) -> None:
+        """Add rows by plain PyTorch, whose temporaries grow with them."""
+        import torch
+
+        p, event, missing, impossible, unknown = events_of(
+            self.problem, labels, predictions, self.are_logits
+        )
+        used = (
+            torch.ones_like(unknown) if self.ignore_index is None else labels != self.ignore_index
+        )
+        found = (missing, impossible & ~missing, unknown)
+        state[: len(found)] += torch.stack([(used & bad).sum() for bad in found])
+        used = used & ~(missing | impossible | unknown)
+        p = torch.where(used, p, 0.0)
+        kept = self.constants(p.device, p.dtype)
+        place = torch.searchsorted(kept["edges"], p)
+        cell = place + kept["first"]
+        first, second = (scale[place if self.shared else cell] for scale in kept["scales"])
+        scaled = p * first * second
+        high = scaled.floor()
+        terms = [used.long().expand_as(p), *_limbs(high.long())]
+        if self.are_logits or not is_narrow(predictions):
+            rest = (scaled - high) * 2.0**HALF
+            low = rest.round()
+            state[ROUNDED] += (low != rest).sum()
+            terms += _limbs(low.long(), high.long())
+        sums = state[FLAGS:].view(-1, WIDE)[:, : len(terms)]
+        limbs = torch.stack(terms, dim=-1).view(-1, len(terms))
+        sums.index_add_(0, (2 * cell + event).view(-1), limbs)
+
+    def constants(self, device: Any, dtype: Any) -> dict[str, Any]:
+        """Return edges and scales on a device, for predictions of this type."""
+        import torch
+
+        if (device, dtype) not in self._constants:
+            # A float32 is above an edge if it is above the last float32 that is not.
+            edges = self.edges.astype(np.float64 if dtype == torch.float64 else np.float32)
+            edges = np.where(edges > self.edges, np.nextafter(edges, edges.dtype.type(-1)), edges)
+            exponent = HALF + self._exponent.ravel()
+            if dtype == torch.float32:
+                exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
+            halves = (exponent // 2, exponent - exponent // 2)  # 2^175 is no float32
+            groups = torch.arange(len(self.bins), device=device)[:, None]
+            self._constants[device, dtype] = {
+                "edges": torch.tensor(edges[0] if self.shared else edges, dtype=dtype).to(device),
+                "scales": [torch.tensor(2.0**half, dtype=dtype).to(device) for half in halves],
+                "first": self.n_cells * groups,
+            }
+        return self._constants[device, dtype]
+
+    def table(self, state: Any, levels: Callable[[], FloatArray] | None = None) -> BinTable:
+        """Return the table of a state, or refuse it for the wrong values among its rows.
+
+        Parameters
+        ----------
+        state : tensor
+        levels : callable, optional
+            Reads the rows once more for levels that sums cannot tell, those of rounded
+            predictions. Without it, such a bin has no level.
+        """
+        numbers: AnyArray = state.cpu().numpy()
+        refuse_rows(*numbers[:ROUNDED].tolist())
+        limbs = numbers[FLAGS:].reshape(self.shape)
+        shape = (len(self.bins), max(map(len, self.bins)))
+        where = (np.arange(shape[0])[:, None], self._bin)
+        sums = np.zeros((*shape, 2, 3))
+        np.add.at(sums, where, _totals(limbs, self._exponent))
+        level = _common(_levels(limbs, self._exponent), limbs[..., 0] > 0, where, shape)
+        if numbers[ROUNDED]:
+            unclear = np.zeros(shape, np.bool_)
+            used = limbs[..., 0].any(axis=-1) & (self._exponent >= LAST_EXACT)
+            np.logical_or.at(unclear, where, used)
+            level = np.where(unclear, np.nan if levels is None else levels(), level)
+        return table_of(self.problem, self.bins, sums, level, False)
+
+
+def _limbs(a: Any, b: Any = None) -> list[Any]:
+    """Return the limbs of a, of its square and, where there is a b, of their product."""
+    mask = (1 << LIMB) - 1
+    products = [a * a] if b is None else [a * a, a * b]
+    squares = [(c >> shift) & mask for c in products for shift in (0, LIMB, 2 * LIMB)]
+    return [a & mask, a >> LIMB, *squares]
+
+
+def _totals(limbs: AnyArray, exponent: IntArray) -> FloatArray:
+    """Return the sums of 1, p and p^2 of each cell and outcome, each to rounding."""
+    x = limbs.astype(np.float64)
+    units = 2.0 ** (LIMB * np.arange(3))
+    high, high_square = x[..., 1:3] @ units[:2], x[..., 3:6] @ units
+    low, low_square, product = x[..., 6:8] @ units[:2], x[..., 8:11] @ units, x[..., 11:] @ units
+    half = 2.0**-HALF
+    first = high + half * low
+    second = high_square + 2 * half * product + half**2 * low_square
+    scale = np.ldexp(1.0, -HALF - exponent)[:, :, None]
+    return np.stack([x[..., 0], first * scale, second * scale**2], axis=-1)
+
+
+def _levels(limbs: AnyArray, exponent: IntArray) -> FloatArray:
+    """Return the one prediction of each cell and outcome, NaN where there are several or none."""
+    count = limbs[..., 0]
+    if count.max() >= 1 << 31:
+        limbs = limbs.astype(object)  # of so many rows even sums of high are beyond 64 bits
+    n = np.maximum(limbs[..., 0], 1)
+    high, same_high = _one_value(n, limbs[..., 1:6])
+    low, same_low = _one_value(n, limbs[..., 6:11])
+    whole = (high.astype(np.int64) << HALF) + low.astype(np.int64)
+    value = np.ldexp(whole.astype(np.float64), -2 * HALF - exponent[:, :, None])
+    return np.where((count > 0) & same_high & same_low, value, np.nan)
+
+
+def _one_value(n: AnyArray, limbs: AnyArray) -> tuple[AnyArray, BoolArray]:
+    """Return the mean of n whole numbers, and whether each of them is that, from sums of limbs."""
+    total = limbs[..., 0] + (limbs[..., 1] << LIMB)
+    mean = total // n
+    same = n * mean == total
+    mask = (1 << LIMB) - 1
+    squares = [limbs[..., 2 + i] for i in range(3)]
+    expected = [n * (((mean * mean) >> shift) & mask) for shift in (0, LIMB, 2 * LIMB)]
+    for lower in (0, 1):  # sums of limbs carry over: only then are equal numbers equal limbs
+        for parts in (squares, expected):
+            parts[lower + 1] = parts[lower + 1] + (parts[lower] >> LIMB)
+            parts[lower] = parts[lower] & mask
+    for found, wanted in zip(squares, expected, strict=True):
+        same = same & (found == wanted)
+    return mean, same.astype(np.bool_)
+
+
+def _common(
+    level: FloatArray, used: BoolArray, where: tuple[IntArray, IntArray], shape: tuple[int, int]
+) -> FloatArray:
+    """Return the level that all cells of a bin have, NaN where they differ."""
+    low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
+    for outcome in (0, 1):
+        own, has_rows = level[..., outcome], used[..., outcome]
+        np.minimum.at(low, where, np.where(has_rows, own, np.inf))  # both keep NaN
+        np.maximum.at(high, where, np.where(has_rows, own, -np.inf))
+    return np.where(low == high, low, np.nan)

@@ -1,0 +1,173 @@
+"""Exact sums: the same bits in any order and in parts, whatever the type of the predictions."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.engines.exact_sums import ExactSums
+from calibrant.engines.tensors import flat_rows
+from calibrant.exceptions import (
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+    InvalidShapeError,
+    NotFiniteError,
+)
+from calibrant.problem import read_problem
+from conftest import optional
+
+torch = optional("torch")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+N, K = 4000, 5
+RNG = np.random.default_rng(0)
+LOGITS = torch.tensor(RNG.normal(size=(N, K)) * 4).to(DEVICE)
+LABELS = torch.tensor(RNG.integers(K, size=N)).to(DEVICE)
+TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def sums_of(kind, **given):
+    problem = read_problem(kind, 2 if kind == "binary" else K)
+    return ExactSums(problem, (cb.EqualWidth(15).bins,) * problem.n_groups, **given)
+
+
+def rows_of(kind, dtype=torch.float64):
+    if kind == "binary":
+        return LABELS % 2, LOGITS[:, 0].to(dtype)
+    return LABELS, LOGITS.to(dtype)
+
+
+def counted(sums, labels, predictions, cuts=()):
+    state = sums.zeros(DEVICE)
+    for part in np.split(np.arange(len(labels)), cuts):
+        rows = torch.tensor(part, device=DEVICE)
+        sums.add(state, labels[rows], predictions[rows])
+    return state
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+def test_any_order_and_any_parts_give_the_same_bits(kind, dtype):
+    sums = sums_of(kind, are_logits=True)
+    y, z = rows_of(kind, dtype)
+    whole = counted(sums, y, z)
+    order = torch.tensor(RNG.permutation(N), device=DEVICE)
+    assert torch.equal(whole, counted(sums, y[order], z[order], cuts=[1, 1, 7, 3000]))
+    parts = counted(sums, y[:1234], z[:1234]) + counted(sums, y[1234:], z[1234:])
+    assert torch.equal(whole, parts)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+@pytest.mark.parametrize("are_logits", [False, True])
+def test_a_table_is_that_of_the_host(kind, dtype, are_logits):
+    y, z = rows_of(kind, dtype)
+    x = z if are_logits else (z.softmax(1) if z.ndim == 2 else z.sigmoid())
+    table = sums_of(kind, are_logits=are_logits)
+    found = table.table(counted(table, y, x))
+    host = x.float() if dtype == torch.bfloat16 else x
+    expected = cb.tabulate(
+        y.cpu().numpy(),
+        host.cpu().numpy(),
+        kind=kind,
+        bins="width:15",
+        input="logits" if are_logits else "probabilities",
+    )
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_array_equal(np.isnan(found.level), np.isnan(expected.level))
+    for name in ("sum_y", "sum_p", "sum_pp", "sum_py"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 5e-324, 1e-100, 2.0**-144, 0.3, 2 / 3, 1.0])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_level_is_told_by_the_sums_alone(value, dtype):
+    p = torch.full((1000,), value, dtype=torch.float64, device=DEVICE).to(dtype)
+    sums = ExactSums(read_problem("binary"), (cb.EqualWidth(1).bins,))
+    (level,) = sums.table(counted(sums, LABELS[:1000] % 2, p)).level[0]
+    told = dtype != torch.float64 or value == 0 or value >= 2.0**-144
+    assert level == float(p[0]) if told else np.isnan(level)
+    p[17] = torch.nextafter(p[17].double(), torch.tensor(0.5).to(p.device).double())
+    p[17] = p[17] if dtype == torch.float64 else p[16] / 2 + 0.1
+    assert np.isnan(sums.table(counted(sums, LABELS[:1000] % 2, p)).level[0, 0])
+
+
+def test_more_rows_than_small_integers_count_are_told_apart():
+    """Sums of so many rows are beyond 64 bits, and are still exact."""
+    sums = sums_of("binary")
+    p = torch.tensor([0.7, 0.7], device=DEVICE)
+    state = counted(sums, torch.tensor([0, 1], device=DEVICE), p) * (1 << 36)
+    table = sums.table(state)
+    assert table.n == 1 << 37
+    assert table.level[0, 10] == float(p[0])
+    assert table.sum_p.sum() == float(p[0]) * 2.0**37
+
+
+BAD = {
+    "NaN": (3, 1, float("nan"), False, NotFiniteError, "1 rows hold NaN"),
+    "a logit of infinity": (3, 1, float("inf"), True, InvalidProbabilitiesError, "infinity"),
+    "a probability above 1": (3, 1, 1.5, False, InvalidProbabilitiesError, r"\[0, 1\]"),
+    "a label": (3, None, K, False, InvalidLabelsError, "1 are not"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("kind", ["top-label", "marginal"])
+def test_wrong_values_are_left_out_and_refused_in_the_end(kind, what):
+    row, column, value, are_logits, error, words = BAD[what]
+    sums = sums_of(kind, are_logits=are_logits)
+    y, x = LABELS.clone(), LOGITS if are_logits else LOGITS.softmax(1)
+    x = x.clone()
+    if column is None:
+        y[row] = value
+    else:
+        x[row, column] = value
+    state = counted(sums, y, x)
+    with pytest.raises(error, match=words):
+        sums.table(state)
+    state[:4] = 0
+    assert sums.table(state).n == N - 1
+
+
+def test_ignored_rows_do_not_count_whatever_they_hold():
+    sums = sums_of("top-label", are_logits=True, ignore_index=-100)
+    y, z = LABELS.clone(), LOGITS.clone()
+    y[::3], z[::3] = -100, float("nan")
+    expected = sums.table(counted(sums, LABELS, LOGITS)).n - len(y[::3])
+    assert sums.table(counted(sums, y, z)).n == expected
+
+
+def test_layouts_pickle():
+    sums = sums_of("marginal", are_logits=True)
+    state = counted(sums, LABELS, LOGITS)
+    again = pickle.loads(pickle.dumps(sums))
+    assert torch.equal(counted(again, LABELS, LOGITS), state)
+
+
+def test_no_rows_change_nothing():
+    sums = sums_of("top-label")
+    assert not counted(sums, LABELS[:0], LOGITS[:0]).any()
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions", "rows"),
+    [((7,), (7,), (7,)), ((7,), (7, 3), (7, 3)), ((2, 4, 5), (2, 3, 4, 5), (40, 3)),
+     ((2, 6), (2, 6, 3), (12, 3)), ((2, 6), (2, 6), (12,))],
+)  # fmt: skip
+def test_pixels_and_tokens_become_rows(labels, predictions, rows):
+    y, x = flat_rows(torch.zeros(labels), torch.rand(predictions))
+    assert tuple(x.shape) == rows
+    assert tuple(y.shape) == rows[:1]
+
+
+def test_the_classes_of_a_pixel_stay_together():
+    x = torch.rand(2, 3, 4, 5)
+    assert torch.equal(flat_rows(torch.zeros(2, 4, 5), x)[1][1 * 20 + 2 * 5 + 3], x[1, :, 2, 3])
+
+
+def test_shapes_that_do_not_belong_together_are_refused():
+    with pytest.raises(InvalidShapeError, match="one axis more"):
+        flat_rows(torch.zeros(3, 4), torch.zeros(3, 5, 6))
