@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,22 @@ def optional(name: str):
     if os.environ.get("CI"):
         return importlib.import_module(name)
     return pytest.importorskip(name)
+
+
+def kernels():
+    """Return the compiled loops; skip where they were not built, unless CI had a compiler."""
+    if os.environ.get("CI") and shutil.which("cc"):
+        return importlib.import_module("calibrant._kernels")
+    return pytest.importorskip("calibrant._kernels")
+
+
+@pytest.fixture
+def forms():
+    """Return the names of the vector forms that run here; another may be used until the test ends."""
+    loops = kernels()
+    before = loops.form()
+    yield loops.forms()
+    loops.use_form(before)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import probabilities_of
 from calibrant.sources import read
-from conftest import optional
+from conftest import kernels, optional
 from lazy_frames import lazy_frame, on_every_engine
 
 RNG = np.random.default_rng(0)
@@ -32,9 +32,10 @@ def probabilities(z):
 
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("bins", [cb.EqualWidth(15), cb.EqualMass(11)], ids=repr)
-@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
 def test_logits_are_counted_as_their_probabilities(kind, bins, engine, monkeypatch):
-    optional(engine)
+    if engine == "compiled":
+        kernels()
     monkeypatch.setenv("CALIBRANT_ENGINE", engine)
     y, z = CASES[kind]
     logits = read(y, z, kind=kind, input="logits")
@@ -132,12 +133,12 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
 @pytest.mark.parametrize("kind", ["top-label", "marginal"])
 @pytest.mark.parametrize("what", BAD)
 def test_bad_logits_are_named(what, kind, engine, monkeypatch):
-    if engine == "numba":
-        optional("numba")
+    if engine == "compiled":
+        kernels()
     monkeypatch.setenv("CALIBRANT_ENGINE", engine)
     row, column, value, words = BAD[what]
     z = WIDE.copy()
@@ -266,18 +267,3 @@ def test_tensors_give_logits(kind):
     bad = read_tensors(torch.tensor(y), torch.tensor(z), kind=kind, input="logits")
     with pytest.raises(NotFiniteError):
         bad.count(bins)
-
-
-def test_the_compiled_sum_of_exponentials_is_exact_to_rounding():
-    optional("numba")
-    from calibrant.engines.compiled import sum_of_exps
-
-    rng = np.random.default_rng(0)
-    x = np.concatenate([-rng.exponential(5, 3000), -(10.0 ** rng.uniform(-20, 3, 3000)), [0.0]])
-    alone = [sum_of_exps(np.array([each]), np.empty(1, np.int64)) for each in x]
-    np.testing.assert_allclose(alone, np.exp(np.maximum(x, -708)), rtol=4e-16, atol=0)
-    for size in range(1, 14):
-        some = x[-size:].copy()
-        total = np.exp(np.maximum(some, -708)).sum()
-        assert sum_of_exps(some, np.empty(size, np.int64)) == pytest.approx(total, rel=1e-15)
-    assert sum_of_exps(np.array([0.0, -np.inf]), np.empty(2, np.int64)) == 1

@@ -18,7 +18,6 @@ HEAVY = (
     "matplotlib",
     "torch",
     "pandas",
-    "numba",
     "polars",
     "narwhals",
 )

@@ -62,9 +62,9 @@ def test_many_threads_work_at_the_same_time():
 
 @pytest.mark.parametrize("given", ["", "0", "-2", "many"])
 def test_a_number_of_threads_that_is_none_means_all_cores(monkeypatch, given):
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.delenv("CALIBRANT_NUM_THREADS", raising=False)
     every = cores()
-    monkeypatch.setenv("NUMBA_NUM_THREADS", given)
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", given)
     assert cores() == every >= 1
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "3")
     assert cores() == 3

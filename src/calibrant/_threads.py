@@ -13,7 +13,7 @@ from functools import partial
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-VARIABLE = "NUMBA_NUM_THREADS"
+VARIABLE = "CALIBRANT_NUM_THREADS"
 PIECES_FOR_A_THREAD = 4
 """Fewer do not repay starting one, where a piece is small."""
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def cores() -> int:
-    """Return NUMBA_NUM_THREADS, or the number of cores that this process may use."""
+    """Return CALIBRANT_NUM_THREADS, or the number of cores that this process may use."""
     limit = os.environ.get(VARIABLE, "")
     if limit.isdecimal() and int(limit) > 0:
         return int(limit)

@@ -204,7 +204,7 @@ def test_help_loads_nothing_heavy():
         "except SystemExit: print(' '.join(sorted(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "numba", "narwhals"}
+    heavy = {"numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "narwhals"}
     assert heavy & set(done.stderr.split()) == set()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from calibrant import Bins, EqualWidth
 from calibrant.engines.lookup import is_even, lookup
-from conftest import optional
+from conftest import kernels
 
 EDGES = {
     "one bin": [0, 1],
@@ -63,17 +63,16 @@ def test_columns_of_a_lookup_count_from_their_own_first_bin():
 NUMBERS = [*range(2, 130), 1000, 1023, 4096, 10_000, 65_537]
 
 
-def test_arithmetic_finds_even_bins_at_every_edge_and_beside_it():
-    optional("numba")
-    from calibrant.engines.compiled import add_even_bins
-
+def test_arithmetic_finds_even_bins_at_every_edge_and_beside_it(forms):
     for n in NUMBERS:
         bins = EqualWidth(n).bins
         values = values_of(bins.edges)
-        cells = np.ones(values.size, np.int64)
-        add_even_bins(values, n, cells)
         assert is_even(bins)
-        np.testing.assert_array_equal(cells, 2 * bins.index(values) + 1)
+        for form in forms:
+            kernels().use_form(form)
+            cells = np.ones(values.size, np.int32)
+            kernels().even_bins(values, n, cells)
+            np.testing.assert_array_equal(cells, 2 * bins.index(values) + 1)
 
 
 @pytest.mark.parametrize("n", [2, 3, 15, 1000])

@@ -71,7 +71,7 @@ def run_cases(category: str, numbers: Iterable[int], folder: Path) -> Report:
 
 
 def _start(category: str, folder: Path) -> subprocess.Popen:
-    env = os.environ | {"FUZZ_FOLDER": str(folder), "NUMBA_NUM_THREADS": "2"}
+    env = os.environ | {"FUZZ_FOLDER": str(folder), "CALIBRANT_NUM_THREADS": "2"}
     if paths := os.environ.get("PYTHONPATH"):  # the child works in a folder of its own
         env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
     with open(folder / "child.txt", "wb") as said:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from calibrant.sources import read
-from conftest import optional
+from conftest import kernels, optional
 from lazy_frames import QUICK, SLOW, lazy_frame
 from predictions_on_disk import write
 
-IN_MEMORY = ["numpy", "numba", "torch"]
+IN_MEMORY = ["numpy", "compiled", "torch"]
 FILES = ["csv", "parquet", "jsonl", "arrow", "npz"]
 QUICK_HOMES = [*IN_MEMORY, *QUICK, *FILES]
 ALL_HOMES = [*QUICK_HOMES, *SLOW]
@@ -21,14 +21,15 @@ class Home:
 
     def __init__(self, name, monkeypatch, tmp_path):
         self.name, self.folder = name, tmp_path
-        if name in ("numpy", "numba"):
-            optional(name)
+        if name in ("numpy", "compiled"):
+            if name == "compiled":
+                kernels()
             monkeypatch.setenv("CALIBRANT_ENGINE", name)
 
     def read(self, y, p, *, sample_weight=None, **options):
         """Return the source of these rows."""
         y, p = np.asarray(y), np.asarray(p)
-        if self.name in ("numpy", "numba"):
+        if self.name in ("numpy", "compiled"):
             return read(y, p, sample_weight=sample_weight, **options)
         if self.name == "torch":
             return self.tensors(y, p, sample_weight, options)

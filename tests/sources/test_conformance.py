@@ -47,7 +47,7 @@ def memory(request, monkeypatch, tmp_path):
     return Home(request.param, monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=["numpy", "numba"])
+@pytest.fixture(params=["numpy", "compiled"])
 def arrays(request, monkeypatch, tmp_path):
     """Return arrays, whose memory Python can trace."""
     return Home(request.param, monkeypatch, tmp_path)
@@ -357,7 +357,7 @@ def test_temporaries_do_not_grow_with_the_rows(arrays, kind, monkeypatch):
     Threads hold the sums of their segments, and the more of them the more run at once: on two
     threads whatever the order of segments, that is at most 0.8 MB.
     """
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "2")
     n_classes = 2 if kind == "binary" else 20
 
     def peak(n):
@@ -372,7 +372,7 @@ def test_temporaries_do_not_grow_with_the_rows(arrays, kind, monkeypatch):
 
 
 def test_a_thousand_classes_take_no_temporaries_of_the_size_of_the_input(arrays, monkeypatch):
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")  # each holds the sums of a segment
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "2")  # each holds the sums of a segment
     rng = np.random.default_rng(0)
     probs = rng.random((20_000, 1000), dtype=np.float32)
     y = rng.integers(1000, size=20_000)
@@ -462,7 +462,7 @@ def test_influences_of_many_classes_are_summed_over_all_of_them(memory, n_classe
 
 
 def test_reading_again_takes_no_temporaries_of_the_size_of_the_input(arrays, monkeypatch):
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    monkeypatch.setenv("CALIBRANT_NUM_THREADS", "2")
     rng = np.random.default_rng(19)
     probs = rng.random((400_000, 20), dtype=np.float32)
     y = rng.integers(20, size=400_000)

@@ -65,9 +65,10 @@ class Lookup:
         return np.where(inside == 0, 2 * self.grids[0], -1)
 
     @property
-    def arguments(self) -> tuple[int, FloatArray, IntArray, FloatArray, IntArray, int]:
-        """What the compiled loops over several columns take, in their order."""
-        return self.even, self.edges, self.grids, self.scales, self.shift, self.steps
+    def arguments(self) -> tuple[int, FloatArray, IntArray, FloatArray, IntArray, int, int]:
+        """What the compiled loops take, in their order."""
+        tables = (self.edges, self.grids, self.scales, self.shift)
+        return self.even, *tables, self.steps, self.n_bins
 
     def columns(self, part: slice) -> Lookup:
         """Return what these groups need; their bins are counted from the first of them."""
@@ -114,7 +115,7 @@ def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
 
 
 def is_even(bins: Bins) -> bool:
-    """Return whether `compiled.add_even_bins` finds these bins, to the last bit.
+    """Return whether `even_bins` of the compiled loops finds these bins, to the last bit.
 
     What it compares with must be the edges. Then the first guess must be the bin or the one
     below, for every value; as it never falls when the value grows, the ends of bins tell.

@@ -1,4 +1,4 @@
-"""Bins chosen by the numba engine: uniform-mass edges without a sort of all values.
+"""Bins chosen by the compiled engine: uniform-mass edges without a sort of all values.
 
 A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
 and nothing else. One pass counts the cells of a fine grid; a second lists the values of the cells
@@ -13,20 +13,15 @@ from functools import partial
 
 import numpy as np
 
+from calibrant import _kernels
 from calibrant._threads import cores, run
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.columns import Columns
 from calibrant.engines.cells import distinct
-from calibrant.engines.kernels import BAD_LABEL, BAD_PROBABILITY
-from calibrant.engines.kernels_quantiles import (
-    count_cells,
-    list_near_quantiles,
-    pick_cells,
-    top_values,
-    transpose,
-)
 from calibrant.engines.search import Values
+
+BAD_PROBABILITY, BAD_LABEL = 1, 2
 
 SORTED_ROWS = 1 << 18
 """Fewer values are sorted before two passes would be over."""
@@ -54,7 +49,7 @@ def _choose_columns(rows: Columns, rule: BinRule, part: slice) -> list[Bins]:
     """Choose the bins of a few neighbouring columns, which share lines of memory."""
     table = native(rows.predictions[:, part])
     columns = np.empty(table.shape[::-1], table.dtype)
-    refuse(rows, transpose(table, columns))
+    refuse(rows, _kernels.transpose(table, columns))
     if type(rule) is not EqualMass or rows.weights is not None:
         return [rule.choose(*distinct(c.astype(np.float64), rows.weights)) for c in columns]
     columns.sort(axis=1)
@@ -76,7 +71,7 @@ def _single(rows: Columns) -> AnyArray:
 
 
 def _top_values(probs: AnyArray, logits: bool, out: AnyArray) -> int:
-    return top_values(native(probs), logits, out)
+    return _kernels.top_values(native(probs), logits, out)
 
 
 def _seen_by(rule: BinRule, values: AnyArray, rows: Columns) -> Values:
@@ -96,7 +91,7 @@ def _seen_by(rule: BinRule, values: AnyArray, rows: Columns) -> Values:
 def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
     """Return values and masses from which `EqualMass(n_bins)` makes the edges of sorted values."""
     values, mass = np.empty((2, 3 * n_bins))
-    n = list_near_quantiles(ordered, n_bins, values, mass)
+    n = _kernels.near_quantiles(ordered, n_bins, values, mass)
     return values[:n], mass[:n]
 
 
@@ -106,7 +101,9 @@ def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
     share = min(-(-values.size // cores()), 1 << 31)
     parts = [values[part] for part in segments(values.size, share)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
-    for status in run([partial(count_cells, *pair) for pair in zip(parts, counts, strict=True)]):
+    for status in run(
+        [partial(_kernels.count_cells, *pair) for pair in zip(parts, counts, strict=True)]
+    ):
         refuse(rows, status)
     total = counts.sum(axis=0, dtype=np.intp)
     marked = _near_quantiles(total, n_bins)
@@ -142,10 +139,10 @@ def _near_quantiles(counts: IntArray, n_bins: int) -> BoolArray:
 def _picked(parts: list[AnyArray], marked: BoolArray, sizes: IntArray) -> FloatArray:
     """Return the values in the marked cells, of which each part has so many."""
     ends = np.cumsum(sizes)
-    out = np.empty(ends[-1])
+    out = np.full(ends[-1], np.nan)  # not found again if somebody changes the values meanwhile
     places = [out[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    jobs = [partial(pick_cells, part, marked, to) for part, to in zip(parts, places, strict=True)]
-    for _ in run(jobs):
+    pairs = zip(parts, places, strict=True)
+    for _ in run([partial(_kernels.pick_cells, part, marked, to) for part, to in pairs]):
         pass
     return out
 

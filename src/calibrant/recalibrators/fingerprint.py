@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._compiled import compiles
 from calibrant._documents import check_names, is_whole, shown
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, IntArray
-from calibrant.engines import compiles
 from calibrant.exceptions import InvalidDocumentError
 
 SKETCH_SIZE = 1024
@@ -65,7 +65,7 @@ class Fingerprint(ReadOnlyArrays):
         """Return the fingerprint of predictions (n,) or (n, K) with these label codes."""
         rows = probs.reshape(len(probs), -1)
         factors = _factors(rows.shape[1] + 1)
-        hashed = _compiled_hash if compiles(rows.size) else _hash
+        hashed = _compiled_hash if compiles() else _hash
         size = max(1, BLOCK_VALUES // rows.shape[1])
 
         bound = _bound(hashed(rows[:PROBE], codes[:PROBE], factors))
@@ -185,12 +185,12 @@ def _hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
 
 
 def _compiled_hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
-    from calibrant.recalibrators.kernels import hash_rows
+    from calibrant import _kernels
 
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     out = np.empty(len(rows), np.uint64)
-    hash_rows(rows, codes, factors, _MIX, _ODD, out)
+    _kernels.hash_rows(rows, codes, factors, int(_MIX), int(_ODD), out)
     return out
 
 

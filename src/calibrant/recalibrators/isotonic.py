@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from calibrant._compiled import compiles
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
-from calibrant.engines import compiles
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import Operations
 from calibrant.recalibrators.reading import read_unlabelled
@@ -205,10 +205,10 @@ def gap_slopes(weight: FloatArray, events: FloatArray) -> FloatArray:
     x = np.concatenate(([0.0], np.cumsum(weight)))
     y = np.concatenate(([0.0], np.cumsum(events)))
     slopes = np.zeros(x.size)
-    if compiles(x.size):
-        from calibrant.recalibrators import kernels
+    if compiles():
+        from calibrant import _kernels
 
-        kernels.tangent_slopes(x, y, np.zeros(x.size, np.intp), slopes)
+        _kernels.tangent_slopes(x, y, slopes)
         return slopes
     values = slopes.tolist()
     tangent_slopes(x.tolist(), y.tolist(), [0] * x.size, values)
@@ -273,7 +273,7 @@ class Blocks:
     @classmethod
     def of(cls, scores: Scores) -> Blocks:
         """Pool equal scores, then neighbours until the shares of events rise."""
-        if compiles(scores.values.size):
+        if compiles():
             keys = scores.sorted_keys()
             if keys is not None:
                 return cls._of_keys(keys, scores.size)
@@ -290,11 +290,11 @@ class Blocks:
 
     @classmethod
     def _of_keys(cls, keys: AnyArray, size: float) -> Blocks:
-        from calibrant.recalibrators.kernels import pool
+        from calibrant import _kernels
 
-        first = np.empty(keys.size, np.intp)
+        first = np.empty(keys.size, np.int64)
         weights, events, total = np.empty(keys.size), np.empty(keys.size), np.empty(keys.size)
-        blocks = slice(pool(keys, first, weights, events, total))
+        blocks = slice(_kernels.pool(keys, first, weights, events, total))
         last = np.append(first[blocks][1:], keys.size) - 1
         pooled = Scores(
             total[blocks] / weights[blocks], events[blocks].copy(), weights[blocks].copy(), size

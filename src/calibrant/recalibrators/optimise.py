@@ -14,9 +14,9 @@ from functools import cache
 
 import numpy as np
 
+from calibrant._compiled import compiles
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray, IntArray
-from calibrant.engines import compiles
 from calibrant.problem import sigmoid
 from calibrant.recalibrators.formulas import linear
 from calibrant.recalibrators.scores import PIECE_ROWS, Loss, Scores, dot
@@ -57,7 +57,7 @@ class Design:
         """Return the mean loss, its gradient and its Hessian."""
         units = np.append(1 / self.scale, 1.0)
         slopes = theta * units
-        if self.weights is None and self.loss == "log" and compiles(self.events.size):
+        if self.weights is None and self.loss == "log" and compiles():
             work = self._compiled_sums(slopes)
         else:
             work = self._sums(slopes)
@@ -92,18 +92,18 @@ class Design:
         return sums
 
     def _compiled_sums(self, slopes: FloatArray) -> Callable[[slice], FloatArray]:
-        """Return the same with the compiled loop, which has two features."""
-        from calibrant.recalibrators.kernels import logistic_sums
+        """Return the same with the compiled loop, which has one or two features."""
+        from calibrant import _kernels
 
-        first, second = self.features[0], self.features[-1]
         alone = len(self.features) == 1
+        first, second = self.features[0], None if alone else self.features[1]
         theta = (slopes[0], 0.0 if alone else slopes[1], slopes[-1])
         kept = [0, 1, 3, 4, 6, 9] if alone else list(range(10))
 
         def sums(part: slice) -> FloatArray:
-            return np.array(logistic_sums(first[part], second[part], self.events[part], theta))[
-                kept
-            ]
+            out, other = np.empty(10), None if second is None else second[part]
+            _kernels.logistic_sums(first[part], other, self.events[part], theta, out)
+            return out[kept]
 
         return sums
 

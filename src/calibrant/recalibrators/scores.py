@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._compiled import compiles
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, BoolArray, FloatArray
-from calibrant.engines import compiles
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import sigmoid
 from calibrant.table import BinTable
@@ -96,7 +96,7 @@ class Scores:
         if keys is None:
             order = np.argsort(self.values)
             values, events, weights = self.values[order], self.events[order], self.weight[order]
-        elif compiles(keys.size):
+        elif compiles():
             return self._distinct_of_keys(keys)
         else:
             values, weights = scores_of_keys(keys), None
@@ -123,10 +123,10 @@ class Scores:
         return keys
 
     def _distinct_of_keys(self, keys: AnyArray) -> Scores:
-        from calibrant.recalibrators.kernels import distinct_scores
+        from calibrant import _kernels
 
         events, counts = np.empty(keys.size), np.empty(keys.size)
-        found = slice(distinct_scores(keys, events, counts))
+        found = slice(_kernels.distinct_scores(keys, events, counts))
         return Scores(keys[found].view(np.float64), events[found], counts[found], self.size)
 
     def compressed(self) -> Scores:

@@ -24,7 +24,7 @@ from calibrant.columns import (
     is_fraction,
     is_zero_one,
 )
-from calibrant.engines import Engine, engine_for
+from calibrant.engines import Engine, engine
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidInputError,
@@ -55,7 +55,7 @@ MANY_OUTPUTS = 1 << 20
 
 
 class ArraySource(Source):
-    """Columns in memory, counted by the NumPy or the numba engine."""
+    """Columns in memory, counted by the NumPy or the compiled engine."""
 
     def __init__(self, columns: Columns) -> None:
         self.problem = columns.problem
@@ -63,7 +63,7 @@ class ArraySource(Source):
 
     @property
     def _engine(self) -> Engine:
-        return engine_for(self._columns.predictions.size)
+        return engine()
 
     def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
         """Choose bins from the distinct predictions of each group."""

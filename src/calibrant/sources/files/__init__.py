@@ -20,7 +20,7 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct
 from calibrant.columns import Columns, absent_event, check_heaviest
-from calibrant.engines import engine_for
+from calibrant.engines import engine
 from calibrant.engines.search import BinSearch, Sketch
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Input, Kind, Label
@@ -166,7 +166,7 @@ class FileSource(Source):
 
         def add(columns: Columns, _: Chunk) -> None:
             nonlocal total
-            part = engine_for(columns.predictions.size).count(columns, bins)
+            part = engine().count(columns, bins)
             total = part if total is None else total + part
             if digest is not None:
                 digest.update(columns.predictions, columns.codes())
@@ -215,8 +215,7 @@ class FileSource(Source):
 
         def add(columns: Columns, _: Chunk) -> None:
             nonlocal total
-            engine = engine_for(columns.predictions.size)
-            total += engine.influence_sums(columns, bins, influence)
+            total += engine().influence_sums(columns, bins, influence)
 
         with self._pass("reading again"):
             for number in range(len(self._files)):

@@ -1,0 +1,65 @@
+"""Whether the compiled loops are there and used: `compiles`, and `engine_in_words` for people.
+
+They are an extension in C, `calibrant._kernels`, which wheels have and an installation from source
+builds where it finds a C compiler. Everything works without it, on NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+
+ENGINE = "CALIBRANT_ENGINE"
+FORM = "CALIBRANT_SIMD"
+
+
+def compiles() -> bool:
+    """Tell whether compiled loops read arrays.
+
+    They do where they were built. The environment variable CALIBRANT_ENGINE, "numpy" or
+    "compiled", forces one of the two.
+    """
+    forced = os.environ.get(ENGINE, "")
+    if forced not in ("", "numpy", "compiled"):
+        raise InvalidArgumentError(f'{ENGINE} must be "numpy" or "compiled"; got {forced!r}.')
+    if forced == "numpy":
+        return False
+    why_not = _why_absent()
+    if forced and why_not:
+        raise MissingDependencyError(
+            f"{ENGINE}=compiled needs the compiled loops; {why_not}. "
+            "Install a wheel, or from source with a C compiler; or unset the variable."
+        )
+    return not why_not
+
+
+def engine_in_words() -> str:
+    """Say which engine counts arrays, and why it is not the other one."""
+    if compiles():
+        from calibrant import _kernels
+
+        return f"compiled engine ({_kernels.form()})"
+    return f"NumPy engine ({_why_absent() or f'{ENGINE}=numpy'})"
+
+
+@cache
+def _why_absent() -> str:
+    """Return why there are no compiled loops; nothing where there are."""
+    try:
+        from calibrant import _kernels
+    except ModuleNotFoundError:
+        return "the C extension was not built when calibrant was installed"
+    except ImportError as error:
+        return f"the C extension cannot be loaded: {error}"
+    form = os.environ.get(FORM)
+    if form:  # for tests: vector code for a plainer processor than this one
+        try:
+            _kernels.use_form(form)
+        except ValueError:
+            forms = ", ".join(_kernels.forms())
+            raise InvalidArgumentError(
+                f"{FORM} must be one of the forms that run here ({forms}); got {form!r}."
+            ) from None
+    return ""

@@ -1,0 +1,171 @@
+/* Loops that no vector unit helps: pooling of sorted scores, hulls, hashes, quantiles of sorted values. */
+
+#include <string.h>
+
+#include "rows.h"
+
+static double as_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Turn sorted keys, twice the bits of a score plus its label, into the bits of the distinct scores; count those. */
+int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts)
+{
+    int64_t last = -1;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t bits = keys[i] >> 1, event = keys[i] & 1;
+        if (last < 0 || bits != keys[last]) {
+            keys[++last] = bits;
+            events[last] = counts[last] = 0.0;
+        }
+        events[last] += (double)event;
+        counts[last] += 1.0;
+    }
+    return last + 1;
+}
+
+/* Pool adjacent violators of such keys, and those of one mean; return how many blocks there are. Writes where each
+   block begins, its rows, its events and the sum of its scores. */
+int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total)
+{
+    int64_t top = -1;
+    for (int64_t i = 0; i < n;) {
+        const int64_t start = i;
+        const uint64_t bits = keys[i] >> 1;
+        double happened = 0.0;
+        for (; i < n && keys[i] >> 1 == bits; i++)
+            happened += (double)(keys[i] & 1);
+        top++;
+        first[top] = start;
+        weight[top] = (double)(i - start);
+        events[top] = happened;
+        total[top] = weight[top] * as_double(bits);
+        while (top > 0 && events[top - 1] * weight[top] >= events[top] * weight[top - 1]) {
+            top--;
+            weight[top] += weight[top + 1];
+            events[top] += events[top + 1];
+            total[top] += total[top + 1];
+        }
+    }
+    return top + 1;
+}
+
+/* Drop corners from the top of the hull until the tangent from (ax, ay) touches the topmost. */
+static int64_t drop_corners(const double *x, const double *y, const int64_t *hull, int64_t top, double ax, double ay)
+{
+    while (top > 0) {
+        const int64_t j = hull[top], k = hull[top - 1];
+        if ((y[j] - ay) * (x[k] - ax) < (y[k] - ay) * (x[j] - ax))
+            break;
+        top--;
+    }
+    return top;
+}
+
+/* As calibrant.recalibrators.isotonic.tangent_slopes, which explains it. */
+void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes)
+{
+    int64_t top = -1;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        top = drop_corners(x, y, hull, top, x[i], y[i]);
+        hull[++top] = i;
+    }
+    double ax = -1.0, ay = -1.0;
+    top = drop_corners(x, y, hull, top, ax, ay);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t j = hull[top];
+        const double bx = x[j], by = y[j];
+        slopes[i] = (by - ay) / (bx - ax);
+        if (i + 1 == n)
+            break;
+        const double nx = x[i + 1] - 1.0, ny = y[i + 1] - 1.0;
+        if (j > i && (ny - ay) * (bx - ax) >= (by - ay) * (nx - ax))
+            continue;
+        while (top > 0 && hull[top] <= i)
+            top--;
+        top = drop_corners(x, y, hull, top, nx, ny);
+        ax = nx;
+        ay = ny;
+    }
+}
+
+/* As calibrant.recalibrators.fingerprint._hash. */
+void hash_rows(const Values *rows, const int64_t *codes, const uint64_t *factors, uint64_t mix, uint64_t odd,
+               uint64_t *out)
+{
+    const int64_t width = rows->n_columns;
+    for (int64_t i = 0; i < rows->n_rows; i++) {
+        uint64_t mixed = ((uint64_t)codes[i] + 1) * factors[width];
+        for (int64_t k = 0; k < width; k++) {
+            const char *from = rows->data + i * rows->stride + k * rows->column_stride;
+            double value;
+            if (rows->type == F32) {
+                float single;
+                memcpy(&single, from, sizeof single);
+                value = (double)single;
+            } else {
+                memcpy(&value, from, sizeof value);
+            }
+            value += 0.0; /* -0.0 becomes 0.0 */
+            uint64_t key;
+            memcpy(&key, &value, sizeof key);
+            mixed += (key ^ key >> 32) * factors[k];
+        }
+        mixed = (mixed ^ mixed >> 29) * mix;
+        out[i] = (mixed ^ mixed >> 32) * odd;
+    }
+}
+
+static double value_at(const void *values, enum Type type, int64_t i)
+{
+    return type == F32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+}
+
+/* How many sorted values are below x, or not above it. */
+static int64_t count_below(const void *ordered, enum Type type, int64_t n, double x, int or_equal)
+{
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const double value = value_at(ordered, type, middle);
+        if (or_equal ? value <= x : value < x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Write the values of a sorted column that hold a quantile, and their neighbours; return how many there are, at most
+   3 n_bins. The mass of a value is the number of rows above the one before it and not above itself, so
+   EqualMass(n_bins) makes the same edges from these as from all. */
+int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
+                       double *mass)
+{
+    int64_t found = 0, below = 0;
+    for (int64_t cut = 1; cut <= n_bins; cut++) {
+        double exact = (double)n * (double)cut / (double)n_bins;
+        int64_t place = (int64_t)exact;
+        place += (double)place < exact ? 1 : 0;
+        place = (place < 1 ? 1 : place > n ? n : place) - 1;
+        const double quantile = value_at(ordered, type, place);
+        const int64_t near[3] = {count_below(ordered, type, n, quantile, 0) - 1, place,
+                                 count_below(ordered, type, n, quantile, 1)};
+        for (int j = 0; j < 3; j++) {
+            if (near[j] < 0 || near[j] >= n)
+                continue;
+            const double value = value_at(ordered, type, near[j]);
+            if (found > 0 && value <= values[found - 1])
+                continue;
+            const int64_t above = count_below(ordered, type, n, value, 1);
+            values[found] = value;
+            mass[found] = (double)(above - below);
+            below = above;
+            found++;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,165 @@
+/* The passes that count: one prediction of each row, or those of all classes; and what each row adds to an error. */
+
+/* Check and add up the one column, or the largest value, of each row; or note levels. */
+static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums)
+{
+    double x[BLOCK_ROWS], weights[BLOCK_ROWS];
+    int32_t cells[BLOCK_ROWS], groups[BLOCK_ROWS];
+    const Values *probs = &rows->probs, *labels = &rows->labels;
+    const int weighted = rows->weights.data != NULL, small = sums->n_cells <= SMALL_TABLE;
+    const ptrdiff_t strides[2] = {probs->stride, labels->stride};
+    int64_t since = 0;
+    for (int64_t start = 0; start < probs->n_rows; start += BLOCK_ROWS) {
+        const int64_t left = probs->n_rows - start, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
+        if (!FORM(read_codes)(labels, start, n, rows->n_classes, cells))
+            return BAD_LABEL;
+        if (probs->n_columns == 0) {
+            const char *from = probs->data + start * probs->stride;
+            if (!FORM(read_probs)(from, probs->stride, probs->type, n, x))
+                return BAD_PROBABILITY;
+        } else {
+            for (int64_t i = 0; i < n; i++) {
+                int64_t top = FORM(top_of)(probs, start + i, rows->are_logits, sums->row, x + i);
+                if (top < 0)
+                    return BAD_PROBABILITY;
+                cells[i] = cells[i] == top ? 1 : 0;
+            }
+        }
+        FORM(bins)(lookup, x, n, cells);
+        if (rows->groups.data != NULL) {
+            if (!FORM(read_codes)(&rows->groups, start, n, rows->n_groups, groups))
+                return BAD_LABEL;
+            for (int64_t i = 0; i < n; i++)
+                cells[i] += 2 * lookup->n_bins * groups[i];
+        }
+        if (weighted)
+            FORM(read_weights)(&rows->weights, start, n, weights);
+        if (sums->level != NULL) {
+            FORM(note_levels)(x, cells, weighted ? weights : NULL, n, 1, sums->level);
+            continue;
+        }
+        if (weighted) {
+            FORM(add_weighted)(x, cells, weights, n, 1, sums);
+        } else {
+            const char *ahead[2] = {probs->data + (start + n) * strides[0],
+                                    labels->data + (start + n) * strides[1]};
+            FORM(add)(x, cells, n, sums, ahead, strides);
+        }
+        since += n;
+        if (!small) {
+            FORM(settle_full)(sums, cells, n);
+        } else if (since >= ROWS_OF_A_PART) {
+            FORM(settle_all)(sums);
+            since = 0;
+        }
+    }
+    FORM(settle_all)(sums);
+    return FINE;
+}
+
+/* Read some rows of a tile of columns: their values, and cells 2 bin + event among the bins of all columns. */
+static int FORM(read_tile)(const Rows *rows, const Lookup *lookup, int64_t start, int64_t n, int64_t left,
+                           int64_t width, const int32_t *codes, double *x, int32_t *cells)
+{
+    const Values *probs = &rows->probs;
+    for (int64_t i = 0; i < n; i++) {
+        const char *from = probs->data + (start + i) * probs->stride + left * probs->column_stride;
+        int32_t *line = cells + i * width;
+        if (!FORM(read_probs)(from, probs->column_stride, probs->type, width, x + i * width))
+            return BAD_PROBABILITY;
+        for (int64_t k = 0; k < width; k++)
+            line[k] = 2 * (int32_t)lookup->shift[left + k];
+        int64_t event = codes[i] - rows->first - left;
+        if (event >= 0 && event < width)
+            line[event] += 1;
+        if (lookup->n_grids > 1)
+            FORM(column_bins)(lookup, left, x + i * width, width, line);
+    }
+    if (lookup->n_grids == 1)
+        FORM(bins)(lookup, x, n * width, cells);
+    return FINE;
+}
+
+/* Check and add up all columns of each row, or note levels. Some rows of some columns are a block, so that the
+   cells of a block stay in the nearest cache as well. */
+static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sums)
+{
+    double x[BLOCK_VALUES], weights[BLOCK_VALUES];
+    int32_t cells[BLOCK_VALUES], codes[BLOCK_VALUES];
+    const int64_t n_columns = rows->probs.n_columns;
+    const int64_t tile = n_columns < TILE_COLUMNS ? n_columns : TILE_COLUMNS, step = BLOCK_VALUES / tile;
+    const int weighted = rows->weights.data != NULL;
+    const char *ahead[2] = {rows->probs.data, rows->labels.data};
+    const ptrdiff_t strides[2] = {0, 0};
+    int64_t since = 0;
+    for (int64_t start = 0; start < rows->probs.n_rows; start += step) {
+        const int64_t rest = rows->probs.n_rows - start, n = rest < step ? rest : step;
+        if (!FORM(read_codes)(&rows->labels, start, n, rows->n_classes, codes))
+            return BAD_LABEL;
+        if (weighted)
+            FORM(read_weights)(&rows->weights, start, n, weights);
+        for (int64_t left = 0; left < n_columns; left += tile) {
+            const int64_t width = n_columns - left < tile ? n_columns - left : tile;
+            if (FORM(read_tile)(rows, lookup, start, n, left, width, codes, x, cells) != FINE)
+                return BAD_PROBABILITY;
+            if (sums->level != NULL)
+                FORM(note_levels)(x, cells, weighted ? weights : NULL, n * width, width, sums->level);
+            else if (weighted)
+                FORM(add_weighted)(x, cells, weights, n * width, width, sums);
+            else
+                FORM(add)(x, cells, n * width, sums, ahead, strides);
+        }
+        since += n;
+        if (since >= ROWS_OF_A_PART) {
+            FORM(settle_all)(sums);
+            since = 0;
+        }
+    }
+    FORM(settle_all)(sums);
+    return FINE;
+}
+
+/* Check all columns of each row and sum what the row adds to an error; see calibrant._influences. */
+static int FORM(sum_influences)(const Rows *rows, const Lookup *lookup, const Influence *influence)
+{
+    double x[BLOCK_VALUES], weights[BLOCK_VALUES], a[BLOCK_VALUES], m[BLOCK_VALUES];
+    int32_t cells[BLOCK_VALUES], codes[BLOCK_VALUES];
+    const int64_t n_columns = rows->probs.n_columns;
+    const int64_t tile = n_columns < TILE_COLUMNS ? n_columns : TILE_COLUMNS, step = BLOCK_VALUES / tile;
+    double *sums = influence->sums;
+    for (int64_t start = 0; start < rows->probs.n_rows; start += step) {
+        const int64_t rest = rows->probs.n_rows - start, n = rest < step ? rest : step;
+        if (!FORM(read_codes)(&rows->labels, start, n, rows->n_classes, codes))
+            return BAD_LABEL;
+        if (rows->weights.data != NULL)
+            FORM(read_weights)(&rows->weights, start, n, weights);
+        memset(a, 0, sizeof a);
+        memset(m, 0, sizeof m);
+        for (int64_t left = 0; left < n_columns; left += tile) {
+            const int64_t width = n_columns - left < tile ? n_columns - left : tile;
+            if (FORM(read_tile)(rows, lookup, start, n, left, width, codes, x, cells) != FINE)
+                return BAD_PROBABILITY;
+            for (int64_t i = 0; i < n; i++) {
+                double first = 0.0, second = 0.0;
+                for (int64_t k = i * width; k < (i + 1) * width; k++) {
+                    first += influence->slope[cells[k] >> 1] * ((double)(cells[k] & 1) - x[k]);
+                    second += influence->offset[cells[k] >> 1];
+                }
+                a[i] += first;
+                m[i] += second;
+            }
+        }
+        for (int64_t i = 0; i < n; i++) {
+            double w = rows->weights.data == NULL ? 1.0 : weights[i] / influence->mean_weight;
+            double wa = w * (a[i] - influence->mean_a), wm = w * (m[i] - influence->mean_m);
+            double square = (wa - wm) * (wa - wm);
+            sums[0] += w;
+            sums[1] += wa;
+            sums[2] += wa * wa;
+            sums[3] += wa * wm;
+            sums[4] += wm * wm;
+            sums[5] += square * square;
+        }
+    }
+    return FINE;
+}

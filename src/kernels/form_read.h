@@ -1,0 +1,211 @@
+/* Blocks of an array, of any type and stride, as float64 in [0, 1] or as class numbers. */
+
+#ifndef CALIBRANT_FORM_READ_H
+#define CALIBRANT_FORM_READ_H
+
+#define BLOCK_ROWS 512
+#define BLOCK_VALUES 2048
+#define TILE_COLUMNS 256
+#define ROWS_OF_A_PART 4096
+#define SMALL_TABLE 512 /* cells that have copies, and of which all parts are moved at once */
+#define FULL 1024.0     /* rows of a cell of a large table, after which its part is moved */
+#define TOP_LANES 8
+
+/* A loop over values whose stride is known to the compiler where they are next to each other. memcpy reads a
+   value that is not aligned, at no cost where it is. */
+#define FOR_VALUES(T, from, step, size, ...)                          \
+    if ((step) == (ptrdiff_t)sizeof(T)) {                             \
+        for (int64_t i = 0; i < (size); i++) {                        \
+            T value;                                                  \
+            memcpy(&value, (from) + i * (ptrdiff_t)sizeof(T), sizeof value); \
+            __VA_ARGS__                                               \
+        }                                                             \
+    } else {                                                          \
+        for (int64_t i = 0; i < (size); i++) {                        \
+            T value;                                                  \
+            memcpy(&value, (from) + i * (step), sizeof value);        \
+            __VA_ARGS__                                               \
+        }                                                             \
+    }
+
+#endif
+
+/* Write predictions as float64, forced into [0, 1]; return whether they were there. */
+static int FORM(read_probs)(const char *from, ptrdiff_t step, enum Type type, int64_t n, double *out)
+{
+    int64_t wrong = 0;
+#define READ                                          \
+    double x = (double)value;                         \
+    wrong |= (x >= 0.0) & (x <= 1.0) ? 0 : 1;         \
+    x = x > 0.0 ? x : 0.0; /* NaN becomes 0 */        \
+    out[i] = x < 1.0 ? x : 1.0;
+    if (type == F32) {
+        FOR_VALUES(float, from, step, n, READ)
+    } else {
+        FOR_VALUES(double, from, step, n, READ)
+    }
+#undef READ
+    return wrong == 0;
+}
+
+/* Write labels as class numbers below `bound`, 0 for what is not one; return whether all are. */
+static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, int32_t bound, int32_t *out)
+{
+    const char *from = labels->data + start * labels->stride;
+    const ptrdiff_t step = labels->stride;
+    int32_t wrong = 0;
+    int64_t wrong_wide = 0;
+#define SHORT                                                      \
+    int fits = (uint32_t)(int32_t)value < (uint32_t)bound;         \
+    wrong |= fits ? 0 : 1;                                         \
+    out[i] = fits ? (int32_t)value : 0;
+#define WIDE                                                       \
+    int fits = (uint64_t)value < (uint64_t)bound;                  \
+    wrong_wide |= fits ? 0 : 1;                                    \
+    out[i] = (int32_t)(fits ? value : 0);
+#define REAL                                                       \
+    double y = (double)value;                                      \
+    int fits = (y >= 0.0) & (y < (double)bound);                   \
+    y = fits ? y : 0.0;                                            \
+    int32_t code = (int32_t)y;                                     \
+    wrong_wide |= fits & ((double)code == y) ? 0 : 1;              \
+    out[i] = code;
+    switch (labels->type) {
+    case I8: FOR_VALUES(int8_t, from, step, n, SHORT) break;
+    case U8: FOR_VALUES(uint8_t, from, step, n, SHORT) break;
+    case I16: FOR_VALUES(int16_t, from, step, n, SHORT) break;
+    case U16: FOR_VALUES(uint16_t, from, step, n, SHORT) break;
+    case I32: FOR_VALUES(int32_t, from, step, n, SHORT) break;
+    case U32: FOR_VALUES(uint32_t, from, step, n, SHORT) break;
+    case I64: FOR_VALUES(int64_t, from, step, n, WIDE) break;
+    case U64: FOR_VALUES(uint64_t, from, step, n, WIDE) break;
+    case F32: FOR_VALUES(float, from, step, n, REAL) break;
+    case F64: FOR_VALUES(double, from, step, n, REAL) break;
+    }
+#undef SHORT
+#undef WIDE
+#undef REAL
+    return wrong == 0 && wrong_wide == 0;
+}
+
+static void FORM(read_weights)(const Values *weights, int64_t start, int64_t n, double *out)
+{
+    const char *from = weights->data + start * weights->stride;
+    FOR_VALUES(double, from, weights->stride, n, out[i] = value;)
+}
+
+/* exp(x) for x <= 0, to 1 ulp; exp(-708) below that. No call and no branch, so that loops become vectors:
+   x = n log 2 + r with |r| <= log(2) / 2, a Taylor polynomial of degree 13 whose rest is below 5e-18, and 2^n made
+   from the bits that adding 1.5 * 2^52 leaves n in. */
+static inline double FORM(exp_below_zero)(double x)
+{
+    const double round = 6755399441055744.0;
+    x = x > -708.0 ? x : -708.0;
+    double shifted = x * 1.4426950408889634 + round;
+    double n = shifted - round;
+    double r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
+    double r2 = r * r, r4 = r2 * r2;
+    double low = (1.0 / 2 + r * (1.0 / 6)) + r2 * (1.0 / 24 + r * (1.0 / 120));
+    double middle = (1.0 / 720 + r * (1.0 / 5040)) + r2 * (1.0 / 40320 + r * (1.0 / 362880));
+    double high = (1.0 / 3628800 + r * (1.0 / 39916800)) + r2 * (1.0 / 479001600 + r * (1.0 / 6227020800.0));
+    double exponential = 1.0 + (r + r2 * (low + r4 * (middle + r4 * high)));
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return exponential * power;
+}
+
+static void FORM(exps)(double *values, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        values[i] = FORM(exp_below_zero)(values[i]);
+}
+
+/* Sum in four lanes, whatever the vectors of the processor. */
+static double FORM(sum_of)(const double *terms, int64_t n)
+{
+    double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4) {
+        a += terms[k];
+        b += terms[k + 1];
+        c += terms[k + 2];
+        d += terms[k + 3];
+    }
+    for (; k < n; k++)
+        a += terms[k];
+    return (a + b) + (c + d);
+}
+
+/* Return the first place of the largest of n values, or -1 where one is not between `least` and `most`. Lanes of
+   their own, which the compiler turns into vectors, keep the largest value and whether one was wrong. */
+#define LARGEST(T, NAME)                                                     \
+    static int64_t FORM(NAME)(const T *row, int64_t n, T least, T most)      \
+    {                                                                        \
+        T best[TOP_LANES], wrong[TOP_LANES] = {0};                           \
+        for (int l = 0; l < TOP_LANES; l++)                                  \
+            best[l] = row[0];                                                \
+        int64_t k = 0;                                                       \
+        for (; k + TOP_LANES <= n; k += TOP_LANES)                           \
+            for (int l = 0; l < TOP_LANES; l++) {                            \
+                T x = row[k + l];                                            \
+                wrong[l] = (x >= least) & (x <= most) ? wrong[l] : (T)1;     \
+                best[l] = x > best[l] ? x : best[l];                         \
+            }                                                                \
+        for (; k < n; k++) {                                                 \
+            wrong[0] = (row[k] >= least) & (row[k] <= most) ? wrong[0] : (T)1; \
+            best[0] = row[k] > best[0] ? row[k] : best[0];                   \
+        }                                                                    \
+        for (int l = 1; l < TOP_LANES; l++) {                                \
+            wrong[0] += wrong[l];                                            \
+            best[0] = best[l] > best[0] ? best[l] : best[0];                 \
+        }                                                                    \
+        if (wrong[0] != 0)                                                   \
+            return -1;                                                       \
+        for (k = 0; k < n - 1 && row[k] != best[0];)                         \
+            k++;                                                             \
+        return k;                                                            \
+    }
+LARGEST(float, largest_f32)
+LARGEST(double, largest_f64)
+#undef LARGEST
+
+/* Return the first place of the largest prediction of row i, and its probability, of logits by a softmax, in
+   `prob`; or -1 where a value of the row is not valid. `scratch` has room for two rows of float64. */
+static int64_t FORM(top_of)(const Values *probs, int64_t i, int are_logits, double *scratch, double *prob)
+{
+    const char *from = probs->data + i * probs->stride;
+    const int64_t n = probs->n_columns;
+    double *terms = scratch + n, best;
+    int64_t top;
+#define TOP(T, LARGEST, MOST)                                                              \
+    const T *row = (const T *)from;                                                        \
+    if (probs->column_stride != (ptrdiff_t)sizeof(T) || (uintptr_t)from % sizeof(T) != 0) { \
+        for (int64_t k = 0; k < n; k++)                                                    \
+            memcpy((T *)scratch + k, from + k * probs->column_stride, sizeof(T));          \
+        row = (const T *)scratch;                                                          \
+    }                                                                                      \
+    top = are_logits ? LARGEST(row, n, (T)-INFINITY, MOST) : LARGEST(row, n, 0, 1);        \
+    if (top < 0)                                                                           \
+        return -1;                                                                         \
+    best = (double)row[top];                                                               \
+    if (are_logits)                                                                        \
+        for (int64_t k = 0; k < n; k++)                                                    \
+            terms[k] = FORM(exp_below_zero)((double)row[k] - best);
+    if (probs->type == F32) {
+        TOP(float, FORM(largest_f32), FLT_MAX)
+    } else {
+        TOP(double, FORM(largest_f64), DBL_MAX)
+    }
+#undef TOP
+    if (are_logits) {
+        if (best == -INFINITY)
+            return -1;
+        best = 1.0 / FORM(sum_of)(terms, n);
+    }
+    best = best > 0.0 ? best : 0.0;
+    *prob = best < 1.0 ? best : 1.0;
+    return top;
+}

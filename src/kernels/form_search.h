@@ -1,0 +1,86 @@
+/* The passes that look for quantiles. */
+
+/* Write the largest prediction of each row. */
+static int FORM(top_values)(const Values *probs, int are_logits, double *scratch, void *out, enum Type out_type)
+{
+    for (int64_t i = 0; i < probs->n_rows; i++) {
+        double prob;
+        if (FORM(top_of)(probs, i, are_logits, scratch, &prob) < 0)
+            return BAD_PROBABILITY;
+        if (out_type == F32)
+            ((float *)out)[i] = (float)prob;
+        else
+            ((double *)out)[i] = prob;
+    }
+    return FINE;
+}
+
+#ifndef TILE_ROWS
+#define TILE_ROWS 64
+#endif
+
+/* Write the columns as rows, tile by tile, and check them. */
+static int FORM(transpose)(const Values *probs, void *out, int64_t out_stride)
+{
+    int64_t wrong = 0;
+#define COLUMNS(T)                                                                                       \
+    for (int64_t start = 0; start < probs->n_rows; start += TILE_ROWS) {                                 \
+        const int64_t rest = probs->n_rows - start, n = rest < TILE_ROWS ? rest : TILE_ROWS;             \
+        for (int64_t k = 0; k < probs->n_columns; k++) {                                                 \
+            const char *from = probs->data + start * probs->stride + k * probs->column_stride;           \
+            T *line = (T *)out + k * out_stride + start;                                                 \
+            FOR_VALUES(T, from, probs->stride, n, wrong |= (value >= 0) & (value <= 1) ? 0 : 1; line[i] = value;) \
+        }                                                                                                \
+    }
+    if (probs->type == F32) {
+        COLUMNS(float)
+    } else {
+        COLUMNS(double)
+    }
+#undef COLUMNS
+    return wrong ? BAD_PROBABILITY : FINE;
+}
+
+/* Write the cell of each value in a grid of `scale` cells, a power of two, and one more for 1.0. */
+static int FORM(grid_cells)(const Values *probs, int64_t start, int64_t n, double scale, double *x, int32_t *cells)
+{
+    int fine = FORM(read_probs)(probs->data + start * probs->stride, probs->stride, probs->type, n, x);
+    for (int64_t i = 0; i < n; i++)
+        cells[i] = (int32_t)(x[i] * scale);
+    return fine;
+}
+
+/* Check the values and count them in cells. */
+static int FORM(count_cells)(const Values *probs, uint32_t *counts, int64_t n_cells)
+{
+    double x[BLOCK_VALUES];
+    int32_t cells[BLOCK_VALUES];
+    for (int64_t start = 0; start < probs->n_rows; start += BLOCK_VALUES) {
+        const int64_t rest = probs->n_rows - start, n = rest < BLOCK_VALUES ? rest : BLOCK_VALUES;
+        if (!FORM(grid_cells)(probs, start, n, (double)(n_cells - 1), x, cells))
+            return BAD_PROBABILITY;
+        for (int64_t i = 0; i < n; i++)
+            counts[cells[i]] += 1;
+    }
+    return FINE;
+}
+
+/* Write the values that lie in marked cells, no more than there is room for; return how many there are. */
+static int64_t FORM(pick_cells)(const Values *probs, const uint8_t *marked, int64_t n_cells, double *out,
+                                int64_t size)
+{
+    double x[BLOCK_VALUES];
+    int32_t cells[BLOCK_VALUES];
+    int64_t found = 0;
+    for (int64_t start = 0; start < probs->n_rows; start += BLOCK_VALUES) {
+        const int64_t rest = probs->n_rows - start, n = rest < BLOCK_VALUES ? rest : BLOCK_VALUES;
+        FORM(grid_cells)(probs, start, n, (double)(n_cells - 1), x, cells);
+        for (int64_t i = 0; i < n; i++)
+            if (marked[cells[i]]) {
+                if (found < size)
+                    out[found] = x[i];
+                found++;
+            }
+    }
+    return found;
+}

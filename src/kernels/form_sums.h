@@ -1,0 +1,101 @@
+/* Values added up in their cells. Parts are moved to their total, with compensation (Kahan), after a few thousand
+   rows at most: neither the number of rows nor their order costs accuracy. */
+
+#ifndef CALIBRANT_FORM_SUMS_H
+#define CALIBRANT_FORM_SUMS_H
+
+#ifdef __GNUC__
+typedef double Line __attribute__((vector_size(32), may_alias)); /* parts are aligned to that */
+#define ADD(at, a, b, c, d) (*(Line *)(at) += (Line){(a), (b), (c), (d)})
+#define FETCH(address) __builtin_prefetch(address)
+#else
+#define ADD(at, a, b, c, d) ((at)[0] += (a), (at)[1] += (b), (at)[2] += (c), (at)[3] += (d))
+#define FETCH(address) ((void)(address))
+#endif
+
+#endif
+
+/* Add 1, p and p^2 to the cell of each value, in the copies of the table in turn, while the next block of
+   predictions and labels, `ahead`, is on its way. */
+static void FORM(add)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const char *ahead[2],
+                      const ptrdiff_t strides[2])
+{
+    double *first = sums->parts;
+    const int64_t copy = sums->copies > 1 ? 4 * sums->n_cells : 0;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        FETCH(ahead[0] + i * strides[0]);
+        FETCH(ahead[1] + i * strides[1]);
+        for (int64_t j = i; j < i + 8; j += 4) {
+            ADD(first + 4 * (int64_t)cells[j], 1.0, x[j], x[j] * x[j], 0.0);
+            ADD(first + copy + 4 * (int64_t)cells[j + 1], 1.0, x[j + 1], x[j + 1] * x[j + 1], 0.0);
+            ADD(first + 2 * copy + 4 * (int64_t)cells[j + 2], 1.0, x[j + 2], x[j + 2] * x[j + 2], 0.0);
+            ADD(first + 3 * copy + 4 * (int64_t)cells[j + 3], 1.0, x[j + 3], x[j + 3] * x[j + 3], 0.0);
+        }
+    }
+    for (; i < n; i++)
+        ADD(first + i % 4 * copy + 4 * (int64_t)cells[i], 1.0, x[i], x[i] * x[i], 0.0);
+}
+
+/* Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; `width` values share the weight of their row. */
+static void FORM(add_weighted)(const double *x, const int32_t *cells, const double *weights, int64_t n,
+                               int64_t width, Sums *sums)
+{
+    for (int64_t row = 0, i = 0; i < n; row++) {
+        const double w = weights[row];
+        for (const int64_t end = i + width; i < end; i++) {
+            double *at = sums->parts + 8 * (int64_t)cells[i];
+            double wx = w * x[i], residual = w * ((double)(cells[i] & 1) - x[i]);
+            ADD(at, w != 0.0 ? 1.0 : 0.0, wx, wx * x[i], w);
+            ADD(at + 4, w * w, residual * residual, 0.0, 0.0);
+        }
+    }
+}
+
+/* Move a run of the parts to their totals, and make it empty. */
+static void FORM(settle)(Sums *sums, int64_t start, int64_t size)
+{
+    double *first = sums->parts + start, *totals = sums->totals + start, *lost = sums->lost + start;
+    for (int copy = 1; copy < sums->copies; copy++) {
+        double *other = first + copy * sums->n_cells * sums->lanes;
+        for (int64_t i = 0; i < size; i++) {
+            first[i] += other[i];
+            other[i] = 0.0;
+        }
+    }
+    for (int64_t i = 0; i < size; i++) {
+        double moved = first[i] - lost[i];
+        double total = totals[i] + moved;
+        lost[i] = (total - totals[i]) - moved;
+        totals[i] = total;
+        first[i] = 0.0;
+    }
+}
+
+static void FORM(settle_all)(Sums *sums)
+{
+    FORM(settle)(sums, 0, sums->n_cells * sums->lanes);
+}
+
+/* Move the full cells among these, where moving a whole large table for each block is too slow. */
+static void FORM(settle_full)(Sums *sums, const int32_t *cells, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = (int64_t)cells[i] * sums->lanes;
+        if (sums->parts[at] >= FULL)
+            FORM(settle)(sums, at, sums->lanes);
+    }
+}
+
+/* Keep the one prediction of a bin: -1 before the first; a second makes it NaN for good. */
+static void FORM(note_levels)(const double *x, const int32_t *cells, const double *weights, int64_t n,
+                              int64_t width, double *level)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (weights != NULL && weights[i / width] == 0.0)
+            continue;
+        double *known = level + (cells[i] >> 1);
+        if ((*known < x[i]) | (*known > x[i]))
+            *known = *known < 0.0 ? x[i] : (double)NAN;
+    }
+}

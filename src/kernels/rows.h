@@ -1,0 +1,102 @@
+/* What the loops read and write: plain C, nothing of Python.
+
+   The loops of form.h are compiled once for each kind of vector unit, a *form*; forms.c lists them. All forms
+   do the same additions in the same order, so they give the same bits. */
+
+#ifndef CALIBRANT_ROWS_H
+#define CALIBRANT_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum Status { FINE = 0, BAD_PROBABILITY = 1, BAD_LABEL = 2, NO_MEMORY = 3 };
+
+enum Type { F32, F64, I8, I16, I32, I64, U8, U16, U32, U64 };
+
+/* Values of one type, at equal steps of bytes; those of a table have steps between columns as well. */
+typedef struct {
+    const char *data;
+    ptrdiff_t stride;
+    ptrdiff_t column_stride;
+    int64_t n_rows;
+    int64_t n_columns; /* 0 for a single column */
+    enum Type type;
+} Values;
+
+/* Predictions with their labels; weights and groups may be absent (data is NULL). */
+typedef struct {
+    Values probs;
+    Values labels;
+    Values weights;
+    Values groups;
+    int32_t n_groups;
+    int32_t n_classes;
+    int32_t first; /* the class of the first column */
+    int are_logits;
+} Rows;
+
+/* The tables of calibrant.engines.lookup.Lookup. */
+typedef struct {
+    int32_t even;
+    const double *edges;
+    const int64_t *grids;
+    const double *scales;
+    const int64_t *shift;
+    int64_t n_grids;
+    int64_t grid_size;
+    int32_t steps;
+    int32_t n_bins;
+} Lookup;
+
+/* Scratch buffers of a count, and where its results go. Cell 2 b + e holds the rows of bin b whose event is e,
+   in `lanes` sums: of 1, p, p^2 and nothing, or with weights of 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
+   There are several copies of `parts`, taken in turn, so that equal predictions need not wait for each other. */
+typedef struct {
+    double *parts;
+    double *totals;
+    double *lost;
+    int64_t n_cells;
+    int lanes;
+    int copies;
+    double *level; /* NULL, or the one prediction of each bin, to be noted instead of sums */
+    double *row;   /* as long as a row of a table */
+} Sums;
+
+typedef struct {
+    const double *slope;
+    const double *offset;
+    double mean_a;
+    double mean_m;
+    double mean_weight;
+    double *sums;
+} Influence;
+
+/* What a form offers. */
+typedef struct {
+    const char *name;
+    int (*count_column)(const Rows *, const Lookup *, Sums *);
+    int (*count_classes)(const Rows *, const Lookup *, Sums *);
+    int (*sum_influences)(const Rows *, const Lookup *, const Influence *);
+    int (*top_values)(const Values *, int are_logits, double *scratch, void *out, enum Type out_type);
+    int (*transpose)(const Values *, void *out, int64_t out_stride);
+    int (*count_cells)(const Values *, uint32_t *counts, int64_t n_cells);
+    int64_t (*pick_cells)(const Values *, const uint8_t *marked, int64_t n_cells, double *out, int64_t size);
+    void (*logistic_sums)(const double *first, const double *second, const double *events, int64_t n,
+                          const double *theta, double *out);
+    void (*exps)(double *values, int64_t n);
+    void (*even_bins)(const double *values, int64_t n, int32_t n_bins, int32_t *cells);
+} Form;
+
+extern const Form *const forms[]; /* those of this build, the plainest first; NULL ends them */
+int runs_here(const Form *form);
+
+/* fits.c */
+int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
+int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);
+void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes);
+void hash_rows(const Values *rows, const int64_t *codes, const uint64_t *factors, uint64_t mix, uint64_t odd,
+               uint64_t *out);
+int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
+                       double *mass);
+
+#endif

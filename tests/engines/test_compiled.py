@@ -1,0 +1,198 @@
+"""What only the compiled engine does: quantiles without a sort, threads, vector forms, safety."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+
+from calibrant import EqualMass, EqualWidth
+from calibrant.engines import engine
+from calibrant.engines.numpy import NumpyEngine
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.sources.arrays import read_arrays
+from conftest import kernels
+
+kernels()
+from calibrant.engines.compiled import CompiledEngine  # noqa: E402
+
+
+def shapes(n):
+    """Predictions of many shapes: spread, heaped at the ends, tied, almost equal, constant."""
+    rng = np.random.default_rng(0)
+    u = rng.uniform(size=n)
+    return {
+        "uniform": u,
+        "float32": u.astype(np.float32),
+        "both ends": rng.beta(0.05, 0.05, size=n),
+        "tiny": u**40,
+        "log-uniform": 10 ** (-300 * u),
+        "beside one": 1 - 1e-12 * u,
+        "tied": np.round(u, 2),
+        "two values": np.where(u < 0.3, 0.2, np.nextafter(0.2, 1)),
+        "constant": np.full(n, 0.3),
+        "zeros and ones": np.round(u),
+        "half tied": np.where(u < 0.5, 0.25, u),
+    }
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 15, 100, 5000])
+@pytest.mark.parametrize("shape", shapes(1))
+def test_uniform_mass_edges_are_those_of_sorting_to_the_last_bit(shape, n_bins):
+    rows = read_arrays(np.zeros(300_000), shapes(300_000)[shape])
+    chosen = CompiledEngine().choose(rows, EqualMass(n_bins))
+    expected = NumpyEngine().choose(rows, EqualMass(n_bins))
+    assert chosen[0].edges.tolist() == expected[0].edges.tolist()
+
+
+def rows_of(kind, n=700_000):
+    rng = np.random.default_rng(1)
+    probs = rng.random((n, 3))
+    if kind == "logits":
+        return read_arrays(rng.integers(3, size=n), 9 * probs, kind="top-label", input="logits")
+    weights = rng.exponential(size=n) if kind == "weighted" else None
+    single = kind in ("binary", "weighted")
+    labels, probs = rng.integers(2, size=n), probs[:, 0] if single else probs
+    return read_arrays(labels, probs, kind="binary" if single else kind, sample_weight=weights)
+
+
+KINDS = ["binary", "weighted", "top-label", "marginal", "logits"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_threads_does_not_change_a_bit(monkeypatch, kind):
+    rows = rows_of(kind)
+    tables = []
+    for threads in (1, 2, 5):
+        monkeypatch.setenv("CALIBRANT_NUM_THREADS", str(threads))
+        bins = CompiledEngine().choose(rows, EqualMass(9))
+        tables.append(CompiledEngine().count(rows, bins))
+    assert tables[0] == tables[1] == tables[2]
+
+
+@pytest.mark.parametrize("rule", [EqualMass(9), EqualWidth(15), EqualWidth(400)], ids=repr)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vector_form_does_not_change_a_bit(forms, kind, rule):
+    rows = rows_of(kind, 20_011)
+    tables = []
+    for form in forms:
+        kernels().use_form(form)
+        assert kernels().form() == form
+        chosen = isinstance(rule, EqualMass)
+        bins = CompiledEngine().choose(rows, rule) if chosen else (rule.bins,)
+        bins = bins * (rows.problem.n_groups // len(bins))
+        tables.append(CompiledEngine().count(rows, bins))
+    assert all(table == tables[0] for table in tables)
+
+
+def test_arrays_are_counted_by_compiled_loops_unless_the_environment_says_otherwise(monkeypatch):
+    monkeypatch.delenv("CALIBRANT_ENGINE", raising=False)
+    assert isinstance(engine(), CompiledEngine)
+    monkeypatch.setenv("CALIBRANT_ENGINE", "compiled")
+    assert isinstance(engine(), CompiledEngine)
+    monkeypatch.setenv("CALIBRANT_ENGINE", "numpy")
+    assert isinstance(engine(), NumpyEngine)
+    monkeypatch.setenv("CALIBRANT_ENGINE", "numby")
+    with pytest.raises(InvalidArgumentError, match="numby"):
+        engine()
+
+
+def test_an_empty_class_of_bins_is_padded():
+    probs = np.array([[0.1, 0.9], [0.8, 0.2]])
+    bins = (EqualWidth(2).bins, EqualWidth(5).bins)
+    table = CompiledEngine().count(read_arrays([0, 1], probs, kind="marginal"), bins)
+    assert table.count.tolist() == [[1, 1, 0, 0, 0], [1, 0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal", "logits"])
+def test_values_that_change_while_they_are_read_crash_nothing(kind):
+    rows = rows_of(kind, 100_000)
+    stop = Event()
+
+    def disturb():
+        rng = np.random.default_rng(0)
+        values, labels = rows.predictions.reshape(-1), rows.labels
+        while not stop.is_set():
+            values[rng.integers(values.size, size=1000)] = rng.choice([np.nan, -1e300, 7.0, 0.1])
+            labels[rng.integers(labels.size, size=100)] = rng.integers(-(2**60), 2**60)
+
+    other = Thread(target=disturb)
+    other.start()
+    try:
+        for n_bins in (5, 15, 2000):
+            bins = (EqualWidth(n_bins).bins,) * rows.problem.n_groups
+            with contextlib.suppress(Exception):  # whatever they are by then
+                CompiledEngine().choose(rows, EqualMass(n_bins))
+            with contextlib.suppress(Exception):
+                CompiledEngine().count(rows, bins)
+    finally:
+        stop.set()
+        other.join()
+
+
+BAD_CALLS = {
+    "labels too short": lambda k, a: k.count_column(
+        a["p"], a["y"][1:], None, None, 1, 2, 0, False, a["lookup"], a["sums"], None
+    ),
+    "sums too short": lambda k, a: k.count_column(
+        a["p"], a["y"], None, None, 1, 2, 0, False, a["lookup"], a["sums"][1:].copy(), None
+    ),
+    "levels too short": lambda k, a: k.count_column(
+        a["p"], a["y"], None, None, 1, 2, 0, False, a["lookup"], a["sums"], np.empty(1)
+    ),
+    "too many groups": lambda k, a: k.count_column(
+        a["p"], a["y"], None, a["y"], 2, 2, 0, False, a["lookup"], a["sums"], None
+    ),
+    "half floats": lambda k, a: k.count_cells(a["p"].astype(np.float16), np.zeros(9, np.uint32)),
+    "swapped bytes": lambda k, a: k.count_cells(a["p"].astype(">f8"), np.zeros(9, np.uint32)),
+    "no cell": lambda k, a: k.count_cells(a["p"], np.zeros(0, np.uint32)),
+    "two dimensions": lambda k, a: k.count_cells(a["p"][None], np.zeros(9, np.uint32)),
+    "a list": lambda k, a: k.count_cells([0.5], np.zeros(9, np.uint32)),
+    "room for fewer quantiles": lambda k, a: k.near_quantiles(
+        a["p"], 4, np.empty(11), np.empty(12)
+    ),
+    "room for fewer rows": lambda k, a: k.top_values(np.ones((3, 2)), False, np.empty(2)),
+    "fewer slopes": lambda k, a: k.tangent_slopes(a["p"], a["p"], a["p"][1:].copy()),
+    "fewer hashes": lambda k, a: k.hash_rows(
+        a["p"][:, None],
+        np.zeros(10, np.int64),
+        np.zeros(2, np.uint64),
+        1,
+        1,
+        np.zeros(9, np.uint64),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD_CALLS)
+def test_arrays_that_do_not_fit_together_are_refused_before_they_are_read(what):
+    from calibrant.engines.lookup import lookup
+
+    arrays = {
+        "p": np.linspace(0, 1, 10),
+        "y": np.zeros(10, np.int64),
+        "lookup": lookup((EqualWidth(5).bins,)).arguments,
+        "sums": np.zeros((10, 4)),
+    }
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        BAD_CALLS[what](kernels(), arrays)
+
+
+def test_a_form_can_be_forced_from_the_environment(forms):
+    code = "from calibrant._compiled import engine_in_words; print(engine_in_words())"
+    for form in [*forms, "mmx"]:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "CALIBRANT_SIMD": form, "CALIBRANT_ENGINE": ""},
+            capture_output=True,
+            text=True,
+        )
+        if form == "mmx":
+            assert "CALIBRANT_SIMD must be one of" in done.stderr
+        else:
+            assert done.stdout == f"compiled engine ({form})\n"
