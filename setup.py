@@ -26,6 +26,7 @@ class BuildExtension(build_ext):
     """Adds the flags of the compiler at hand."""
 
     def build_extensions(self) -> None:
+        """Compile with flags that keep every rounding."""
         # A fused product and sum rounds once, where two operations round twice: without these
         # flags a processor that has one would give other bits than one that does not.
         if self.compiler.compiler_type == "msvc":
