@@ -42,6 +42,7 @@ def share_certified(n: int, model: UnevenModel, max_error: float, setting: Setti
         (0.03, 10, True, 0.0),
         (0.03, 10, False, 0.02),
         (0.05, 20, False, 0.0),
+        (0.08, 30, True, 0.0),
     ],
 )
 def test_the_promised_power_is_reached_and_not_by_waste(max_error, n_bins, balanced, true_error):

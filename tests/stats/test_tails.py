@@ -71,6 +71,11 @@ def test_a_reach_leaves_out_what_lies_beyond_it(reach):
         bound = Tail.of(scales, 20, "left").log_bounds(penalty, reach)
         force = log_tail_by_force(scales, 20, penalty, "left", reach)
         assert np.all(bound >= force)
+        mild = Penalty(2, 0.8, True)  # finite beyond the reach as well
+        tail = Tail.of(scales, 20, "left")
+        bound = tail.log_bounds(mild, reach)
+        assert np.all(bound >= log_tail_by_force(scales, 20, mild, "left", reach))
+        assert np.all(bound <= tail.log_bounds(mild) + 1e-12)
     free = Tail.of([Scale.squared(20, 0.5, 0.3, 0.6)], 20, "left")
     assert np.all(np.isinf(free.log_bounds(Penalty(2, 4.1, True))))
 

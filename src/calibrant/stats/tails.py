@@ -18,7 +18,8 @@ Nothing here may be too small, so every maximum is bounded from above:
 * For pi from 0 to a node below 1 / N, samples whose labels do not all agree are at most as likely
   as at that node: each pi^k (1 - pi)^(N - k) with k > 0 grows with pi. So it is next to 1.
 * Bins of many rows count events in blocks (`calibrant.stats.binomial_laws`).
-* Where no error exceeds a reach, the interval that it cuts has the penalty of the reach throughout.
+* Where no error exceeds a reach, the interval that it cuts has the penalty of the reach throughout,
+  or that of its chord beyond the reach, whichever is lower.
 """
 
 from __future__ import annotations
@@ -231,18 +232,28 @@ class _Law:
         gain = self.size * penalty(pairs.e)
         left, right, bulge = gain[:-1], gain[1:], pairs.bulge(penalty)
         inside = pairs.e <= penalty.reach
-        if not inside.all():
-            both_out = ~inside[:-1] & ~inside[1:]
-            over = both_out & pairs.hold_s
-            cut = (inside[:-1] != inside[1:]) | over
-            most = self.size * float(penalty(np.array(penalty.reach)))
-            left, right = np.where(cut, most, left), np.where(cut, most, right)
-            bulge = np.where(cut, pairs.curvature, bulge)
-            first, last = np.flatnonzero(~both_out | over)[[0, -1]]
-            keep = slice(first, last + 1)
-            left, right, bulge = left[keep], right[keep], bulge[keep]
-            log_mean = log_mean[:, first : last + 2]
-        return _highest(log_mean[:, :-1] + left, log_mean[:, 1:] + right, bulge)
+        if inside.all():
+            tops = _highest(log_mean[:, :-1] + left, log_mean[:, 1:] + right, bulge)
+            return np.asarray(tops.max(axis=1))
+        both_out = ~inside[:-1] & ~inside[1:]
+        over = both_out & pairs.hold_s
+        cut = (inside[:-1] != inside[1:]) | over
+        most = self.size * float(penalty(np.array(penalty.reach)))
+        left, right = np.where(cut, most, left), np.where(cut, most, right)
+        bulge = np.where(cut, pairs.curvature, bulge)
+        first, last = np.flatnonzero(~both_out | over)[[0, -1]]
+        keep = slice(first, last + 1)
+        before, after = log_mean[:, :-1], log_mean[:, 1:]
+        tops = _highest(before[:, keep] + left[keep], after[:, keep] + right[keep], bulge[keep])
+        # in a wide interval the chord to its far node, with the penalty there, may be lower
+        beyond = replace(penalty, reach=float(pairs.farthest[cut].max()))
+        if beyond.is_finite:
+            gain, at = self.size * beyond(pairs.e), np.flatnonzero(cut)
+            chord = _highest(
+                before[:, at] + gain[at], after[:, at] + gain[at + 1], pairs.bulge(beyond)[at]
+            )
+            tops[:, at - first] = np.minimum(tops[:, at - first], chord)
+        return np.asarray(tops.max(axis=1))
 
     def _ends(
         self, before: FloatArray, log_mean: FloatArray, penalty: Penalty, side: Side
@@ -357,4 +368,4 @@ def _highest(left: FloatArray, right: FloatArray, bulge: FloatArray) -> FloatArr
     room *= room
     room /= np.maximum(bulge, _TINY)
     room += np.maximum(left, right)
-    return np.asarray(room.max(axis=1))
+    return room
