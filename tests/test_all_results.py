@@ -36,6 +36,12 @@ def _metric():
     return metric
 
 
+def _monitor():
+    monitor = cb.CalibrationMonitor(max_error=0.02)
+    monitor.update(Y, P, name="Monday")
+    return monitor
+
+
 MADE = {
     "error": lambda: cb.calibration_error(Y, P),
     "error of levels": lambda: cb.calibration_error(Y, LEVELS, bins=cb.Distinct(), norm="l1"),
@@ -75,6 +81,8 @@ MADE = {
     ),
     "study": lambda: STUDIES["example-3-1"].run(quick=True),
     "metric": _metric,
+    "monitor": _monitor,
+    "monitored batch": lambda: _monitor().batches[0],
     "display": lambda: cb.ReliabilityDisplay.from_predictions(Y, P, isotonic=True, draw=False),
     "recalibrator": lambda: cb.ScalingBinning(bins=5).fit(P, Y),
     "recalibrator of classes": lambda: cb.OneVsRest(cb.HistogramBinning(bins=5)).fit(PROBS, CLASS),
@@ -86,6 +94,7 @@ RESULTS = [
     "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
     "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
+    "monitored batch",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",
@@ -192,9 +201,11 @@ def answers(value):
 
 
 def answers_without_rows(value):
-    """Return the same, less the lock of a metric."""
+    """Return the same, less the lock of a metric or a monitor."""
     if isinstance(value, cb.CalibrationMetric):  # each has a lock of its own
         return answers(value.state_dict()), str(value.compute())
+    if isinstance(value, cb.CalibrationMonitor):
+        return value.to_json()
     return answers(value)
 
 
@@ -240,7 +251,7 @@ def test_no_array_of_a_result_can_be_written_in_any_copy(name, way):
 def test_a_result_cannot_be_changed(name):
     result = make(name)
     if not dataclasses.is_dataclass(result):
-        assert name in ("metric", "display"), "everything else is a frozen record"
+        assert name in ("metric", "monitor", "display"), "everything else is a frozen record"
         return
     for field in dataclasses.fields(result):
         with pytest.raises(dataclasses.FrozenInstanceError):

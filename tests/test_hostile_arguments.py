@@ -83,6 +83,17 @@ def of_metric(**options):
     return metric.compute()
 
 
+def of_monitor(**options):
+    given = {} if "reference" in options else {"max_error": 0.1}
+    monitor = cb.CalibrationMonitor(**{**given, **options})
+    monitor.update(Y, P)
+    return monitor.to_json()
+
+
+def update_of_monitor(**options):
+    return cb.CalibrationMonitor(max_error=0.1).update(Y, P, **options)
+
+
 def with_usual(function, **usual):
     """Return the function with arguments that any option replaces, also a positional one."""
     return lambda **options: function(**{**usual, **options})
@@ -122,6 +133,8 @@ FUNCTIONS = {
     "compare of classes": partial(cb.compare, Y3, P3, P3[::-1], kind="marginal"),
     "interval": error_of,
     "CalibrationMetric": of_metric,
+    "CalibrationMonitor": of_monitor,
+    "CalibrationMonitor.update": update_of_monitor,
     "stats.calibration_error": partial(stats.calibration_error, MARGINAL),
     "stats.reliability_curve": partial(stats.reliability_curve, MARGINAL, class_label=1),
     "stats.brier_decomposition": partial(stats.brier_decomposition, MARGINAL),
@@ -240,6 +253,8 @@ NAMED = {
 OPTIONS = {
     "interval": cb.calibration_error(Y, P).confidence_interval,
     "CalibrationMetric": cb.CalibrationMetric,
+    "CalibrationMonitor": cb.CalibrationMonitor,
+    "CalibrationMonitor.update": cb.CalibrationMonitor.update,
     "Bins": cb.Bins,
 }
 

@@ -15,6 +15,7 @@ from calibrant.measure import calibration_error as calibration_error
 from calibrant.measure import reliability_curve as reliability_curve
 from calibrant.measure import tabulate as tabulate
 from calibrant.metric import CalibrationMetric as CalibrationMetric
+from calibrant.monitor import CalibrationMonitor as CalibrationMonitor
 from calibrant.recalibrators import BetaScaling as BetaScaling
 from calibrant.recalibrators import HistogramBinning as HistogramBinning
 from calibrant.recalibrators import Identity as Identity

@@ -16,6 +16,7 @@ from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
     isotonic_curve,
 )
+from calibrant.stats.monitor_records import MonitoredBatch
 from calibrant.stats.planning import samples_to_certify, smallest_certifiable_error
 from calibrant.stats.prequential import MiscalibrationBound, prequential_lower_bound
 from calibrant.stats.rechecks import Recheck
@@ -40,6 +41,7 @@ __all__ = [
     "Difference",
     "IsotonicCurve",
     "MiscalibrationBound",
+    "MonitoredBatch",
     "Recheck",
     "ReliabilityCurve",
     "ScoreDecomposition",

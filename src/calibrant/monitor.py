@@ -1,0 +1,490 @@
+"""CalibrationMonitor: watch the labels of a deployed model, batch by batch."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant import stats
+from calibrant._digests import digest_of_document
+from calibrant._documents import (
+    check_header,
+    check_names,
+    header,
+    is_text,
+    is_whole,
+    read_json,
+    shown,
+)
+from calibrant._options import check_flag, is_real
+from calibrant._version import __version__
+from calibrant._writing import write_whole
+from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant.exceptions import (
+    IncompatibleTablesError,
+    InvalidArgumentError,
+    InvalidDocumentError,
+    InvalidInputError,
+    InvalidWeightsError,
+)
+from calibrant.problem import (
+    Input,
+    Kind,
+    Label,
+    Problem,
+    check_input,
+    check_kind,
+    read_classes,
+    read_label,
+)
+from calibrant.sources import Source, read
+from calibrant.stats.estimators import cells_of
+from calibrant.stats.intervals import check_level, score_interval
+from calibrant.stats.monitor_records import LONGEST_NAME, MonitoredBatch, MonitorState
+from calibrant.stats.monitoring import (
+    REFERENCE_SHARE,
+    Batch,
+    Reference,
+    Tolerance,
+    alternative_of,
+    alternative_weights,
+    learned_gaps,
+    log_e_values,
+    remembered,
+)
+from calibrant.table import BinTable
+
+FORMAT = "calibrant.monitor"
+SCHEMA = 1
+FEWEST_TO_COMPARE = 100
+"""Rows of a batch that is compared with earlier ones: fewer may be the same by chance."""
+
+
+class CalibrationMonitor:
+    """Watch a deployed model: an alarm when its calibration error is too large, or has changed.
+
+    Look as often as you like, for as long as you like: if nothing is wrong, the probability that
+    there is *ever* an alarm is at most ``1 - confidence_level``. The evidence is a product of bets
+    on the labels, each fixed before its batch (an e-process; the proof is in
+    `calibrant.stats.monitoring`). Bets are on a shift and a slope of all log-odds, on each bin, and
+    on what earlier batches have shown, so that a drift of any shape is seen. The state has a few
+    numbers per bin and one line per batch; no rows are kept.
+
+    Parameters
+    ----------
+    max_error : float
+        An alarm says that the l2 calibration error has exceeded this. 0 asks for perfect
+        calibration.
+    reference : BinTable
+        Instead of `max_error`: an alarm says that event rates are no longer those of this table,
+        which held-out rows were counted into, ``tabulate(y, p, bins=10)``. Its own noise is
+        allowed for: a small reference sees large changes only.
+    confidence_level : float
+    bins : optional
+        As in `calibration_error`; chosen from the predictions of the first batch and kept. With a
+        reference they are its bins.
+    kind, classes, pos_label, input
+        As in `calibration_error`; binary and top-label problems.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = CalibrationMonitor(max_error=0.02)
+    >>> for day in range(1, 41):
+    ...     p = rng.uniform(size=1000)
+    ...     rate = p if day <= 30 else p**1.3
+    ...     _ = monitor.update(rng.uniform(size=1000) < rate, p, name=f"day {day}")
+    >>> monitor.alarm, monitor.alarm_at, monitor.since
+    (True, 'day 33', 'day 31')
+    """
+
+    def __init__(
+        self,
+        max_error: float | None = None,
+        reference: BinTable | None = None,
+        *,
+        confidence_level: float = 0.95,
+        bins: BinsLike = "mass:10",
+        kind: Kind | None = None,
+        classes: Sequence[Label] | None = None,
+        pos_label: Label | None = None,
+        input: Input = "probabilities",  # noqa: A002
+    ) -> None:
+        if (max_error is None) == (reference is None):
+            raise InvalidArgumentError(
+                "A monitor needs max_error= or reference=, and not both: has the error exceeded a "
+                f"limit, or has it changed? Got {'neither' if max_error is None else 'both'}."
+            )
+        if max_error is not None and not (is_real(max_error) and 0 <= max_error < 1):
+            raise InvalidArgumentError(
+                f"max_error must be at least 0 and less than 1; got {max_error!r:.60}. Write 0.02 "
+                "for two points."
+            )
+        check_level(confidence_level)
+        check_input(input)
+        if kind is not None:
+            check_kind(kind)
+        self.max_error = None if max_error is None else float(max_error)
+        self.confidence_level = float(confidence_level)
+        self.kind, self.input = kind, input
+        self.classes = read_classes(classes)
+        self.pos_label = None if pos_label is None else read_label("pos_label", pos_label)
+        self.reference = reference
+        self._rule = bins
+        as_bin_rule(bins, 1)
+        self._meaning: tuple[Problem, Bins] | None = None
+        if reference is not None:
+            self._set_reference(reference)
+        self._batches: tuple[MonitoredBatch, ...] = ()
+        self._period = 0
+        self._state: MonitorState | None = None
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    def update(
+        self,
+        y_true: Any,
+        y_prob: Any = None,
+        *,
+        name: str | None = None,
+        data: Any = None,
+        allow_repeat: bool = False,
+    ) -> MonitoredBatch:
+        """Add a batch and return what became of it; one that is refused changes nothing.
+
+        Parameters
+        ----------
+        y_true, y_prob, data
+            As in `calibration_error`. A table in the monitor's bins may stand in place of both.
+        name : str, optional
+            For messages and `since`, such as the day; by default "batch 1", "batch 2", ...
+        allow_repeat : bool
+            A batch of at least 100 rows that came before is refused, unless this is true.
+
+        Notes
+        -----
+        Labels may come late: batches count in the order of their arrival, and `since` speaks of
+        that order. A batch is whatever arrived together, such as all labels of the night, of
+        whichever day. Whether a label has arrived must not depend on what it says: if events are
+        known at once and the others only after a month, wait for the month.
+        """
+        check_flag("allow_repeat", allow_repeat)
+        if not (name is None or is_text(name, LONGEST_NAME)):
+            raise InvalidArgumentError(
+                f"name must be printable text of at most {LONGEST_NAME} characters; "
+                f"got {name!r:.60}."
+            )
+        source = self._read(y_true, y_prob, data)
+        source.keep_digest()
+        with self._lock:
+            if self._meaning is None:
+                table = source.tabulate(self._rule if source.has_rows else "auto")
+            else:
+                self._check_problem(source.problem)
+                table = source.count((self._meaning[1],))
+            _check_table(table)
+            digest = source.digest() or digest_of_document(table.to_dict())
+            name = f"batch {len(self._batches) + 1}" if name is None else name
+            self._check_new(name, digest, table.n, allow_repeat)
+            return self._bet(table, name, digest)
+
+    def _read(self, y_true: Any, y_prob: Any, data: Any) -> Source:
+        if isinstance(y_true, BinTable) and y_prob is None and data is None:
+            return read(y_true)
+        return read(
+            y_true, y_prob, kind=self.kind, input=self.input, classes=self.classes,
+            pos_label=self.pos_label, data=data,
+        )  # fmt: skip
+
+    def _check_problem(self, problem: Problem) -> None:
+        if self._meaning is not None and problem != self._meaning[0]:
+            raise IncompatibleTablesError(
+                f"Every batch must pose the same problem, {self._meaning[0]}; this one is "
+                f"{problem}. Start another monitor for it."
+            )
+
+    def _check_new(self, name: str, digest: str, n: int, allow_repeat: bool) -> None:
+        same = next((batch for batch in self._batches if batch.digest == digest), None)
+        if same is not None and n >= FEWEST_TO_COMPARE and not allow_repeat:
+            raise InvalidInputError(
+                f"Every batch counts once; the {n:,} rows of {name!r} came before, as "
+                f"{same.name!r}. Leave them out, or pass allow_repeat=True if they are others that "
+                "happen to be the same."
+            )
+        if any(batch.name == name for batch in self._batches):
+            raise InvalidArgumentError(
+                f"Names of batches must differ; there is already one called {name!r}. Give another "
+                f"name, such as {name + ', late labels'!r} for labels that came after the others."
+            )
+
+    def _bet(self, table: BinTable, name: str, digest: str) -> MonitoredBatch:
+        """Settle the bets on a batch, and learn from it for the next."""
+        n_bins = len(table.bins[0])
+        state = self._state or MonitorState.new(n_bins)
+        batch = Batch.of(table)
+        hypothesis = self._hypothesis(state)
+        process = state.process.after(log_e_values(batch, hypothesis, learned_gaps(state.recent)))
+        recent = remembered(state.recent, batch, hypothesis.centre(batch))
+        log_evidence = process.log_total(alternative_weights(n_bins))
+        error = stats.calibration_error(table).value
+        limits = score_interval(cells_of(table), np.ones(1), self.confidence_level)
+        low, high = (min(max(float(limit), 0.0), 1.0) for limit in limits)
+        record = MonitoredBatch(
+            name=name,
+            period=self._period,
+            n=table.n,
+            events=round(float(table.sum_y.sum())),
+            mean_prediction=min(float(table.sum_p.sum()) / table.n, 1.0),
+            error=error,
+            low=min(low, error),
+            high=max(high, error),
+            log_evidence=log_evidence,
+            alarm=self.alarm or log_evidence >= math.log(self.threshold),
+            digest=digest,
+        )
+        self._meaning = table.problem, table.bins[0]
+        self._state = MonitorState(process, state.past + batch, recent)
+        self._batches = (*self._batches, record)
+        return record
+
+    def _hypothesis(self, state: MonitorState) -> Tolerance | Reference:
+        if self.reference is not None:
+            return Reference(Batch.of(self.reference), 1 - self.confidence_level)
+        return Tolerance(self.max_error or 0.0, state.past)
+
+    def _set_reference(self, reference: BinTable) -> None:
+        if not isinstance(reference, BinTable) or reference.n == 0:
+            raise InvalidArgumentError(
+                "reference must be a BinTable with rows, such as tabulate(y_true, y_prob, "
+                f"bins=10) gives; got {reference!r:.60}."
+            )
+        _check_table(reference)
+        self.reference, self._meaning = reference, (reference.problem, reference.bins[0])
+
+    @property
+    def threshold(self) -> float:
+        """The evidence at which there is an alarm."""
+        share = 1.0 if self.reference is None else 1 - REFERENCE_SHARE
+        return 1 / (share * (1 - self.confidence_level))
+
+    @property
+    def evidence(self) -> float:
+        """The evidence now: what bets at fair odds have made of 1."""
+        own = self._own()
+        return own[-1].evidence if own else 1.0
+
+    @property
+    def batches(self) -> tuple[MonitoredBatch, ...]:
+        """All batches in the order of their arrival, those before a restart included."""
+        return self._batches
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there was an alarm since the last restart."""
+        own = self._own()
+        return bool(own) and own[-1].alarm
+
+    @property
+    def alarm_at(self) -> str | None:
+        """The name of the batch that raised the alarm."""
+        return next((batch.name for batch in self._own() if batch.alarm), None)
+
+    @property
+    def since(self) -> str | None:
+        """The name of the batch from which on the change explains the labels best.
+
+        It is an estimate, and there is none before an alarm.
+        """
+        if not self.alarm or self._state is None:
+            return None
+        return self._own()[int(self._state.process.start[self._leader()])].name
+
+    @property
+    def change(self) -> str | None:
+        """What the change looks like, in words; None before an alarm."""
+        if not self.alarm or self._meaning is None:
+            return None
+        than = "predicted" if self.reference is None else "in the reference"
+        leader, bins = self._leader(), self._meaning[1]
+        if leader == alternative_weights(len(bins)).size - 1:
+            return f"events are more frequent than {than} in some places, and less in others"
+        shape, sign = alternative_of(leader)
+        more = f"{'more' if sign > 0 else 'less'} frequent than {than}"
+        if shape == 0:
+            return f"events are {more}"
+        if shape == 1:
+            return f"rates are {'more' if sign > 0 else 'less'} extreme than {than}"
+        low, high = bins.edges[shape - 2 : shape]
+        return f"events are {more} where predictions lie between {low:.3g} and {high:.3g}"
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What must be true for the promise to hold."""
+        made = [
+            "rows of a batch are independent, given earlier batches",
+            "labels were not used to make the predictions",
+            "whether a label has arrived does not depend on what it says",
+            "each restart begins a new promise",
+        ]
+        if self.reference is not None:
+            made.insert(1, "rows of the reference are independent of each other and held out")
+            if not self.reference.is_binned_model:
+                made.append(
+                    "within a bin, event rates differ from predictions by the same amount, or "
+                    "predictions spread as they do in the reference"
+                )
+        return made
+
+    def restart(self, reference: BinTable | None = None) -> None:
+        """Begin anew after a repair: earlier evidence no longer counts, the record stays.
+
+        The promise is for each period by itself. A new reference may be given in place of the old.
+        """
+        with self._lock:
+            if reference is not None:
+                if self.reference is None:
+                    raise InvalidArgumentError(
+                        "This monitor watches max_error=; only one with a reference= can be given "
+                        "another. Leave it out, or start another monitor."
+                    )
+                self._set_reference(reference)
+            self._state, self._period = None, self._period + 1
+
+    def _own(self) -> tuple[MonitoredBatch, ...]:
+        """Return the batches of this period."""
+        n = 0 if self._state is None else self._state.process.n_batches
+        return self._batches[len(self._batches) - n :]
+
+    def _leader(self) -> int:
+        """Return the alternative with the most evidence."""
+        assert self._state is not None  # noqa: S101
+        wealth = self._state.process.log_wealth
+        n_bins = self._state.past.size.size
+        return int(np.argmax(wealth + np.log(alternative_weights(n_bins))))
+
+    def __str__(self) -> str:
+        own = self._own()
+        rows = f"{len(own):,} batches, {sum(batch.n for batch in own):,} rows"
+        says = (
+            f"the l2 error has exceeded {self.max_error:g}" if self.max_error is not None
+            else "event rates are no longer those of the reference"
+        )  # fmt: skip
+        if not self.alarm:
+            evidence = f"evidence {self.evidence:.3g} of the {self.threshold:.3g} that would show"
+            return f"no alarm: {evidence} that {says} ({rows})"
+        level = f"with {100 * self.confidence_level:g}% confidence {says}"
+        return (
+            f"ALARM at {self.alarm_at}, since about {self.since}: {level}; {self.change} ({rows})"
+        )
+
+    def __repr__(self) -> str:
+        return f"<CalibrationMonitor: {self}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain values that JSON can hold."""
+        with self._lock:
+            rule, meaning = self._rule, self._meaning
+            if meaning is None and not isinstance(rule, str | int):
+                raise InvalidArgumentError(
+                    f"A monitor without batches is saved if its bins have a name; got {rule!r:.60}."
+                    ' Give bins="mass:10" or the like, or add a batch first.'
+                )
+            return {
+                **header(FORMAT, SCHEMA),
+                "version": __version__,
+                "max_error": self.max_error,
+                "reference": None if self.reference is None else self.reference.to_dict(),
+                "confidence_level": self.confidence_level,
+                "kind": self.kind,
+                "classes": None if self.classes is None else list(self.classes),
+                "pos_label": self.pos_label,
+                "input": self.input,
+                "bins": rule if meaning is None else meaning[1].to_dict(),
+                "problem": None if meaning is None else meaning[0].to_dict(),
+                "period": self._period,
+                "state": None if self._state is None else self._state.to_dict(),
+                "batches": [batch.to_dict() for batch in self._batches],
+            }
+
+    def to_json(self) -> str:
+        """Return the state as JSON, from which `from_json` goes on as if nothing had happened."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=1)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, whole or not at all, whatever interrupts."""
+        write_whole(path, self.to_json())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> CalibrationMonitor:
+        """Rebuild a monitor from `to_json`."""
+        document = read_json(text, "A monitor")
+        document = check_header(document, FORMAT, SCHEMA, "A monitor", "Start a new one")
+        names = ("format", "schema", "version", *_OPTIONS, *_CONTENTS)
+        check_names(document, names, "A monitor")
+        options = {name: document[name] for name in _OPTIONS}
+        if options["reference"] is not None:
+            options["reference"] = BinTable.from_dict(options["reference"])
+        if not isinstance(document["bins"], str | int):
+            document["bins"] = Bins.from_dict(document["bins"])
+        try:
+            monitor = cls(**options, bins=document["bins"])
+        except InvalidArgumentError as error:
+            raise InvalidDocumentError(f"Not a valid monitor: {error!s:.300}") from error
+        monitor._fill(document)
+        return monitor
+
+    def _fill(self, document: dict[str, Any]) -> None:
+        """Take up the batches and the state of a document, if they can be."""
+        problem, bins, batches = document["problem"], document["bins"], document["batches"]
+        if problem is not None and isinstance(bins, Bins):
+            meaning = Problem.from_dict(problem), bins
+            if self._meaning not in (None, meaning):
+                raise InvalidDocumentError("Not a valid monitor: its bins are not its reference's.")
+            self._meaning = meaning
+        if not isinstance(batches, list) or not is_whole(document["period"], 0):
+            raise InvalidDocumentError(
+                'Not a valid monitor: "batches" must be a list and "period" a whole number; got '
+                f"{shown(batches)} and {shown(document['period'])}."
+            )
+        self._batches = tuple(map(MonitoredBatch.from_dict, batches))
+        self._period = document["period"]
+        own = [batch for batch in self._batches if batch.period == self._period]
+        if document["state"] is not None and self._meaning is not None:
+            self._state = MonitorState.from_dict(document["state"], len(self._meaning[1]), len(own))
+        if (self._state is None) != (not own) or self._batches[
+            len(self._batches) - len(own) :
+        ] != tuple(own):
+            raise InvalidDocumentError(
+                "Not a valid monitor: its state and its batches do not belong together."
+            )
+
+
+_OPTIONS = (
+    "max_error", "reference", "confidence_level", "kind", "classes", "pos_label", "input",
+)  # fmt: skip
+_CONTENTS = ("bins", "problem", "period", "state", "batches")
+
+
+def _check_table(table: BinTable) -> None:
+    """Refuse what has no single event, or rows that do not count alike."""
+    if table.n_groups > 1:
+        raise InvalidArgumentError(
+            f"A monitor watches one event; this problem has {table.n_groups:,} classes, "
+            'kind="marginal". Leave kind= out to watch whether the top label is right, or watch '
+            "each class k by itself: y_true == k with its column."
+        )
+    if table.is_weighted:
+        raise InvalidWeightsError(
+            "A monitor counts independent rows; this table has sample weights. Leave them out."
+        )

@@ -1,0 +1,144 @@
+"""What a monitor keeps: a line for each batch, and the numbers that its bets depend on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant._documents import check_names, is_number, is_text, is_whole, shown
+from calibrant._results import Result
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidDocumentError
+from calibrant.stats.monitoring import Batch, EProcess
+
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, repr=False)
+class MonitoredBatch(Result):
+    """One batch, and where it left the monitor.
+
+    Attributes
+    ----------
+    name : str
+    period : int
+        0, and 1 more after each `CalibrationMonitor.restart`.
+    n, events : int
+        Rows, and events among them.
+    mean_prediction : float
+    error, low, high : float
+        The l2 calibration error of this batch alone, in the monitor's bins, with its interval.
+    log_evidence : float
+        The natural logarithm of the evidence after this batch.
+    alarm : bool
+        Whether there was an alarm by then, in this period.
+    digest : str
+        By which the rows are recognised, should they come again.
+    """
+
+    name: str
+    period: int
+    n: int
+    events: int
+    mean_prediction: float
+    error: float
+    low: float
+    high: float
+    log_evidence: float
+    alarm: bool
+    digest: str
+
+    @property
+    def evidence(self) -> float:
+        """What bets at fair odds had made of 1 by then."""
+        return math.exp(min(self.log_evidence, 700.0))
+
+    def __str__(self) -> str:
+        rate = f"{self.events / self.n:.4f} happened, {self.mean_prediction:.4f} predicted"
+        error = f"l2 error {self.error:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        alarm = ", alarm" if self.alarm else ""
+        return f"{self.name}: n = {self.n:,}, {rate}, {error}, evidence {self.evidence:.3g}{alarm}"
+
+    @classmethod
+    def from_dict(cls, document: Any) -> MonitoredBatch:
+        """Rebuild a batch from `to_dict`; raise InvalidDocumentError if that cannot be done."""
+        check_names(document, tuple(_ALLOWED), "A batch of a monitor")
+        for name, allowed in _ALLOWED.items():
+            if not allowed(document[name]):
+                raise InvalidDocumentError(
+                    f"{name!r} of a batch of a monitor cannot be {shown(document[name])}."
+                )
+        return cls(**document)
+
+
+_ALLOWED: dict[str, Callable[[Any], bool]] = {
+    "name": lambda x: is_text(x, LONGEST_NAME),
+    "period": lambda x: is_whole(x, 0),
+    "n": lambda x: is_whole(x, 1),
+    "events": lambda x: is_whole(x, 0),
+    **dict.fromkeys(("mean_prediction", "error", "low", "high"), lambda x: is_number(x, 0, 1)),
+    "log_evidence": is_number,
+    "alarm": lambda x: isinstance(x, bool),
+    "digest": lambda x: is_text(x, 100),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MonitorState:
+    """What bets depend on: all that happened since the last restart."""
+
+    process: EProcess
+    past: Batch
+    recent: Batch
+
+    @classmethod
+    def new(cls, n_bins: int) -> MonitorState:
+        """Return the state before the first batch."""
+        return cls(EProcess.new(n_bins), Batch.none(n_bins), Batch.none(n_bins))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        parts = {"process": self.process, "past": self.past, "recent": self.recent}
+        return {
+            name: {k: v if isinstance(v, int) else v.tolist() for k, v in vars(part).items()}
+            for name, part in parts.items()
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any, n_bins: int, n_batches: int) -> MonitorState:
+        """Rebuild a state of so many bins and batches; raise InvalidDocumentError otherwise."""
+        check_names(document, ("process", "past", "recent"), "The state of a monitor")
+        process = document["process"]
+        names = ("n_batches", "log_wealth", "log_best", "start")
+        check_names(process, names, "The process of a monitor")
+        n = EProcess.new(n_bins).start.size
+        wealth, best, start = (_numbers(process, name, n) for name in names[1:])
+        whole = np.array_equal(start, np.floor(start)) and start.min() >= 0
+        if process["n_batches"] != n_batches or not whole or start.max() >= n_batches:
+            raise InvalidDocumentError(
+                f"The process of a monitor must have seen its {n_batches:,} batches and begun at "
+                f"one of them; this one has seen {shown(process['n_batches'])}."
+            )
+        sums = [_batch(document[name], n_bins) for name in ("past", "recent")]
+        return cls(EProcess(n_batches, wealth, best, start.astype(np.intp)), *sums)
+
+
+def _batch(document: Any, n_bins: int) -> Batch:
+    names = ("size", "events", "predicted")
+    check_names(document, names, "The sums of a monitor")
+    batch = Batch(*(_numbers(document, name, n_bins, 0.0) for name in names))
+    if np.any(batch.events > batch.size) or np.any(batch.predicted > batch.size * (1 + 1e-9)):
+        raise InvalidDocumentError("The sums of a monitor have more events than rows.")
+    return batch
+
+
+def _numbers(document: dict[str, Any], name: str, n: int, least: float = -math.inf) -> FloatArray:
+    values = document[name]
+    if not (isinstance(values, list) and len(values) == n and
+            all(is_number(x, least) for x in values)):  # fmt: skip
+        raise InvalidDocumentError(f'The state of a monitor needs {n:,} numbers as "{name}".')
+    return np.array(values, np.float64)
