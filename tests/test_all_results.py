@@ -28,6 +28,7 @@ LEVELS = np.round(P, 1)
 PROBS = RNG.dirichlet(np.ones(3), size=400)
 CLASS = RNG.integers(3, size=400)
 WEIGHTS = RNG.exponential(size=400) + 0.1
+GROUP = np.where(np.arange(400) % 3 > 0, "a", "b")
 
 
 def _metric():
@@ -53,6 +54,10 @@ MADE = {
     "table of classes": lambda: cb.tabulate(
         CLASS, PROBS, kind="marginal", classes=[0, 1, 2], sample_weight=WEIGHTS
     ),
+    "tables of groups": lambda: cb.tabulate(Y, P, bins=7, by=GROUP),
+    "errors of groups": lambda: cb.calibration_error(Y, P, by=GROUP),
+    "curves of groups": lambda: cb.reliability_curve(Y, P, by=GROUP),
+    "certificates of groups": lambda: cb.certify(Y, LEVELS, max_error=0.2, by=GROUP),
     "bins": lambda: cb.tabulate(Y, P, bins=7).bins[0],
     "problem": lambda: cb.tabulate(CLASS, PROBS, kind="marginal").problem,
     "rule": lambda: cb.Hybrid(4),

@@ -33,14 +33,17 @@ def rounding_of(count: FloatArray) -> FloatArray:
     return np.minimum(1e-9 + count * 2.0**-53, 1e-6)
 
 
-def check_sums(table: BinTable) -> None:
-    """Raise InvalidDocumentError if no rows can have the sums of this table."""
+def check_sums(table: BinTable, n_tables: int = 1) -> None:
+    """Raise InvalidDocumentError if no rows can have the sums of this table.
+
+    It may be as many tables of the same problem as `n_tables` says, one below the other.
+    """
     with np.errstate(all="ignore"):
         for problem, wrong in _wrong_bins(table):
             if wrong.any():
                 group, place = (int(i) for i in np.argwhere(wrong)[0])
                 _refuse(problem + _where(table, group, place))
-        for problem, is_wrong in _wrong_totals(table):
+        for problem, is_wrong in _wrong_totals(table, n_tables):
             if is_wrong:
                 _refuse(problem)
 
@@ -194,20 +197,19 @@ def _wrong_weights(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
         yield "sum_wwuu is not what the other sums give", np.abs(wwuu - squares) > slack * w + tiny
 
 
-def _wrong_totals(table: BinTable) -> Iterator[tuple[str, bool]]:
-    rows, weight = table.count.sum(axis=1), table.sum_w.sum(axis=1)
-    slack = 4 * float(rounding_of(rows).max())
-    yield "there are no rows", bool(rows[0] == 0)
+def _wrong_totals(table: BinTable, n_tables: int) -> Iterator[tuple[str, bool]]:
+    """Yield what could be wrong with totals, which have the shape (tables, classes)."""
+    rows, weight = (x.sum(axis=1).reshape(n_tables, -1) for x in (table.count, table.sum_w))
+    slack = 4 * rounding_of(rows).max(axis=1)
+    yield "there are no rows", bool(np.any(rows[:, 0] == 0))
     yield f"more than {LARGEST_COUNT:,} rows", bool(rows.max() > LARGEST_COUNT)
-    yield "the classes have different numbers of rows", bool(np.any(rows != rows[0]))
-    yield (
-        "the classes have different weights",
-        bool(np.any(np.abs(weight - weight[0]) > slack * weight[0] + TINY)),
-    )
+    yield "the classes have different numbers of rows", bool(np.any(rows != rows[:, :1]))
+    off = np.abs(weight - weight[:, :1]) > slack[:, None] * weight[:, :1] + TINY
+    yield "the classes have different weights", bool(np.any(off))
     if table.problem.kind == "marginal":
-        events, expected = float(table.sum_y.sum()), float(weight[0])
-        room = slack * expected if table.is_weighted else 1e-15 * rows[0] * table.n_groups
+        events, expected = table.sum_y.reshape(n_tables, -1).sum(axis=1), weight[:, 0]
+        room = slack * expected if table.is_weighted else 1e-15 * rows[:, 0] * rows.shape[1]
         yield (
             "every row has one label, so the events of all classes must add up to the rows",
-            bool(abs(events - expected) > room),
+            bool(np.any(np.abs(events - expected) > room)),
         )

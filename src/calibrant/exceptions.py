@@ -7,6 +7,7 @@
     │   │   └── NotFiniteError                  NaN or infinite values
     │   ├── InvalidLabelsError                  labels outside the classes, or missing
     │   ├── InvalidWeightsError                 negative, missing or all-zero weights
+    │   ├── InvalidGroupsError                  groups that no column tells apart
     │   ├── InvalidShapeError                   a shape that no kind of problem has
     │   ├── LengthMismatchError                 columns of different lengths
     │   ├── EmptyInputError                     no rows
@@ -50,6 +51,10 @@ class InvalidLabelsError(InvalidInputError):
 
 class InvalidWeightsError(InvalidInputError):
     """Sample or class weights must be finite, not negative, and not all zero."""
+
+
+class InvalidGroupsError(InvalidInputError):
+    """Groups must be told apart by text, numbers or dates, and numbers lie within their cuts."""
 
 
 class InvalidShapeError(InvalidInputError):

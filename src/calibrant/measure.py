@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from calibrant import stats
 from calibrant.bins import BinsLike
@@ -11,6 +11,47 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.estimators import ClassWeight, Norm
 from calibrant.table import BinTable
+from calibrant.tables import Tables
+
+
+@overload
+def calibration_error(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    norm: Norm = ...,
+    debias: bool | None = ...,
+    sample_weight: Any = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: None = None,
+    shared_bins: bool = ...,
+) -> stats.CalibrationErrorResult: ...
+
+
+@overload
+def calibration_error(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    norm: Norm = ...,
+    debias: bool | None = ...,
+    sample_weight: Any = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: Any,
+    shared_bins: bool = ...,
+) -> stats.GroupErrors: ...
 
 
 def calibration_error(
@@ -27,7 +68,9 @@ def calibration_error(
     pos_label: Label | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> stats.CalibrationErrorResult:
+    by: Any = None,
+    shared_bins: bool = True,
+) -> stats.CalibrationErrorResult | stats.GroupErrors:
     """Measure how far predicted probabilities are from what happens.
 
     The l_p calibration error is ``E[|E[Y | f] - f|^p]^(1/p)``, estimated in bins. If every bin
@@ -72,10 +115,21 @@ def calibration_error(
     input : {"probabilities", "logits"}
         What `y_prob` holds. Logits go through a sigmoid (one column) or a softmax (several), in
         float64; the many columns of a top-label problem are never copied for it.
+    by : array_like, list, dict or column name, optional
+        What puts rows into groups, each measured apart, all counted in one pass. With `data`, a
+        name, a list of names (which cross), or a dict of names and cuts: ``{"age": [0, 40, 65,
+        120], "sex": None}`` makes the groups [0, 40], (40, 65] and (65, 120] of each sex. Without,
+        one array, a list of arrays, or a dict by name in which ``(values, cuts)`` cuts a column.
+        Rows of which a column says nothing (None, NaN, an empty cell) are a group of their own,
+        printed as "missing"; values outside the cuts are refused.
+    shared_bins : bool
+        Whether bins chosen from the data are chosen from all rows and shared by all groups, or
+        for each group from its own rows, which must then fit in memory.
 
     Returns
     -------
     CalibrationErrorResult
+        With `by`, a `GroupErrors`: a mapping from the key of each group to its result.
 
     Examples
     --------
@@ -96,7 +150,11 @@ def calibration_error(
         pos_label=pos_label,
         sample_weight=sample_weight,
         data=data,
+        by=by,
     )
+    if source.by:
+        tables = source.tabulate_by(bins, shared_bins)
+        return stats.group_errors(tables, norm=norm, debias=debias, class_weight=class_weight)
     result = stats.calibration_error(
         source.tabulate(bins),
         norm=norm,
@@ -107,6 +165,40 @@ def calibration_error(
     if source.is_lazy:  # its connection may be closed when the interval is asked for
         result.settle()
     return result
+
+
+@overload
+def tabulate(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    sample_weight: Any = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: None = None,
+    shared_bins: bool = ...,
+) -> BinTable: ...
+
+
+@overload
+def tabulate(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    sample_weight: Any = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: Any,
+    shared_bins: bool = ...,
+) -> Tables: ...
 
 
 def tabulate(
@@ -120,10 +212,13 @@ def tabulate(
     pos_label: Label | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> BinTable:
+    by: Any = None,
+    shared_bins: bool = True,
+) -> BinTable | Tables:
     """Count predictions and labels in bins; the parameters are those of `calibration_error`.
 
-    Tables with the same bins can be added, so rows may come in parts.
+    Tables with the same bins can be added, so rows may come in parts. With `by` they are `Tables`,
+    one for each group.
 
     Examples
     --------
@@ -141,8 +236,49 @@ def tabulate(
         pos_label=pos_label,
         sample_weight=sample_weight,
         data=data,
+        by=by,
     )
-    return source.tabulate(bins)
+    return source.tabulate_by(bins, shared_bins) if source.by else source.tabulate(bins)
+
+
+@overload
+def reliability_curve(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    sample_weight: Any = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    class_label: Label | None = ...,
+    confidence_level: float = ...,
+    simultaneous: bool = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: None = None,
+    shared_bins: bool = ...,
+) -> stats.ReliabilityCurve: ...
+
+
+@overload
+def reliability_curve(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    sample_weight: Any = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    class_label: Label | None = ...,
+    confidence_level: float = ...,
+    simultaneous: bool = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: Any,
+    shared_bins: bool = ...,
+) -> stats.GroupCurves: ...
 
 
 def reliability_curve(
@@ -159,10 +295,13 @@ def reliability_curve(
     simultaneous: bool = True,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> stats.ReliabilityCurve:
+    by: Any = None,
+    shared_bins: bool = True,
+) -> stats.ReliabilityCurve | stats.GroupCurves:
     """Return event rates beside predictions, bin by bin, with intervals.
 
-    The parameters are those of `calibration_error` and `calibrant.stats.reliability_curve`.
+    The parameters are those of `calibration_error` and `calibrant.stats.reliability_curve`. With
+    `by` there is a curve for each group.
 
     Examples
     --------
@@ -179,13 +318,13 @@ def reliability_curve(
         pos_label=pos_label,
         sample_weight=sample_weight,
         data=data,
+        by=by,
     )
-    return stats.reliability_curve(
-        source.tabulate(bins),
-        confidence_level=confidence_level,
-        simultaneous=simultaneous,
-        class_label=class_label,
-    )
+    options: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
+    options |= {"class_label": class_label}
+    if source.by:
+        return stats.group_curves(source.tabulate_by(bins, shared_bins), **options)
+    return stats.reliability_curve(source.tabulate(bins), **options)
 
 
 def brier_decomposition(

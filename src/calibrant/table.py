@@ -160,12 +160,12 @@ class BinTable(ReadOnlyArrays):
             raise InvalidDocumentError(
                 f'"count" must have a list for each of the {problem.n_groups:,} groups.'
             )
-        bins = _read_bins(document["bins"], problem.n_groups)
+        bins = read_bins(document["bins"], problem.n_groups)
         shape = (problem.n_groups, max(map(len, bins)))
-        arrays = {name: _read_array(document, name, shape) for name in names}
+        arrays = {name: read_array(document, name, shape) for name in names}
         if "sum_w" not in document:
             arrays |= unit_weight_sums(**arrays)
-        level = _read_array(document, "level", shape, missing=np.nan)
+        level = read_array(document, "level", shape, missing=np.nan)
         table = cls(problem, bins, **arrays, level=level)
         check_sums(table)
         return table
@@ -200,16 +200,18 @@ def _common_level(a: BinTable, b: BinTable) -> FloatArray:
     return np.where(a.count == 0, b.level, np.where(b.count == 0, a.level, same))
 
 
-def _read_bins(document: Any, n_groups: int) -> tuple[Bins, ...]:
+def read_bins(document: Any, n_groups: int) -> tuple[Bins, ...]:
+    """Read the bins of a document: one for each group, or one for all."""
     if not isinstance(document, list) or len(document) not in (1, n_groups):
         raise InvalidDocumentError(f"A table needs bins for its {n_groups:,} groups.")
     bins = tuple(Bins.from_dict(item) for item in document)
     return bins * n_groups if len(bins) == 1 else bins
 
 
-def _read_array(
+def read_array(
     document: dict[str, Any], name: str, shape: tuple[int, int], missing: float | None = None
 ) -> FloatArray:
+    """Read lists of numbers of this shape, in which null may stand for a missing one."""
     rows = document[name]
     whole = isinstance(rows, list) and all(
         isinstance(row, list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,55 @@ from calibrant.stats.hypothesis_tests import TestMethod
 from calibrant.stats.questions import MinBinMass
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
+from calibrant.tables import Tables
+
+
+@overload
+def certify(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    max_error: float | None = ...,
+    norm: Norm = ...,
+    confidence_level: float = ...,
+    kind: Kind | None = ...,
+    bins: BinsLike | None = ...,
+    target: Target = ...,
+    min_bin_mass: MinBinMass = ...,
+    levels: ArrayLike | None = ...,
+    looks: int = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: None = None,
+    shared_bins: bool = ...,
+) -> stats.Certificate: ...
+
+
+@overload
+def certify(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    max_error: float | None = ...,
+    norm: Norm = ...,
+    confidence_level: float = ...,
+    kind: Kind | None = ...,
+    bins: BinsLike | None = ...,
+    target: Target = ...,
+    min_bin_mass: MinBinMass = ...,
+    levels: ArrayLike | None = ...,
+    looks: int = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: Any,
+    shared_bins: bool = ...,
+) -> stats.GroupCertificates: ...
 
 
 def certify(
@@ -41,7 +90,9 @@ def certify(
     pos_label: Label | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> stats.Certificate:
+    by: Any = None,
+    shared_bins: bool = True,
+) -> stats.Certificate | stats.GroupCertificates:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
     The bounds hold at any sample size, without approximation, under the assumptions that the
@@ -78,10 +129,14 @@ def certify(
         Certifying a growing sample with ``looks=1`` until it passes proves less than it says.
     y_true, y_prob, kind, class_weight, classes, pos_label, data, input
         As in `calibration_error`; a `BinTable` may stand in place of `y_true` and `y_prob`.
+    by, shared_bins
+        As in `calibration_error`: a certificate for each group, each with its confidence by itself.
+        `audit` gives statements that hold for all groups at once.
 
     Returns
     -------
     Certificate
+        With `by`, a `GroupCertificates`: a mapping from the key of each group to its certificate.
 
     Examples
     --------
@@ -93,21 +148,23 @@ def certify(
     certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...
     """
     source = read(
-        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        data=data,
+        by=by,
     )
+    options: dict[str, Any] = {"max_error": max_error, "norm": norm, "target": target}
+    options |= {"confidence_level": confidence_level, "min_bin_mass": min_bin_mass}
+    options |= {"levels": levels, "looks": looks, "class_weight": class_weight}
+    if source.by:
+        return stats.group_certificates(tabulate_groups(source, bins, shared_bins), **options)
     source.keep_digest()
-    return stats.certify(
-        tabulate_outputs(source) if bins is None else source.tabulate(bins),
-        max_error=max_error,
-        norm=norm,
-        confidence_level=confidence_level,
-        target=target,
-        min_bin_mass=min_bin_mass,
-        levels=levels,
-        looks=looks,
-        class_weight=class_weight,
-        digests=_digests(source),
-    )
+    table = tabulate_outputs(source) if bins is None else source.tabulate(bins)
+    return stats.certify(table, **options, digests=_digests(source))
 
 
 def recheck(
@@ -209,6 +266,16 @@ def tabulate_outputs(source: Source) -> BinTable:
         if float(cells_of(table).unresolved_mass.max()) <= UNRESOLVED_LIMIT:
             return table
     return source.tabulate("auto")
+
+
+def tabulate_groups(source: Source, bins: BinsLike | None, shared_bins: bool = True) -> Tables:
+    """Count the rows of each group, by default in the bins that `tabulate_outputs` has for all."""
+    if bins is not None or not source.has_rows:
+        return source.tabulate_by("auto" if bins is None else bins, shared_bins)
+    table = tabulate_outputs(source)
+    if not (shared_bins or table.is_binned_model):
+        return source.tabulate_by("auto", shared_bins)
+    return source.count_by(table.bins)
 
 
 def calibration_test(

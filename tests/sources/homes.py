@@ -26,13 +26,13 @@ class Home:
                 kernels()
             monkeypatch.setenv("CALIBRANT_ENGINE", name)
 
-    def read(self, y, p, *, sample_weight=None, **options):
-        """Return the source of these rows."""
+    def read(self, y, p, *, sample_weight=None, by=None, **options):
+        """Return the source of these rows; `by` holds columns, or (column, cuts), by name."""
         y, p = np.asarray(y), np.asarray(p)
         if self.name in ("numpy", "compiled"):
-            return read(y, p, sample_weight=sample_weight, **options)
+            return read(y, p, sample_weight=sample_weight, by=by, **options)
         if self.name == "torch":
-            return self.tensors(y, p, sample_weight, options)
+            return self.tensors(y, p, sample_weight, options | {"by": by})
         exotic = {column.dtype for column in (y, p)} & {np.dtype("f2"), np.dtype(">i4")}
         if exotic:
             pytest.skip(f"neither files nor frames have numbers of type {exotic}")
@@ -46,6 +46,10 @@ class Home:
         if sample_weight is not None:
             columns["w"] = np.asarray(sample_weight, float)
         columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+        if by is not None:
+            pairs = {k: v if isinstance(v, tuple) else (v, None) for k, v in by.items()}
+            columns |= {name: values for name, (values, _) in pairs.items()}
+            options["by"] = {name: cuts for name, (_, cuts) in pairs.items()}
         data = self.files(columns) if self.name in FILES else lazy_frame(self.name, columns)
         weight = None if sample_weight is None else "w"
         return read("y", names, data=data, sample_weight=weight, **options)

@@ -17,6 +17,7 @@ from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant._influences import Influence, InfluenceSums
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import (
+    InvalidGroupsError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     LogitsError,
@@ -408,6 +409,108 @@ def test_classes_with_bins_of_their_own_are_counted_as_by_numpy(memory, n_classe
     bins = source.choose(EqualMass(6))
     assert bins == NumpyEngine().choose(rows, EqualMass(6))
     assert_same_table(source.count(bins), NumpyEngine().count(rows, bins))
+
+
+def assert_groups_as_alone(tables, rows, groups, bins):
+    """The table of each group is that of its rows alone."""
+    assert list(tables) == sorted(set(groups), key=str)
+    for key, table in tables.items():
+        own = np.flatnonzero([group == key for group in groups])
+        assert_same_table(table, NumpyEngine().count(rows.take(own), bins))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+def test_rows_of_each_group_are_counted_as_if_alone(quick_home, kind, weighted):
+    rng = np.random.default_rng(20)
+    n = 3000
+    probs = np.round(rng.dirichlet(np.ones(3), size=n), 2)
+    probs = probs[:, 0] if kind == "binary" else probs
+    y, sites = rng.integers(2, size=n), rng.choice(["north", "south", "x y"], size=n)
+    w = rng.exponential(size=n) * (rng.uniform(size=n) < 0.9) if weighted else None
+    by = {"site": sites}
+    source = quick_home.read(y, probs, kind=kind, sample_weight=w, by=by)
+    rows = read_arrays(y, probs, kind=kind, sample_weight=w)
+    for rule in (EqualWidth(10), EqualMass(5), Distinct()):
+        tables = source.tabulate_by(rule)
+        assert_groups_as_alone(tables, rows, sites.tolist(), tables.bins[0])
+
+
+def test_columns_cross_are_cut_and_may_be_missing(home):
+    rng = np.random.default_rng(21)
+    n = 900
+    p, y = rng.uniform(size=n), rng.integers(2, size=n)
+    sex = rng.choice(np.array(["f", "m"]), size=n)
+    age = np.where(rng.uniform(size=n) < 0.1, np.nan, rng.integers(0, 121, size=n))
+    source = home.read(y, p, by={"sex": sex, "age": (age, [0, 40, 65, 120])})
+    tables = source.tabulate_by("width:4")
+    names = np.array(["[0, 40]", "(40, 65]", "(65, 120]", None])
+    cut = np.where(np.isnan(age), 3, np.searchsorted([40, 65], age))
+    keys = list(zip(sex.tolist(), names[cut].tolist(), strict=True))
+    assert list(tables) == [(s, a) for s in ("f", "m") for a in names.tolist()]
+    for key, table in tables.items():
+        own = np.flatnonzero([other == key for other in keys])
+        expected = NumpyEngine().count(read_arrays(y, p).take(own), (EqualWidth(4).bins,))
+        assert_same_table(table, expected)
+
+
+@pytest.mark.parametrize("numbers", [[7, -3, 2], [0.5, -1.5, np.nan], [True, False]])
+def test_numbers_tell_groups_apart_as_they_are(quick_home, numbers):
+    if quick_home.name == "csv":
+        pytest.skip("in a CSV, what tells groups apart is text")
+    rng = np.random.default_rng(22)
+    p, y, codes = rng.uniform(size=200), rng.integers(2, size=200), rng.integers(2, size=200)
+    codes[0] = len(numbers) - 1
+    tables = quick_home.read(y, p, by={"g": np.array(numbers)[codes]}).tabulate_by("width:3")
+    used = [None if numbers[i] != numbers[i] else numbers[i] for i in np.unique(codes)]
+    assert list(tables) == sorted(used, key=lambda x: (x is None, x))
+    assert sum(table.n for table in tables.values()) == 200
+
+
+def test_groups_with_bins_of_their_own_are_those_of_their_rows(home):
+    rng = np.random.default_rng(23)
+    p, y, g = rng.uniform(size=300), rng.integers(2, size=300), rng.choice(["a", "b"], size=300)
+    tables = home.read(y, p * (1 + (g == "a")) / 2, by={"g": g}).tabulate_by(4, shared_bins=False)
+    for key in "ab":
+        own = read(y[g == key], (p * (1 + (g == "a")) / 2)[g == key]).tabulate(4)
+        assert_same_table(tables[key], own)
+
+
+def test_values_outside_the_cuts_are_refused_with_their_number(home):
+    age = np.arange(100.0) % 99
+    by = {"age": (age, [0, 50, 97])}
+    with pytest.raises(InvalidGroupsError, match="between its cuts, 0 to 97; of 1 that is not so"):
+        home.read(np.arange(100) % 2, np.full(100, 0.5), by=by).tabulate_by("width:2")
+
+
+def test_a_group_without_weight_is_left_out(quick_home):
+    y, p, w = [0, 1, 0, 1], [0.2, 0.7, 0.4, 0.9], [1.0, 2.0, 0.0, 0.0]
+    by = {"g": np.array(["a", "a", "b", "b"])}
+    tables = quick_home.read(y, p, sample_weight=w, by=by).tabulate_by("width:2")
+    assert list(tables) == ["a"]
+    assert tables["a"].sum_w.sum() == 3
+
+
+def test_bad_rows_of_a_group_are_refused_as_of_all(quick_home):
+    by = {"g": np.array(["a", "b", "b"])}
+    source = quick_home.read([0, 1, 1], [0.5, 0.5, 1.5], by=by)
+    with pytest.raises(InvalidProbabilitiesError):
+        source.tabulate_by("width:2")
+
+
+@pytest.mark.parametrize("n_groups", [3, 20_000])
+def test_many_groups_are_counted_as_one_table_in_all(memory, n_groups):
+    rng = np.random.default_rng(24)
+    n = 60_000
+    p, y = np.round(rng.uniform(size=n), 3), rng.integers(2, size=n)
+    g = rng.integers(n_groups, size=n) * 1000
+    source = memory.read(y, p, by={"g": g})
+    tables = source.tabulate_by("width:15")
+    assert len(tables) == np.unique(g).size
+    assert_same_table(tables.pooled(), source.tabulate("width:15"))
+    key = int(g[0])
+    alone = NumpyEngine().count(read_arrays(y[g == key], p[g == key]), (EqualWidth(15).bins,))
+    assert_same_table(tables[key], alone)
 
 
 def row_by_row(rows, bins, influence):

@@ -281,7 +281,7 @@ def test_passes_are_few_and_shared_by_all_classes(what, kind, monkeypatch):
     bins, passes = PASSES[what]
     collected = frame_engine.collected
     made = []
-    monkeypatch.setattr(frame_engine, "collected", lambda lazy: made.append(1) or collected(lazy))
+    monkeypatch.setattr(frame_engine, "collected", lambda *a: made.append(1) or collected(*a))
     rng = np.random.default_rng(2)
     columns = {"y": rng.integers(2, size=5000)} | {f"c{k}": rng.random(5000) for k in range(2)}
     probs = "c1" if kind == "binary" else ["c0", "c1"]
@@ -296,8 +296,8 @@ def test_uniform_mass_takes_at_most_four_passes_and_lists_few_values(shape, monk
     collected = frame_engine.collected
     sizes = []
 
-    def watched(lazy):
-        found = collected(lazy)
+    def watched(lazy, *by):
+        found = collected(lazy, *by)
         sizes.append(found["count"].size)
         return found
 
@@ -327,7 +327,7 @@ def test_intervals_of_several_classes_are_those_of_arrays(engine, weight, norm, 
 
 def test_the_interval_of_classes_is_one_more_query_and_collects_nothing(monkeypatch):
     asked = []
-    monkeypatch.setattr(frame_engine, "collected", lambda lazy: asked.append(1) or collected(lazy))
+    monkeypatch.setattr(frame_engine, "collected", lambda *a: asked.append(1) or collected(*a))
     monkeypatch.setattr(FrameSource, "columns", lambda self: pytest.fail("collected"))
     lazy = lazy_frame("polars", example(500))
     calibrant.tabulate("y", NAMES, data=lazy, kind="marginal", bins=EqualWidth(5))

@@ -29,6 +29,8 @@ from calibrant.cli.output import Bar, complain
 from calibrant.exceptions import CalibrantError
 from calibrant.sources.files import Hooks
 from calibrant.table import BinTable
+from calibrant.tables import FORMAT as TABLES_FORMAT
+from calibrant.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,26 +112,31 @@ class Checkpoints(Progress):
         now = time.monotonic()
         self._next_save = now + TIME_BETWEEN * (now - start)
 
-    def restore_table(self, i: int, bins: tuple[Bins, ...]) -> tuple[bool, BinTable | None]:
+    def restore_table(
+        self, i: int, bins: tuple[Bins, ...]
+    ) -> tuple[bool, BinTable | Tables | None]:
         """Return whether a file has been counted in these bins, and its table if it has rows."""
         try:
             checkpoint = json.loads(self._entry(i).read_bytes())
             if not self._holds(checkpoint) or checkpoint["file"] != self.files[i]:
                 self._say_changes(checkpoint)
                 return False, None
-            table = checkpoint["table"] and BinTable.from_dict(checkpoint["table"])
+            table = checkpoint["table"] and _table(checkpoint["table"])
         except FileNotFoundError:
             return False, None
         except (OSError, ValueError, KeyError, TypeError, CalibrantError):
             return False, None  # ignore a corrupt checkpoint
-        if table is not None and table.bins != bins:
+        if table is not None and table.bins not in (bins, (bins,)):
             return False, None
         self._say(f"continuing with the files that {self.folder} says are counted")
         return True, table
 
-    def save_table(self, i: int, table: BinTable | None) -> None:
+    def save_table(self, i: int, table: BinTable | Tables | None) -> None:
         """Save the table of a file that has been counted."""
-        checkpoint = self._head() | {"file": self.files[i], "table": table and table.to_dict()}
+        checkpoint = self._head() | {
+            "file": self.files[i],
+            "table": None if table is None else table.to_dict(),
+        }
         self._write(self._entry(i), json.dumps(checkpoint).encode())
 
     def _write(self, path: Path, checkpoint: bytes) -> None:
@@ -183,6 +190,11 @@ class Checkpoints(Progress):
         if text not in self._said:
             self._said.add(text)
             complain(text)
+
+
+def _table(document: Any) -> BinTable | Tables:
+    by_group = document["format"] == TABLES_FORMAT
+    return Tables.from_dict(document) if by_group else BinTable.from_dict(document)
 
 
 def _identity(path: str) -> dict[str, Any]:

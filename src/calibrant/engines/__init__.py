@@ -10,6 +10,7 @@ from typing import Protocol
 
 from calibrant._compiled import compiles
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
 from calibrant.table import BinTable
@@ -20,6 +21,15 @@ class Engine(Protocol):
 
     def count(self, columns: Columns, bins: tuple[Bins, ...], /) -> BinTable:
         """Check the values of the rows and sum them in these bins, one `Bins` for each group."""
+
+    def count_by(
+        self, columns: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int, /
+    ) -> dict[str, FloatArray]:
+        """Check the values of the rows and sum those of each code, in one pass.
+
+        `codes` has a number from 0 to `n_codes` - 1 for each row, of which some may not occur. The
+        sums and levels are those of `BinTable`, each of shape (n_codes, groups, bins).
+        """
 
     def choose(self, columns: Columns, rule: BinRule, /) -> tuple[Bins, ...]:
         """Check the predictions and let the rule choose bins for each group."""

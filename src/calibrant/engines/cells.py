@@ -6,6 +6,7 @@ and the cells of a lazy frame, which need not be those of the bins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -26,11 +27,17 @@ SUMS_ROUND_BY = 1e-11
 def table_of(
     problem: Problem, bins: tuple[Bins, ...], sums: FloatArray, level: FloatArray, weighted: bool
 ) -> BinTable:
-    """Make a table of sums, of shape (groups, bins, event, term), and levels, -1 where unknown.
+    """Make a table of sums, of shape (groups, bins, event, term), and levels, -1 where unknown."""
+    return BinTable(problem, bins, **named_sums(sums, level, weighted))
 
-    Terms are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
+
+def named_sums(sums: FloatArray, level: FloatArray, weighted: bool) -> dict[str, FloatArray]:
+    """Return the arrays of a `BinTable`, or of several in leading dimensions.
+
+    The sums have shape (..., bins, event, term), the levels (..., bins), -1 where unknown. Terms
+    are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
     """
-    both, event = sums.sum(axis=2), sums[:, :, 1]
+    both, event = sums.sum(axis=-2), sums[..., 1, :]
     named = {
         "count": both[..., 0].copy(),
         "sum_y": event[..., 3 if weighted else 0].copy(),
@@ -43,7 +50,7 @@ def table_of(
         named |= {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}
     else:
         named |= unit_weight_sums(**named)
-    return BinTable(problem, bins, **named, level=np.where(level < 0, np.nan, level))
+    return named | {"level": np.where(level < 0, np.nan, level)}
 
 
 def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
@@ -61,6 +68,12 @@ def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
         alone = (count == 1) | ((count > 0) & (first == 0))
         level[alone] = first[alone]
     return level, bool(np.any((count > 0) & (level == -1)))
+
+
+def merged_levels(known: FloatArray, level: FloatArray) -> FloatArray:
+    """Return the level that both agree on, -1 where neither has one, NaN where they differ."""
+    same = np.where(known == level, known, np.nan)
+    return np.where(known == -1, level, np.where(level == -1, known, same))
 
 
 def distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
@@ -164,9 +177,16 @@ class CellSums:
 
     def table(self, problem: Problem, bins: tuple[Bins, ...]) -> BinTable:
         """Add up the cells of each bin; no cell may be cut."""
-        shape = (len(bins), max(map(len, bins)))
-        place = self.group * shape[1] + self._places(bins, self.low)
-        size = shape[0] * shape[1]
+        sums = {name: array[0] for name, array in self.stacked(bins, 1).items()}
+        return BinTable(problem, bins, **sums)
+
+    def stacked(self, bins: tuple[Bins, ...], n_codes: int) -> dict[str, FloatArray]:
+        """Add up the cells of each code and bin; arrays have the shape (codes, groups, bins).
+
+        The groups of code c are numbered from ``c * len(bins)`` on.
+        """
+        shape = (n_codes, len(bins), max(map(len, bins)))
+        place, size = self.group * shape[2] + self._places(bins, self.low), math.prod(shape)
         sums: dict[str, FloatArray] = {
             name: np.bincount(place, values, size).astype(np.float64).reshape(shape)
             for name, values in self.sums.items()
@@ -176,12 +196,11 @@ class CellSums:
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, place, self.low)
         np.maximum.at(high, place, self.high)
-        level = np.where(low == high, low, np.nan).reshape(shape)
-        return BinTable(problem, bins, **sums, level=level)
+        return sums | {"level": np.where(low == high, low, np.nan).reshape(shape)}
 
     def _places(self, bins: tuple[Bins, ...], values: FloatArray) -> IntArray:
         place = np.zeros(values.size, np.intp)
         for group, own_bins in enumerate(bins):
-            own = self.group == group
+            own = self.group % len(bins) == group
             place[own] = own_bins.index(values[own])
         return place

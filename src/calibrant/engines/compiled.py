@@ -16,10 +16,10 @@ import numpy as np
 from calibrant import _kernels
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._threads import run
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
-from calibrant.engines.cells import add_compensated, levels_of, table_of
+from calibrant.engines.cells import add_compensated, levels_of, merged_levels, table_of
 from calibrant.engines.lookup import Lookup, lookup
 from calibrant.engines.quantiles import choose_bins, native, refuse
 from calibrant.table import BinTable
@@ -60,6 +60,14 @@ class CompiledEngine:
             level.reshape(shape),
             rows.weights is not None,
         )
+
+    def count_by(
+        self, rows: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
+    ) -> dict[str, FloatArray]:
+        """Check and sum the rows of each code."""
+        from calibrant.engines.numpy import NumpyEngine
+
+        return NumpyEngine().count_by(rows, bins, codes, n_codes)
 
     def influence_sums(
         self, rows: Columns, bins: tuple[Bins, ...], influence: Influence
@@ -134,7 +142,7 @@ class _Plan:
             levels = run([partial(self._noted, piece, before) for piece in pieces])
             for (_, columns, _), noted in zip(pieces, levels, strict=True):
                 own = self._own(level, columns)
-                own[:] = _common(own, noted)
+                own[:] = merged_levels(own, noted)
         return level
 
     def _own(self, level: FloatArray, columns: slice) -> FloatArray:
@@ -189,9 +197,3 @@ def _total(terms: Iterator[FloatArray]) -> FloatArray:
     for term in terms:
         total, lost = add_compensated(total, lost, term)
     return total
-
-
-def _common(known: FloatArray, level: FloatArray) -> FloatArray:
-    """Return the level that both agree on, -1 where neither has one, NaN where they differ."""
-    same = np.where(known == level, known, np.nan)
-    return np.where(known == -1, level, np.where(level == -1, known, same))

@@ -7,14 +7,14 @@ collected.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import LARGEST_WEIGHT, check_heaviest
 from calibrant.engines.cells import CellSums
@@ -39,6 +39,11 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     InvalidWeightsError,
 )
+from calibrant.groups import Factor, GroupColumn, GroupLabel, Groups, outside_cuts
+
+Labels = tuple[GroupLabel, ...]
+Numbering = dict[Labels, int]
+"""The number of each group met so far."""
 
 LISTED_ROWS = 1 << 21
 """So few rows are listed by value rather than counted once more: "auto" then needs two passes up to
@@ -92,17 +97,15 @@ class FrameEngine:
         """
         if known is not None and not known.cut_by(bins).any():
             return known
-        passes = {group: _first_pass(own) for group, own in enumerate(bins)}
-        sums, _ = _count(columns, passes)
-        cut = sums.cut_by(bins)
-        if not cut.any():
-            return sums
-        parted = sums.take(cut)
-        again = {
-            g: _second_pass(passes[g], parted.take(parted.group == g), bins[g]) for g in passes
-        }
-        finer, _ = _count(columns, {g: own for g, own in again.items() if own is not None})
-        return CellSums.joined([sums.take(~cut), finer])
+        return _count_bins(columns, bins, None)
+
+    def count_by(
+        self, columns: FrameColumns, bins: tuple[Bins, ...]
+    ) -> tuple[list[Labels], dict[str, FloatArray]]:
+        """Check and sum the rows of each group; return labels of groups and stacked sums."""
+        numbering: Numbering = {}
+        sums = _count_bins(columns, bins, numbering)
+        return list(numbering), sums.stacked(bins, len(numbering))
 
     def influence_sums(
         self, columns: FrameColumns, bins: tuple[Bins, ...], influence: Influence
@@ -144,27 +147,53 @@ def _first_pass(bins: Bins) -> Pass:
     return Pass(Grid.of_bits(min(max(math.ceil(math.log2(32 * n)), 10), LINEAR_BITS)))
 
 
+def _count_bins(
+    columns: FrameColumns, bins: tuple[Bins, ...], numbering: Numbering | None
+) -> CellSums:
+    """Sum the rows in cells that nearly are the bins, and those of cut cells once more."""
+    passes = {group: _first_pass(own) for group, own in enumerate(bins)}
+    sums, _ = _count(columns, passes, numbering)
+    cut, again = sums.cut_by(bins), {}
+    if not cut.any():
+        return sums
+    for group, first in passes.items():  # a cell that is cut in one group of rows is in all
+        own = sums.group % len(bins) == group
+        cut[own] |= np.isin(sums.number[own], sums.number[own & cut])
+        again[group] = _second_pass(first, sums.take(own & cut), bins[group])
+    finer, _ = _count(columns, {g: own for g, own in again.items() if own is not None}, numbering)
+    return CellSums.joined([sums.take(~cut), finer])
+
+
 def _second_pass(first: Pass, cut: CellSums, bins: Bins) -> Pass | None:
     """Part the cut cells at the edges within them."""
     if cut.number.size == 0 or first.grid is None:
         return None
     inner = bins.edges[1:-1]
     within = [inner[(a <= inner) & (inner < b)] for a, b in zip(cut.low, cut.high, strict=True)]
-    return Pass(first.grid, ((first.grid, cut.number),), np.unique(np.concatenate(within)))
+    numbers = np.unique(cut.number)
+    return Pass(first.grid, ((first.grid, numbers),), np.unique(np.concatenate(within)))
 
 
-def _count(columns: FrameColumns, passes: dict[int, Pass]) -> tuple[CellSums, int]:
-    """Make one pass over each of these groups; return also how many rows it looked at."""
+def _count(
+    columns: FrameColumns, passes: dict[int, Pass], numbering: Numbering | None = None
+) -> tuple[CellSums, int]:
+    """Make one pass over each of these groups; return also how many rows it looked at.
+
+    With a numbering, the groups that ``by=`` makes are told apart and given numbers.
+    """
     groups = list(passes)
     parts = [groups[i : i + GROUPS_A_PLAN] for i in range(0, len(groups), GROUPS_A_PLAN)]
-    counted = [_count_part(columns, {g: passes[g] for g in part}) for part in parts]
+    counted = [_count_part(columns, {g: passes[g] for g in part}, numbering) for part in parts]
     return CellSums.joined([sums for sums, _ in counted]), counted[0][1]
 
 
-def _count_part(columns: FrameColumns, passes: dict[int, Pass]) -> tuple[CellSums, int]:
+def _count_part(
+    columns: FrameColumns, passes: dict[int, Pass], numbering: Numbering | None
+) -> tuple[CellSums, int]:
     """Run one plan; refuse the rows if a key tells of bad ones."""
+    by = [] if numbering is None else columns.group_names
     with blaming_columns(columns.frame, columns.names):
-        sums = collected(columns.sums(passes))
+        sums = collected(columns.sums(passes, by=numbering is not None), by)
     if sums["count"].size == 0:
         raise EmptyInputError("The data frame has no rows to count; at least one is needed.")
     key = sums.pop("key")
@@ -178,6 +207,9 @@ def _count_part(columns: FrameColumns, passes: dict[int, Pass]) -> tuple[CellSum
         heaviest = sums.pop("heaviest").max()
         if not any(own.within for own in passes.values()):  # else not all rows were seen
             check_heaviest(heaviest)
+    if numbering is not None:
+        codes = _numbers(columns.by, [sums.pop(name) for name in by], sums["count"], numbering)
+        group = group + columns.problem.n_groups * codes
     number, happened = (key, sums.pop("side")) if "side" in sums else np.divmod(key, 2)
     low, high = sums.pop("low"), sums.pop("high")
     used = key >= 0
@@ -186,12 +218,39 @@ def _count_part(columns: FrameColumns, passes: dict[int, Pass]) -> tuple[CellSum
     return CellSums.of_sides(group[used], number[used], happened[used], *ends, kept), n_rows
 
 
-def collected(lazy: Any) -> dict[str, FloatArray]:
-    """Collect a group-by as columns of floats; Polars in its engine that streams."""
+def _numbers(
+    by: tuple[GroupColumn, ...], columns: list[AnyArray], count: FloatArray, numbering: Numbering
+) -> IntArray:
+    """Return the number of each row's group; new ones are added to the numbering."""
+    factors: list[AnyArray | Factor] = []
+    for own, values in zip(by, columns, strict=True):
+        if own.cuts is None:
+            factors.append(values)
+            continue
+        interval = np.asarray(values, np.float64)
+        if (outside := interval < 0).any():
+            raise outside_cuts(own, int(count[outside].sum()), "rows of the lazy frame")
+        labels = [*own.intervals, None]
+        codes = np.where(np.isnan(interval), len(labels) - 1, interval).astype(np.intp)
+        factors.append((codes, labels))
+    groups = Groups.of(by, factors)
+    place = [numbering.setdefault(labels, len(numbering)) for labels in groups.labels]
+    return np.array(place, np.intp)[groups.codes]
+
+
+def collected(lazy: Any, by: Sequence[str] = ()) -> dict[str, AnyArray]:
+    """Collect a group-by as columns of floats, and those of groups as they are.
+
+    Polars collects in its engine that streams.
+    """
     streaming = {"engine": "streaming"} if lazy.implementation.is_polars() else {}
     eager = lazy.collect(**streaming)
+    columns = {name: eager.get_column(name) for name in eager.columns}
     return {
-        name: np.asarray(eager.get_column(name).to_numpy(), np.float64) for name in eager.columns
+        name: np.asarray(column.to_list(), object)
+        if name in by
+        else np.asarray(column.to_numpy(), np.float64)
+        for name, column in columns.items()
     }
 
 

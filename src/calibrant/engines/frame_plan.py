@@ -18,7 +18,12 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
 from calibrant.columns import LARGEST_WEIGHT
-from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError
+from calibrant.exceptions import (
+    InvalidGroupsError,
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+)
+from calibrant.groups import GroupColumn
 from calibrant.problem import Label, Problem, same_number
 from calibrant.table import WEIGHT_SUMS
 
@@ -106,21 +111,32 @@ class FrameColumns:
     weights: str | None = None
     beside: tuple[str, ...] = ()
     are_logits: bool = False
+    by: tuple[GroupColumn, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """The columns that are read, without repeats."""
-        weights = [] if self.weights is None else [self.weights]
-        return [*dict.fromkeys([self.labels, *self.predictions, *self.beside, *weights])]
+        others = [] if self.weights is None else [self.weights]
+        others += [column.name for column in self.by]
+        return [*dict.fromkeys([self.labels, *self.predictions, *self.beside, *others])]
 
-    def sums(self, passes: dict[int, Pass]) -> Any:
-        """Return one lazy plan that makes a pass over each of these groups."""
+    @property
+    def group_names(self) -> list[str]:
+        """What the columns of groups are called in plans that count by them."""
+        return [f"by{k}" for k in range(len(self.by))]
+
+    def sums(self, passes: dict[int, Pass], by: bool = False) -> Any:
+        """Return one lazy plan that makes a pass over each of these groups.
+
+        With `by`, rows are told apart by the columns of groups as well.
+        """
         nw = _nw()
         folded = all(own.grid is not None for own in passes.values())
         keys = ["key"] if folded else ["key", "side"]
         largest = max(own.largest_key for own in passes.values())
         dtype = _integer(largest) if folded else nw.Float64
-        parts = [self._keyed(group, own, folded, dtype) for group, own in passes.items()]
+        parts = [self._keyed(group, own, folded, dtype, by) for group, own in passes.items()]
+        keys += self.group_names if by else []
         if len(parts) > 1:
             keys.append("group")
             parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
@@ -161,7 +177,7 @@ class FrameColumns:
             plain = [nw.col("sum_w").max().alias("heaviest")]
         return keyed.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
 
-    def _keyed(self, group: int, own: Pass, folded: bool, dtype: Any) -> Any:
+    def _keyed(self, group: int, own: Pass, folded: bool, dtype: Any, by: bool) -> Any:
         """Return p, the key and what is summed: one projection, which engines run fastest.
 
         A folded key tells what happened too; only cells, which are whole numbers, have room.
@@ -178,6 +194,9 @@ class FrameColumns:
         terms = {"p": p, "key": _unless(faults, place * 2.0 + y if folded else place).cast(dtype)}
         if not folded:
             terms["side"] = y.cast(nw.Float64)
+        if by:
+            labels = map(self._group, self.by)
+            terms |= dict(zip(self.group_names, labels, strict=True))
         return rows.select(**terms, **self._terms(p, y))
 
     def _terms(self, p: Any, y: Any) -> dict[str, Any]:
@@ -193,6 +212,30 @@ class FrameColumns:
             "sum_ww": square,
             "sum_wwuu": square * (y - p) * (y - p),
         }
+
+    def _group(self, column: GroupColumn) -> Any:
+        """Return what a column says of the group, null for NaN; of a cut one the interval.
+
+        That is the number of the interval, or -1 where a value lies outside the cuts.
+        """
+        nw = _nw()
+        value, dtype = nw.col(column.name), self._schema[column.name]
+        if column.cuts is None:
+            if dtype.is_float():
+                return nw.when(~value.is_nan()).then(value)
+            plain = dtype.is_numeric() or dtype == nw.Boolean or dtype.is_temporal()
+            return value if plain else value.cast(nw.String)
+        if not dtype.is_numeric():
+            raise InvalidGroupsError(
+                f"Only numbers can be cut; column {column.name!r:.60} is of type {dtype}. "
+                "Convert the column, or leave out its cuts."
+            )
+        number, value = exact_number(self.frame), value.cast(nw.Float64)
+        above = [nw.when(value > number(cut)).then(1.0).otherwise(0.0) for cut in column.cuts[1:-1]]
+        place = _balanced(above) if above else value * 0.0
+        low, high = (number(cut) for cut in (column.cuts[0], column.cuts[-1]))
+        inside = nw.when((value >= low) & (value <= high)).then(place).otherwise(nw.lit(-1.0))
+        return nw.when(~value.is_nan()).then(inside)
 
     def _weight(self) -> Any:
         nw = _nw()

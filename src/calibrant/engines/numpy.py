@@ -15,7 +15,13 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
-from calibrant.engines.cells import add_compensated, distinct, table_of
+from calibrant.engines.cells import (
+    add_compensated,
+    distinct,
+    merged_levels,
+    named_sums,
+    table_of,
+)
 from calibrant.engines.lookup import lookup
 from calibrant.table import BinTable
 
@@ -25,6 +31,9 @@ BLOCK_GROUPS = 16
 Affects speed only."""
 FEW_VALUES = 1 << 12
 """A search finds the bins of fewer values before a lookup table for them would be built."""
+FEW_CELLS = 1 << 16
+"""Sums of all groups of rows that a block may add to; where there are more, rows are sorted by
+group first, so that a block meets few groups. Affects speed only."""
 PART_ROWS = 1 << 14
 """Rows added up without compensation: at most 2^14 roundings, below 2e-12."""
 
@@ -57,6 +66,42 @@ class NumpyEngine:
         shape = (len(bins), n_bins)
         cells = sums.T.reshape(*shape, 2, -1)
         return table_of(columns.problem, bins, cells, level.reshape(shape), weighted)
+
+    def count_by(
+        self, columns: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
+    ) -> dict[str, FloatArray]:
+        """Check and sum the rows of each code."""
+        n_bins, weighted = max(map(len, bins)), columns.weights is not None
+        n_cells, few = len(bins) * n_bins, len(columns) * len(bins) < FEW_VALUES
+        order = None if n_codes * n_cells <= FEW_CELLS else np.argsort(codes, kind="stable")
+        sums = np.zeros((6 if weighted else 3, n_codes, 2 * n_cells))
+        lost, level = np.zeros_like(sums), np.full((n_codes, n_cells), -1.0)
+        step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
+        for start in range(0, len(columns), step):
+            rows = slice(start, start + step) if order is None else order[start : start + step]
+            block, own = columns.take(rows), codes[rows].astype(np.intp)
+            present: slice | IntArray = slice(None)
+            if order is not None:
+                new = np.concatenate([[False], own[1:] != own[:-1]])
+                present, own = own[np.concatenate([[0], np.flatnonzero(new)])], np.cumsum(new)
+            first = 0
+            for p, happened in _checked(block, columns):
+                part = bins[first : first + len(p)]
+                tally = _Tally(part, n_bins, weighted, few, n_codes=len(level[present]))
+                tally.add(p, happened, block.weights, own)
+                cells = slice(first * n_bins, (first + len(p)) * n_bins)
+                ends = slice(2 * cells.start, 2 * cells.stop)
+                shape = (len(sums), -1, ends.stop - ends.start)
+                added = add_compensated(
+                    sums[:, present, ends], lost[:, present, ends], tally.sums.reshape(shape)
+                )
+                sums[:, present, ends], lost[:, present, ends] = added
+                noted = tally.level.reshape(-1, cells.stop - cells.start)
+                level[present, cells] = merged_levels(level[present, cells], noted)
+                first += len(p)
+        shape = (n_codes, len(bins), n_bins)
+        stacked = np.moveaxis(sums.reshape(len(sums), *shape, 2), 0, -1)
+        return named_sums(stacked, level.reshape(shape), weighted)
 
     def influence_sums(
         self, columns: Columns, bins: tuple[Bins, ...], influence: Influence
@@ -110,21 +155,34 @@ def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, Any
 
 
 class _Tally:
-    """Running sums of a few groups; cell 2 b + e holds the rows of bin b whose event is e."""
+    """Running sums of a few groups; cell 2 b + e holds the rows of bin b whose event is e.
 
-    def __init__(self, bins: tuple[Bins, ...], n_bins: int, weighted: bool, few: bool) -> None:
+    Where rows have codes, those of each are summed apart.
+    """
+
+    def __init__(
+        self, bins: tuple[Bins, ...], n_bins: int, weighted: bool, few: bool, n_codes: int = 1
+    ) -> None:
         self.bins = bins
         shared = not few and all(own is bins[0] for own in bins)
         self.shared = lookup(bins) if shared else None
         self.n_bins = n_bins
-        self.sums = np.zeros((6 if weighted else 3, 2 * len(bins) * n_bins))
+        self.sums = np.zeros((6 if weighted else 3, n_codes * 2 * len(bins) * n_bins))
         self.lost = np.zeros_like(self.sums)
-        self.level = np.full(len(bins) * n_bins, -1.0)
+        self.level = np.full(n_codes * len(bins) * n_bins, -1.0)
 
-    def add(self, p: FloatArray, happened: AnyArray, weights: FloatArray | None) -> None:
+    def add(
+        self,
+        p: FloatArray,
+        happened: AnyArray,
+        weights: FloatArray | None,
+        codes: IntArray | None = None,
+    ) -> None:
         """Add a block of rows, each array groups by rows."""
         cell = self._cells(p)
         cell += happened
+        if codes is not None:
+            cell += 2 * len(self.bins) * self.n_bins * codes
         for part, start in enumerate(range(PART_ROWS, p.shape[1], PART_ROWS), 1):
             cell[:, start : start + PART_ROWS] += part * self.sums.shape[1]
         terms: list[AnyArray | None] = [None, p, p * p]

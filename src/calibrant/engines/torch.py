@@ -7,15 +7,16 @@ the device's own: two runs can differ in the last digits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
-from calibrant._types import FloatArray
+from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
-from calibrant.engines.cells import levels_of, table_of
+from calibrant.engines.cells import levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.search import Values
 from calibrant.engines.tensor_quantiles import near_quantiles
@@ -41,11 +42,19 @@ class TorchEngine:
     def count(self, tensors: Tensors, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         if tensors.weights is not None:
-            return _weighted_table(tensors, bins)
-        sums = ExactSums(tensors.problem, bins, are_logits=tensors.are_logits)
-        state = sums.zeros(tensors.predictions.device)
-        sums.add(state, tensors.labels, tensors.predictions)
-        return sums.table(state, lambda: _levels(tensors, bins))
+            sums = _summed(tensors, _Places(bins, tensors.predictions.device))
+            return BinTable(tensors.problem, bins, **{name: x[0] for name, x in sums.items()})
+        exact = ExactSums(tensors.problem, bins, are_logits=tensors.are_logits)
+        state = exact.zeros(tensors.predictions.device)
+        exact.add(state, tensors.labels, tensors.predictions)
+        places = _Places(bins, tensors.predictions.device)
+        return exact.table(state, lambda: _levels(tensors, places)[0])
+
+    def count_by(
+        self, tensors: Tensors, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
+    ) -> dict[str, FloatArray]:
+        """Check and sum the rows of each code; see `calibrant.engines.Engine`."""
+        return _summed(tensors, _Places(bins, tensors.predictions.device, codes, n_codes))
 
     def influence_sums(
         self, tensors: Tensors, bins: tuple[Bins, ...], influence: Influence
@@ -59,7 +68,7 @@ class TorchEngine:
         places = _Places(bins, where)
         total = torch.zeros(6, dtype=torch.float64, device=where)
         for p, event, weights in chunks_of(tensors):
-            place = places(p)
+            place = places(p, 0)
             w = torch.ones_like(p[0]) if weights is None else weights / influence.mean_weight
             wa = w * ((slope[place] * (event.double() - p)).sum(0) - influence.mean_a)
             wm = w * (offset[place].sum(0) - influence.mean_m)
@@ -69,9 +78,18 @@ class TorchEngine:
 
 
 class _Places:
-    """Finds the bin of each prediction, of shape (groups, rows), among those of all groups."""
+    """Finds the bin of each prediction, of shape (groups, rows), among those of all groups.
 
-    def __init__(self, bins: tuple[Bins, ...], device: Any) -> None:
+    Where rows have codes, those of each code have bins apart.
+    """
+
+    def __init__(
+        self,
+        bins: tuple[Bins, ...],
+        device: Any,
+        codes: IntArray | None = None,
+        n_codes: int = 1,
+    ) -> None:
         import torch
 
         n_bins = max(map(len, bins))
@@ -80,31 +98,37 @@ class _Places:
             row[: len(own) - 1] = own.edges[1:-1]
         self.edges = torch.from_numpy(edges).to(device)
         self.first = n_bins * torch.arange(len(bins), device=device)[:, None]
-        self.shape = (len(bins), n_bins)
+        self.codes = None if codes is None else torch.from_numpy(codes).to(device)
+        self.shape = (n_codes, len(bins), n_bins)
 
-    def __call__(self, p: Any) -> Any:
+    def __call__(self, p: Any, start: int) -> Any:
+        """Return the bins of rows from `start` on."""
         import torch
 
-        return torch.searchsorted(self.edges, p) + self.first
+        place = torch.searchsorted(self.edges, p) + self.first
+        if self.codes is None:
+            return place
+        codes = self.codes[start : start + p.shape[1]].long()
+        return place + self.shape[1] * self.shape[2] * codes
 
 
-def _weighted_table(tensors: Tensors, bins: tuple[Bins, ...]) -> BinTable:
-    """Sum weighted rows in float64, with compensation (Kahan) from chunk to chunk."""
+def _summed(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
+    """Sum rows, weighted or not, in float64, with compensation (Kahan) from chunk to chunk."""
     import torch
 
-    where = tensors.predictions.device
-    places = _Places(bins, where)
-    n_cells = 2 * places.shape[0] * places.shape[1]
+    where, start = tensors.predictions.device, 0
+    n_cells = 2 * math.prod(places.shape)
     copies = max(FEWEST_COPIES, SUMMED_CELLS // n_cells)
     total = torch.zeros((6, n_cells), dtype=torch.float64, device=where)
     lost = torch.zeros_like(total)
     for p, event, weights in chunks_of(tensors):
-        w = weights.expand_as(p)
+        w = torch.ones_like(p) if weights is None else weights.expand_as(p)
         square = w * w
         residual = event.double() - p
         terms = [(w > 0).double(), w * p, w * p * p, w, square, square * residual * residual]
         turn = torch.arange(p.numel(), device=where) % copies
-        place = n_cells * turn + (2 * places(p) + event).view(-1)
+        place = n_cells * turn + (2 * places(p, start) + event).view(-1)
+        start += p.shape[1]
         for i, term in enumerate(terms):
             parts = torch.zeros(copies * n_cells, dtype=torch.float64, device=where)
             parts.scatter_add_(0, place, term.reshape(-1))
@@ -116,20 +140,20 @@ def _weighted_table(tensors: Tensors, bins: tuple[Bins, ...]) -> BinTable:
     level, unclear = levels_of(sums, True)
     level = level.reshape(places.shape)
     if unclear:
-        level = np.where(np.isnan(level), np.nan, _levels(tensors, bins))
-    return table_of(tensors.problem, bins, sums.reshape(*places.shape, 2, -1), level, True)
+        level = np.where(np.isnan(level), np.nan, _levels(tensors, places))
+    return named_sums(sums.reshape(*places.shape, 2, -1), level, True)
 
 
-def _levels(tensors: Tensors, bins: tuple[Bins, ...]) -> FloatArray:
+def _levels(tensors: Tensors, places: _Places) -> FloatArray:
     """Read the rows for the one prediction of each bin, NaN where there are several or none."""
     import torch
 
-    where = tensors.predictions.device
-    places = _Places(bins, where)
-    low = torch.full((places.shape[0] * places.shape[1],), torch.inf, device=where).double()
+    where, start = tensors.predictions.device, 0
+    low = torch.full((math.prod(places.shape),), torch.inf, device=where).double()
     high = -low
     for p, _, weights in chunks_of(tensors):
-        place, flat = places(p).view(-1), p.reshape(-1)
+        place, flat = places(p, start).view(-1), p.reshape(-1)
+        start += p.shape[1]
         has_rows = torch.ones_like(flat) if weights is None else weights.expand_as(p).reshape(-1)
         low.scatter_reduce_(0, place, torch.where(has_rows > 0, flat, torch.inf), "amin")
         high.scatter_reduce_(0, place, torch.where(has_rows > 0, flat, -torch.inf), "amax")

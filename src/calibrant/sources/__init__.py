@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._options import check_flag
 from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins, BinsLike, as_bin_rule, is_auto
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.groups import GroupColumn
 from calibrant.problem import Input, Kind, Label, Problem
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 if TYPE_CHECKING:
     from calibrant.sources.arrays import ArraySource
@@ -40,6 +43,8 @@ class Source(ABC):
         The column of labels, then those of predictions; None for arrays.
     has_rows : bool
         False for a table counted before, of which only sums are left.
+    by : tuple of GroupColumn
+        The columns that put rows into groups, if any.
     is_lazy : bool
         Whether rows are read by queries, which may no longer be possible later: a connection can
         be closed.
@@ -47,6 +52,7 @@ class Source(ABC):
 
     problem: Problem
     names: tuple[str, ...] | None = None
+    by: tuple[GroupColumn, ...] = ()
     has_rows: ClassVar[bool] = True
     is_lazy: ClassVar[bool] = False
 
@@ -63,6 +69,10 @@ class Source(ABC):
 
         The rows may be a part of all: the event and the weight may be in others.
         """
+
+    @abstractmethod
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Check every value and sum the rows of each group in these bins, in one pass."""
 
     @abstractmethod
     def columns(self) -> Columns:
@@ -105,6 +115,18 @@ class Source(ABC):
             self.check_event()
         return table
 
+    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
+        """Choose bins for all rows, or for each group from its own, and check and count them."""
+        check_flag("shared_bins", shared_bins)
+        rule: Bins | BinRule | Literal["auto"] = "auto" if is_auto(bins) else as_bin_rule(bins, 0)
+        if not (shared_bins or isinstance(rule, Bins)):
+            return self.in_memory().tabulate_own(rule)
+        chosen = (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
+        tables = self.count_by(chosen)
+        if self.problem.pos_label is not None and not tables.sum_y.any():
+            self.check_event()
+        return tables
+
     def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
         """Draw as many rows as there are, with replacement, and count them."""
         from calibrant.sources.arrays import ArraySource
@@ -124,13 +146,14 @@ def read(
     pos_label: Label | None = None,
     sample_weight: Any = None,
     data: Any = None,
+    by: Any = None,
 ) -> Source:
     """Read what the user passed; the parameters are those of `calibrant.calibration_error`."""
-    if isinstance(y_true, BinTable):
+    if isinstance(y_true, BinTable | Tables):
         from calibrant.sources.tables import read_table
 
         beside = {"y_prob": y_prob, "kind": kind, "classes": classes, "pos_label": pos_label}
-        beside |= {"sample_weight": sample_weight, "data": data}
+        beside |= {"sample_weight": sample_weight, "data": data, "by": by}
         return read_table(y_true, beside | ({} if input == "probabilities" else {"input": input}))
     if y_prob is None:
         raise InvalidArgumentError(
@@ -138,7 +161,7 @@ def read(
             f"{type(y_true).__name__} came. Pass the predictions, or a BinTable in place of both."
         )
     given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
-    given |= {"pos_label": pos_label, "sample_weight": sample_weight}
+    given |= {"pos_label": pos_label, "sample_weight": sample_weight, "by": by}
     if is_files(data):
         from calibrant.sources.files import read_files
 
@@ -156,7 +179,13 @@ def read(
         return read_tensors(y_true, y_prob, **given)
     from calibrant.sources.arrays import ArraySource, read_arrays
 
-    return ArraySource(read_arrays(y_true, y_prob, **given))
+    del given["by"]
+    columns = read_arrays(y_true, y_prob, **given)
+    if by is None:
+        return ArraySource(columns)
+    from calibrant.sources.groups import read_groups
+
+    return ArraySource(columns, read_groups(by, len(columns)))
 
 
 def is_files(data: Any) -> bool:
@@ -182,7 +211,7 @@ def in_memory(data: Any, *names: Any) -> Any:
     return collected(data, *names)
 
 
-def check_whole(table: BinTable, labels: AnyArray | None = None) -> None:
+def check_whole(table: BinTable | Tables, labels: AnyArray | None = None) -> None:
     """Refuse the sum of all parts if no row has weight, or none is the event that pos_label names.
 
     `labels` are a few that came, for the message.

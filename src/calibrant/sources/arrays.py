@@ -36,6 +36,7 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
+from calibrant.groups import Groups, required
 from calibrant.problem import (
     NUMERIC,
     Input,
@@ -49,6 +50,7 @@ from calibrant.problem import (
 )
 from calibrant.sources import Source
 from calibrant.table import BinTable
+from calibrant.tables import Tables, stacked
 
 MANY_OUTPUTS = 1 << 20
 """So many values of several classes are worth looking at a few of them first."""
@@ -57,9 +59,10 @@ MANY_OUTPUTS = 1 << 20
 class ArraySource(Source):
     """Columns in memory, counted by the NumPy or the compiled engine."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, groups: Groups | None = None) -> None:
         self.problem = columns.problem
-        self._columns = columns
+        self._columns, self._groups = columns, groups
+        self.by = () if groups is None else groups.by
 
     @property
     def _engine(self) -> Engine:
@@ -75,10 +78,33 @@ class ArraySource(Source):
         """Check and sum the rows; all weights may be 0, as of a part of the rows."""
         return self._engine.count(self._columns, bins)
 
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Check and sum the rows of each group."""
+        groups = required(self._groups)
+        sums = self._engine.count_by(self._columns, bins, groups.codes, len(groups.labels))
+        return Tables.of(self.problem, groups.by, groups.labels, (bins,), sums)
+
     def tabulate(self, bins: BinsLike) -> BinTable:
         """Choose bins for all rows, and check and count them."""
         self._columns.check_weights()
         return super().tabulate(bins)
+
+    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
+        """Choose bins for all rows, or for each group, and check and count them."""
+        self._columns.check_weights()
+        return super().tabulate_by(bins, shared_bins)
+
+    def tabulate_own(self, rule: BinRule | Literal["auto"]) -> Tables:
+        """Choose bins for each group from its own rows, and count them."""
+        labels, tables = [], []
+        for own, rows in required(self._groups).rows():
+            part = ArraySource(self._columns.take(rows))
+            if part._columns.weights is None or part._columns.weights.any():
+                labels.append(own)
+                tables.append(part.count(part.choose(rule)))
+        if self.problem.pos_label is not None and not any(table.sum_y.any() for table in tables):
+            self.check_event()
+        return stacked(self.by, labels, tables)
 
     def columns(self) -> Columns:
         """Return the checked arrays."""

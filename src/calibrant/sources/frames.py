@@ -17,10 +17,13 @@ from calibrant.engines.cells import CellSums
 from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_plan import FrameColumns
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.groups import Groups
 from calibrant.problem import Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
+from calibrant.sources.groups import columns_named
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 DATASET_READERS = {"duckdb": "from_arrow", "polars": "scan_pyarrow_dataset"}
 
@@ -31,7 +34,7 @@ class FrameSource(Source):
     is_lazy = True
 
     def __init__(self, columns: FrameColumns) -> None:
-        self.problem = columns.problem
+        self.problem, self.by = columns.problem, columns.by
         self._columns = columns
         self._known: CellSums | None = None
 
@@ -44,12 +47,21 @@ class FrameSource(Source):
         """Check and sum the rows by one query, or two."""
         return FrameEngine().count(self._columns, bins, self._known).table(self.problem, bins)
 
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Check and sum the rows of each group by one query, or two."""
+        labels, sums = FrameEngine().count_by(self._columns, bins)
+        return Tables.of(self.problem, self.by, labels, (bins,), sums)
+
     def columns(self) -> Columns:
         """Collect the named columns, and no others, and check every value."""
+        return self._collected.columns()
+
+    def in_memory(self) -> ArraySource:
+        """Return the same rows as arrays, with their groups."""
         return self._collected
 
     @cached_property
-    def _collected(self) -> Columns:
+    def _collected(self) -> ArraySource:
         columns = self._columns
         with blaming_columns(columns.frame, columns.names):
             eager = columns.frame.select(*columns.names).collect()
@@ -64,8 +76,9 @@ class FrameSource(Source):
             classes=self.problem.classes,
             pos_label=self.problem.pos_label,
             sample_weight=columns.weights,
+            by={own.name: own.cuts for own in columns.by} or None,
         )
-        return source.columns()
+        return source.in_memory()
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
         """Read the rows of a marginal table once more; None where its engine cannot plan it."""
@@ -93,9 +106,11 @@ def read_frame(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
+    by: Any = None,
 ) -> Source:
     """Read column names: arrays from a frame in memory, and queries of a lazy one."""
     frame = None if isinstance(data, Mapping) else as_frame(data)
+    grouping = () if by is None else columns_named(by)
     if frame is None or not _is_lazy(frame):
         columns = data if frame is None else frame
         arrays = read_arrays(
@@ -107,17 +122,23 @@ def read_frame(
             pos_label=pos_label,
             sample_weight=None if sample_weight is None else _column(columns, sample_weight),
         )
-        return ArraySource(arrays)
+        if by is None:
+            return ArraySource(arrays)
+        values = [_column(columns, own.name) for own in grouping]
+        return ArraySource(arrays, Groups.of(grouping, values))
     check_input(input)
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     columns = frame.collect_schema().names()
-    for name in [y_true, *names, *([] if sample_weight is None else [sample_weight])]:
+    beside = [*([] if sample_weight is None else [sample_weight]), *(own.name for own in grouping)]
+    for name in [y_true, *names, *beside]:
         refuse_pattern(known_column(name, columns))
     problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
     used = tuple(names) if column is None else (names[column],)
-    beside = () if column is None else tuple(names[:column] + names[column + 1 :])
+    others = () if column is None else tuple(names[:column] + names[column + 1 :])
     logits = input == "logits"
-    return FrameSource(FrameColumns(frame, problem, y_true, used, sample_weight, beside, logits))
+    return FrameSource(
+        FrameColumns(frame, problem, y_true, used, sample_weight, others, logits, grouping)
+    )
 
 
 def collected(data: Any, *names: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from calibrant._influences import Influence
-from calibrant.bins import BinRule, Bins, Distinct
+from calibrant.bins import BinRule, Bins, BinsLike, Distinct, is_auto
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.sources import Source
 from calibrant.table import BinTable, describe_bins
+from calibrant.tables import Tables
 
 
 class TableSource(Source):
@@ -33,6 +34,13 @@ class TableSource(Source):
             return self.table
         raise self._other_bins("other bins")
 
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Refuse: the rows of one table are in no groups."""
+        raise InvalidArgumentError(
+            "A BinTable does not say which rows belong to which group. Pass the Tables that "
+            "tabulate(..., by=) gives, or the rows themselves with by=."
+        )
+
     def columns(self) -> Columns:
         """Refuse: there are no rows."""
         raise InvalidArgumentError(
@@ -53,12 +61,34 @@ class TableSource(Source):
         )
 
 
-def read_table(table: BinTable, beside: dict[str, Any]) -> TableSource:
+class TablesSource(TableSource):
+    """The sums of groups of rows."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.problem, self.by, self.tables = tables.problem, tables.by, tables
+
+    @property
+    def table(self) -> BinTable:  # type: ignore[override]
+        """The table of all rows; groups must share their bins."""
+        return self.tables.pooled()
+
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Return the tables, if these are their bins."""
+        if self.tables.bins == (bins,):
+            return self.tables
+        raise self._other_bins("other bins")
+
+    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
+        """Return the tables; their bins are what they are."""
+        return self.tables if is_auto(bins) else super().tabulate_by(bins, shared_bins)
+
+
+def read_table(table: BinTable | Tables, beside: dict[str, Any]) -> TableSource:
     """Return the source of a table; refuse what would change what it means."""
     given = [name for name, value in beside.items() if value is not None]
     if given:
         raise InvalidArgumentError(
-            f"A BinTable stands in place of labels and predictions and knows what they mean; "
-            f"{given[0]}= came beside it. Leave it out, or pass the rows instead."
+            f"A {type(table).__name__} stands in place of labels and predictions and knows what "
+            f"they mean; {given[0]}= came beside it. Leave it out, or pass the rows instead."
         )
-    return TableSource(table)
+    return TablesSource(table) if isinstance(table, Tables) else TableSource(table)

@@ -15,6 +15,7 @@ from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
 from calibrant.engines.tensors import CHUNK_VALUES, Tensors
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
+from calibrant.groups import Groups, required
 from calibrant.problem import Input, Kind, Label, Problem, check_input, probabilities_of
 from calibrant.sources import Source
 from calibrant.sources.arrays import (
@@ -25,15 +26,18 @@ from calibrant.sources.arrays import (
     read_arrays,
     refuse_masked,
 )
+from calibrant.sources.groups import read_groups
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 
 class TensorSource(Source):
     """Tensors on a device, counted by PyTorch's own kernels."""
 
-    def __init__(self, tensors: Tensors) -> None:
+    def __init__(self, tensors: Tensors, groups: Groups | None = None) -> None:
         self.problem = tensors.problem
-        self._tensors = tensors
+        self._tensors, self._groups = tensors, groups
+        self.by = () if groups is None else groups.by
 
     def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
         """Choose bins from the distinct predictions of each group."""
@@ -47,11 +51,30 @@ class TensorSource(Source):
         with self._explaining():
             return TorchEngine().count(self._tensors, bins)
 
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Check and sum the rows of each group."""
+        groups = required(self._groups)
+        with self._explaining():
+            sums = TorchEngine().count_by(self._tensors, bins, groups.codes, len(groups.labels))
+        return Tables.of(self.problem, groups.by, groups.labels, (bins,), sums)
+
     def tabulate(self, bins: BinsLike) -> BinTable:
         """Choose bins for all rows, and check and count them."""
+        self._check_weights()
+        return super().tabulate(bins)
+
+    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
+        """Choose bins for all rows, or for each group, and check and count them."""
+        self._check_weights()
+        return super().tabulate_by(bins, shared_bins)
+
+    def _check_weights(self) -> None:
         if self._tensors.weights is not None:
             check_heaviest(float(self._tensors.weights.max()))
-        return super().tabulate(bins)
+
+    def in_memory(self) -> ArraySource:
+        """Copy the tensors to the host, with their groups."""
+        return self._copied
 
     def columns(self) -> Columns:
         """Copy the tensors to the host, and check every value."""
@@ -67,7 +90,8 @@ class TensorSource(Source):
         are_logits = tensors.are_logits and self.problem.kind == "top-label"
         if tensors.are_logits and not are_logits:
             predictions = probabilities_of(predictions)
-        return ArraySource(Columns(self.problem, labels, predictions, weights, are_logits))
+        columns = Columns(self.problem, labels, predictions, weights, are_logits)
+        return ArraySource(columns, self._groups)
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
         """Read the rows of a marginal table once more."""
@@ -97,6 +121,7 @@ def read_tensors(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
+    by: Any = None,
 ) -> Source:
     """Decide what the tensors mean as `read_arrays` does; all go to the device of the predictions.
 
@@ -109,7 +134,8 @@ def read_tensors(
     def on_host() -> ArraySource:
         given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
         given |= {"pos_label": pos_label, "sample_weight": sample_weight}
-        return ArraySource(read_arrays(y_true, y_prob, **given))
+        columns = read_arrays(y_true, y_prob, **given)
+        return ArraySource(columns, None if by is None else read_groups(by, len(columns)))
 
     refuse_masked(y_true, "y_true")
     refuse_masked(sample_weight, "sample_weight")
@@ -137,7 +163,8 @@ def read_tensors(
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
         if not _are_weights(weights, len(labels)):
             return on_host()  # which refuses them
-    return TensorSource(Tensors(problem, labels, probs, weights, input == "logits"))
+    groups = None if by is None else read_groups(by, len(labels))
+    return TensorSource(Tensors(problem, labels, probs, weights, input == "logits"), groups)
 
 
 def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002

@@ -6,6 +6,14 @@ from calibrant.stats.bin_free import BinFreeBounds, bin_free_bounds
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
 from calibrant.stats.curves import ReliabilityCurve, consistency_limits, reliability_curve
+from calibrant.stats.groups import (
+    GroupCertificates,
+    GroupCurves,
+    GroupErrors,
+    group_certificates,
+    group_curves,
+    group_errors,
+)
 from calibrant.stats.hypothesis_tests import (
     CalibrationTestResult,
     CoxTestResult,
@@ -39,6 +47,9 @@ __all__ = [
     "ConfidenceInterval",
     "CoxTestResult",
     "Difference",
+    "GroupCertificates",
+    "GroupCurves",
+    "GroupErrors",
     "IsotonicCurve",
     "MiscalibrationBound",
     "MonitoredBatch",
@@ -54,6 +65,9 @@ __all__ = [
     "compare_errors",
     "compare_tables",
     "consistency_limits",
+    "group_certificates",
+    "group_curves",
+    "group_errors",
     "histogram_binning_bound",
     "isotonic_curve",
     "one_line_ece_bound",

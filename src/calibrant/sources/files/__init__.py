@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -23,12 +23,17 @@ from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.engines import engine
 from calibrant.engines.search import BinSearch, Sketch
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidShapeError
+from calibrant.groups import Groups
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, check_whole
 from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.sources.files.names import expand
 from calibrant.sources.files.reading import Chunk, ColumnNames, File, located, read_chunks
+from calibrant.sources.groups import columns_named
 from calibrant.table import BinTable
+from calibrant.tables import RunningTables, Tables
+
+Part = TypeVar("Part", BinTable, Tables)
 
 MOST_OUTPUTS = 1_000_000
 """A model with more distinct outputs is taken as continuous: their table would be as large as the
@@ -56,11 +61,13 @@ class Hooks:
     def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
         """Keep the sketch of a pass after so many files."""
 
-    def restore_table(self, number: int, bins: tuple[Bins, ...]) -> tuple[bool, BinTable | None]:
+    def restore_table(
+        self, number: int, bins: tuple[Bins, ...]
+    ) -> tuple[bool, BinTable | Tables | None]:
         """Return whether a file has been counted in these bins, and its table if it has rows."""
         return False, None
 
-    def save_table(self, number: int, table: BinTable | None) -> None:
+    def save_table(self, number: int, table: BinTable | Tables | None) -> None:
         """Keep the table of a file that has been counted."""
 
 
@@ -89,6 +96,7 @@ class FileSource(Source):
     def __init__(self, files: Files, names: ColumnNames, meaning: dict[str, Any]) -> None:
         self._files, self._hooks = files.files, files.hooks
         self._columns, self._meaning = names, meaning
+        self.by = names.by
         self._distinct: tuple[Bins, ...] | None = None
         self._row_digest: RowDigest | None = None
         self._digests_rows = False
@@ -146,18 +154,31 @@ class FileSource(Source):
         """Check and sum the rows of all files in one pass."""
         digest = RowDigest() if self._digests_rows and self._row_digest is None else None
         total: BinTable | None = None
-        with self._pass("counting"):
-            for number in range(len(self._files)):
-                is_counted, part = self._hooks.restore_table(number, bins)
-                if not is_counted:
-                    part = self._count_file(number, bins, digest)
-                    self._hooks.save_table(number, part)
-                if part is not None:
-                    total = part if total is None else total + part
+        for part in self._parts(bins, lambda number: self._count_file(number, bins, digest)):
+            total = part if total is None else total + part
         if total is None:
             raise EmptyInputError("There are no rows any more; at least one is needed.")
         self._row_digest = digest or self._row_digest
         return total
+
+    def count_by(self, bins: tuple[Bins, ...]) -> Tables:
+        """Check and sum the rows of each group in one pass; what is held grows with the groups."""
+        total = RunningTables()
+        for part in self._parts(bins, lambda number: self._count_file_by(number, bins)):
+            total.add(part)
+        return total.tables()
+
+    def _parts(self, bins: tuple[Bins, ...], count: Callable[[int], Part | None]) -> Iterator[Part]:
+        """Yield what each file with rows was counted to, now or before."""
+        with self._pass("counting"):
+            for number in range(len(self._files)):
+                is_counted, known = self._hooks.restore_table(number, bins)
+                part: Any = known
+                if not is_counted:
+                    part = count(number)
+                    self._hooks.save_table(number, part)
+                if part is not None:
+                    yield part
 
     def _count_file(
         self, number: int, bins: tuple[Bins, ...], digest: RowDigest | None
@@ -174,16 +195,48 @@ class FileSource(Source):
         self._read_file(number, add)
         return total
 
+    def _count_file_by(self, number: int, bins: tuple[Bins, ...]) -> Tables | None:
+        total = RunningTables()
+
+        def add(columns: Columns, chunk: Chunk) -> None:
+            groups = Groups.of(self.by, chunk.groups)
+            total.add(ArraySource(columns, groups).count_by(bins))
+
+        self._read_file(number, add)
+        return total.tables() if total else None
+
     def tabulate(self, bins: BinsLike) -> BinTable:
         """Choose bins for all rows, and check and count them."""
         table = super().tabulate(bins)
         check_whole(table)
         return table
 
+    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
+        """Choose bins for all rows, or for each group, and check and count them."""
+        tables = super().tabulate_by(bins, shared_bins)
+        check_whole(tables)
+        return tables
+
+    def in_memory(self) -> ArraySource:
+        """Read the rows into memory as arrays, with their groups."""
+        groups: list[Groups] = []
+        columns = self._all_columns(groups)
+        return ArraySource(columns, Groups.joined(groups) if self.by else None)
+
     def columns(self) -> Columns:
         """Read the named columns of all files into memory, and check every value."""
+        return self._all_columns([])
+
+    def _all_columns(self, groups: list[Groups]) -> Columns:
+        """Read all rows, and put the groups of each chunk into the list."""
         parts: list[Columns] = []
-        self._read_all(lambda columns, _: parts.append(columns))
+
+        def add(columns: Columns, chunk: Chunk) -> None:
+            parts.append(columns)
+            if self.by:
+                groups.append(Groups.of(self.by, chunk.groups))
+
+        self._read_all(add)
         whole = Columns(
             self.problem,
             np.concatenate([part.labels for part in parts]),
@@ -301,6 +354,7 @@ def read_files(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
+    by: Any = None,
 ) -> FileSource:
     """Read columns of files: names, and for predictions patterns such as ``"prob_*"``."""
     patterns = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
@@ -312,6 +366,7 @@ def read_files(
             )
     known = pos_label if classes is None else next(iter(classes), None)
     text = None if known is None else isinstance(known, str)
-    names = ColumnNames(y_true, patterns, sample_weight, text)
+    grouping = () if by is None else columns_named(by)
+    names = ColumnNames(y_true, patterns, sample_weight, text, grouping)
     meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
     return FileSource(Files.of(data), names, meaning)

@@ -11,10 +11,12 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.exceptions import (
     InvalidDocumentError,
+    InvalidGroupsError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
 )
+from calibrant.groups import Factor, GroupColumn, factor_of_objects
 
 # what spreadsheets, pandas, R and SQL write for a missing number
 BLANKS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
@@ -79,6 +81,31 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
             bad = _first_bad(_trimmed(column), start)
         raise InvalidProbabilitiesError(f"{shown}, column {name!r:.80}{bad}: expected numbers.")
     return _to_numpy(numbers)
+
+
+def as_group(column: Any, own: GroupColumn, shown: str, start: int) -> AnyArray | Factor:
+    """Return what tells groups apart: numbers to be cut, or codes and labels.
+
+    Text stays text, though it be digits: what it reads as could change from chunk to chunk. An
+    empty cell is missing.
+    """
+    if isinstance(column, np.ndarray):
+        if column.ndim != 1:
+            raise InvalidGroupsError(
+                f"{shown}, column {own.name!r:.80} must hold one value a row to tell groups "
+                f"apart; it has shape {column.shape}. Name another column."
+            )
+        return column
+    if own.cuts is not None:
+        return as_numbers(column, own.name, shown, start)
+    import pyarrow.compute as pc
+
+    column = _plain(column, own.name, shown, start)
+    if _is_text(column.type):
+        column = _as_null(column, ("",))
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    codes, labels = factor_of_objects(own, encoded.dictionary.to_pylist())
+    return codes[_to_numpy(encoded.indices)], labels
 
 
 def side_by_side(parts: Sequence[AnyArray], names: Sequence[str], shown: str) -> AnyArray:

@@ -10,8 +10,9 @@ from typing import Any
 
 from calibrant._types import AnyArray
 from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
+from calibrant.groups import Factor, GroupColumn
 from calibrant.sources.files.arrow import record_batches
-from calibrant.sources.files.conversion import as_labels, as_numbers, side_by_side
+from calibrant.sources.files.conversion import as_group, as_labels, as_numbers, side_by_side
 from calibrant.sources.files.names import (
     check_columns,
     format_of,
@@ -21,7 +22,7 @@ from calibrant.sources.files.names import (
 from calibrant.sources.files.npz import npz_chunks
 
 # how exceptions about arrays name a value; in a file it has a column and a row
-PLACE = re.compile(r"y_(true|prob)\[(\d+)(?:, (\d+))?\] = ")
+PLACE = re.compile(r"(?:y_(true|prob)|by)\[(\d+)(?:, (\d+))?\] = ")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class File:
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The columns to read: one of labels, those of predictions (names or patterns), weights.
+    """The columns to read: labels, predictions (names or patterns), weights, and those of groups.
 
     `text_labels` says whether labels are names or numbers; None lets every file tell.
     """
@@ -49,16 +50,19 @@ class ColumnNames:
     predictions: Sequence[str]
     weights: str | None = None
     text_labels: bool | None = None
+    by: tuple[GroupColumn, ...] = ()
 
     @property
     def others(self) -> list[str]:
-        """The columns that are not predictions."""
-        return [name for name in (self.labels, self.weights) if name is not None]
+        """The columns that are not predictions, though these may tell groups apart as well."""
+        names = (self.labels, self.weights, *(own.name for own in self.by))
+        return [name for name in names if name is not None]
 
     def predictions_among(self, names: Sequence[str], shown: str) -> list[str]:
-        """Return the columns of predictions; a pattern never means labels or weights."""
+        """Return the columns of predictions; a pattern never means labels, weights or groups."""
         matches = match_columns(names, self.predictions, shown)
-        kept = [name for name in matches if name not in self.others]
+        groups = {own.name for own in self.by} & {*self.predictions} - {self.labels, self.weights}
+        kept = [name for name in matches if name not in self.others or name in groups]
         if not kept:
             raise InvalidInputError(
                 f"{shown}: labels and predictions are both read from column {self.labels!r:.80}."
@@ -78,6 +82,7 @@ class Chunk:
     weights: AnyArray | None
     names: list[str]
     label_name: str
+    groups: tuple[AnyArray | Factor, ...] = ()
 
     def __len__(self) -> int:
         return len(self.probs)
@@ -106,7 +111,8 @@ def read_chunks(
         weights = None
         if columns.weights is not None:
             weights = as_numbers(arrays[columns.weights], columns.weights, *where)
-        yield Chunk(file, start, share, labels, probs, weights, list(names), label)
+        groups = tuple(as_group(arrays[own.name], own, *where) for own in columns.by)
+        yield Chunk(file, start, share, labels, probs, weights, list(names), label, groups)
         start += len(probs)
 
 
@@ -140,6 +146,8 @@ def located(chunk: Chunk) -> Iterator[None]:
 
 def _in_file(place: re.Match[str], chunk: Chunk) -> str:
     column, row, position = place.groups()
+    if column is None:
+        return f"row {chunk.start + int(row) + 1:,} = "
     name = chunk.names[int(position or 0) % len(chunk.names)]
     if column == "true":
         name = chunk.label_name

@@ -1,0 +1,229 @@
+"""Groups of rows: columns beside the predictions, and the number of every row's group."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
+from calibrant.problem import short
+
+DENSE_CODES = 1 << 12
+"""So many codes are counted with whether all occur or not: finding out would cost a pass."""
+MOST_CODES = 1 << 24
+"""Codes that a lookup table renumbers; where more are possible, rows are sorted instead."""
+
+GroupLabel: TypeAlias = str | int | float | None
+"""What a column says of a group; None where it is missing."""
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """A column by which rows are told apart.
+
+    Attributes
+    ----------
+    name : str
+    cuts : tuple of float or None
+        Where a numeric column is cut. As of bins, the first interval holds both its ends and the
+        others their upper end only: [0, 40], (40, 65], (65, 120].
+    """
+
+    name: str
+    cuts: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        cuts = self.cuts
+        if cuts is not None and (len(cuts) < 2 or not all(a < b for a, b in _pairs(cuts))):
+            raise InvalidArgumentError(
+                f"The cuts of {self.name!r:.60} must be two numbers or more that rise, such as "
+                f"[0, 40, 65, 120]; got {list(cuts)!r:.80}."
+            )
+
+    @property
+    def intervals(self) -> list[str]:
+        """The labels of the intervals between the cuts."""
+        pairs = enumerate(_pairs(self.cuts or ()))
+        return [f"{'(' if i else '['}{_number(a)}, {_number(b)}]" for i, (a, b) in pairs]
+
+    def order(self) -> Mapping[GroupLabel, int]:
+        """Return the place of each interval among those of the column."""
+        return {label: place for place, label in enumerate(self.intervals)}
+
+
+def _pairs(cuts: Sequence[float]) -> Iterable[tuple[float, float]]:
+    return pairwise(cuts)
+
+
+def _number(cut: float) -> str:
+    """Write a cut, which may be infinite, with as many digits as tell it apart."""
+    short = f"{cut:g}"
+    return short if float(short) == cut else repr(cut)
+
+
+Factor = tuple[IntArray, Sequence[GroupLabel]]
+"""The code of every row, and the label of every code."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The group of every row.
+
+    Attributes
+    ----------
+    by : tuple of GroupColumn
+    codes : ndarray of int32, shape (n,)
+        A number for each row.
+    labels : list of tuple
+        The labels of every number, one of each column; some may be of no row.
+    """
+
+    by: tuple[GroupColumn, ...]
+    codes: IntArray
+    labels: list[tuple[GroupLabel, ...]]
+
+    @classmethod
+    def of(cls, by: tuple[GroupColumn, ...], columns: Sequence[AnyArray | Factor]) -> Groups:
+        """Return the groups that columns in memory make, which may be factors already."""
+        factors = [
+            column if isinstance(column, tuple) else factor_of(own, column)
+            for own, column in zip(by, columns, strict=True)
+        ]
+        codes, sizes = factors[0][0], [len(labels) for _, labels in factors]
+        for own, labels in factors[1:]:
+            codes = codes.astype(np.int64) * len(labels) + own
+        n_codes = math.prod(sizes)
+        present = np.arange(n_codes) if n_codes <= DENSE_CODES else None
+        if present is None:
+            present, codes = _renumbered(codes, n_codes)
+        places = np.unravel_index(present, sizes)
+        pairs = zip(factors, places, strict=True)
+        crossed = [[labels[i] for i in place.tolist()] for (_, labels), place in pairs]
+        return cls(by, codes.astype(np.int32, copy=False), list(zip(*crossed, strict=True)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Groups]) -> Groups:
+        """Return the groups of all rows of these parts, one below the other."""
+        number: dict[tuple[GroupLabel, ...], int] = {}
+        codes = []
+        for part in parts:
+            own = [number.setdefault(labels, len(number)) for labels in part.labels]
+            codes.append(np.array(own, np.int32)[part.codes])
+        return cls(parts[0].by, np.concatenate(codes), list(number))
+
+    def rows(self) -> Iterator[tuple[tuple[GroupLabel, ...], IntArray]]:
+        """Yield the labels and the rows of every group that has any."""
+        order = np.argsort(self.codes, kind="stable")
+        present, first = np.unique(self.codes[order], return_index=True)
+        for code, rows in zip(present.tolist(), np.split(order, first[1:]), strict=True):
+            yield self.labels[code], rows
+
+
+def required(groups: Groups | None) -> Groups:
+    """Return the groups; raise InvalidArgumentError if there are none."""
+    if groups is None:
+        raise InvalidArgumentError("Rows are in no groups here: pass by=, the columns that tell.")
+    return groups
+
+
+def _renumbered(codes: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
+    """Return the codes that occur, sorted, and the place of every row's code among them."""
+    if n_codes > MOST_CODES:
+        present, place = np.unique(codes, return_inverse=True)
+        return present, place
+    occurs = np.zeros(n_codes, np.bool_)
+    occurs[codes] = True
+    place = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(occurs), place[codes]
+
+
+def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
+    """Return the codes of a column in memory, and what they stand for."""
+    if column.cuts is not None:
+        return cut_codes(column, values), [*column.intervals, None]
+    kind = values.dtype.kind
+    if kind == "b":
+        return values.view(np.uint8), [False, True]
+    if kind in "iu":
+        low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+        if high - low < MOST_CODES:
+            return np.subtract(values, low, dtype=np.int64), range(low, high + 1)
+    if kind in "iufM":
+        distinct, codes = np.unique(values, return_inverse=True)
+        distinct = distinct.astype("M8[us]") if kind == "M" else distinct
+        return codes, [label_of(column, label) for label in distinct.tolist()]
+    return factor_of_objects(column, values.tolist())
+
+
+def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
+    """Return the codes of Python values; several may stand for a missing one."""
+    seen: dict[Any, int] = {}
+    try:
+        codes = np.array([seen.setdefault(value, len(seen)) for value in values], np.intp)
+    except TypeError as error:
+        raise InvalidGroupsError(
+            f"Groups by {column.name!r:.60} must be told apart by text, numbers or dates; some "
+            f"values are not ({error})."
+        ) from error
+    labels: dict[GroupLabel, int] = {}
+    place = [labels.setdefault(label_of(column, value), len(labels)) for value in seen]
+    return np.array(place, np.intp)[codes], list(labels)
+
+
+def label_of(column: GroupColumn, value: Any) -> GroupLabel:
+    """Return the label of one value of a column; None for whatever stands for a missing one."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Real):
+        number = float(value)
+        if number != number:
+            return None
+        if abs(number) < np.inf:
+            return number
+    if isinstance(value, datetime.date):  # of a time at midnight the date
+        return str(value).removesuffix(" 00:00:00")
+    raise InvalidGroupsError(
+        f"Groups by {column.name!r:.60} must be told apart by text, finite numbers or dates; got "
+        f"{short(value)}. Convert the column, or cut it: by={{name: cuts}}."
+    )
+
+
+def cut_codes(column: GroupColumn, values: AnyArray) -> IntArray:
+    """Return the interval of every value, and the number of intervals where it is missing."""
+    try:
+        numbers: FloatArray = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidGroupsError(
+            f"Only numbers can be cut; {column.name!r:.60} holds others ({error}). Convert the "
+            "column, or leave out its cuts."
+        ) from error
+    cuts = np.array(column.cuts)
+    missing = np.isnan(numbers)
+    outside = ~missing & ~((numbers >= cuts[0]) & (numbers <= cuts[-1]))
+    if outside.any():
+        first = int(outside.argmax())
+        raise outside_cuts(column, int(outside.sum()), f"first: by[{first}] = {numbers[first]:g}")
+    codes = np.searchsorted(cuts[1:-1], numbers)
+    return np.where(missing, len(cuts) - 1, codes)
+
+
+def outside_cuts(column: GroupColumn, n: int, example: str) -> InvalidGroupsError:
+    """Return the exception that says how many values lie outside the cuts of a column."""
+    cuts = column.cuts or ()
+    return InvalidGroupsError(
+        f"Values of {column.name!r:.60} must lie between its cuts, {cuts[0]:g} to {cuts[-1]:g}; "
+        f"of {n:,} that is not so ({example}). Widen the cuts: float('inf') may be the last."
+    )

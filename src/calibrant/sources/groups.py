@@ -1,0 +1,89 @@
+"""What `by=` may be: names of columns, arrays, data frames, and cuts of numeric ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.exceptions import InvalidArgumentError, LengthMismatchError
+from calibrant.groups import GroupColumn, Groups
+
+
+def columns_named(by: Any) -> tuple[GroupColumn, ...]:
+    """Return the columns that `by=` names where ``data=`` holds them.
+
+    A name, a list of names, or a dict of names and cuts, None for a column that is not cut.
+    """
+    several = isinstance(by, list | tuple | Mapping)
+    named = list(by) if several else [by]
+    if not named or not all(isinstance(name, str) for name in named):
+        raise InvalidArgumentError(
+            "With data=, by= is the name of a column, a list of names, or a dict of names and "
+            f"cuts such as {{'age': [0, 40, 65, 120]}}; got {by!r:.60}."
+        )
+    cuts = by if isinstance(by, Mapping) else dict.fromkeys(named)
+    return tuple(GroupColumn(name, _cuts(name, cuts[name])) for name in cuts)
+
+
+def read_groups(by: Any, n: int) -> Groups:
+    """Read `by=` of arrays: one column, a list of them, a data frame, or a dict by name.
+
+    In a dict, ``(values, cuts)`` cuts a numeric column.
+    """
+    columns = []
+    for name, values, cuts in _named_arrays(by):
+        from calibrant.sources.arrays import as_array
+
+        array = as_array(values, "by")
+        if array.shape != (n,):
+            raise LengthMismatchError(
+                f"by must have one value per row, shape ({n},); {name!r:.60} has shape "
+                f"{array.shape}. Of arrays, cut a column with by={{name: (values, cuts)}}."
+            )
+        columns.append((GroupColumn(name, _cuts(name, cuts)), array))
+    return Groups.of(tuple(own for own, _ in columns), [array for _, array in columns])
+
+
+def _named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
+    """Return (name, values, cuts) of every column of arrays that `by=` holds."""
+    if isinstance(by, Mapping) and by:
+        pairs = [(v if _has_cuts(v) else (v, None)) for v in by.values()]
+        return [(str(name), *pair) for name, pair in zip(by, pairs, strict=True)]
+    if hasattr(by, "columns"):
+        from calibrant.sources.frames import as_frame
+
+        frame = as_frame(by)
+        return [(str(name), frame.get_column(name).to_numpy(), None) for name in frame.columns]
+    several = isinstance(by, list | tuple) and by and all(_is_column(x) for x in by)
+    columns = list(by) if several else [by]
+    first = "group" if not several else "group 1"
+    names = [first, *(f"group {k + 1}" for k in range(1, len(columns)))]
+    return [
+        (str(getattr(values, "name", None) or name), values, None)
+        for name, values in zip(names, columns, strict=True)
+    ]
+
+
+def _is_column(values: Any) -> bool:
+    return hasattr(values, "__len__") and not isinstance(values, str | bytes)
+
+
+def _has_cuts(values: Any) -> bool:
+    return isinstance(values, tuple) and len(values) == 2 and all(map(_is_column, values))
+
+
+def _cuts(name: str, cuts: Any) -> tuple[float, ...] | None:
+    if cuts is None:
+        return None
+    try:
+        numbers = tuple(float(cut) for cut in cuts)
+    except (TypeError, ValueError):
+        numbers = (np.nan,)
+    if isinstance(cuts, str) or any(np.isnan(numbers)):
+        raise InvalidArgumentError(
+            f"The cuts of {name!r:.60} must be numbers that rise, such as [0, 40, 65, 120]; got "
+            f"{cuts!r:.60}."
+        )
+    return GroupColumn(name, numbers).cuts

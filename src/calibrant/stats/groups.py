@@ -1,0 +1,228 @@
+"""Results of groups: one for each table of `Tables`, made when it is asked for, worst first."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from calibrant._json import json_text
+from calibrant._results import Result
+from calibrant._types import FloatArray, IntArray
+from calibrant.stats.certificates import Certificate, certify
+from calibrant.stats.curves import ReliabilityCurve, reliability_curve
+from calibrant.stats.estimators import (
+    Cells,
+    ClassWeight,
+    Norm,
+    cells_from_sums,
+    class_weights,
+    error_of,
+    is_debiased,
+    power_of,
+)
+from calibrant.stats.results import CalibrationErrorResult, calibration_error
+from calibrant.table import BinTable
+from calibrant.tables import (
+    LINES,
+    GroupKey,
+    Tables,
+    key_of,
+    more_groups,
+    shown_key,
+    text_table,
+)
+
+SIDES = ("upper", "lower")
+R = TypeVar("R", bound=CalibrationErrorResult | ReliabilityCurve | Certificate)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
+    """A frozen mapping from the key of a group to its result, which is made when asked for.
+
+    It prints as a table, the worst group first.
+
+    Attributes
+    ----------
+    tables : Tables
+        The sums of each group.
+    worst : list of keys
+        All groups, the worst first.
+    """
+
+    _head: ClassVar[tuple[str, ...]] = ()
+
+    tables: Tables
+    measure: Callable[[BinTable], R]
+
+    def __getitem__(self, key: GroupKey) -> R:
+        return self.measure(self.tables[key])
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    @property
+    def worst(self) -> list[GroupKey]:
+        """The keys of all groups, the worst first."""
+        return [key_of(self.tables.labels[place]) for place in self._order().tolist()]
+
+    @abstractmethod
+    def _order(self) -> IntArray:
+        """Return the places of all groups, the worst first."""
+
+    @abstractmethod
+    def _row(self, result: R) -> tuple[str, ...]:
+        """Return what is printed of one group, below `_head`."""
+
+    def _at(self, place: int) -> R:
+        return self.measure(self.tables.at(place))
+
+    def _lines(self) -> Iterator[tuple[str, ...]]:
+        sizes = self.tables.sizes
+        for place in self._order()[:LINES].tolist():
+            name = shown_key(self.tables.labels[place])
+            yield name, f"{sizes[place]:,}", *self._row(self._at(place))
+
+    def __str__(self) -> str:
+        head = (self.tables.described_by, "rows", *self._head)
+        rest = more_groups(len(self) - LINES)
+        return "\n".join([*text_table(head, list(self._lines())), *rest])
+
+    def _summary(self) -> str:
+        return f"{len(self):,} groups by {self.tables.described_by}, n = {self.tables.n:,}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold: one entry for each group, the worst first."""
+        labels = self.tables.labels
+        groups = [
+            {"group": list(labels[place]), **self._at(place).to_dict()}
+            for place in self._order().tolist()
+        ]
+        return {"by": list(self.tables.names), "groups": groups}
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON."""
+        return json_text(self.to_dict())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupErrors(GroupResults[CalibrationErrorResult]):
+    """The calibration error of each group: a mapping from its key to `CalibrationErrorResult`.
+
+    Intervals are those of each group by itself: of twenty 95% intervals one misses on average. What
+    can be said of all groups at once is said by `calibrant.audit`.
+
+    Attributes
+    ----------
+    values : ndarray
+        The errors, in the order of the keys.
+    """
+
+    _head: ClassVar = ("error", "interval", "perfect model")
+
+    norm: Norm = "l2"
+    debias: bool | None = None
+    class_weight: ClassWeight = None
+
+    @property
+    def values(self) -> FloatArray:  # type: ignore[override]
+        """The errors of all groups, in the order of the keys, without a result for each."""
+        power = power_of(self.norm)
+        weights = class_weights(self.class_weight, self.tables.problem)
+        return error_of(
+            cells_of_groups(self.tables), weights, power, is_debiased(power, self.debias)
+        )
+
+    def _order(self) -> IntArray:
+        return np.lexsort((-self.tables.sizes, -self.values))
+
+    def _row(self, result: CalibrationErrorResult) -> tuple[str, ...]:
+        interval = result._interval()
+        limits = f"[{interval.low:.4f}, {interval.high:.4f}]"
+        return f"{result.value:.4f}", limits, f"{result.noise_floor:.4f}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupCertificates(GroupResults[Certificate]):
+    """What is proved of each group: a mapping from its key to `Certificate`.
+
+    Each statement has its confidence by itself; `calibrant.audit` gives those that hold for all
+    groups at once.
+    """
+
+    _head: ClassVar = ("verdict", "at least", "at most")
+
+    @cached_property
+    def _made(self) -> list[Certificate]:
+        return [self.measure(self.tables.at(place)) for place in range(len(self))]
+
+    def _at(self, place: int) -> Certificate:
+        return self._made[place]
+
+    def _order(self) -> IntArray:
+        upper, lower = ([-getattr(x, f"{side}_bound") for x in self._made] for side in SIDES)
+        return np.lexsort((upper, lower))
+
+    def _row(self, result: Certificate) -> tuple[str, ...]:
+        return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupCurves(GroupResults[ReliabilityCurve]):
+    """The reliability curve of each group: a mapping from its key to `ReliabilityCurve`.
+
+    Groups are ordered by their debiased l2 error.
+    """
+
+    _head: ClassVar = ("bins", "bins whose interval misses the prediction")
+
+    def _order(self) -> IntArray:
+        weights = class_weights(None, self.tables.problem)
+        errors = error_of(cells_of_groups(self.tables), weights, 2.0, True)
+        return np.lexsort((-self.tables.sizes, -errors))
+
+    def _row(self, result: ReliabilityCurve) -> tuple[str, ...]:
+        said = result.mean_prediction
+        missed = int(((said < result.low) | (said > result.high)).sum())
+        return f"{len(result):,}", f"{missed:,}"
+
+
+def cells_of_groups(tables: Tables) -> Cells:
+    """Return the per-bin quantities of all groups at once, of shape (groups, classes, bins)."""
+    return cells_from_sums(
+        tables.sum_y, tables.sum_p, tables.sum_pp, tables.sum_w, tables.sum_ww, tables.sum_wwuu
+    )
+
+
+def group_errors(
+    tables: Tables,
+    *,
+    norm: Norm = "l2",
+    debias: bool | None = None,
+    class_weight: ClassWeight = None,
+) -> GroupErrors:
+    """Measure the calibration error of each group; see `calibrant.calibration_error`."""
+    is_debiased(power_of(norm), debias)
+    class_weights(class_weight, tables.problem)
+    measure = partial(calibration_error, norm=norm, debias=debias, class_weight=class_weight)
+    return GroupErrors(tables, measure, norm, debias, class_weight)
+
+
+def group_curves(tables: Tables, **options: Any) -> GroupCurves:
+    """Return the reliability curve of each group; the options are those of `reliability_curve`."""
+    reliability_curve(tables.at(0), **options)  # refuses wrong options now, not when one is printed
+    return GroupCurves(tables, partial(reliability_curve, **options))
+
+
+def group_certificates(tables: Tables, **options: Any) -> GroupCertificates:
+    """Certify each group by itself; the options are those of `calibrant.stats.certify`."""
+    certify(tables.at(0), **options)  # refuses wrong options now, not when one is printed
+    return GroupCertificates(tables, partial(certify, **options))

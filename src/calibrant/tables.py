@@ -1,0 +1,469 @@
+"""Tables: one `BinTable` for each group of rows, counted in the same pass and kept as stacked sums.
+
+A group is what columns beside the predictions say of a row: a sex, a site, an interval of age.
+Hundred thousand groups are a handful of arrays here; a `BinTable` is made when one is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from calibrant._documents import check_header, check_names, header, is_number, read_json, shown
+from calibrant._read_only import ReadOnlyArrays
+from calibrant._table_checks import check_sums
+from calibrant._types import FloatArray, IntArray
+from calibrant.bins import Bins
+from calibrant.exceptions import (
+    IncompatibleTablesError,
+    InvalidArgumentError,
+    InvalidDocumentError,
+)
+from calibrant.groups import GroupColumn, GroupLabel
+from calibrant.problem import Problem
+from calibrant.table import SUMS, WEIGHT_SUMS, BinTable, read_array, read_bins, unit_weight_sums
+
+FORMAT = "calibrant.tables"
+SCHEMA = 1
+ARRAYS = (*SUMS, *WEIGHT_SUMS, "level")
+LINES = 20
+"""Groups that are printed; the others are counted."""
+
+GroupKey: TypeAlias = GroupLabel | tuple[GroupLabel, ...]
+"""The label of one column, or those of several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
+    """Tables of groups of rows: a frozen mapping from the key of a group to its `BinTable`.
+
+    The key is what the column says, such as ``"f"`` or ``"(40, 65]"``; of several columns a tuple,
+    such as ``("f", "north")``. Rows of which a column says nothing are a group of their own, whose
+    label is None and is printed as "missing". Groups without rows are left out.
+
+    Tables of the same problem, columns and bins can be added, whether they have the same groups or
+    not: chunks, workers, days, machines. Every array has the shape (groups, classes, bins), where
+    classes are those of a marginal problem and 1 for any other.
+
+    Attributes
+    ----------
+    problem : Problem
+    by : tuple of GroupColumn
+        The columns that tell groups apart.
+    labels : tuple of tuple
+        What the columns say of each group, in the order of the sums.
+    bins : tuple of tuple of Bins
+        One for each class, shared by all groups; or those of every group.
+    count, sum_y, sum_p, sum_pp, sum_py, sum_w, sum_ww, sum_wwuu, level : ndarray
+        As in `BinTable`.
+
+    Examples
+    --------
+    >>> from calibrant import tabulate
+    >>> tables = tabulate([0, 1, 1], [0.2, 0.9, 0.6], bins="width:2", by=["f", "m", "f"])
+    >>> tables["f"].count
+    array([[1., 1.]])
+    >>> (tables + tables)["m"].n
+    2
+    """
+
+    problem: Problem
+    by: tuple[GroupColumn, ...]
+    labels: tuple[tuple[GroupLabel, ...], ...]
+    bins: tuple[tuple[Bins, ...], ...]
+    count: FloatArray
+    sum_y: FloatArray
+    sum_p: FloatArray
+    sum_pp: FloatArray
+    sum_py: FloatArray
+    sum_w: FloatArray
+    sum_ww: FloatArray
+    sum_wwuu: FloatArray
+    level: FloatArray
+
+    def __post_init__(self) -> None:
+        if not self.is_weighted:  # one value however the rows were cut: documents leave it out
+            sums = {name: getattr(self, name) for name in SUMS}
+            object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
+        super().__post_init__()
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        by: tuple[GroupColumn, ...],
+        labels: Sequence[tuple[GroupLabel, ...]],
+        bins: tuple[tuple[Bins, ...], ...],
+        sums: Mapping[str, FloatArray],
+    ) -> Tables:
+        """Leave out the groups without rows, and put the others in the order of their labels."""
+        used = np.flatnonzero(sums["count"][:, 0].sum(axis=1) > 0)
+        rank = _ranking(by)
+        order = np.array(sorted(used.tolist(), key=lambda i: rank(labels[i])), np.intp)
+        own = bins if len(bins) == 1 else tuple(bins[i] for i in order)
+        arrays = {name: sums[name][order] for name in ARRAYS}
+        return cls(problem, by, tuple(labels[i] for i in order), own, **arrays)
+
+    @property
+    def n(self) -> int:
+        """The number of rows of all groups."""
+        return int(self.count[:, 0].sum())
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """The number of rows of each group."""
+        sizes = np.asarray(self.count[:, 0].sum(axis=1), np.int64)
+        sizes.flags.writeable = False
+        return sizes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns that tell groups apart."""
+        return tuple(column.name for column in self.by)
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether any row has a weight other than 1."""
+        return not all(np.array_equal(x, self.count) for x in (self.sum_w, self.sum_ww))
+
+    @property
+    def shares_bins(self) -> bool:
+        """Whether all groups were counted in the same bins."""
+        return len(self.bins) == 1
+
+    @cached_property
+    def _places(self) -> dict[GroupKey, int]:
+        return {key_of(labels): place for place, labels in enumerate(self.labels)}
+
+    def __getitem__(self, key: GroupKey) -> BinTable:
+        if key not in self._places:
+            raise KeyError(f"{key!r:.60} is not a group by {self.described_by}")
+        return self.at(self._places[key])
+
+    def at(self, place: int) -> BinTable:
+        """Return the table of the group at this place in the order of the sums."""
+        bins = self.bins[0 if self.shares_bins else place]
+        width = max(map(len, bins))
+        sums = {name: getattr(self, name)[place, :, :width] for name in ARRAYS}
+        if not self.is_weighted:
+            sums |= {"sum_w": sums["count"], "sum_ww": sums["count"]}
+        return BinTable(self.problem, bins, **sums)
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def described_by(self) -> str:
+        """The columns, as they are named in a sentence."""
+        return " and ".join(self.names)
+
+    def pooled(self) -> BinTable:
+        """Return the table of all rows; groups must share their bins."""
+        if not self.shares_bins:
+            raise IncompatibleTablesError(
+                "Only groups that share their bins add up to one table; these have bins of their "
+                "own. Count them with shared_bins=True."
+            )
+        level = np.where(self.count > 0, self.level, np.nan)
+        low = np.where(self.count > 0, level, np.inf).min(axis=0)
+        same = np.all((self.count == 0) | (level == low), axis=0) & self.count.any(axis=0)
+        sums = {name: getattr(self, name).sum(axis=0) for name in (*SUMS, *WEIGHT_SUMS)}
+        return BinTable(self.problem, self.bins[0], **sums, level=np.where(same, low, np.nan))
+
+    def __add__(self, other: object) -> Tables:
+        if not isinstance(other, Tables):
+            return NotImplemented
+        total = RunningTables()
+        total.add(self)
+        total.add(other)
+        return total.tables()
+
+    def __radd__(self, other: object) -> Tables:
+        return self if other == 0 else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Tables)
+            and (self.problem, self.by, self.labels) == (other.problem, other.by, other.labels)
+            and self.bins == other.bins
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
+                for name in ARRAYS
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tables: {self.problem.kind}, {len(self):,} groups by {self.described_by}, "
+            f"n = {self.n:,}>"
+        )
+
+    def __str__(self) -> str:
+        largest = np.argsort(-self.sizes, kind="stable")[:LINES]
+        rows = []
+        for place in largest.tolist():
+            table = self.at(place)
+            weight, events, mean = (x.sum() for x in (table.sum_w, table.sum_y, table.sum_p))
+            rate = f"{events / weight:.4f}" if table.n_groups == 1 else "-"
+            rows.append(
+                (shown_key(self.labels[place]), f"{table.n:,}", rate, f"{mean / weight:.4f}")
+            )
+        if self.problem.n_groups > 1:  # the rates of several classes add up to 1, and say nothing
+            lines = text_table((self.described_by, "rows"), [row[:2] for row in rows])
+        else:
+            lines = text_table((self.described_by, "rows", "events", "mean prediction"), rows)
+        return "\n".join([*lines, *more_groups(len(self) - len(rows))])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold; weight sums only where there are weights."""
+        names = (*SUMS, *WEIGHT_SUMS) if self.is_weighted else SUMS
+        level = self.level.reshape(-1, self.level.shape[-1]).tolist()
+        rows = [[None if math.isnan(x) else x for x in row] for row in level]
+        return {
+            **header(FORMAT, SCHEMA),
+            "problem": self.problem.to_dict(),
+            "by": [{"name": column.name, "cuts": _cuts_to_json(column)} for column in self.by],
+            "groups": [list(labels) for labels in self.labels],
+            "bins": [[bins.to_dict() for bins in own] for own in self.bins],
+            **{name: self._flat(name).tolist() for name in names},
+            "level": rows,
+        }
+
+    def _flat(self, name: str) -> FloatArray:
+        """Return sums with the classes of all groups one below the other, as documents have."""
+        array: FloatArray = getattr(self, name)
+        return array.reshape(-1, array.shape[-1])
+
+    def to_json(self) -> str:
+        """Return the tables as JSON; every float survives the round trip exactly."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Tables:
+        """Rebuild tables from `to_json`."""
+        return cls.from_dict(read_json(text, "Tables of groups"))
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Tables:
+        """Rebuild tables from `to_dict`; raise InvalidDocumentError if that cannot be done.
+
+        Sums that no rows can have are refused: see `calibrant._table_checks`.
+        """
+        what = "Tables of groups"
+        document = check_header(document, FORMAT, SCHEMA, what, "Count the rows again")
+        names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
+        entries = ("format", "schema", "problem", "by", "groups", "bins", *names, "level")
+        check_names(document, entries, what)
+        problem, by = Problem.from_dict(document["problem"]), _read_by(document["by"])
+        labels = _read_labels(document["groups"], by)
+        own = document["bins"]
+        if not isinstance(own, list) or len(own) not in (1, len(labels)):
+            raise InvalidDocumentError('"bins" must be one list of bins, or one for each group.')
+        if not isinstance(document["count"], list) or len(document["count"]) != (
+            problem.n_groups * len(labels)
+        ):
+            raise InvalidDocumentError('"count" must have a list for each class of each group.')
+        bins = tuple(read_bins(item, problem.n_groups) for item in own)
+        width = max(len(one) for of_group in bins for one in of_group)
+        shape = (len(labels) * problem.n_groups, width)
+        arrays = {name: read_array(document, name, shape) for name in names}
+        if "sum_w" not in document:
+            arrays |= unit_weight_sums(**arrays)
+        arrays["level"] = read_array(document, "level", shape, missing=np.nan)
+        each = [one for of_group in bins for one in of_group]
+        flat = BinTable(problem, tuple(each * (len(labels) if len(bins) == 1 else 1)), **arrays)
+        check_sums(flat, n_tables=len(labels))
+        stacked = {
+            name: getattr(flat, name).reshape(len(labels), problem.n_groups, width)
+            for name in ARRAYS
+        }
+        return cls.of(problem, by, labels, bins, stacked)
+
+
+class RunningTables:
+    """Running sums of the groups met so far; parts may have groups that others have not."""
+
+    def __init__(self) -> None:
+        self._first: Tables | None = None
+        self._places: dict[tuple[GroupLabel, ...], int] = {}
+        self._arrays: dict[str, FloatArray] = {}
+
+    def __bool__(self) -> bool:
+        return self._first is not None
+
+    def add(self, part: Tables) -> None:
+        """Add the sums of each group to those of the same labels."""
+        if self._first is None:
+            self._begin(part)
+            return
+        first = self._first
+        if (first.problem, first.by) != (part.problem, part.by):
+            raise IncompatibleTablesError(
+                "Only tables of the same problem and groups can be added; these are "
+                f"{first.problem} by {first.described_by} and {part.problem} by "
+                f"{part.described_by}{', cut elsewhere' if first.names == part.names else ''}."
+            )
+        if not (first.shares_bins and first.bins == part.bins):
+            self._begin(_added_one_by_one(self.tables(), part))
+            return
+        places, arrays = self._places, self._arrays
+        place = np.array([places.setdefault(own, len(places)) for own in part.labels], np.intp)
+        self._make_room()
+        before, level = arrays["count"][place], arrays["level"][place]
+        same = np.where(level == part.level, level, np.nan)
+        merged = np.where(before == 0, part.level, np.where(part.count == 0, level, same))
+        arrays["level"][place] = merged
+        for name in (*SUMS, *WEIGHT_SUMS):
+            arrays[name][place] += getattr(part, name)
+
+    def _begin(self, part: Tables) -> None:
+        self._first = part
+        self._places = {labels: place for place, labels in enumerate(part.labels)}
+        self._arrays = {name: getattr(part, name).copy() for name in ARRAYS}
+
+    def _make_room(self) -> None:
+        """Grow the arrays to hold all groups, and as many again."""
+        missing = len(self._places) - len(self._arrays["count"])
+        if missing > 0:
+            for name, array in self._arrays.items():
+                room = np.zeros((max(missing, len(array)), *array.shape[1:]))
+                empty = room + (np.nan if name == "level" else 0)
+                self._arrays[name] = np.concatenate([array, empty])
+
+    def tables(self) -> Tables:
+        """Return the sums as tables."""
+        first = self._first
+        if first is None:
+            raise InvalidArgumentError("There are no tables to add; at least one is needed.")
+        return Tables.of(first.problem, first.by, list(self._places), first.bins, self._arrays)
+
+
+def _added_one_by_one(a: Tables, b: Tables) -> Tables:
+    """Add tables of bins that groups do not share; those of the same group must be the same."""
+    own = {labels: a.at(place) for place, labels in enumerate(a.labels)}
+    for place, labels in enumerate(b.labels):
+        own[labels] = own[labels] + b.at(place) if labels in own else b.at(place)
+    return stacked(a.by, list(own), list(own.values()))
+
+
+def stacked(
+    by: tuple[GroupColumn, ...],
+    labels: Sequence[tuple[GroupLabel, ...]],
+    tables: Sequence[BinTable],
+) -> Tables:
+    """Make `Tables` of the tables of groups, whose bins may differ."""
+    width = max(table.count.shape[1] for table in tables)
+    arrays = {}
+    for name in ARRAYS:
+        empty = np.nan if name == "level" else 0.0
+        parts = [getattr(table, name) for table in tables]
+        padded = [
+            np.pad(x, ((0, 0), (0, width - x.shape[1])), constant_values=empty) for x in parts
+        ]
+        arrays[name] = np.stack(padded)
+    bins = tuple(table.bins for table in tables)
+    shared = bins[:1] if all(own == bins[0] for own in bins) else bins
+    return Tables.of(tables[0].problem, by, labels, shared, arrays)
+
+
+def key_of(labels: tuple[GroupLabel, ...]) -> GroupKey:
+    """Return the key of a group: the label of one column, or those of several as a tuple."""
+    return labels[0] if len(labels) == 1 else labels
+
+
+def shown_key(labels: tuple[GroupLabel, ...]) -> str:
+    """Return the labels of a group as they are printed."""
+    return ", ".join("missing" if label is None else str(label) for label in labels)
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = []
+    for row in (head, *rows):
+        cells = [
+            row[0].ljust(widths[0]),
+            *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def more_groups(n: int) -> list[str]:
+    """Return the line that says how many groups are not printed, if there are any."""
+    return [f"... and {n:,} more group{'s' if n > 1 else ''}"] if n > 0 else []
+
+
+def _ranking(by: tuple[GroupColumn, ...]) -> Any:
+    """Return what sorts labels: intervals as they are cut, numbers before text, missing last."""
+    orders = [column.order() for column in by]
+
+    def rank(labels: tuple[GroupLabel, ...]) -> list[tuple[int, Any]]:
+        pairs = zip(labels, orders, strict=True)
+        return [
+            (3, 0)
+            if label is None
+            else (0, order[label])
+            if label in order
+            else (2, label)
+            if isinstance(label, str)
+            else (1, label)
+            for label, order in pairs
+        ]
+
+    return rank
+
+
+def _cuts_to_json(column: GroupColumn) -> list[Any] | None:
+    """Return the cuts; JSON has no infinite numbers, so these are text."""
+    if column.cuts is None:
+        return None
+    return [cut if math.isfinite(cut) else str(cut) for cut in column.cuts]
+
+
+def _read_by(document: Any) -> tuple[GroupColumn, ...]:
+    if not isinstance(document, list) or not document:
+        raise InvalidDocumentError('"by" must be a list of the columns that tell groups apart.')
+    columns = []
+    for item in document:
+        check_names(item, ("name", "cuts"), "A column of groups")
+        name, cuts = item["name"], item["cuts"]
+        numbers = [float(x) if x in ("inf", "-inf") else x for x in cuts or ()]
+        if (
+            not isinstance(name, str)
+            or not isinstance(cuts, list | None)
+            or not all(type(x) is float or is_number(x) for x in numbers)
+        ):
+            raise InvalidDocumentError(f"This is no column of groups: {shown(item)}.")
+        try:
+            columns.append(GroupColumn(name, None if cuts is None else tuple(map(float, numbers))))
+        except InvalidArgumentError as error:
+            raise InvalidDocumentError(str(error)) from error
+    return tuple(columns)
+
+
+def _read_labels(document: Any, by: tuple[GroupColumn, ...]) -> list[tuple[GroupLabel, ...]]:
+    rows = document if isinstance(document, list) else []
+    allowed = [None if column.cuts is None else {*column.intervals, None} for column in by]
+    for row in rows:
+        fits = isinstance(row, list) and len(row) == len(by)
+        if not fits or not all(
+            isinstance(label, str | int | float | None) and (among is None or label in among)
+            for label, among in zip(row, allowed, strict=True)
+        ):
+            raise InvalidDocumentError(f"These are no labels of a group: {shown(row)}.")
+    labels = [tuple(row) for row in rows]
+    if not labels or len(set(labels)) < len(labels):
+        raise InvalidDocumentError('"groups" must be a list of labels, one or more, none twice.')
+    return labels

@@ -1,0 +1,120 @@
+"""What puts rows into groups: every type of column, cuts, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+
+from calibrant import tabulate
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidGroupsError,
+    InvalidLabelsError,
+    InvalidShapeError,
+    LengthMismatchError,
+)
+from conftest import optional
+
+Y, P = [0, 1, 0, 1], [0.2, 0.7, 0.4, 0.9]
+
+
+def keys(by, **options):
+    """Return the keys of the groups of four rows."""
+    return list(tabulate(Y, P, bins="width:2", by=by, **options))
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (["b", "a", "b", None], ["a", "b", None]),
+        ([2, 1, 2, 1], [1, 2]),
+        ([2.5, np.nan, 2.5, -1.0], [-1.0, 2.5, None]),
+        ([True, False, True, True], [False, True]),
+        (np.array([10**12, 0, 5, 5]), [0, 5, 10**12]),
+        (np.array([3, 1, 3, 1], np.uint8), [1, 3]),
+        (
+            np.array(["2024-01-02", "2024-01-01", "NaT", "2024-01-01"], "M8[ns]"),
+            ["2024-01-01", "2024-01-02", None],
+        ),
+        (np.array([datetime.date(2024, 1, 1)] * 4, object), ["2024-01-01"]),
+        (np.array([1, "a", None, float("nan")], object), [1, "a", None]),
+        (np.array([b"x", b"y", b"x", b"x"]), ["x", "y"]),
+    ],
+)
+def test_columns_of_every_type_tell_groups_apart(column, expected):
+    assert keys(column) == expected
+
+
+def test_several_columns_cross_and_are_called_by_their_names():
+    tables = tabulate(Y, P, bins="width:2", by=[["a", "a", "b", "b"], [1, 2, 1, 1]])
+    assert list(tables) == [("a", 1), ("a", 2), ("b", 1)]
+    assert tables.names == ("group 1", "group 2")
+    assert keys({"x": ["a"] * 4, "y": [1, 1, 2, 2]}) == [("a", 1), ("a", 2)]
+
+
+def test_a_data_frame_or_a_named_series_may_stand_for_its_columns():
+    pd = optional("pandas")
+    frame = pd.DataFrame({"sex": ["f", "m", "f", "m"], "site": [1, 1, 2, 2]})
+    assert tabulate(Y, P, bins="width:2", by=frame).names == ("sex", "site")
+    assert tabulate(Y, P, bins="width:2", by=frame["sex"]).names == ("sex",)
+    assert keys(frame["sex"].astype("category")) == ["f", "m"]
+    data = frame.assign(y=Y, p=P)
+    assert list(tabulate("y", "p", data=data, by=["sex", "site"], bins=1)) == [
+        ("f", 1), ("f", 2), ("m", 1), ("m", 2)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "interval"),
+    [(0, "[0, 40]"), (40, "[0, 40]"), (np.nextafter(40, 50), "(40, 65]"), (65, "(40, 65]"),
+     (120, "(65, 120]"), (np.nan, None)],
+)  # fmt: skip
+def test_cuts_follow_the_edge_rule_of_bins(value, interval):
+    assert keys({"age": (np.full(4, value), [0, 40, 65, 120])}) == [interval]
+
+
+def test_infinite_cuts_hold_everything():
+    assert keys({"x": ([-1e9, 0, 1, 1e9], [-np.inf, 0.5, np.inf])}) == ["[-inf, 0.5]", "(0.5, inf]"]
+
+
+def test_the_predictions_themselves_may_be_cut():
+    assert keys({"score": (P, [0, 0.5, 1])}) == ["[0, 0.5]", "(0.5, 1]"]
+
+
+@pytest.mark.parametrize(
+    ("by", "error", "message"),
+    [
+        (["a", "b"], LengthMismatchError, "one value per row"),
+        ({"age": [0, 40, 65]}, LengthMismatchError, r"by=\{name: \(values, cuts\)\}"),
+        ({"age": (P, [1, 0])}, InvalidArgumentError, "that rise"),
+        ({"age": (P, [1])}, InvalidArgumentError, "two numbers or more"),
+        ({"age": (P, ["a", "b"])}, InvalidArgumentError, "must be numbers"),
+        ({"age": (P, [0, np.nan])}, InvalidArgumentError, "must be numbers"),
+        ({"age": ([1, 2, 3, 99], [0, 50])}, InvalidGroupsError, r"first: by\[3\] = 99"),
+        ({"age": (["a"] * 4, [0, 50])}, InvalidGroupsError, "Only numbers can be cut"),
+        (np.array([[1], [2], [], []], object), InvalidGroupsError, "text, numbers or dates"),
+        ([1.0, np.inf, 1.0, 1.0], InvalidGroupsError, "finite numbers"),
+        ([1 + 2j] * 4, InvalidGroupsError, "finite numbers"),
+        (np.zeros((4, 2)), LengthMismatchError, r"shape \(4, 2\)"),
+        ("site", InvalidShapeError, "pass the frame as data="),
+        (7, InvalidShapeError, "single value 7"),
+        (np.ma.masked_array([1, 2, 3, 4], [0, 1, 0, 0]), InvalidLabelsError, "masked"),
+    ],
+)
+def test_what_does_not_tell_groups_apart_is_refused(by, error, message):
+    with pytest.raises((error, ValueError), match=message):
+        keys(by)
+
+
+@pytest.mark.parametrize("by", [[], {}, 3, ["sex", 3], {"sex": "abc"}])
+def test_names_of_columns_are_needed_beside_data(by):
+    data = {"y": Y, "p": P, "sex": ["f", "m", "f", "m"]}
+    with pytest.raises(InvalidArgumentError):
+        tabulate("y", "p", data=data, by=by)
+
+
+def test_an_unknown_column_is_named():
+    with pytest.raises(InvalidArgumentError, match="no column 'site'"):
+        tabulate("y", "p", data={"y": Y, "p": P}, by="site")
