@@ -9,7 +9,16 @@
 #define ROWS_OF_A_PART 4096
 #define SMALL_TABLE 512 /* cells that have copies, and of which all parts are moved at once */
 #define FULL 1024.0     /* rows of a cell of a large table, after which its part is moved */
-#define TOP_LANES 8
+
+#ifdef __GNUC__ /* vectors of 256 bits, which the compiler cuts in two where a processor has shorter ones */
+typedef float Floats __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double Doubles __attribute__((vector_size(32), aligned(8), may_alias));
+typedef int32_t Int32s __attribute__((vector_size(32)));
+typedef int64_t Int64s __attribute__((vector_size(32)));
+typedef int32_t float_index;
+typedef int64_t double_index;
+#define LANES_OF(V) ((int64_t)(sizeof(V) / sizeof((V){0}[0])))
+#endif
 
 /* A loop over values whose stride is known to the compiler where they are next to each other. memcpy reads a
    value that is not aligned, at no cost where it is. */
@@ -139,38 +148,56 @@ static double FORM(sum_of)(const double *terms, int64_t n)
     return (a + b) + (c + d);
 }
 
-/* Return the first place of the largest of n values, or -1 where one is not between `least` and `most`. Lanes of
-   their own, which the compiler turns into vectors, keep the largest value and whether one was wrong. */
-#define LARGEST(T, NAME)                                                     \
-    static int64_t FORM(NAME)(const T *row, int64_t n, T least, T most)      \
-    {                                                                        \
-        T best[TOP_LANES], wrong[TOP_LANES] = {0};                           \
-        for (int l = 0; l < TOP_LANES; l++)                                  \
-            best[l] = row[0];                                                \
-        int64_t k = 0;                                                       \
-        for (; k + TOP_LANES <= n; k += TOP_LANES)                           \
-            for (int l = 0; l < TOP_LANES; l++) {                            \
-                T x = row[k + l];                                            \
-                wrong[l] = (x >= least) & (x <= most) ? wrong[l] : (T)1;     \
-                best[l] = x > best[l] ? x : best[l];                         \
-            }                                                                \
-        for (; k < n; k++) {                                                 \
-            wrong[0] = (row[k] >= least) & (row[k] <= most) ? wrong[0] : (T)1; \
-            best[0] = row[k] > best[0] ? row[k] : best[0];                   \
-        }                                                                    \
-        for (int l = 1; l < TOP_LANES; l++) {                                \
-            wrong[0] += wrong[l];                                            \
-            best[0] = best[l] > best[0] ? best[l] : best[0];                 \
-        }                                                                    \
-        if (wrong[0] != 0)                                                   \
-            return -1;                                                       \
-        for (k = 0; k < n - 1 && row[k] != best[0];)                         \
-            k++;                                                             \
-        return k;                                                            \
+/* Return the first place of the largest of n values, or -1 where one is not between `least` and `most`. In a long
+   row each lane of a vector keeps its own largest value and the first place of it. */
+#ifdef __GNUC__
+#define LARGEST_OF_LANES(T, V, I)                                              \
+    if (n >= 4 * LANES_OF(V)) {                                                \
+        V best = row[0] - (V){0};                                              \
+        I places = {0}, wrong = {0};                                           \
+        for (; k + LANES_OF(V) <= n; k += LANES_OF(V)) {                       \
+            V x = *(const V *)(row + k);                                       \
+            I larger = x > best;                                               \
+            best = (V)((larger & (I)x) | (~larger & (I)best));                 \
+            places = (larger & ((I){0} + (T##_index)k)) | (~larger & places);    \
+            wrong |= ~((x >= least) & (x <= most));                            \
+        }                                                                      \
+        for (int l = 0; l < LANES_OF(V); l++) {                                \
+            const int64_t place = places[l] + l;                               \
+            fine &= wrong[l] == 0;                                             \
+            if (best[l] > largest || (best[l] == largest && place < top)) {    \
+                largest = best[l];                                             \
+                top = place;                                                   \
+            }                                                                  \
+        }                                                                      \
     }
-LARGEST(float, largest_f32)
-LARGEST(double, largest_f64)
+#else
+#define LARGEST_OF_LANES(T, V, I)
+#endif
+#define LARGEST(T, V, I, NAME)                                                 \
+    static int64_t FORM(NAME)(const T *row, int64_t n, T least, T most)        \
+    {                                                                          \
+        T largest = row[0], lowest = row[0], sum = 0;                          \
+        int64_t top = 0, k = 0;                                                \
+        int fine = 1;                                                          \
+        LARGEST_OF_LANES(T, V, I)                                              \
+        for (; k < n; k++) {                                                   \
+            const T x = row[k];                                                \
+            top = x > largest ? k : top;                                       \
+            largest = x > largest ? x : largest;                               \
+            lowest = x < lowest ? x : lowest;                                  \
+            sum += x;                                                          \
+        }                                                                      \
+        fine &= (lowest >= least) & (largest <= most);                         \
+        if (sum != sum) /* a value is NaN, or infinities met */                \
+            for (k = 0; k < n; k++)                                            \
+                fine &= row[k] == row[k];                                      \
+        return fine ? top : -1;                                                \
+    }
+LARGEST(float, Floats, Int32s, largest_f32)
+LARGEST(double, Doubles, Int64s, largest_f64)
 #undef LARGEST
+#undef LARGEST_OF_LANES
 
 /* Return the first place of the largest prediction of row i, and its probability, of logits by a softmax, in
    `prob`; or -1 where a value of the row is not valid. `scratch` has room for two rows of float64. */
