@@ -28,7 +28,7 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
         FORM(bins)(lookup, x, n, cells);
         if (rows->groups.data != NULL) {
             if (!FORM(read_codes)(&rows->groups, start, n, rows->n_groups, groups))
-                return BAD_LABEL;
+                return BAD_GROUP;
             for (int64_t i = 0; i < n; i++)
                 cells[i] += 2 * lookup->n_bins * groups[i];
         }
@@ -85,10 +85,12 @@ static int FORM(read_tile)(const Rows *rows, const Lookup *lookup, int64_t start
 static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sums)
 {
     double x[BLOCK_VALUES], weights[BLOCK_VALUES];
-    int32_t cells[BLOCK_VALUES], codes[BLOCK_VALUES];
+    int32_t cells[BLOCK_VALUES], codes[BLOCK_VALUES], groups[BLOCK_VALUES];
     const int64_t n_columns = rows->probs.n_columns;
     const int64_t tile = n_columns < TILE_COLUMNS ? n_columns : TILE_COLUMNS, step = BLOCK_VALUES / tile;
-    const int weighted = rows->weights.data != NULL;
+    const int weighted = rows->weights.data != NULL, grouped = rows->groups.data != NULL;
+    const int32_t group_cells = (int32_t)(sums->n_cells / rows->n_groups);
+    const int small = sums->n_cells / n_columns <= 4 * SMALL_TABLE;
     const char *ahead[2] = {rows->probs.data, rows->labels.data};
     const ptrdiff_t strides[2] = {0, 0};
     int64_t since = 0;
@@ -98,19 +100,26 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
             return BAD_LABEL;
         if (weighted)
             FORM(read_weights)(&rows->weights, start, n, weights);
+        if (grouped && !FORM(read_codes)(&rows->groups, start, n, rows->n_groups, groups))
+            return BAD_GROUP;
         for (int64_t left = 0; left < n_columns; left += tile) {
             const int64_t width = n_columns - left < tile ? n_columns - left : tile;
             if (FORM(read_tile)(rows, lookup, start, n, left, width, codes, x, cells) != FINE)
                 return BAD_PROBABILITY;
+            for (int64_t i = 0; grouped && i < n; i++)
+                for (int64_t k = i * width; k < (i + 1) * width; k++)
+                    cells[k] += group_cells * groups[i];
             if (sums->level != NULL)
                 FORM(note_levels)(x, cells, weighted ? weights : NULL, n * width, width, sums->level);
             else if (weighted)
                 FORM(add_weighted)(x, cells, weights, n * width, width, sums);
             else
                 FORM(add)(x, cells, n * width, sums, ahead, strides);
+            if (!small && sums->level == NULL)
+                FORM(settle_full)(sums, cells, n * width);
         }
         since += n;
-        if (since >= ROWS_OF_A_PART) {
+        if (small && since >= ROWS_OF_A_PART) {
             FORM(settle_all)(sums);
             since = 0;
         }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum Status { FINE = 0, BAD_PROBABILITY = 1, BAD_LABEL = 2, NO_MEMORY = 3 };
+enum Status { FINE = 0, BAD_PROBABILITY = 1, BAD_LABEL = 2, BAD_GROUP = 3 };
 
 enum Type { F32, F64, I8, I16, I32, I64, U8, U16, U32, U64 };
 

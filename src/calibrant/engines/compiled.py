@@ -6,10 +6,10 @@ segments are added in order with compensation: the result is the same on any num
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
 import numpy as np
 
@@ -19,23 +19,30 @@ from calibrant._threads import run
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
-from calibrant.engines.cells import add_compensated, levels_of, merged_levels, table_of
+from calibrant.engines.cells import (
+    add_compensated,
+    levels_of,
+    merged_levels,
+    named_sums,
+    table_of,
+)
 from calibrant.engines.lookup import Lookup, lookup
 from calibrant.engines.quantiles import choose_bins, native, refuse
 from calibrant.table import BinTable
 
 SEGMENTS = 32
 SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
-SEGMENT_COLUMNS = 1024
+ROWS_OF_A_CELL = 64
 """Rows are cut into 32 segments, enough for the cores of a machine to end at about the same time,
-of 2^16 to 2^20 rows, long enough that starting one costs nothing. Affects speed only; sums do not
-depend on the number of threads because none of these does."""
-
+of 2^16 to 2^20 values, long enough that starting one costs nothing, and of 64 rows for each cell,
+so that adding up segments costs little beside reading them. Affects speed only; sums do not depend
+on the number of threads because none of these does."""
+RUN_COLUMNS = 1024
+"""Classes whose cells are counted together: all the rows of these, then of the next."""
 LANES, WEIGHTED_LANES = 4, 8
 """Numbers that the loops keep for a cell: 3 sums, or 6 with weights, and padding."""
-
-Piece = tuple[slice, slice, Lookup]
-"""A segment of the rows of a run of columns, and the tables of those columns."""
+MOST_CELLS = 1 << 28
+"""Of all groups of rows: more take gigabytes for every thread, and NumPy counts them."""
 
 
 class CompiledEngine:
@@ -47,129 +54,110 @@ class CompiledEngine:
 
     def count(self, rows: Columns, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
-        plan = _Plan(rows, lookup(bins))
-        parts = run([partial(plan.count, piece) for piece in plan.pieces()])
-        runs = range(0, len(bins), SEGMENT_COLUMNS)
-        sums = np.concatenate([_total(islice(parts, plan.n_segments)) for _ in runs])
-        level = plan.levels(sums)
-        shape = (len(bins), plan.tables.n_bins)
-        return table_of(
-            rows.problem,
-            bins,
-            sums.reshape(*shape, 2, -1),
-            level.reshape(shape),
-            rows.weights is not None,
-        )
+        sums, level = _count(rows, bins, None, 1)
+        return table_of(rows.problem, bins, sums[0], level[0], rows.weights is not None)
 
     def count_by(
         self, rows: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
     ) -> dict[str, FloatArray]:
         """Check and sum the rows of each code."""
-        from calibrant.engines.numpy import NumpyEngine
+        if 2 * n_codes * len(bins) * max(map(len, bins)) > MOST_CELLS:
+            from calibrant.engines.numpy import NumpyEngine
 
-        return NumpyEngine().count_by(rows, bins, codes, n_codes)
+            return NumpyEngine().count_by(rows, bins, codes, n_codes)
+        return named_sums(*_count(rows, bins, codes, n_codes), rows.weights is not None)
 
     def influence_sums(
         self, rows: Columns, bins: tuple[Bins, ...], influence: Influence
     ) -> InfluenceSums:
         """Read the rows of a marginal table once more; see `calibrant._influences`."""
-        plan = _Plan(rows, lookup(bins))
-        step = plan.segment_rows
-        segments = [slice(i, i + step) for i in range(0, len(rows), step)]
-        parts = run([partial(plan.influences, segment, influence) for segment in segments])
-        return sum(parts, InfluenceSums())
+        tables = lookup(bins).arguments
+        slope = np.ascontiguousarray(influence.slope).ravel()
+        offset = np.ascontiguousarray(influence.offset).ravel()
+        means = (influence.mean_a, influence.mean_m, influence.mean_weight)
+
+        def read(part: slice) -> InfluenceSums:
+            probs, labels, sums = native(rows.predictions[part]), _labels(rows, part), np.zeros(6)
+            weights = None if rows.weights is None else rows.weights[part]
+            refuse(
+                rows,
+                _kernels.sum_influences(probs, labels, weights, tables, slope, offset, means, sums),
+            )
+            return InfluenceSums(*sums.tolist())
+
+        parts = _segments(len(rows), len(bins), 2 * slope.size)
+        return sum(run([partial(read, part) for part in parts]), InfluenceSums())
+
+
+def _count(
+    rows: Columns, bins: tuple[Bins, ...], codes: IntArray | None, n_codes: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return sums of shape (codes, groups, bins, event, lane) and levels, -1 where unknown."""
+    tables = lookup(bins)
+    if len(bins) <= RUN_COLUMNS:
+        return _Pass(rows, slice(0, len(bins)), tables, codes, n_codes).count()
+    runs = [slice(k, k + RUN_COLUMNS) for k in range(0, len(bins), RUN_COLUMNS)]
+    passes = [_Pass(rows, part, tables.columns(part), codes, n_codes) for part in runs]
+    sums, levels = zip(*(own.count() for own in passes), strict=True)
+    return np.concatenate(sums, axis=1), np.concatenate(levels, axis=1)
+
+
+def _segments(n_rows: int, n_columns: int, n_cells: int) -> list[slice]:
+    """Cut rows into shares that do not depend on the number of threads."""
+    share = min(-(-n_rows // SEGMENTS), LARGE_SEGMENT)
+    step = max(SMALL_SEGMENT // n_columns, ROWS_OF_A_CELL * n_cells // n_columns, share)
+    return [slice(i, i + step) for i in range(0, max(n_rows, 1), step)]
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """How the rows are cut into pieces and what is needed to count one."""
+class _Pass:
+    """A pass over all rows of a run of columns, or over the one prediction of each row.
+
+    Rows may have codes of groups, whose cells are kept apart.
+    """
 
     rows: Columns
+    columns: slice
     tables: Lookup
+    codes: IntArray | None
+    n_codes: int
 
-    @property
-    def segment_rows(self) -> int:
-        """Rows of a segment: a share of all that does not depend on the number of threads.
-
-        It has many more values than its table has cells.
-        """
-        share = -(-len(self.rows) // SEGMENTS)
-        smallest = max(SMALL_SEGMENT // self.rows.problem.n_groups, 256 * self.tables.n_bins)
-        return max(smallest, min(share, LARGE_SEGMENT))
-
-    @property
-    def n_segments(self) -> int:
-        return -(-len(self.rows) // self.segment_rows)
-
-    def pieces(self) -> list[Piece]:
-        """Return (rows, columns, tables) of every piece; all the rows of some columns first."""
-        step = self.segment_rows
-        segments = [slice(i, i + step) for i in range(0, len(self.rows), step)]
-        starts = range(0, self.rows.problem.n_groups, SEGMENT_COLUMNS)
-        columns = [slice(k, k + SEGMENT_COLUMNS) for k in starts]
-        tables = [self.tables.columns(part) for part in columns]
-        return [
-            (segment, part, own)
-            for part, own in zip(columns, tables, strict=True)
-            for segment in segments
-        ]
-
-    def count(self, piece: Piece) -> FloatArray:
-        """Return the sums of one piece."""
-        return self._read(piece, None)
-
-    def influences(self, segment: slice, influence: Influence) -> InfluenceSums:
-        """Return the sums of the influences of some rows, all columns of them."""
-        rows, sums = self.rows, np.zeros(6)
-        status = _kernels.sum_influences(
-            native(rows.predictions[segment]),
-            _labels(rows, segment),
-            None if rows.weights is None else rows.weights[segment],
-            self.tables.arguments,
-            np.ascontiguousarray(influence.slope).ravel(),
-            np.ascontiguousarray(influence.offset).ravel(),
-            (influence.mean_a, influence.mean_m, influence.mean_weight),
-            sums,
-        )
-        refuse(rows, status)
-        return InfluenceSums(*sums.tolist())
-
-    def levels(self, sums: FloatArray) -> FloatArray:
-        """Return the one prediction of each bin; where sums do not tell it, read rows again."""
+    def count(self) -> tuple[FloatArray, FloatArray]:
+        """Return sums of shape (codes, groups, bins, event, lane) and levels, -1 where unknown."""
+        n_columns, n_bins = self.tables.shift.size, self.tables.n_bins
+        shape = (self.n_codes, n_columns, n_bins)
+        segments = _segments(len(self.rows), n_columns, 2 * math.prod(shape))
+        sums = _total(run([partial(self._read, segment, None) for segment in segments]))
         level, unclear = levels_of(sums, self.rows.weights is not None)
-        if unclear:
-            pieces, before = self.pieces(), level.copy()
-            levels = run([partial(self._noted, piece, before) for piece in pieces])
-            for (_, columns, _), noted in zip(pieces, levels, strict=True):
-                own = self._own(level, columns)
-                own[:] = merged_levels(own, noted)
-        return level
+        if unclear:  # where sums do not tell the one prediction of a bin, rows are read again
+            for noted in run([partial(self._noted, segment, level) for segment in segments]):
+                level = merged_levels(level, noted)
+        return sums.reshape(*shape, 2, -1), level.reshape(shape)
 
-    def _own(self, level: FloatArray, columns: slice) -> FloatArray:
-        return level[columns.start * self.tables.n_bins : columns.stop * self.tables.n_bins]
-
-    def _noted(self, piece: Piece, level: FloatArray) -> FloatArray:
-        """Return the levels of one piece, where they are not yet clear."""
-        noted = self._own(level, piece[1]).copy()
-        self._read(piece, noted)
+    def _noted(self, segment: slice, level: FloatArray) -> FloatArray:
+        """Return the levels of a segment, where they are not yet clear."""
+        noted = level.copy()
+        self._read(segment, noted)
         return noted
 
-    def _read(self, piece: Piece, level: FloatArray | None) -> FloatArray:
-        """Check the values of a piece and return their sums; or note levels."""
-        (segment, columns, tables), rows = piece, self.rows
+    def _read(self, segment: slice, level: FloatArray | None) -> FloatArray:
+        """Check the values of a segment and return their sums; or note levels."""
+        rows, tables, problem = self.rows, self.tables, self.rows.problem
         weights = None if rows.weights is None else rows.weights[segment]
-        by_class = rows.problem.kind == "marginal"
+        by_class = problem.kind == "marginal"
         count = _kernels.count_classes if by_class else _kernels.count_column
-        n_cells = 2 * (tables.scales.size if by_class else 1) * tables.n_bins
+        n_cells = 2 * self.n_codes * tables.shift.size * tables.n_bins
         sums = np.zeros((n_cells, LANES if weights is None else WEIGHTED_LANES))
         status = count(
-            native(rows.predictions[segment, columns] if by_class else rows.predictions[segment]),
+            native(
+                rows.predictions[segment, self.columns] if by_class else rows.predictions[segment]
+            ),
             _labels(rows, segment),
             weights,
-            None,
-            1,
-            rows.problem.n_classes,
-            columns.start,
+            None if self.codes is None else self.codes[segment],
+            self.n_codes,
+            problem.n_classes,
+            self.columns.start,
             rows.are_logits,
             tables.arguments,
             sums,

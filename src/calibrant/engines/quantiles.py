@@ -153,6 +153,8 @@ def refuse(rows: Columns, status: int) -> None:
         rows.explain_labels()
     if status == BAD_PROBABILITY:
         rows.explain_predictions()
+    if status:
+        raise ValueError("The codes of groups were changed while they were read.")
 
 
 def segments(n: int, size: int = SEGMENT_ROWS) -> Iterator[slice]:
