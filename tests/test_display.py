@@ -521,6 +521,26 @@ def test_a_grid_of_a_table_that_is_not_marginal_is_refused():
         ReliabilityDisplay.grid(*many_classes(), n_max=0)
 
 
+def test_a_grid_of_groups_has_the_worst_first():
+    rng = np.random.default_rng(2)
+    p = rng.uniform(size=3_000)
+    site = rng.choice(["good", "bad", None], size=3_000)
+    y = rng.uniform(size=3_000) < np.where(site == "bad", p**3, p)
+    grid = ReliabilityDisplay.grid(y, p, by={"site": site}, n_max=2)
+    names = [display.curves[0].name for display in grid.displays]
+    assert names[0] == "bad"
+    assert "2 worst of 3 groups by site" in grid.figure_.get_suptitle()
+    rendered(grid.figure_)
+    again = ReliabilityDisplay.grid(tabulate(y, p, by={"site": site}), n_max=2, draw=False)
+    assert [display.curves[0].name for display in again.displays] == names
+
+
+def test_a_grid_of_groups_needs_one_curve_a_group():
+    y, probs = many_classes(300)
+    with pytest.raises(exceptions.InvalidArgumentError, match="one curve"):
+        ReliabilityDisplay.grid(y, probs, kind="marginal", by=y % 2)
+
+
 # Estimators
 
 

@@ -140,7 +140,7 @@ def test_batches_of_another_width_are_refused():
 
 
 def test_metrics_of_other_problems_do_not_merge():
-    with pytest.raises(ex.IncompatibleTablesError, match="same problem and bins"):
+    with pytest.raises(ex.IncompatibleTablesError, match="same problem, bins and groups"):
         cb.CalibrationMetric().merge(cb.CalibrationMetric(bins=cb.EqualWidth(3)))
 
 
@@ -269,3 +269,42 @@ def test_weights_of_an_empty_batch_are_refused():
     metric.update([], [], [])
     with pytest.raises(ex.LengthMismatchError, match="the batch has no rows"):
         metric.update([], [], [1.0, 2.0])
+
+
+def test_groups_of_a_stream_are_those_of_all_rows():
+    rng = np.random.default_rng(8)
+    p, site, age = rng.uniform(size=900), rng.choice(["a", "b"], 900), rng.integers(0, 99, 900)
+    y = rng.uniform(size=900) < p
+    metric = cb.CalibrationMetric(by={"site": None, "age": [0, 50, 100]}, bins="width:5")
+    other = pickle.loads(pickle.dumps(metric))
+    for part in (slice(0, 10), slice(10, 700)):
+        metric.update(y[part], p[part], by={"site": site[part], "age": age[part]})
+    other.update(y[700:], p[700:], by={"site": site[700:], "age": age[700:]})
+    state = json.loads(json.dumps(metric.merge(other).state_dict()))
+    loaded = cb.CalibrationMetric(by={"site": None, "age": [0, 50, 100]}, bins="width:5")
+    loaded.load_state_dict(state)
+    by = {"site": site, "age": (age, [0, 50, 100])}
+    whole = cb.calibration_error(y, p, by=by, bins="width:5")
+    assert loaded.compute_by().values == pytest.approx(whole.values, rel=1e-12)
+    assert list(loaded.compute_by()) == list(whole)
+    assert loaded.compute().value == pytest.approx(cb.calibration_error(y, p, bins="width:5").value)
+
+
+@pytest.mark.parametrize("by", [None, {"age": [1]}, {"site": [1], "age": [2]}])
+def test_every_batch_says_which_group_its_rows_are_in(by):
+    metric = cb.CalibrationMetric(by="site", bins="width:5")
+    with pytest.raises(ex.InvalidArgumentError, match="needs by=: the values of 'site'"):
+        metric.update([1], [0.5], by=by)
+    metric.update([1], [0.5], by=["x"])
+    assert list(metric.compute_by()) == ["x"]
+
+
+def test_a_metric_without_groups_takes_none():
+    metric = cb.CalibrationMetric(bins="width:5")
+    with pytest.raises(ex.InvalidArgumentError, match="needs by=: none"):
+        metric.update([1], [0.5], by=["x"])
+    metric.update([1], [0.5])
+    with pytest.raises(ex.InvalidArgumentError, match="make it with by="):
+        metric.compute_by()
+    with pytest.raises(ex.IncompatibleTablesError, match="groups"):
+        metric.merge(cb.CalibrationMetric(bins="width:5", by="site"))

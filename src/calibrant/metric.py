@@ -21,8 +21,10 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import Input, Kind, Label, check_input, read_problem
 from calibrant.sources import check_whole, read
+from calibrant.sources.groups import columns_named
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights, is_debiased, power_of
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 
 class CalibrationMetric:
@@ -42,6 +44,10 @@ class CalibrationMetric:
         The number of columns, unless `classes` tells it.
     norm, debias, class_weight, classes, pos_label, input
         As in `calibrant.calibration_error`.
+    by : str, list or dict, optional
+        Names of what tells groups apart, and cuts of numeric ones, as ``by=`` beside ``data=``.
+        Every batch then comes with ``by=``: the values of one column, or a dict of them by name.
+        `compute` gives the error of all rows as before, `compute_by` that of each group.
 
     Examples
     --------
@@ -64,6 +70,7 @@ class CalibrationMetric:
         classes: Sequence[Label] | None = None,
         pos_label: Label | None = None,
         input: Input = "probabilities",  # noqa: A002
+        by: Any = None,
     ) -> None:
         self.problem = read_problem(kind, n_classes, classes, pos_label)
         self.bins = _fixed_bins(bins)
@@ -72,7 +79,8 @@ class CalibrationMetric:
         check_input(input)
         is_debiased(power_of(norm), debias)
         class_weights(class_weight, self.problem)
-        self._table: BinTable | None = None
+        self.by = () if by is None else columns_named(by)
+        self._table: BinTable | Tables | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,11 +92,23 @@ class CalibrationMetric:
     @property
     def table(self) -> BinTable:
         """The sums so far."""
+        table = self._counted()
+        return table.pooled() if isinstance(table, Tables) else table
+
+    @property
+    def tables(self) -> Tables:
+        """The sums of each group so far."""
+        table = self._counted()
+        if isinstance(table, Tables):
+            return table
+        raise InvalidArgumentError("This metric has no groups: make it with by=.")
+
+    def _counted(self) -> BinTable | Tables:
         if self._table is None:
             raise EmptyInputError("No rows yet: call update(y_true, y_prob) before compute().")
         return self._table
 
-    def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None) -> None:
+    def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None, by: Any = None) -> None:
         """Add a batch of rows; a batch with a bad value is refused whole and changes nothing."""
         problem = self.problem
         try:
@@ -100,6 +120,7 @@ class CalibrationMetric:
                 classes=problem.classes,
                 pos_label=problem.pos_label,
                 sample_weight=sample_weight,
+                by=self._groups(by),
             )
         except EmptyInputError:
             if sample_weight is None or np.shape(sample_weight)[:1] == (0,):
@@ -113,10 +134,24 @@ class CalibrationMetric:
                 f"This metric has {problem.n_classes:,} classes; the batch has "
                 f"{source.problem.n_classes:,} columns."
             )
-        table = source.count((self.bins,) * problem.n_groups)
-        self._add(replace(table, problem=problem))
+        bins = (self.bins,) * problem.n_groups
+        self._add(
+            replace(source.count_by(bins) if self.by else source.count(bins), problem=problem)
+        )
 
-    def _add(self, table: BinTable) -> None:
+    def _groups(self, by: Any) -> dict[str, Any] | None:
+        """Return the values of a batch that tell groups apart, with their cuts, by name."""
+        names = [column.name for column in self.by]
+        values = by if isinstance(by, Mapping) else dict.fromkeys(names[:1], by)
+        if (by is None) != (not names) or (names and set(values) != set(names)):
+            wanted = "none" if not names else f"the values of {' and '.join(map(repr, names))}"
+            raise InvalidArgumentError(
+                f"Every batch of this metric needs by=: {wanted}; got {by!r:.60}."
+            )
+        cut = {own.name: own.cuts for own in self.by}
+        return {k: v if cut[k] is None else (v, cut[k]) for k, v in values.items()} or None
+
+    def _add(self, table: Any) -> None:
         with self._lock:
             self._table = table if self._table is None else self._table + table
 
@@ -126,9 +161,9 @@ class CalibrationMetric:
             raise InvalidArgumentError(
                 f"Only another CalibrationMetric can be merged; got {type(other).__name__}."
             )
-        if (self.problem, self.bins) != (other.problem, other.bins):
+        if (self.problem, self.bins, self.by) != (other.problem, other.bins, other.by):
             raise IncompatibleTablesError(
-                "Only metrics of the same problem and bins can be merged; these are "
+                "Only metrics of the same problem, bins and groups can be merged; these are "
                 f"{self.problem} with {self.bins} and {other.problem} with {other.bins}."
             )
         table = other._table
@@ -142,6 +177,14 @@ class CalibrationMetric:
         check_whole(table)
         return stats.calibration_error(
             table, norm=self.norm, debias=self.debias, class_weight=self.class_weight
+        )
+
+    def compute_by(self) -> stats.GroupErrors:
+        """Return the calibration error of each group of all rows so far."""
+        tables = self.tables
+        check_whole(tables)
+        return stats.group_errors(
+            tables, norm=self.norm, debias=self.debias, class_weight=self.class_weight
         )
 
     def reset(self) -> None:
@@ -164,9 +207,11 @@ class CalibrationMetric:
                 "Pass what state_dict() returned."
             )
         document = state["table"]
-        table = None if document is None else BinTable.from_dict(document)
-        own = (self.problem, (self.bins,) * self.problem.n_groups)
-        if table is not None and (table.problem, table.bins) != own:
+        kind = Tables if self.by else BinTable
+        table = None if document is None else kind.from_dict(document)
+        bins = (self.bins,) * self.problem.n_groups
+        own = (self.problem, (bins,) if self.by else bins, self.by)
+        if table is not None and (table.problem, table.bins, getattr(table, "by", ())) != own:
             raise IncompatibleTablesError(
                 f"This state belongs to {table.problem} with {table.bins[0]}, not to "
                 f"{self.problem} with {self.bins}."

@@ -32,6 +32,8 @@ from calibrant.table import SUMS, WEIGHT_SUMS, BinTable, read_array, read_bins, 
 FORMAT = "calibrant.tables"
 SCHEMA = 1
 ARRAYS = (*SUMS, *WEIGHT_SUMS, "level")
+LONGEST = 40
+"""Characters of a label that are printed."""
 LINES = 20
 """Groups that are printed; the others are counted."""
 
@@ -291,6 +293,13 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
         return cls.of(problem, by, labels, bins, stacked)
 
 
+def read_any_table(text: str | bytes) -> BinTable | Tables:
+    """Rebuild a table, or tables of groups, whichever the document is."""
+    document = read_json(text, "A table")
+    by_group = isinstance(document, dict) and document.get("format") == FORMAT
+    return Tables.from_dict(document) if by_group else BinTable.from_dict(document)
+
+
 class RunningTables:
     """Running sums of the groups met so far; parts may have groups that others have not."""
 
@@ -384,7 +393,9 @@ def key_of(labels: tuple[GroupLabel, ...]) -> GroupKey:
 
 def shown_key(labels: tuple[GroupLabel, ...]) -> str:
     """Return the labels of a group as they are printed."""
-    return ", ".join("missing" if label is None else str(label) for label in labels)
+    shown = ["missing" if label is None else str(label) for label in labels]
+    safe = [text if text.isprintable() else ascii(text)[1:-1] for text in shown]
+    return ", ".join(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in safe)
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

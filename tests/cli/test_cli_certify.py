@@ -190,3 +190,20 @@ def test_the_event_of_a_calibrator_with_named_classes_is_its_second_class(animal
     gate = ("certify", "new.csv", *options, "--calibrator", "cal.json", "--max-error", "0.9")
     code, _, err = run(capsys, *gate, "--pos-label", "ham")
     assert (code, "its event is spam; got --pos-label ham" in err) == (4, True)
+
+
+def test_groups_are_certified_and_one_that_is_refuted_decides(tmp_path, capsys):
+    wrong = np.where(CLASS == 1, 1 - LABEL, LABEL)
+    file = write(tmp_path / "p.csv", COLUMNS | {"label": wrong})
+    code, out, _ = run(capsys, "certify", file, *ONE, "--max-error", "0.2", "--by", "animal")
+    assert code == 1
+    assert out.splitlines()[1].startswith("dog ")
+    assert "calibrant audit" in out
+    file = write(tmp_path / "q.csv")
+    code, out, _ = run(capsys, "certify", file, *ONE, "--max-error", "0.4", "--by", "animal")
+    assert code == 0
+    code, _, message = run(
+        capsys, "certify", file, *ONE, "--max-error", "0.4", "--by", "animal", "--calibrator", file
+    )
+    assert code == 4
+    assert "calibrant apply" in message

@@ -184,3 +184,66 @@ def test_files_without_any_weight_or_event_are_refused(tmp_path, capsys):
             True,
             True,
         )
+
+
+def test_groups_are_measured_as_by_the_library(file, capsys):
+    code, out, _ = run(capsys, "measure", file, *ONE, "--by", "animal", "--json", "--bins", "7")
+    expected = cb.calibration_error(LABEL, SCORE, by={"animal": NAMES[CLASS]}, bins=7)
+    assert code == 0
+    assert same(json.loads(out), json.loads(expected.to_json()))
+    code, out, _ = run(capsys, "measure", file, *ONE, "--by", "animal", "raw=0,0.5,1")
+    assert code == 0
+    assert out.splitlines()[0].split()[:4] == ["animal", "and", "raw", "rows"]
+    assert "(0.5, 1]" in out
+
+
+def test_tables_of_groups_are_saved_added_and_measured(tmp_path, capsys):
+    for part, rows in (("a", slice(0, 700)), ("b", slice(700, N))):
+        file = write(tmp_path / f"{part}.csv", COLUMNS, rows)
+        options = ("--bins", "width:5", "--by", "animal", "--table", tmp_path / f"{part}.json")
+        assert run(capsys, "measure", file, *ONE, *options)[0] == 0
+    week = tmp_path / "week.json"
+    code, out, _ = run(capsys, "merge", tmp_path / "[ab].json", "-o", week)
+    assert code == 0
+    assert "1,500 rows" in out
+    by = {"animal": NAMES[CLASS]}
+    expected = cb.calibration_error(LABEL, SCORE, by=by, bins="width:5")
+    assert cb.calibration_error(cb.Tables.from_json(week.read_text())).values == pytest.approx(
+        expected.values
+    )
+    code, out, _ = run(capsys, "measure", week)
+    assert (code, out) == (0, str(expected))
+    assert run(capsys, "measure", week, "--by", "animal")[0] == 4
+    plain = tmp_path / "plain.json"
+    run(capsys, "measure", write(tmp_path / "c.csv"), *ONE, "--bins", "width:5", "--table", plain)
+    code, _, message = run(capsys, "merge", week, plain, "-o", tmp_path / "no.json")
+    assert code == 3
+    assert "or none of them" in message
+
+
+def test_groups_that_are_counted_resume_after_a_crash(tmp_path, capsys, monkeypatch):
+    from calibrant.cli.resume import Checkpoints
+
+    files = [write(tmp_path / f"{i}.csv", COLUMNS, slice(i * 300, i * 300 + 300)) for i in range(5)]
+    options = (*ONE, "--bins", "width:5", "--by", "animal", "--table", tmp_path / "out.json")
+    saves, save = [], Checkpoints.save_table
+
+    def killed(self, i, table):
+        save(self, i, table)
+        saves.append(i)
+        if len(saves) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoints, "save_table", killed)
+    run(capsys, "measure", *files, *options)
+    run(capsys, "measure", *files, *options)
+    assert saves == [0, 1, 2, 3, 4]
+    tables = cb.Tables.from_json((tmp_path / "out.json").read_text())
+    assert tables.n == N
+
+
+@pytest.mark.parametrize("cuts", ["score=0,x", "score=1,0"])
+def test_cuts_that_make_no_sense_are_refused(cuts, tmp_path, capsys):
+    code, _, message = run(capsys, "measure", write(tmp_path / "p.csv"), *ONE, "--by", cuts)
+    assert code == 4
+    assert "numbers" in message

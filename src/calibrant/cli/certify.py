@@ -9,6 +9,7 @@ from calibrant.cli import OK, REFUTED, UNDECIDED
 from calibrant.cli.input import (
     LEVELS_HELP,
     add_data_arguments,
+    add_group_argument,
     arrays_to_certify,
     predictions,
     read_levels,
@@ -23,6 +24,7 @@ from calibrant.cli.parser import (
     levels,
     whole_number,
 )
+from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant.stats import Certificate
@@ -32,6 +34,7 @@ calibrant certify preds.parquet --y-true label --y-prob score --max-error 0.02
 calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 -o certificate.json
 calibrant certify preds.csv --y-true label --y-prob score --max-error 0.02 --junit gate.xml
 calibrant certify scores.csv --y-true label --y-prob score --max-error 0.02 --levels 0.1,0.2,0.5
+calibrant certify preds.csv --y-true label --y-prob score --max-error 0.05 --by site
 calibrant certify week.json --max-error 0.02
 calibrant certify raw.csv --y-true label --y-prob score --max-error 0.02 --calibrator cal.json
 """
@@ -46,8 +49,14 @@ Rows that grow and are certified again need a plan: --looks 5 at each of five lo
 6, 12, 20, ... (i times i + 1) at the i-th of any number, after numbers of rows fixed before the
 first. Without a plan, certifying until it passes proves less than it says.
 
+With --by every group is certified by itself: refuted if any group is, certified if all are.
+
 A table that `measure --table` or `merge` saved stands in place of rows; several are added.
 """
+EACH_BY_ITSELF = (
+    "Each group is certified by itself: of many, some verdicts are wrong by chance. What holds for "
+    "all groups at once: calibrant audit."
+)
 EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
 
 
@@ -57,6 +66,7 @@ def add(commands: Any) -> None:
         commands, "certify", run, "certify or refute that an error is small enough", EXAMPLES, NOTES
     )
     add_data_arguments(command, bins_help="bins instead of every distinct output")
+    add_group_argument(command)
     command.add_argument(
         "--max-error",
         metavar="ERROR",
@@ -106,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     from calibrant._writing import write_whole
+    from calibrant.stats import GroupCertificates
     from calibrant.verify import certify
 
     options = {
@@ -117,6 +128,12 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         "min_bin_mass": args.min_bin_mass,
         "levels": read_levels(args.levels),
     }
+    certificate: Any
+    if args.by and args.calibrator:
+        raise InvalidArgumentError(
+            "--by tells groups of rows apart that are certified as they are; with --calibrator all "
+            "are certified as one. Apply it first: calibrant apply."
+        )
     with predictions(args) as given:
         if args.calibrator:
             certificate = _recalibrated(given, args, options)
@@ -124,7 +141,8 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
             certificate = certify(**given, **options)
     if args.output:
         write_whole(args.output, certificate.to_json())
-    text = describe(certificate)
+    by_group = isinstance(certificate, GroupCertificates)
+    text = f"{certificate}\n{EACH_BY_ITSELF}" if by_group else describe(certificate)
     if args.json:
         emit(certificate.to_json())
     else:

@@ -85,8 +85,16 @@ def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend
 
 def _tables(args: argparse.Namespace) -> list[BinTable]:
     """Return the two tables that the files hold, none if they hold rows."""
+    from calibrant.table import BinTable
+
     chosen = [argparse.Namespace(**vars(args) | {"files": [file]}) for file in args.files]
-    tables = [table for one in chosen if (table := saved_table(one)) is not None]
+    saved = [table for one in chosen if (table := saved_table(one)) is not None]
+    tables = [table for table in saved if isinstance(table, BinTable)]
+    if len(tables) < len(saved):
+        raise InvalidInputError(
+            "Tables of groups are compared one group at a time; got tables of groups. Count the "
+            "rows without --by."
+        )
     if tables and len(tables) != 2:
         raise InvalidInputError(
             f"A table of sums is compared with another table; got {len(tables)} of "

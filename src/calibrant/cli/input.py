@@ -17,7 +17,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from calibrant.cli.parser import KINDS, bins_text, fraction, label, labels, read_bins
+from calibrant.cli.parser import (
+    KINDS,
+    bins_text,
+    fraction,
+    group_column,
+    label,
+    labels,
+    read_bins,
+)
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from calibrant.sources.files import Hooks
     from calibrant.sources.files.reading import File
     from calibrant.table import BinTable
+    from calibrant.tables import Tables
 
 LEVELS_HELP = (
     "all outputs that the model can give, known before the rows: numbers, or a calibrator's file"
@@ -39,7 +48,7 @@ BINS_HELP = (
     "auto, 15, mass:15, width:15, hybrid:15, distinct, or edges such as 0,0.2,1 (default auto)"
 )
 INPUTS = ("probabilities", "logits")
-TABLE_BEGINS = re.compile(rb'\s*\{\s*"format"\s*:\s*"calibrant\.table"')
+TABLE_BEGINS = re.compile(rb'\s*\{\s*"format"\s*:\s*"calibrant\.tables?"')
 """How a table begins, and no row of predictions; the name of a file tells nothing, for .json may
 be JSON lines."""
 
@@ -47,7 +56,7 @@ ABOUT_ROWS = {
     "y_true": "labels",
     "y_prob": ["probs"],
     **dict.fromkeys(("kind", "input", "bins", "classes", "pos_label", "format")),
-    **dict.fromkeys(("sample_weight", "calibrator", "versus")),
+    **dict.fromkeys(("sample_weight", "calibrator", "versus", "by")),
 }
 """Options that say how rows are read, and their defaults."""
 
@@ -84,6 +93,18 @@ def add_data_arguments(
             default=0.95,
             help="of each interval and bound (default 0.95)",
         )
+
+
+def add_group_argument(command: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add --by."""
+    command.add_argument(
+        "--by",
+        metavar="COLUMN",
+        nargs="+",
+        type=group_column,
+        required=required,
+        help="the columns that tell groups apart; numeric ones are cut with age=0,40,65,120",
+    )
 
 
 def add_input_argument(command: argparse.ArgumentParser) -> None:
@@ -146,6 +167,8 @@ def columns_of(args: argparse.Namespace, files: list[File], hooks: Hooks) -> dic
     for name in ("kind", "input", "classes", "pos_label", "sample_weight"):
         if getattr(args, name, None) is not None:
             given[name] = getattr(args, name)
+    if getattr(args, "by", None) is not None:
+        given["by"] = dict(args.by)
     if getattr(args, "bins", None) is not None:
         given["bins"] = read_bins(args.bins)
     return given
@@ -187,7 +210,7 @@ def _copied(stream: IO[bytes]) -> Iterator[str]:
         yield path
 
 
-def saved_table(args: argparse.Namespace) -> BinTable | None:
+def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
     """Return the sum of the tables that the files hold, or None if they hold rows.
 
     A table has its bins, its problem and its labels: options about them are refused.
@@ -220,17 +243,21 @@ def is_table(path: str) -> bool:
         return TABLE_BEGINS.match(stream.read(200)) is not None
 
 
-def sum_of(paths: list[str]) -> BinTable:
-    """Add saved tables; what is wrong is said with the file."""
+def sum_of(paths: list[str]) -> BinTable | Tables:
+    """Add saved tables, or tables of groups; what is wrong is said with the file."""
     from calibrant.cli.messages import about
-    from calibrant.table import BinTable
+    from calibrant.tables import read_any_table
 
-    with about(paths[0]):
-        total = BinTable.from_json(Path(paths[0]).read_bytes())
-    for path in paths[1:]:
+    total: Any = 0
+    for path in paths:
         with about(path):
-            total += BinTable.from_json(Path(path).read_bytes())
-    return total
+            table = read_any_table(Path(path).read_bytes())
+            if total != 0 and type(table) is not type(total):
+                raise InvalidInputError(
+                    "this and the tables before must all be tables of groups, or none of them."
+                )
+            total = total + table
+    return total  # type: ignore[no-any-return]
 
 
 def read_levels(given: list[float] | str | None) -> list[float] | None:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_data_arguments, predictions
+from calibrant.cli.input import add_data_arguments, add_group_argument, predictions
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import aligned, name_of, say, say_json
 from calibrant.cli.parser import add_command, norm_value
@@ -18,6 +18,7 @@ EXAMPLES = """
 calibrant measure preds.parquet --y-true label --y-prob score
 calibrant measure preds.csv --y-true label --y-prob score --norm l1 --bins width:15 --json
 calibrant measure 'part-*.parquet' --y-true label --y-prob 'prob_*' --kind marginal --table out.json
+calibrant measure preds.parquet --y-true label --y-prob score --by sex age=0,40,65,120
 calibrant measure week.json --norm l1
 zcat preds.csv.gz | calibrant measure - --y-true label --y-prob score
 """
@@ -26,6 +27,9 @@ Files are read in chunks, several times where the bins depend on all rows; memor
 the number of rows. (Bins distinct and hybrid hold every distinct prediction.) Standard input
 is kept in a temporary file meanwhile. The interval of several classes (--kind marginal, l1 or l2)
 reads the files once more; from a table alone it is wider.
+
+With --by every group is measured apart, all in one pass, and the worst is printed first; --table
+then saves the sums of all groups. Intervals are those of each group by itself.
 
 A table that --table or `merge` saved stands in place of rows; several are added.
 
@@ -40,6 +44,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "measure", run, "measure a calibration error", EXAMPLES, NOTES)
     add_data_arguments(command)
+    add_group_argument(command)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
         "--norm",
@@ -61,15 +66,20 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     from calibrant._writing import write_whole
     from calibrant.measure import calibration_error
+    from calibrant.stats import GroupErrors
 
+    result: Any
     debias = False if args.plug_in else None
     with predictions(args, output=args.table) as given:
         result = calibration_error(**given, norm=args.norm, debias=debias)
+        by_group = isinstance(result, GroupErrors)
         if args.table:
-            write_whole(args.table, result.table.to_json())
-    text = describe(result, args.confidence_level)
+            table = result.tables if by_group else result.table
+            write_whole(args.table, table.to_json())
+    level = args.confidence_level
+    text = result.describe(level) if by_group else describe(result, level)
     if args.json:
-        say_json(result.to_dict(args.confidence_level))
+        say_json(result.to_dict(confidence_level=level))
     else:
         say(text)
     return OK, None, text

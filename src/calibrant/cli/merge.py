@@ -16,7 +16,8 @@ calibrant merge 'day*.json' -o week.json
 NOTES = """
 Tables come from `calibrant measure --table`. They must have the same bins: --bins width:N, or
 the bins of one table. The sum is the table of all rows; its error is printed. A file that is
-named twice counts once. `measure`, `certify` and `report` take tables in place of rows too.
+named twice counts once. Tables of groups (`measure --by`) are added group by group. `measure`,
+`certify` and `report` take tables in place of rows too.
 """
 
 
@@ -34,11 +35,16 @@ def run(args: argparse.Namespace) -> int:
     from calibrant._writing import write_whole
     from calibrant.cli.input import sum_of
     from calibrant.sources.files.names import expand
+    from calibrant.tables import Tables
 
     paths = expand(args.files)
     merged = sum_of(paths)
     write_whole(args.output, merged.to_json())
-    result = stats.calibration_error(merged)
+    result: stats.CalibrationErrorResult | stats.GroupErrors
+    if isinstance(merged, Tables):
+        result = stats.group_errors(merged)
+    else:
+        result = stats.calibration_error(merged)
     if args.json:
         say_json(result.to_dict() | {"tables": len(paths)})
         return OK

@@ -144,6 +144,14 @@ def numbers(text: str) -> list[float]:
         ) from None
 
 
+def group_column(text: str) -> tuple[str, list[float] | None]:
+    """Read a column that tells groups apart, and where it is cut: age=0,40,65,120."""
+    name, found, cuts = text.rpartition("=")
+    if found and "," in cuts:
+        return name, numbers(cuts)
+    return text, None
+
+
 def levels(text: str) -> list[float] | str:
     """Read numbers between commas, or the name of the file of a calibrator."""
     try:

@@ -28,9 +28,7 @@ from calibrant._writing import replaced
 from calibrant.cli.output import Bar, complain
 from calibrant.exceptions import CalibrantError
 from calibrant.sources.files import Hooks
-from calibrant.table import BinTable
-from calibrant.tables import FORMAT as TABLES_FORMAT
-from calibrant.tables import Tables
+from calibrant.tables import read_any_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from calibrant.bins import Bins
     from calibrant.engines.search import Sketch
     from calibrant.sources.files.reading import File
+    from calibrant.table import BinTable
+    from calibrant.tables import Tables
 
 FORMAT = "calibrant.progress"
 SCHEMA = 1
@@ -121,7 +121,7 @@ class Checkpoints(Progress):
             if not self._holds(checkpoint) or checkpoint["file"] != self.files[i]:
                 self._say_changes(checkpoint)
                 return False, None
-            table = checkpoint["table"] and _table(checkpoint["table"])
+            table = checkpoint["table"] and read_any_table(json.dumps(checkpoint["table"]))
         except FileNotFoundError:
             return False, None
         except (OSError, ValueError, KeyError, TypeError, CalibrantError):
@@ -190,11 +190,6 @@ class Checkpoints(Progress):
         if text not in self._said:
             self._said.add(text)
             complain(text)
-
-
-def _table(document: Any) -> BinTable | Tables:
-    by_group = document["format"] == TABLES_FORMAT
-    return Tables.from_dict(document) if by_group else BinTable.from_dict(document)
 
 
 def _identity(path: str) -> dict[str, Any]:

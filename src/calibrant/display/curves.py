@@ -16,6 +16,7 @@ from calibrant.stats.curves import consistency_limits
 from calibrant.stats.isotonic_curve import IsotonicCurve, isotonic_curve
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
+from calibrant.tables import Tables, shown_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +112,24 @@ def displayed_curve(
     )
 
 
-def worst_classes(table: BinTable, n_max: int) -> list[Label]:
-    """Return the classes of the largest debiased l2 error, the worst first."""
+def worst_panels(table: BinTable | Tables, n_max: int) -> list[tuple[BinTable, str, Label | None]]:
+    """Return table, name and class of the panels of the largest debiased l2 error, worst first."""
     if not is_integer(n_max) or n_max < 1:
         raise InvalidArgumentError(f"n_max must be at least 1, a whole number; got {n_max!r:.60}.")
+    if isinstance(table, Tables):
+        if table.problem.n_groups > 1:
+            raise InvalidArgumentError(
+                'A panel of a group has one curve; this problem is of kind="marginal", which has '
+                'one for each class. Draw kind="top-label", or the classes of one group: '
+                "ReliabilityDisplay.grid(tables[key])."
+            )
+        order = stats.group_errors(table).places()[:n_max].tolist()
+        return [(table.at(place), shown_key(table.labels[place]), None) for place in order]
     per_class = stats.calibration_error(table).per_class
     if per_class is None:
         raise InvalidArgumentError(
             f'A grid has one panel for each class of kind="marginal"; this table is of kind '
             f'"{table.problem.kind}". Draw it with ReliabilityDisplay.from_table.'
         )
-    return sorted(per_class, key=lambda label: -per_class[label])[:n_max]
+    worst = sorted(per_class, key=lambda label: -per_class[label])[:n_max]
+    return [(table, str(label), label) for label in worst]

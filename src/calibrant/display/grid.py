@@ -1,4 +1,4 @@
-"""ReliabilityGrid: one diagram for each of the worst classes."""
+"""ReliabilityGrid: one diagram for each of the worst classes or groups."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ReliabilityGrid:
-    """One reliability diagram for each of the worst classes of a marginal problem.
+    """One reliability diagram for each of the worst classes of a marginal problem, or groups.
 
     Attributes
     ----------
     displays : tuple of ReliabilityDisplay
-        The worst class first; all numbers are in their ``curves``.
-    n_classes : int
-        How many classes there are, shown or not.
+        The worst first; all numbers are in their ``curves``.
+    n_panels : int
+        How many classes or groups there are, shown or not.
     confidence_level, is_simultaneous : float, bool
-        Of the limits, over all bins of all classes at once or in each bin by itself.
+        Of the limits, over all bins of all panels at once or in each bin by itself.
+    by : str
+        What panels are of: "classes", or the columns that tell groups apart.
     figure_, axes_ : matplotlib Figure and array of Axes
     """
 
     displays: tuple[ReliabilityDisplay, ...]
-    n_classes: int
+    n_panels: int
     confidence_level: float
     is_simultaneous: bool
+    by: str = "classes"
     figure_: Figure = field(init=False, repr=False)
     axes_: Any = field(init=False, repr=False)
 
@@ -58,15 +61,18 @@ class ReliabilityGrid:
         return self
 
     def _label(self) -> None:
-        shown = f"{len(self.displays)} worst of {self.n_classes:,} classes"
-        if len(self.displays) == self.n_classes:
-            shown = f"all {self.n_classes:,} classes"
+        what = "classes" if self.by == "classes" else "groups"
+        named = what if self.by == "classes" else f"groups by {self.by}"
+        shown = f"{len(self.displays)} worst of {self.n_panels:,} {named}"
+        if len(self.displays) == self.n_panels:
+            shown = f"all {self.n_panels:,} {named}"
         bound = any(display.curves[0].error.is_lower_bound for display in self.displays)
-        what = f"l2 error{', a lower bound' if bound else ''}"
-        where = "all bins and classes at once" if self.is_simultaneous else "each bin by itself"
-        text = f"{shown}: {what}\n{100 * self.confidence_level:g}% limits, {where}"
+        error = f"l2 error{', a lower bound' if bound else ''}"
+        where = f"all bins and {what} at once" if self.is_simultaneous else "each bin by itself"
+        text = f"{shown}: {error}\n{100 * self.confidence_level:g}% limits, {where}"
         write(self.figure_.suptitle(text, fontsize="medium"))
-        self.figure_.supxlabel("predicted probability of the class", fontsize="medium")
+        of_class = " of the class" * (what == "classes")
+        self.figure_.supxlabel(f"predicted probability{of_class}", fontsize="medium")
         self.figure_.supylabel("event rate", fontsize="medium")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from calibrant._options import check_flag
 from calibrant.bins import BinsLike, Distinct
 from calibrant.display import drawing
-from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_classes
+from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_panels
 from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.exceptions import InvalidArgumentError
@@ -16,6 +16,7 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,49 +225,63 @@ class ReliabilityDisplay:
         simultaneous: bool = True,
         data: Any = None,
         input: Input = "probabilities",  # noqa: A002
+        kind: Kind | None = None,
+        pos_label: Label | None = None,
+        by: Any = None,
         **options: Unpack[PlotOptions],
     ) -> ReliabilityGrid:
-        """Compute and draw one panel for each class, the worst first.
+        """Compute and draw one panel for each class, or for each group, the worst first.
 
-        Classes are ordered by their debiased l2 error. The worst of many classes look bad by
-        chance alone, so with ``simultaneous=True`` limits hold in all bins of all classes at
-        once, shown or not, and so do the intervals of their errors (Bonferroni over classes).
+        Panels are ordered by their debiased l2 error. The worst of many look bad by chance alone,
+        so with ``simultaneous=True`` limits hold in all bins of all panels at once, shown or not,
+        and so do the intervals of their errors (Bonferroni over panels).
 
         Parameters
         ----------
         y_true, y_prob
             As in `calibrant.calibration_error` with ``kind="marginal"``; or a marginal
-            `BinTable` alone.
+            `BinTable` alone. With `by`, of any kind that has one event; or `Tables` alone.
         n_max : int
-            How many classes to show at most.
+            How many classes or groups to show at most.
+        by : optional
+            What puts rows into groups, as in `calibrant.calibration_error`.
+        kind, pos_label
+            As there, of a problem with groups.
         bins, sample_weight, classes, confidence_level, simultaneous, data, input, draw, **options
             As in `from_predictions`; ``counts`` is False here unless asked for.
         """
-        if isinstance(y_true, BinTable):
-            table = y_true
-        else:
-            source = read(
-                y_true,
-                y_prob,
-                kind="marginal",
-                input=input,
-                classes=classes,
-                sample_weight=sample_weight,
-                data=data,
-            )
-            table = source.tabulate(bins)
         check_level(confidence_level)
         check_flag("simultaneous", simultaneous)
         check_flag("draw", draw)
-        how: dict[str, Any] = {"simultaneous": simultaneous, "draw": False}
-        how["confidence_level"] = 1 - (1 - confidence_level) / (
-            table.n_groups if simultaneous else 1
-        )
+        table: BinTable | Tables | None = y_true if isinstance(y_true, BinTable | Tables) else None
+        if table is None:
+            source = read(
+                y_true,
+                y_prob,
+                kind="marginal" if by is None else kind,
+                input=input,
+                classes=classes,
+                pos_label=pos_label,
+                sample_weight=sample_weight,
+                data=data,
+                by=by,
+            )
+            table = source.tabulate(bins) if by is None else source.tabulate_by(bins)
+        panels = len(table) if isinstance(table, Tables) else table.n_groups
+        level = 1 - (1 - confidence_level) / (panels if simultaneous else 1)
         displays = tuple(
-            cls.from_table(table, name=str(label), class_label=label, **how)
-            for label in worst_classes(table, n_max)
+            cls.from_table(
+                part,
+                name=name,
+                class_label=label,
+                confidence_level=level,
+                simultaneous=simultaneous,
+                draw=False,
+            )
+            for part, name, label in worst_panels(table, n_max)
         )
-        grid = ReliabilityGrid(displays, table.n_groups, confidence_level, simultaneous)
+        columns = table.described_by if isinstance(table, Tables) else "classes"
+        grid = ReliabilityGrid(displays, panels, confidence_level, simultaneous, columns)
         return grid.plot(**options) if draw else grid
 
     def plot(

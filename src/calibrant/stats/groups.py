@@ -26,6 +26,7 @@ from calibrant.stats.estimators import (
     power_of,
 )
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
+from calibrant.stats.verdicts import Verdict
 from calibrant.table import BinTable
 from calibrant.tables import (
     LINES,
@@ -72,39 +73,46 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
     @property
     def worst(self) -> list[GroupKey]:
         """The keys of all groups, the worst first."""
-        return [key_of(self.tables.labels[place]) for place in self._order().tolist()]
+        return [key_of(self.tables.labels[place]) for place in self.places().tolist()]
 
     @abstractmethod
-    def _order(self) -> IntArray:
+    def places(self) -> IntArray:
         """Return the places of all groups, the worst first."""
 
     @abstractmethod
-    def _row(self, result: R) -> tuple[str, ...]:
+    def _row(self, result: R, confidence_level: float) -> tuple[str, ...]:
         """Return what is printed of one group, below `_head`."""
 
     def _at(self, place: int) -> R:
         return self.measure(self.tables.at(place))
 
-    def _lines(self) -> Iterator[tuple[str, ...]]:
+    def _lines(self, confidence_level: float) -> Iterator[tuple[str, ...]]:
         sizes = self.tables.sizes
-        for place in self._order()[:LINES].tolist():
+        for place in self.places()[:LINES].tolist():
             name = shown_key(self.tables.labels[place])
-            yield name, f"{sizes[place]:,}", *self._row(self._at(place))
+            yield name, f"{sizes[place]:,}", *self._row(self._at(place), confidence_level)
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, confidence_level: float = 0.95) -> str:
+        """Return the worst groups as a table; the level is that of intervals, if it has any."""
         head = (self.tables.described_by, "rows", *self._head)
-        rest = more_groups(len(self) - LINES)
-        return "\n".join([*text_table(head, list(self._lines())), *rest])
+        lines = text_table(head, list(self._lines(confidence_level)))
+        return "\n".join([*lines, *more_groups(len(self) - LINES)])
 
     def _summary(self) -> str:
         return f"{len(self):,} groups by {self.tables.described_by}, n = {self.tables.n:,}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold: one entry for each group, the worst first."""
+    def to_dict(self, **options: Any) -> dict[str, Any]:
+        """Return plain values that JSON can hold: one entry for each group, the worst first.
+
+        The options are those of the results' own `to_dict`.
+        """
         labels = self.tables.labels
         groups = [
-            {"group": list(labels[place]), **self._at(place).to_dict()}
-            for place in self._order().tolist()
+            {"group": list(labels[place]), **self._at(place).to_dict(**options)}
+            for place in self.places().tolist()
         ]
         return {"by": list(self.tables.names), "groups": groups}
 
@@ -141,11 +149,12 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
             cells_of_groups(self.tables), weights, power, is_debiased(power, self.debias)
         )
 
-    def _order(self) -> IntArray:
+    def places(self) -> IntArray:
+        """Return the places of all groups, the largest error first."""
         return np.lexsort((-self.tables.sizes, -self.values))
 
-    def _row(self, result: CalibrationErrorResult) -> tuple[str, ...]:
-        interval = result._interval()
+    def _row(self, result: CalibrationErrorResult, confidence_level: float) -> tuple[str, ...]:
+        interval = result._interval(confidence_level)
         limits = f"[{interval.low:.4f}, {interval.high:.4f}]"
         return f"{result.value:.4f}", limits, f"{result.noise_floor:.4f}"
 
@@ -160,6 +169,16 @@ class GroupCertificates(GroupResults[Certificate]):
 
     _head: ClassVar = ("verdict", "at least", "at most")
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst of all: refuted if any group is, certified if all are; None without a limit."""
+        verdicts = {certificate.verdict for certificate in self._made}
+        if verdicts == {None}:
+            return None
+        if "refuted" in verdicts:
+            return "refuted"
+        return "certified" if verdicts == {"certified"} else "undecided"
+
     @cached_property
     def _made(self) -> list[Certificate]:
         return [self.measure(self.tables.at(place)) for place in range(len(self))]
@@ -167,11 +186,12 @@ class GroupCertificates(GroupResults[Certificate]):
     def _at(self, place: int) -> Certificate:
         return self._made[place]
 
-    def _order(self) -> IntArray:
+    def places(self) -> IntArray:
+        """Return the places of all groups, the largest lower bound first."""
         upper, lower = ([-getattr(x, f"{side}_bound") for x in self._made] for side in SIDES)
         return np.lexsort((upper, lower))
 
-    def _row(self, result: Certificate) -> tuple[str, ...]:
+    def _row(self, result: Certificate, confidence_level: float) -> tuple[str, ...]:
         return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"
 
 
@@ -184,12 +204,13 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
 
     _head: ClassVar = ("bins", "bins whose interval misses the prediction")
 
-    def _order(self) -> IntArray:
+    def places(self) -> IntArray:
+        """Return the places of all groups, the largest error first."""
         weights = class_weights(None, self.tables.problem)
         errors = error_of(cells_of_groups(self.tables), weights, 2.0, True)
         return np.lexsort((-self.tables.sizes, -errors))
 
-    def _row(self, result: ReliabilityCurve) -> tuple[str, ...]:
+    def _row(self, result: ReliabilityCurve, confidence_level: float) -> tuple[str, ...]:
         said = result.mean_prediction
         missed = int(((said < result.low) | (said > result.high)).sum())
         return f"{len(result):,}", f"{missed:,}"
