@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -53,6 +53,28 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the folder of a file, so that no other process that holds it changes the file meanwhile.
+
+    For reading, changing and writing a file. The hold ends with the process, however it ends. Where
+    the system has no such holds, there is none.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+    except (ImportError, OSError):  # Windows, or a folder that is not there: writing will say so
+        yield
+        return
+    try:
+        with suppress(OSError):  # not every network file system has them
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _name_beside(target: Path) -> Path:

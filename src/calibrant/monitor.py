@@ -46,7 +46,7 @@ from calibrant.problem import (
 from calibrant.sources import Source, read
 from calibrant.stats.estimators import cells_of
 from calibrant.stats.intervals import check_level, score_interval
-from calibrant.stats.monitor_records import LONGEST_NAME, MonitoredBatch, MonitorState
+from calibrant.stats.monitor_records import LONGEST_NAME, MonitoredBatch, MonitorState, in_words
 from calibrant.stats.monitoring import (
     REFERENCE_SHARE,
     Batch,
@@ -375,13 +375,14 @@ class CalibrationMonitor:
 
     def __str__(self) -> str:
         own = self._own()
-        rows = f"{len(own):,} batches, {sum(batch.n for batch in own):,} rows"
+        batches = "1 batch" if len(own) == 1 else f"{len(own):,} batches"
+        rows = f"{batches}, {sum(batch.n for batch in own):,} rows"
         says = (
             f"the l2 error has exceeded {self.max_error:g}" if self.max_error is not None
             else "event rates are no longer those of the reference"
         )  # fmt: skip
         if not self.alarm:
-            evidence = f"evidence {self.evidence:.3g} of the {self.threshold:.3g} that would show"
+            evidence = f"evidence {in_words(self.evidence)}, and {self.threshold:.3g} would show"
             return f"no alarm: {evidence} that {says} ({rows})"
         level = f"with {100 * self.confidence_level:g}% confidence {says}"
         return (

@@ -62,10 +62,13 @@ ABOUT_ROWS = {
 
 
 def add_data_arguments(
-    command: argparse.ArgumentParser, bins_help: str = BINS_HELP, level: bool = True
+    command: argparse.ArgumentParser,
+    bins_help: str = BINS_HELP,
+    level: bool = True,
+    least: str = "+",
 ) -> None:
     """Add what `predictions` reads: files, columns, what they mean, and bins; and a level."""
-    command.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
+    command.add_argument("files", nargs=least, metavar="FILE", help=FILES_HELP)
     add_column_arguments(command)
     command.add_argument(
         "--kind",

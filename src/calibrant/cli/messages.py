@@ -25,6 +25,7 @@ def in_options(text: str) -> str:
     text = text.replace("classes=(no, yes)", "--classes no,yes")
     text = text.replace("a rule such as EqualMass(15), or edges", "or edges")
     text = text.replace('input="logits"', "--input logits")
+    text = text.replace("allow_repeat=True", "--allow-repeat")
     return OPTION.sub(_option, text)
 
 

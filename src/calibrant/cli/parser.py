@@ -27,6 +27,7 @@ COMMANDS = (
     "fit",
     "apply",
     "compare",
+    "watch",
     "merge",
     "report",
     "demo",
@@ -189,6 +190,11 @@ def fraction(text: str) -> float:
     if 0 < value < 1:
         return value
     raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; got {text!r}")
+
+
+def share(text: str) -> float:
+    """Read a number from 0 on, and below 1."""
+    return 0.0 if text in ("0", "0.0") else fraction(text)
 
 
 def bin_mass(text: str) -> float | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from calibrant._html import Element, Embedded, element, json_data, short, shown
+from calibrant._html import Content, Element, Embedded, element, json_data, short, shown
 from calibrant._version import __version__
 from calibrant.reports import sections
 from calibrant.reports.findings import Findings
@@ -15,14 +15,28 @@ TITLE_LENGTH = 120  # three lines of a phone
 
 def page(findings: Findings, title: str, command: str, columns: str | None, made: str) -> str:
     """Return the report as one HTML document."""
+    parts = _parts(findings, command, columns, made)
+    return document(
+        title,
+        element("a", "Skip to the verdict", href="#verdict", class_="skip"),
+        element("header", _heading(findings, title, made)),
+        _contents(parts),
+        element("main", *parts),
+        element("footer", element("p", "Made by calibrant: verified probability calibration.")),
+        json_data("curves", curves_data(findings)),
+        script=Embedded("script", _template("report.js")),
+    )
+
+
+def document(title: str, *body: Content, script: Embedded | None = None) -> str:
+    """Return an HTML document that may load nothing, in the style of reports."""
     style = Embedded("style", _template("report.css"))
-    script = Embedded("script", _template("report.js"))
     policy = (
-        f"default-src 'none'; style-src {style.digest}; script-src {script.digest}; "
+        f"default-src 'none'; style-src {style.digest}; "
+        f"script-src {script.digest if script else repr('none')}; "
         "base-uri 'none'; form-action 'none'"
     )
-    parts = _parts(findings, command, columns, made)
-    document = element(
+    whole = element(
         "html",
         element(
             "head",
@@ -35,19 +49,10 @@ def page(findings: Findings, title: str, command: str, columns: str | None, made
             element("title", short(title, TITLE_LENGTH)),
             style,
         ),
-        element(
-            "body",
-            element("a", "Skip to the verdict", href="#verdict", class_="skip"),
-            element("header", _heading(findings, title, made)),
-            _contents(parts),
-            element("main", *parts),
-            element("footer", element("p", "Made by calibrant: verified probability calibration.")),
-            json_data("curves", curves_data(findings)),
-            script,
-        ),
+        element("body", *body, script),
         lang="en",
     )
-    return f"<!doctype html>\n{document}\n"
+    return f"<!doctype html>\n{whole}\n"
 
 
 def _template(name: str) -> str:

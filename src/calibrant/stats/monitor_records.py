@@ -61,7 +61,8 @@ class MonitoredBatch(Result):
         rate = f"{self.events / self.n:.4f} happened, {self.mean_prediction:.4f} predicted"
         error = f"l2 error {self.error:.4f} [{self.low:.4f}, {self.high:.4f}]"
         alarm = ", alarm" if self.alarm else ""
-        return f"{self.name}: n = {self.n:,}, {rate}, {error}, evidence {self.evidence:.3g}{alarm}"
+        evidence = in_words(self.evidence)
+        return f"{self.name}: n = {self.n:,}, {rate}, {error}, evidence {evidence}{alarm}"
 
     @classmethod
     def from_dict(cls, document: Any) -> MonitoredBatch:
@@ -73,6 +74,17 @@ class MonitoredBatch(Result):
                     f"{name!r} of a batch of a monitor cannot be {shown(document[name])}."
                 )
         return cls(**document)
+
+
+def in_words(evidence: float) -> str:
+    """Write evidence for people.
+
+    >>> [in_words(x) for x in (0.3412, 19.96, 20481.3, 1e40)]
+    ['0.341', '20', '20,481', 'over a million']
+    """
+    if evidence >= 1e6:
+        return "over a million"
+    return f"{evidence:,.0f}" if evidence >= 100 else f"{evidence:.3g}"
 
 
 _ALLOWED: dict[str, Callable[[Any], bool]] = {

@@ -332,4 +332,4 @@ class EProcess:
         """Return the log of the weighted average, what has not begun included."""
         waiting = math.log(1 - share_begun(self.n_batches))
         logs = np.append(self.log_wealth + np.log(weights), waiting)
-        return float(special.logsumexp(logs))
+        return float(np.logaddexp.reduce(logs))

@@ -1,0 +1,167 @@
+"""calibrant watch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli import OK, REFUTED
+from calibrant.cli.input import add_data_arguments, predictions, sum_of
+from calibrant.cli.output import emit, name_of, say
+from calibrant.cli.parser import add_command, read_bins, share, unicode_text
+from calibrant.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from calibrant.monitor import CalibrationMonitor
+
+EXAMPLES = """
+calibrant watch churn.json day.parquet --y-true label --y-prob score --max-error 0.02
+calibrant watch churn.json 'day/*.parquet' --y-true label --y-prob score --name 2026-03-01
+calibrant watch churn.json day.csv --reference held-out.json --metrics churn.prom --page churn.html
+calibrant watch churn.json --page churn.html
+calibrant watch churn.json day.parquet --restart
+"""
+NOTES = """
+The first run makes STATE and needs --max-error (alarm when the l2 error exceeds it) or --reference
+(alarm when event rates leave those of a table); later runs add one batch each. However often it
+runs, the probability that there is ever a false alarm is at most 1 minus the confidence level.
+
+Exit codes: 0 no alarm, 1 alarm; it stays at 1 until --restart, after a repair. Rows that came
+before are refused (exit code 3), so a job that runs twice does no harm. Without files nothing is
+added: the state is shown, and --metrics and --page are written again. Files stand right after
+STATE.
+
+A table in the bins of the monitor stands in place of rows, as in `merge`.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    command = add_command(
+        commands, "watch", run, "add a batch to a monitor and tell an alarm", EXAMPLES, NOTES
+    )
+    command.add_argument("state", metavar="STATE", help="the file that the monitor lives in")
+    add_data_arguments(
+        command, bins_help="bins, chosen by the first batch (default 10)", level=False, least="*"
+    )
+    command.add_argument(
+        "--max-error",
+        metavar="ERROR",
+        type=share,
+        help="the largest error without an alarm, such as 0.02; 0 for perfect calibration",
+    )
+    command.add_argument(
+        "--reference", metavar="FILE", help="a table of held-out rows, from `measure --table`"
+    )
+    command.add_argument(
+        "--confidence-level",
+        metavar="LEVEL",
+        type=share,
+        help="1 minus the probability of a false alarm, ever (default 0.95)",
+    )
+    command.add_argument(
+        "--name",
+        metavar="TEXT",
+        type=unicode_text,
+        help="of the batch, such as its day (default the name of the file)",
+    )
+    command.add_argument(
+        "--allow-repeat", action="store_true", help="count rows that came before once more"
+    )
+    command.add_argument(
+        "--restart", action="store_true", help="after a repair: forget the evidence, then add"
+    )
+    command.add_argument("--metrics", metavar="FILE", help="write OpenMetrics text for Prometheus")
+    command.add_argument("--page", metavar="FILE", help="write a page of HTML")
+    command.add_argument("--json", action="store_true", help="print the batch as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Add a batch, save the state, write what was asked for, and tell an alarm."""
+    from calibrant._json import json_text
+    from calibrant._writing import held, write_whole
+
+    with held(args.state):
+        monitor = _monitor(args)
+        batch = _add(monitor, args) if args.files else None
+        if batch is not None or args.restart:
+            monitor.save(args.state)
+    name = Path(args.state).stem
+    if args.metrics:
+        from calibrant.cli.openmetrics import metrics_of
+
+        write_whole(args.metrics, metrics_of(monitor, name))
+    if args.page:
+        from calibrant.reports.monitor_page import monitor_page
+
+        write_whole(args.page, monitor_page(monitor, name_of(name)))
+    status = {"alarm": monitor.alarm, "since": monitor.since, "change": monitor.change}
+    if args.json:
+        emit(json_text({**({} if batch is None else batch.to_dict()), **status}))
+    else:
+        say(str(monitor) if batch is None or monitor.alarm else f"{batch}: no alarm")
+    return REFUTED if monitor.alarm else OK
+
+
+def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
+    """Return the monitor of the state, or a new one."""
+    from calibrant.cli.messages import about
+    from calibrant.monitor import CalibrationMonitor
+
+    reference = sum_of([args.reference]) if args.reference else None
+    if not os.path.exists(args.state):
+        if not args.files:
+            raise InvalidArgumentError(
+                f"{args.state} does not exist yet: name a file of rows, and --max-error or "
+                "--reference."
+            )
+        given = {name: getattr(args, name) for name in _SETTINGS}
+        given = {name: value for name, value in given.items() if value is not None}
+        if args.bins is not None:
+            given["bins"] = read_bins(args.bins)
+        return CalibrationMonitor(reference=reference, **given)
+    with about(args.state):
+        monitor = CalibrationMonitor.from_json(Path(args.state).read_bytes())
+    _check_settings(monitor, args)
+    if reference is not None and not args.restart and reference != monitor.reference:
+        raise InvalidArgumentError(
+            f"--reference {args.reference} is not the table that {args.state} began with. Leave "
+            "the option out, or begin anew with --restart."
+        )
+    if args.restart:
+        monitor.restart(reference)
+    return monitor
+
+
+_SETTINGS = ("max_error", "confidence_level", "kind", "input", "classes", "pos_label")
+
+
+def _check_settings(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
+    """Refuse options that differ from what the monitor began with."""
+    for name in _SETTINGS:
+        given, own = getattr(args, name), getattr(monitor, name)
+        own = list(own) if isinstance(own, tuple) else own
+        if given is not None and given != own:
+            raise InvalidArgumentError(
+                f"--{name.replace('_', '-')} must stay as it was when {args.state} began, {own}; "
+                f"got {given}. Leave the option out, or begin another state."
+            )
+
+
+def _add(monitor: CalibrationMonitor, args: argparse.Namespace) -> Any:
+    with predictions(args) as given:
+        rows = {name: given[name] for name in ("y_true", "y_prob", "data") if name in given}
+        name = args.name or _free_name(monitor, args.files[0])
+        return monitor.update(**rows, name=name, allow_repeat=args.allow_repeat)
+
+
+def _free_name(monitor: CalibrationMonitor, path: str) -> str:
+    """Return the name of the file, with a number if a batch has it already."""
+    name = name_of(os.path.basename(path) if path != "-" else "standard input", 150)
+    taken, number, free = {batch.name for batch in monitor.batches}, 1, name
+    while free in taken:
+        number += 1
+        free = f"{name} ({number})"
+    return free
