@@ -59,6 +59,7 @@ from calibrant.stats.monitoring import (
     remembered,
 )
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 FORMAT = "calibrant.monitor"
 SCHEMA = 1
@@ -184,6 +185,11 @@ class CalibrationMonitor:
             raise InvalidArgumentError(
                 f"name must be printable text of at most {LONGEST_NAME} characters; "
                 f"got {name!r:.60}."
+            )
+        if isinstance(y_true, Tables):
+            raise InvalidArgumentError(
+                f"A monitor watches one table; these are tables of {len(y_true):,} groups. Watch "
+                "each group by a monitor of its own, update(tables[key]), or their sum."
             )
         source = self._read(y_true, y_prob, data)
         source.keep_digest()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.input import add_data_arguments, predictions, sum_of
+from calibrant.cli.input import add_data_arguments, predictions
 from calibrant.cli.output import emit, name_of, say
 from calibrant.cli.parser import add_command, read_bins, share, unicode_text
 from calibrant.exceptions import InvalidArgumentError
@@ -109,8 +109,12 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
     """Return the monitor of the state, or a new one."""
     from calibrant.cli.messages import about
     from calibrant.monitor import CalibrationMonitor
+    from calibrant.table import BinTable
 
-    reference = sum_of([args.reference]) if args.reference else None
+    reference = None
+    if args.reference:
+        with about(args.reference):
+            reference = BinTable.from_json(Path(args.reference).read_bytes())
     if not os.path.exists(args.state):
         if not args.files:
             raise InvalidArgumentError(
