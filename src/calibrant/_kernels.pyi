@@ -79,6 +79,33 @@ def hash_rows(
 ) -> None: ...
 def exps(values: FloatArray, /) -> None: ...
 def even_bins(values: FloatArray, n_bins: int, cells: AnyArray, /) -> None: ...
+def block_weights(
+    at: FloatArray,
+    top: FloatArray,
+    heavy: FloatArray,
+    light: FloatArray,
+    length: FloatArray,
+    tilt: FloatArray,
+    scale: FloatArray,
+    out: FloatArray,
+    first: int,
+    /,
+) -> None: ...
+def add_rows(weight: FloatArray, cells: IntArray, share: FloatArray, /) -> None: ...
+def tail_step(
+    before: FloatArray,
+    share: FloatArray,
+    above: FloatArray | None,
+    rows: IntArray,
+    needed: BoolArray,
+    log_scale: FloatArray,
+    left: FloatArray,
+    right: FloatArray,
+    bulge: FloatArray,
+    log_mean: FloatArray,
+    tops: FloatArray,
+    /,
+) -> None: ...
 def forms() -> list[str]: ...
 def form() -> str: ...
 def use_form(name: str, /) -> None: ...

@@ -10,6 +10,7 @@
 #include "form_count.h"
 #include "form_search.h"
 #include "form_logistic.h"
+#include "form_tails.h"
 
 static const Form FORM(form) = {
     FORM_NAME,
@@ -23,4 +24,7 @@ static const Form FORM(form) = {
     FORM(logistic_sums),
     FORM(exps),
     FORM(even_bins),
+    FORM(block_weights),
+    FORM(add_rows),
+    FORM(tail_step),
 };

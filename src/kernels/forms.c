@@ -15,9 +15,11 @@
 
 #define FORM(name) name##_plain
 #define FORM_NAME "plain"
+#define FORM_LANES 2
 #include "form.h"
 #undef FORM
 #undef FORM_NAME
+#undef FORM_LANES
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
@@ -29,9 +31,11 @@
 #endif
 #define FORM(name) name##_avx2
 #define FORM_NAME "avx2"
+#define FORM_LANES 4
 #include "form.h"
 #undef FORM
 #undef FORM_NAME
+#undef FORM_LANES
 #ifdef __clang__
 #pragma clang attribute pop
 #pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))), apply_to = function)
@@ -42,9 +46,11 @@
 #endif
 #define FORM(name) name##_avx512
 #define FORM_NAME "avx512"
+#define FORM_LANES 8
 #include "form.h"
 #undef FORM
 #undef FORM_NAME
+#undef FORM_LANES
 #ifdef __clang__
 #pragma clang attribute pop
 #else

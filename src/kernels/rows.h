@@ -71,6 +71,26 @@ typedef struct {
     double *sums;
 } Influence;
 
+/* Blocks of events, for the tails of a bin's statistic. */
+typedef struct {
+    const double *at, *top, *heavy, *light, *length;
+    int64_t n;
+    int64_t stride; /* of what is written for each block */
+} Blocks;
+
+/* The law of a bin's statistic at nodes, and what is added to its logarithm between neighbours. */
+typedef struct {
+    const double *share;     /* (n_cells, n_nodes) */
+    const double *log_scale; /* (n_nodes) */
+    const double *above;     /* NULL, or like share */
+    const int64_t *rows;     /* which rows of share hold anything, in order */
+    const double *left, *right, *bulge;
+    const uint8_t *needed; /* nodes whose mean is always written */
+    int64_t n_rows;
+    int64_t n_cells;
+    int64_t n_nodes;
+} Tail;
+
 /* What a form offers. */
 typedef struct {
     const char *name;
@@ -85,6 +105,10 @@ typedef struct {
                           const double *theta, double *out);
     void (*exps)(double *values, int64_t n);
     void (*even_bins)(const double *values, int64_t n, int32_t n_bins, int32_t *cells);
+    void (*block_weights)(const Blocks *, const double *tilt, const double *scale, int64_t n_nodes, double *out);
+    void (*add_rows)(const double *weight, int64_t n_rows, int64_t n_columns, const int64_t *cells, double *share,
+                     int64_t n_cells);
+    void (*tail_step)(const Tail *, const double *padded, double *scratch, double *log_mean, double *tops);
 } Form;
 
 extern const Form *const forms[]; /* those of this build, the plainest first; NULL ends them */

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from calibrant._types import FloatArray, IntArray
+from calibrant.stats.tail_loops import block_weights
 
 # These trade tightness for time; none of them affects validity.
 _NEAR, _FAR = 3.0, 60.0  # how far nodes are that dense, and how far worst cases are found
@@ -169,35 +170,16 @@ def _blocks(start: FloatArray, scale: Scale, w: FloatArray) -> tuple[FloatArray,
     within = start[:, None] + np.arange(scale.block)
     log_p = np.where(within <= n, _log_binomial(np.minimum(within, n), n, middle), -np.inf)
     top = log_p.max(axis=1)
-    if scale.block == 1:
-        log_weight = top[:, None] + tilt * (start[:, None] - n * pi)
-        log_scale = log_weight.max(axis=0)
-        return np.exp(log_weight - log_scale), log_scale - rest
     end = np.minimum(start + scale.block - 1, n)
-    length = np.maximum(end - start, 1.0)
     p = np.exp(log_p - top[:, None])
-    late = (p * (within - start[:, None])).sum(axis=1) / length
+    late = (p * (within - start[:, None])).sum(axis=1) / np.maximum(end - start, 1.0)
     early = np.maximum(p.sum(axis=1) - late, 0.0)
-    # the chord's heavier end carries the exponent, so that the other factor is at most 1
-    up = np.searchsorted(tilt, 0.0)
-    weight, log_scale = np.empty((start.size, w.size)), np.empty(w.size)
     # at each node about the heaviest block, which any other can replace: it only sets the scale
     heaviest = np.clip((n * special.expit(w) - start[0]) // scale.block, 0, start.size - 1)
     heaviest = heaviest.astype(np.intp)
-    for part, at, heavy, light in (
-        (slice(0, up), start, early, late),
-        (slice(up, None), end, late, early),
-    ):
-        log_weight = np.multiply.outer(at - n * pi, tilt[part])
-        log_scale[part] = (at[heaviest[part]] - n * pi) * tilt[part] + top[heaviest[part]]
-        log_weight += top[:, None]
-        log_weight -= log_scale[part]
-        other = np.multiply.outer(light, np.exp(-np.abs(tilt[part]) * (scale.block - 1)))
-        if length[-1] != scale.block - 1:
-            other[-1] = light[-1] * np.exp(-np.abs(tilt[part]) * length[-1])
-        other += heavy[:, None]
-        np.multiply(np.exp(log_weight, out=log_weight), other, out=weight[:, part])
-    return weight, log_scale - rest
+    ends = start - n * pi, end - n * pi
+    log_scale = np.where(tilt < 0, ends[0][heaviest], ends[1][heaviest]) * tilt + top[heaviest]
+    return block_weights(ends, top, (early, late), tilt, log_scale), log_scale - rest
 
 
 def _log_binomial(k: FloatArray, n: int, log_odds: float) -> FloatArray:

@@ -33,8 +33,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy import special
 
-from calibrant._types import BoolArray, FloatArray
+from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.stats.binomial_laws import Blocks, Scale, outside
+from calibrant.stats.tail_loops import TINY, add_blocks, highest, tail_step
 
 Side: TypeAlias = Literal["left", "right"]
 
@@ -42,8 +43,6 @@ Side: TypeAlias = Literal["left", "right"]
 _LOSS = 0.03  # of log W, over all bins, by chords between nodes
 _WIDEST_STEP = 0.15  # between nodes near s, in standard deviations of K
 _COARSE_STEP = 0.5  # for a first, quick look
-_ROWS, _PRODUCT = 64, 200_000  # of a matrix product that no BLAS library shares out to threads
-_TINY = 1e-300  # stands for 0 in logarithms: larger, hence allowed
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class Tail:
             log_w = law.step(w, replace(penalty, reach=float(limit)), self.side)
             top = float(log_w.max())
             w, log_scale = np.exp(log_w - top), log_scale + top
-        return np.log(np.maximum(w, _TINY)) + log_scale
+        return np.log(np.maximum(w, TINY)) + log_scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +187,7 @@ class _Law:
         share, log_scale = np.zeros((most + 1, w.size)), np.zeros(w.size)
         beyond = np.ones(w.size)
         if start.size:
-            log_scale = scales
-            # d falls, then grows along the events: runs of one value are contiguous
-            runs = np.flatnonzero(np.diff(cell, prepend=-1))
-            sums, lowest = np.add.reduceat(weight, runs, axis=0), int(cell[runs].argmin())
-            for half in (slice(0, lowest), slice(lowest, None)):
-                share[cell[runs[half]]] += sums[half]
+            share, log_scale = add_blocks(weight, cell, most + 1), scales
             if side == "right":
                 beyond = outside(start[0], min(start[-1] + scale.block - 1, n), n, w)
         if side == "right":  # what lies beyond is no less likely than what lies inside
@@ -207,15 +201,24 @@ class _Law:
         """Return log W_j(c) for all c, from W_{j-1}."""
         # rounding: of the log probabilities, which are differences of numbers of the size of N
         margin = 1e-9 + 4e-15 * self.size
-        mean = _convolved(before, self.share)
-        if side == "right":
-            mean += before[0] * self._above  # below 0, W_{j-1} is W_{j-1}(0)
-        np.maximum(mean, _TINY, out=mean)
-        log_mean = np.log(mean, out=mean)
-        log_mean += self.log_scale
-        inner = self._between(log_mean, penalty)
-        ends = self._ends(before, log_mean[:, [0, -1]], penalty, side)
-        return np.maximum(inner, ends) + margin
+        left, right, bulge, cut = self._chords(penalty)
+        log_mean, tops = tail_step(
+            before,
+            self.share,
+            self._above if side == "right" else None,
+            self.log_scale,
+            (left, right, bulge),
+            self._rows,
+            np.concatenate([[0, self.w.size - 1], cut, cut + 1]),
+        )
+        if cut.size:
+            tops = np.maximum(tops, self._highest_of_cut(log_mean[:, 2:], cut, penalty))
+        ends = self._ends(before, log_mean[:, :2], penalty, side)
+        return np.maximum(tops, ends) + margin
+
+    @cached_property
+    def _rows(self) -> IntArray:
+        return np.flatnonzero(self.share.any(axis=1))
 
     @cached_property
     def _above(self) -> FloatArray:
@@ -226,33 +229,31 @@ class _Law:
     def _pairs(self) -> _Pairs:
         return _Pairs.of(special.expit(self.w), self.w, self.s, self.size)
 
-    def _between(self, log_mean: FloatArray, penalty: Penalty) -> FloatArray:
-        """Return the highest between neighbouring nodes of which one at least is within reach."""
+    def _chords(self, penalty: Penalty) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+        """Return what the penalty adds between neighbouring nodes, and which pairs the reach cuts.
+
+        Pairs beyond the reach, and those that it cuts, have a bulge below 0.
+        """
         pairs = self._pairs
-        gain = self.size * penalty(pairs.e)
-        left, right, bulge = gain[:-1], gain[1:], pairs.bulge(penalty)
+        gain, bulge = self.size * penalty(pairs.e), pairs.bulge(penalty)
         inside = pairs.e <= penalty.reach
-        if inside.all():
-            tops = _highest(log_mean[:, :-1] + left, log_mean[:, 1:] + right, bulge)
-            return np.asarray(tops.max(axis=1))
         both_out = ~inside[:-1] & ~inside[1:]
-        over = both_out & pairs.hold_s
-        cut = (inside[:-1] != inside[1:]) | over
+        cut = (inside[:-1] != inside[1:]) | (both_out & pairs.hold_s)
+        bulge[both_out | cut] = -1.0
+        return gain[:-1], gain[1:], bulge, np.flatnonzero(cut)
+
+    def _highest_of_cut(self, log_mean: FloatArray, cut: IntArray, penalty: Penalty) -> FloatArray:
+        """Return the highest between neighbours of which the reach leaves a part."""
+        pairs = self._pairs
         most = self.size * float(penalty(np.array(penalty.reach)))
-        left, right = np.where(cut, most, left), np.where(cut, most, right)
-        bulge = np.where(cut, pairs.curvature, bulge)
-        first, last = np.flatnonzero(~both_out | over)[[0, -1]]
-        keep = slice(first, last + 1)
-        before, after = log_mean[:, :-1], log_mean[:, 1:]
-        tops = _highest(before[:, keep] + left[keep], after[:, keep] + right[keep], bulge[keep])
-        # in a wide interval the chord to its far node, with the penalty there, may be lower
+        before, after = np.hsplit(log_mean, 2)
+        tops = highest(before + most, after + most, pairs.curvature[cut])
+        # where nodes are far apart, the chord to the outer one, with the penalty there, is lower
         beyond = replace(penalty, reach=float(pairs.farthest[cut].max()))
         if beyond.is_finite:
-            gain, at = self.size * beyond(pairs.e), np.flatnonzero(cut)
-            chord = _highest(
-                before[:, at] + gain[at], after[:, at] + gain[at + 1], pairs.bulge(beyond)[at]
-            )
-            tops[:, at - first] = np.minimum(tops[:, at - first], chord)
+            gain, bulge = self.size * beyond(pairs.e), pairs.bulge(beyond)
+            chord = highest(before + gain[cut], after + gain[cut + 1], bulge[cut])
+            tops = np.minimum(tops, chord)
         return np.asarray(tops.max(axis=1))
 
     def _ends(
@@ -278,7 +279,7 @@ class _Law:
             # W_{j-1}(c - d) is at most W_{j-1}(c), or W_{j-1}(0) for the right tail
             share = self.size * special.expit(-abs(self.w[0 if edge == 0 else -1]))
             most = before if side == "left" else np.full(before.size, before[0])
-            others = np.minimum(at_node, np.log(np.maximum(share * most, _TINY)))
+            others = np.minimum(at_node, np.log(np.maximum(share * most, TINY)))
             gain = self.size * float(penalty(np.array([node, edge, nearest]) - self.s).max())
             with np.errstate(divide="ignore"):
                 bound = np.maximum(bound, np.logaddexp(np.log(agree), others) + gain)
@@ -331,41 +332,3 @@ class _Pairs:
         bend = penalty.least_bend * (self.least if penalty.least_bend > 0 else self.most)
         turn = penalty.steepest(self.farthest) * self.turn
         return np.asarray(self.curvature * np.maximum(1 - bend + turn, 0.0))
-
-
-def _convolved(before: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the convolution of `before` with every column.
-
-    In products so small that a BLAS library computes each in one thread: its threads would cost
-    more time than they save here, a multiple of it where other work is going on.
-    """
-    matrix, mean = _lower_toeplitz(before), np.empty_like(share)
-    n_rows, n_columns = share.shape
-    for start in range(0, n_rows, _ROWS):
-        stop = min(start + _ROWS, n_rows)
-        width = max(1, _PRODUCT // (_ROWS * stop))
-        for first in range(0, n_columns, width):
-            columns = slice(first, first + width)
-            mean[start:stop, columns] = matrix[start:stop, :stop] @ share[:stop, columns]
-    return mean
-
-
-def _lower_toeplitz(column: FloatArray) -> FloatArray:
-    """Return the matrix that convolves with the column."""
-    padded = np.concatenate([column[::-1], np.zeros(column.size - 1)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, column.size)
-    return np.ascontiguousarray(windows[::-1])
-
-
-def _highest(left: FloatArray, right: FloatArray, bulge: FloatArray) -> FloatArray:
-    """Return the top of the line between neighbouring values plus a parabola of this height.
-
-    Where the line rises by less than 4 bulges, the top exceeds its higher end by
-    (bulge - rise / 4)^2 / bulge.
-    """
-    room = bulge - np.abs(left - right) / 4
-    np.maximum(room, 0.0, out=room)
-    room *= room
-    room /= np.maximum(bulge, _TINY)
-    room += np.maximum(left, right)
-    return room
