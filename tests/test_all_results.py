@@ -58,6 +58,7 @@ MADE = {
     "errors of groups": lambda: cb.calibration_error(Y, P, by=GROUP),
     "curves of groups": lambda: cb.reliability_curve(Y, P, by=GROUP),
     "certificates of groups": lambda: cb.certify(Y, LEVELS, max_error=0.2, by=GROUP),
+    "audit": lambda: cb.audit(Y, LEVELS, by=GROUP, max_error=0.2),
     "bins": lambda: cb.tabulate(Y, P, bins=7).bins[0],
     "problem": lambda: cb.tabulate(CLASS, PROBS, kind="marginal").problem,
     "rule": lambda: cb.Hybrid(4),

@@ -129,6 +129,8 @@ FUNCTIONS = {
     "calibration_error of classes": partial(cb.calibration_error, Y3, P3, kind="marginal"),
     "tabulate of classes": partial(cb.tabulate, Y3, P3),
     "certify of classes": partial(cb.certify, Y3, P3, kind="marginal", bins=4),
+    "calibration_error of groups": partial(cb.calibration_error, Y, P, by=np.arange(len(Y)) % 2),
+    "audit": partial(cb.audit, Y, P, by=np.arange(len(Y)) % 2, bins=4),
     "compare": partial(cb.compare, Y, P, P**2),
     "compare of classes": partial(cb.compare, Y3, P3, P3[::-1], kind="marginal"),
     "interval": error_of,

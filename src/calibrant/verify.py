@@ -268,6 +268,88 @@ def tabulate_outputs(source: Source) -> BinTable:
     return source.tabulate("auto")
 
 
+def audit(
+    y_true: Any,
+    y_prob: Any = None,
+    *,
+    by: Any = None,
+    max_error: float | None = None,
+    norm: Norm = "l2",
+    confidence_level: float = 0.95,
+    kind: Kind | None = None,
+    bins: BinsLike | None = None,
+    shared_bins: bool = True,
+    target: Target = "population",
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
+    rng: np.random.Generator | int | None = 0,
+) -> stats.Audit:
+    """Ask of every group whether its calibration error is at most `max_error`, all at once.
+
+    With probability `confidence_level` none of the verdicts is wrong, however many groups there
+    are: the error probability is split evenly among them. p-values against perfect calibration are
+    adjusted by Holm's method, and one test asks whether the error is the same in all groups.
+
+    Parameters
+    ----------
+    by
+        What puts rows into groups, as in `calibration_error`; a column of several values that
+        overlap is not one group but several audits.
+    max_error : float, optional
+        The tolerance; without it there are bounds and tests, and no verdicts.
+    confidence_level : float
+        Of all verdicts together.
+    bins, shared_bins
+        As in `certify` and `calibration_error`.
+    rng : numpy Generator or int
+        Of the test whether groups differ.
+    y_true, y_prob, norm, kind, target, class_weight, classes, pos_label, data, input
+        As in `certify`; `Tables` may stand in place of `y_true`, `y_prob` and `by`.
+
+    Returns
+    -------
+    Audit
+        A mapping from the key of a group to its certificate; the worst group is printed first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.integers(1, 10, size=30_000) / 10
+    >>> site = rng.choice(["east", "north", "west"], size=30_000)
+    >>> y = rng.uniform(size=30_000) < np.where(site == "north", p**1.5, p)
+    >>> result = audit(y, p, by=site, max_error=0.05)
+    >>> [(group.group[0], group.verdict) for group in result.groups]
+    [('north', 'refuted'), ('west', 'certified'), ('east', 'certified')]
+    """
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        data=data,
+        by=by,
+    )
+    if not source.by:
+        raise InvalidArgumentError(
+            "An audit needs groups: pass by=, the columns that put rows into them, or Tables."
+        )
+    return stats.audit(
+        tabulate_groups(source, bins, shared_bins),
+        max_error=max_error,
+        norm=norm,
+        confidence_level=confidence_level,
+        target=target,
+        class_weight=class_weight,
+        rng=rng,
+    )
+
+
 def tabulate_groups(source: Source, bins: BinsLike | None, shared_bins: bool = True) -> Tables:
     """Count the rows of each group, by default in the bins that `tabulate_outputs` has for all."""
     if bins is not None or not source.has_rows:

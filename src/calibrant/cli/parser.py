@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     "measure",
     "certify",
+    "audit",
     "recheck",
     "plan",
     "fit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calibrant.stats.audits import Audit, AuditedGroup, audit, heterogeneity_test
 from calibrant.stats.bin_free import BinFreeBounds, bin_free_bounds
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Difference, compare_errors
@@ -39,6 +40,8 @@ from calibrant.stats.scores import ScoreDecomposition, brier_decomposition
 from calibrant.stats.table_comparison import TableComparison, compare_tables
 
 __all__ = [
+    "Audit",
+    "AuditedGroup",
     "BinFreeBounds",
     "CalibrationErrorResult",
     "CalibrationTestResult",
@@ -57,6 +60,7 @@ __all__ = [
     "ReliabilityCurve",
     "ScoreDecomposition",
     "TableComparison",
+    "audit",
     "bin_free_bounds",
     "brier_decomposition",
     "calibration_error",
@@ -68,6 +72,7 @@ __all__ = [
     "group_certificates",
     "group_curves",
     "group_errors",
+    "heterogeneity_test",
     "histogram_binning_bound",
     "isotonic_curve",
     "one_line_ece_bound",

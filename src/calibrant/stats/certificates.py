@@ -269,12 +269,28 @@ def certify(
     return _answer(table, question, digests or NO_DIGESTS, overlap_unchecked)
 
 
+def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
+    """Return the upper and the lower bound and the verdict, without the words of a certificate."""
+    upper, lower, _ = bounds_of(table, question)
+    if question.max_error is None:
+        return upper, lower, None
+    if _is_too_good(table, question, upper):
+        return upper, lower, "undecided"
+    if upper <= question.max_error:
+        return upper, lower, "certified"
+    return upper, lower, "refuted" if lower > question.max_error else "undecided"
+
+
+def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
+    doubtful = question.power != 2 or upper <= SMALLEST
+    return doubtful and agrees_too_well(table, question.weights, question.target)
+
+
 def _answer(
     table: BinTable, question: Question, digests: Digests, overlap_unchecked: bool
 ) -> Certificate:
     upper, lower, method = bounds_of(table, question)
-    doubtful = question.power != 2 or upper <= SMALLEST
-    too_good = doubtful and agrees_too_well(table, question.weights, question.target)
+    too_good = _is_too_good(table, question, upper)
     verdict, reason = verdict_of(table, question, upper, lower, too_good)
     left_out = None
     if math.isinf(question.power) and table.is_binned_model:

@@ -179,7 +179,7 @@ def calibration_test(
     random = generator("rng", rng)
     drawn = np.concatenate([statistics(events) for events in atoms.draw(n_resamples, random)])
     if method == "adaptive":
-        return _smallest_pvalue(np.concatenate([observed, drawn]), atoms.n)
+        return smallest_pvalue(np.concatenate([observed, drawn]), atoms.n)
     value = float(observed[0, 0])
     return CalibrationTestResult(value, _pvalue(value, drawn[:, 0]), method, atoms.n)
 
@@ -285,7 +285,7 @@ def _dyadic_excesses(atoms: Atoms, events: FloatArray, finest: IntArray, depth: 
     return np.stack(excesses[::-1], axis=1)
 
 
-def _smallest_pvalue(statistics: FloatArray, n: int) -> CalibrationTestResult:
+def smallest_pvalue(statistics: FloatArray, n: int) -> CalibrationTestResult:
     """Test with the smallest p-value of any column, calibrated by the lines themselves.
 
     Every line, observed or drawn, gets the p-value of its rank in each column and keeps the

@@ -1,0 +1,53 @@
+"""calibrant audit: every group at once, and the verdict is an exit code."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from predictions_on_disk import CLASS, COLUMNS, LABEL, NAMES, ONE, SCORE, run, same, write
+
+WRONG = np.where(CLASS == 1, 1 - LABEL, LABEL)
+BY = ("--by", "animal")
+
+
+@pytest.fixture(params=[".csv", ".npz"])
+def file(request, tmp_path):
+    return write(tmp_path / f"preds{request.param}", COLUMNS | {"label": WRONG})
+
+
+def test_an_audit_says_what_the_library_says(file, capsys):
+    code, out, _ = run(capsys, "audit", file, *ONE, *BY, "--max-error", "0.3", "--json")
+    expected = cb.audit(WRONG, SCORE, by={"animal": NAMES[CLASS]}, max_error=0.3)
+    assert code == 1
+    assert same(json.loads(out), json.loads(expected.to_json()))
+    assert json.loads(out)["groups"][0]["group"] == ["dog"]
+
+
+@pytest.mark.parametrize(("limit", "code"), [("0.3", 0), ("0.01", 2)])
+def test_the_verdict_is_the_exit_code(limit, code, tmp_path, capsys):
+    file, junit = write(tmp_path / "p.csv"), tmp_path / "gate.xml"
+    options = ("--max-error", limit, "--junit", junit, "-o", tmp_path / "audit.json")
+    found, out, _ = run(capsys, "audit", file, *ONE, *BY, *options)
+    assert found == code
+    failures = ElementTree.parse(junit).getroot()[0].get("failures")
+    assert failures == ("0" if code == 0 else "1")
+    saved = json.loads((tmp_path / "audit.json").read_text())
+    assert out.startswith(saved["verdict"])
+
+
+def test_tables_of_groups_are_audited_in_place_of_rows(tmp_path, capsys):
+    file, table = write(tmp_path / "p.csv"), tmp_path / "t.json"
+    run(capsys, "measure", file, *ONE, *BY, "--bins", "distinct", "--table", table)
+    code, out, _ = run(capsys, "audit", table, "--max-error", "0.3")
+    assert (code, out) == run(capsys, "audit", file, *ONE, *BY, "--max-error", "0.3")[:2]
+
+
+def test_groups_are_needed(tmp_path, capsys):
+    code, _, message = run(capsys, "audit", write(tmp_path / "p.csv"), *ONE, "--max-error", "0.3")
+    assert code == 4
+    assert "An audit needs groups" in message

@@ -1,0 +1,183 @@
+"""Audits: verdicts on all groups at once, Holm's p-values, and whether groups differ."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+import calibrant as cb
+from calibrant import stats
+from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
+from calibrant.stats.audits import holm, log_e_values
+
+RNG = np.random.default_rng(6)
+N = 9000
+P = RNG.integers(1, 6, size=N) / 6
+SITE = RNG.choice(np.array(["bad", "good", "small"]), size=N, p=[0.4, 0.58, 0.02])
+Y = (RNG.uniform(size=N) < np.where(SITE == "bad", P**2, P)).astype(int)
+AUDIT = cb.audit(Y, P, by={"site": SITE}, max_error=0.06)
+
+
+def test_each_group_has_its_share_of_the_error_probability():
+    tables = cb.tabulate(Y, P, by={"site": SITE}, bins="distinct")
+    for group in AUDIT.groups:
+        alone = stats.certify(tables[group.group[0]], max_error=0.06, confidence_level=1 - 0.05 / 3)
+        assert (group.lower_bound, group.upper_bound) == (alone.lower_bound, alone.upper_bound)
+        assert group.verdict == alone.verdict
+    certificate = AUDIT["bad"]
+    assert certificate.lower_bound == AUDIT.groups[0].lower_bound
+    assert certificate.recheck()
+
+
+def test_the_worst_group_comes_first_and_decides():
+    assert [group.group[0] for group in AUDIT.groups] == list(AUDIT) == ["bad", "small", "good"]
+    assert [group.verdict for group in AUDIT.groups] == ["refuted", "undecided", "certified"]
+    assert AUDIT.verdict == "refuted"
+    assert AUDIT.of("certified")[0].group == ("good",)
+
+
+def test_a_small_group_is_listed_with_the_rows_it_needs():
+    (small,) = AUDIT.too_small
+    assert small.group == ("small",)
+    assert small.rows_needed == cb.samples_to_certify(0.06, 5, confidence_level=1 - 0.05 / 3)
+    assert "too small" in str(AUDIT)
+    assert f"{small.rows_needed:,} rows" in str(AUDIT)
+
+
+def test_facts_of_groups_are_those_of_their_rows():
+    for group in AUDIT.groups:
+        own = group.group[0] == SITE
+        assert (group.n, group.n_events) == (own.sum(), Y[own].sum())
+        bins = cb.tabulate(Y, P, bins="distinct").bins[0]
+        error = cb.calibration_error(Y[own], P[own], bins=bins)
+        interval = error.confidence_interval(1 - 0.05 / 3)
+        assert group.error == pytest.approx(error.value, abs=1e-9)
+        assert (group.low, group.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
+
+
+def test_without_a_limit_there_are_bounds_and_no_verdicts():
+    audit = cb.audit(Y, P, by=SITE)
+    assert audit.verdict is None
+    assert all(group.verdict is None for group in audit.groups)
+    assert "verdict" not in str(audit)
+
+
+def test_an_audit_prints_travels_and_is_json():
+    document = json.loads(AUDIT.to_json())
+    assert document["groups"][0]["group"] == ["bad"]
+    assert document["groups"][1]["is_too_small"]
+    assert str(pickle.loads(pickle.dumps(AUDIT))) == str(AUDIT)
+    assert repr(AUDIT).startswith(
+        "<Audit: refuted: 1 refuted, 1 undecided, 1 certified of 3 groups"
+    )
+    assert AUDIT.assumptions[-1].startswith("The groups were chosen before")
+
+
+def test_tables_counted_before_may_be_audited():
+    tables = cb.tabulate(Y, P, by={"site": SITE}, bins="distinct")
+    assert str(cb.audit(tables, max_error=0.06)) == str(AUDIT)
+    with pytest.raises(InvalidArgumentError, match="needs groups"):
+        cb.audit(Y, P, max_error=0.06)
+    with pytest.raises(InvalidArgumentError, match="Tables"):
+        stats.audit(tables["bad"])
+    with pytest.raises(InvalidWeightsError):
+        stats.audit(cb.tabulate(Y, P, by=SITE, sample_weight=P))
+
+
+@pytest.mark.parametrize("wrong", [{"confidence_level": 2}, {"norm": "l9"}, {"max_error": 3}])
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(InvalidArgumentError):
+        cb.audit(Y, P, by=SITE, **wrong)
+
+
+def test_classes_and_continuous_outputs_may_be_audited():
+    probs = RNG.dirichlet(np.ones(3), size=600)
+    y = (probs.cumsum(axis=1) < RNG.uniform(size=(600, 1))).sum(axis=1)
+    audit = cb.audit(y, probs, kind="marginal", by=np.arange(600) % 2, max_error=0.3)
+    assert audit.heterogeneity is None
+    assert {group.verdict for group in audit.groups} == {"undecided"}
+    assert audit.groups[0].upper_bound == 1
+    assert audit.too_small == ()
+
+
+def test_holm_adjusts_as_defined():
+    p = np.array([0.01, 0.04, 0.03, 0.005])
+    assert holm(p) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm(np.array([0.2])) == pytest.approx([0.2])
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+
+
+def test_evidence_has_a_mean_of_at_most_one_if_calibrated():
+    # all numbers of events of a bin of 6 rows and one of 5, with their probabilities
+    total = 0.0
+    for a in range(7):
+        for b in range(6):
+            y = [1] * a + [0] * (6 - a) + [1] * b + [0] * (5 - b)
+            p = [0.2] * 6 + [0.7] * 5
+            tables = cb.tabulate(y, p, by=["g"] * 11, bins="distinct")
+            chance = scipy_stats.binom.pmf(a, 6, 0.2) * scipy_stats.binom.pmf(b, 5, 0.7)
+            total += chance * math.exp(log_e_values(tables)[0])
+    assert 0.95 < total <= 1.0 + 1e-12  # less than 1 where both bins are joined to one
+
+
+def test_evidence_of_mixed_bins_has_a_mean_of_at_most_one():
+    p, total = np.array([0.1, 0.3, 0.35, 0.6, 0.9]), 0.0
+    for events in np.ndindex(*(2,) * 5):
+        y = np.array(events)
+        tables = cb.tabulate(y, p, by=["g"] * 5, bins="width:2")
+        total += np.prod(np.where(y, p, 1 - p)) * math.exp(log_e_values(tables)[0])
+    assert 0.8 < total <= 1.0 + 1e-12
+
+
+def test_what_had_no_probability_is_infinite_evidence():
+    tables = cb.tabulate([1, 0], [0.0, 0.5], by=["g", "g"], bins="distinct")
+    assert log_e_values(tables)[0] == math.inf
+    assert cb.audit(tables).groups[0].pvalue == 0
+
+
+def test_heterogeneity_is_exact_for_groups_that_are_alike():
+    rng = np.random.default_rng(7)
+    pvalues = []
+    for _ in range(150):
+        p = rng.integers(1, 4, size=120) / 4
+        y = rng.uniform(size=120) < p**2  # wrong everywhere alike
+        tables = cb.tabulate(y, p, by=rng.integers(6, size=120), bins="distinct")
+        pvalues.append(stats.heterogeneity_test(tables, rng).pvalue)
+    rejected = int((np.array(pvalues) <= 0.1).sum())
+    assert scipy_stats.binomtest(rejected, 150, 0.1, alternative="greater").pvalue > 0.001
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_heterogeneity_finds_a_group_that_differs(continuous):
+    rng = np.random.default_rng(8)
+    p = rng.uniform(size=3000) if continuous else rng.integers(1, 6, size=3000) / 6
+    group = rng.integers(5, size=3000)
+    y = rng.uniform(size=3000) < np.where(group == 2, p**1.6, p)
+    test = stats.heterogeneity_test(cb.tabulate(y, p, by=group, bins=8), rng=0)
+    assert test.pvalue < 0.005
+    assert test.method == f"heterogeneity, {'redrawn' if continuous else 'permuted'}"
+    same = rng.uniform(size=3000) < p**1.3
+    assert stats.heterogeneity_test(cb.tabulate(same, p, by=group, bins=8), rng=0).pvalue > 0.02
+
+
+def test_one_group_does_not_differ_from_itself():
+    assert stats.heterogeneity_test(cb.tabulate(Y, P, by=np.zeros(N))) is None
+    apart = cb.tabulate([0, 1], [0.2, 0.8], by=["a", "b"], bins="distinct")
+    assert stats.heterogeneity_test(apart) is None  # no bin has rows of both
+
+
+def test_calibrated_groups_are_rarely_refuted():
+    rng, wrong, rejected = np.random.default_rng(9), 0, 0
+    for _ in range(15):
+        p = rng.uniform(size=2000)
+        y = rng.uniform(size=2000) < p
+        audit = cb.audit(y, p, by=rng.integers(25, size=2000), max_error=0.01, bins=8)
+        wrong += audit.verdict == "refuted"
+        rejected += min(group.adjusted_pvalue for group in audit.groups) <= 0.05
+    assert wrong == 0  # docs/groups.md has the frequency in many more
+    assert rejected <= 3  # of 15 at 5%: more has a probability below 0.01
