@@ -1,5 +1,17 @@
 /* The passes that count: one prediction of each row, or those of all classes; and what each row adds to an error. */
 
+static Ahead FORM(ahead_of)(const Rows *rows, int64_t start)
+{
+    const Values *groups = rows->groups.data == NULL ? &rows->labels : &rows->groups;
+    const Values *values[AHEAD] = {&rows->probs, &rows->labels, groups};
+    Ahead ahead;
+    for (int k = 0; k < AHEAD; k++) {
+        ahead.data[k] = values[k]->data + start * values[k]->stride;
+        ahead.stride[k] = values[k]->stride;
+    }
+    return ahead;
+}
+
 /* Check and add up the one column, or the largest value, of each row; or note levels. */
 static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums)
 {
@@ -7,7 +19,6 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
     int32_t cells[BLOCK_ROWS], groups[BLOCK_ROWS];
     const Values *probs = &rows->probs, *labels = &rows->labels;
     const int weighted = rows->weights.data != NULL, small = sums->n_cells <= SMALL_TABLE;
-    const ptrdiff_t strides[2] = {probs->stride, labels->stride};
     int64_t since = 0;
     for (int64_t start = 0; start < probs->n_rows; start += BLOCK_ROWS) {
         const int64_t left = probs->n_rows - start, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
@@ -38,17 +49,18 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
             FORM(note_levels)(x, cells, weighted ? weights : NULL, n, 1, sums->level);
             continue;
         }
+        const Ahead ahead = FORM(ahead_of)(rows, start + n);
         if (weighted) {
             FORM(add_weighted)(x, cells, weights, n, 1, sums);
+        } else if (!small) {
+            FORM(add_large)(x, cells, n, sums, &ahead);
         } else {
-            const char *ahead[2] = {probs->data + (start + n) * strides[0],
-                                    labels->data + (start + n) * strides[1]};
-            FORM(add)(x, cells, n, sums, ahead, strides);
+            FORM(add)(x, cells, n, sums, &ahead);
         }
         since += n;
-        if (!small) {
+        if (!small && weighted) {
             FORM(settle_full)(sums, cells, n);
-        } else if (since >= ROWS_OF_A_PART) {
+        } else if (small && since >= ROWS_OF_A_PART) {
             FORM(settle_all)(sums);
             since = 0;
         }
@@ -91,8 +103,7 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
     const int weighted = rows->weights.data != NULL, grouped = rows->groups.data != NULL;
     const int32_t group_cells = (int32_t)(sums->n_cells / rows->n_groups);
     const int small = sums->n_cells / n_columns <= 4 * SMALL_TABLE;
-    const char *ahead[2] = {rows->probs.data, rows->labels.data};
-    const ptrdiff_t strides[2] = {0, 0};
+    const Ahead nothing = {{rows->probs.data, rows->labels.data, rows->labels.data}, {0, 0, 0}};
     int64_t since = 0;
     for (int64_t start = 0; start < rows->probs.n_rows; start += step) {
         const int64_t rest = rows->probs.n_rows - start, n = rest < step ? rest : step;
@@ -113,9 +124,11 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
                 FORM(note_levels)(x, cells, weighted ? weights : NULL, n * width, width, sums->level);
             else if (weighted)
                 FORM(add_weighted)(x, cells, weights, n * width, width, sums);
+            else if (!small)
+                FORM(add_large)(x, cells, n * width, sums, &nothing);
             else
-                FORM(add)(x, cells, n * width, sums, ahead, strides);
-            if (!small && sums->level == NULL)
+                FORM(add)(x, cells, n * width, sums, &nothing);
+            if (!small && weighted && sums->level == NULL)
                 FORM(settle_full)(sums, cells, n * width);
         }
         since += n;

@@ -59,8 +59,12 @@ static int FORM(count_cells)(const Values *probs, uint32_t *counts, int64_t n_ce
         const int64_t rest = probs->n_rows - start, n = rest < BLOCK_VALUES ? rest : BLOCK_VALUES;
         if (!FORM(grid_cells)(probs, start, n, (double)(n_cells - 1), x, cells))
             return BAD_PROBABILITY;
-        for (int64_t i = 0; i < n; i++)
+        const char *ahead = probs->data + (start + n) * probs->stride;
+        for (int64_t i = 0; i < n; i++) {
+            if (i % 8 == 0)
+                FETCH(ahead + i * probs->stride);
             counts[cells[i]] += 1;
+        }
     }
     return FINE;
 }
@@ -75,12 +79,16 @@ static int64_t FORM(pick_cells)(const Values *probs, const uint8_t *marked, int6
     for (int64_t start = 0; start < probs->n_rows; start += BLOCK_VALUES) {
         const int64_t rest = probs->n_rows - start, n = rest < BLOCK_VALUES ? rest : BLOCK_VALUES;
         FORM(grid_cells)(probs, start, n, (double)(n_cells - 1), x, cells);
-        for (int64_t i = 0; i < n; i++)
+        const char *ahead = probs->data + (start + n) * probs->stride;
+        for (int64_t i = 0; i < n; i++) {
+            if (i % 8 == 0)
+                FETCH(ahead + i * probs->stride);
             if (marked[cells[i]]) {
                 if (found < size)
                     out[found] = x[i];
                 found++;
             }
+        }
     }
     return found;
 }

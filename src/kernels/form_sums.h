@@ -13,44 +13,13 @@ typedef double Line __attribute__((vector_size(32), may_alias)); /* parts are al
 #define FETCH(address) ((void)(address))
 #endif
 
+#define AHEAD 3
+typedef struct { /* where the next block of predictions, labels and groups begins */
+    const char *data[AHEAD];
+    ptrdiff_t stride[AHEAD];
+} Ahead;
+
 #endif
-
-/* Add 1, p and p^2 to the cell of each value, in the copies of the table in turn, while the next block of
-   predictions and labels, `ahead`, is on its way. */
-static void FORM(add)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const char *ahead[2],
-                      const ptrdiff_t strides[2])
-{
-    double *first = sums->parts;
-    const int64_t copy = sums->copies > 1 ? 4 * sums->n_cells : 0;
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        FETCH(ahead[0] + i * strides[0]);
-        FETCH(ahead[1] + i * strides[1]);
-        for (int64_t j = i; j < i + 8; j += 4) {
-            ADD(first + 4 * (int64_t)cells[j], 1.0, x[j], x[j] * x[j], 0.0);
-            ADD(first + copy + 4 * (int64_t)cells[j + 1], 1.0, x[j + 1], x[j + 1] * x[j + 1], 0.0);
-            ADD(first + 2 * copy + 4 * (int64_t)cells[j + 2], 1.0, x[j + 2], x[j + 2] * x[j + 2], 0.0);
-            ADD(first + 3 * copy + 4 * (int64_t)cells[j + 3], 1.0, x[j + 3], x[j + 3] * x[j + 3], 0.0);
-        }
-    }
-    for (; i < n; i++)
-        ADD(first + i % 4 * copy + 4 * (int64_t)cells[i], 1.0, x[i], x[i] * x[i], 0.0);
-}
-
-/* Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; `width` values share the weight of their row. */
-static void FORM(add_weighted)(const double *x, const int32_t *cells, const double *weights, int64_t n,
-                               int64_t width, Sums *sums)
-{
-    for (int64_t row = 0, i = 0; i < n; row++) {
-        const double w = weights[row];
-        for (const int64_t end = i + width; i < end; i++) {
-            double *at = sums->parts + 8 * (int64_t)cells[i];
-            double wx = w * x[i], residual = w * ((double)(cells[i] & 1) - x[i]);
-            ADD(at, w != 0.0 ? 1.0 : 0.0, wx, wx * x[i], w);
-            ADD(at + 4, w * w, residual * residual, 0.0, 0.0);
-        }
-    }
-}
 
 /* Move a run of the parts to their totals, and make it empty. */
 static void FORM(settle)(Sums *sums, int64_t start, int64_t size)
@@ -75,6 +44,62 @@ static void FORM(settle)(Sums *sums, int64_t start, int64_t size)
 static void FORM(settle_all)(Sums *sums)
 {
     FORM(settle)(sums, 0, sums->n_cells * sums->lanes);
+}
+
+/* Ask for what comes after row i of a block: the same row of the next block. */
+static inline void FORM(fetch)(const Ahead *ahead, int64_t i)
+{
+    for (int k = 0; k < AHEAD; k++)
+        FETCH(ahead->data[k] + i * ahead->stride[k]);
+}
+
+/* Add 1, p and p^2 to the cell of each value, in the copies of the table in turn. */
+static void FORM(add)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const Ahead *ahead)
+{
+    double *first = sums->parts;
+    const int64_t copy = sums->copies > 1 ? 4 * sums->n_cells : 0;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        FORM(fetch)(ahead, i);
+        for (int64_t j = i; j < i + 8; j += 4) {
+            ADD(first + 4 * (int64_t)cells[j], 1.0, x[j], x[j] * x[j], 0.0);
+            ADD(first + copy + 4 * (int64_t)cells[j + 1], 1.0, x[j + 1], x[j + 1] * x[j + 1], 0.0);
+            ADD(first + 2 * copy + 4 * (int64_t)cells[j + 2], 1.0, x[j + 2], x[j + 2] * x[j + 2], 0.0);
+            ADD(first + 3 * copy + 4 * (int64_t)cells[j + 3], 1.0, x[j + 3], x[j + 3] * x[j + 3], 0.0);
+        }
+    }
+    for (; i < n; i++)
+        ADD(first + i % 4 * copy + 4 * (int64_t)cells[i], 1.0, x[i], x[i] * x[i], 0.0);
+}
+
+/* The same for a table that is too large for copies, or for moving all of it now and then: full cells are moved
+   as they are met. */
+static void FORM(add_large)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const Ahead *ahead)
+{
+    double *parts = sums->parts;
+    for (int64_t i = 0; i < n; i++) {
+        double *at = parts + 4 * (int64_t)cells[i];
+        if (i % 8 == 0)
+            FORM(fetch)(ahead, i);
+        ADD(at, 1.0, x[i], x[i] * x[i], 0.0);
+        if (at[0] >= FULL)
+            FORM(settle)(sums, at - parts, 4);
+    }
+}
+
+/* Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; `width` values share the weight of their row. */
+static void FORM(add_weighted)(const double *x, const int32_t *cells, const double *weights, int64_t n,
+                               int64_t width, Sums *sums)
+{
+    for (int64_t row = 0, i = 0; i < n; row++) {
+        const double w = weights[row];
+        for (const int64_t end = i + width; i < end; i++) {
+            double *at = sums->parts + 8 * (int64_t)cells[i];
+            double wx = w * x[i], residual = w * ((double)(cells[i] & 1) - x[i]);
+            ADD(at, w != 0.0 ? 1.0 : 0.0, wx, wx * x[i], w);
+            ADD(at + 4, w * w, residual * residual, 0.0, 0.0);
+        }
+    }
 }
 
 /* Move the full cells among these, where moving a whole large table for each block is too slow. */
