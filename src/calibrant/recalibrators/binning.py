@@ -5,7 +5,7 @@ Their outputs are finitely many, so that their error can be certified.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._options import is_integer
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, Hybrid, as_bin_rule, is_auto
+from calibrant.bins import BinRule, Bins, BinsLike, Hybrid, as_bin_rule, is_auto
+from calibrant.columns import Columns
+from calibrant.engines import engine
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+from calibrant.problem import Problem
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import NUMPY, Operations
-from calibrant.recalibrators.scores import Scores, identity_loss
+from calibrant.recalibrators.scores import Scores, dot
 from calibrant.stats import histogram_binning_bound
 
 TIE_SHARE = 1e-9
@@ -97,15 +100,13 @@ class HistogramBinning(Recalibrator):
 
     def _learn(self, scores: Scores) -> None:
         flags = () if scores.weights is None else ("weighted",)
-        scores = scores.distinct()
-        bins = choose_bins(self.bins, scores, _auto_number(scores), self._balance)
-        index = bins.index(scores.values)
-        weight, events = bin_sums(index, len(bins), scores.weight, scores.events)
-        middle = (bins.edges[:-1] + bins.edges[1:]) / 2
-        shares = np.clip(ratio(events, weight, middle), 0.0, 1.0)
-        self.bins_, self.levels_ = merge_equal(bins, shares)
-        result = binned_result(scores, self._answers(scores.values))
-        self.fit_result_ = replace(result, flags=result.flags + flags)
+        rule = bin_rule(self.bins, scores.size, _auto_number(scores), self._balance)
+        binned = BinnedScores.of(scores, rule)
+        middle = (binned.bins.edges[:-1] + binned.bins.edges[1:]) / 2
+        shares = np.clip(ratio(binned.events, binned.weight, middle), 0.0, 1.0)
+        self.bins_, self.levels_ = merge_equal(binned.bins, shares)
+        lost = binned.squared_error(shares)
+        self.fit_result_ = binned_result(scores, lost, binned.identity_error(), flags)
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         if not self.keep_order:
@@ -133,13 +134,14 @@ class HistogramBinning(Recalibrator):
 def _auto_number(scores: Scores) -> int:
     """Return the number of bins that balances the noise of their means against their width."""
     p = scores.values
-    spread = max(float((scores.weight * p * (1 - p)).sum()) / scores.total, 0.02)
+    wp = p if scores.weights is None else scores.weights * p
+    spread = max((float(wp.sum()) - dot(wp, p)) / scores.total, 0.02)
     balanced = round((scores.size / (6 * spread)) ** (1 / 3))
     return int(max(1, min(max(2, balanced), scores.size // 10)))
 
 
-def choose_bins(bins: BinsLike, scores: Scores, auto: int, balance: float | None) -> Bins:
-    """Let a rule choose bins for distinct scores.
+def bin_rule(bins: BinsLike, size: float, auto: int, balance: float | None) -> Bins | BinRule:
+    """Return the rule that the argument `bins` means for so many rows.
 
     `auto` is the number of bins where that is left open. With a balance, which `OneVsRest` sets,
     numbers mean hybrid bins that may be so much lighter than average.
@@ -148,8 +150,50 @@ def choose_bins(bins: BinsLike, scores: Scores, auto: int, balance: float | None
     is_number = is_integer(rule) or (isinstance(rule, str) and rule.isdecimal())
     if balance is not None and is_number:
         rule = Hybrid(int(rule), balance)
-    chosen = as_bin_rule(rule, int(scores.size))
-    return chosen if isinstance(chosen, Bins) else chosen.choose(scores.values, scores.weight)
+    return as_bin_rule(rule, int(size))
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedScores:
+    """Bins of scores p of events y with weights w, and sums over the rows of each bin."""
+
+    bins: Bins
+    weight: FloatArray
+    events: FloatArray
+    sum_p: FloatArray
+    sum_pp: FloatArray
+    sum_py: FloatArray
+
+    @classmethod
+    def of(cls, scores: Scores, rule: Bins | BinRule) -> BinnedScores:
+        """Let the rule choose bins for scores in [0, 1], and sum them there.
+
+        Single rows are searched and counted as they are for measuring, without a sort.
+        """
+        if scores.weights is None:
+            rows = Columns(Problem("binary"), scores.events, scores.values)
+            bins = rule if isinstance(rule, Bins) else engine().choose(rows, rule)[0]
+            table = engine().count(rows, (bins,))
+            sums = (table.count, table.sum_y, table.sum_p, table.sum_pp, table.sum_py)
+            return cls(bins, *(each[0] for each in sums))
+        scores = scores.distinct()
+        p, w, y = scores.values, scores.weight, scores.events
+        bins = rule if isinstance(rule, Bins) else rule.choose(p, w)
+        index = bins.index(p)
+        terms = (w, y, w * p, w * p * p, y * p)
+        return cls(
+            bins, *(np.bincount(index, term, len(bins)).astype(np.float64) for term in terms)
+        )
+
+    def squared_error(self, levels: FloatArray) -> float:
+        """Return the mean squared error of answers with one level for each bin."""
+        lost = float((self.weight * levels**2 - 2 * levels * self.events + self.events).sum())
+        return max(lost / float(self.weight.sum()), 0.0)
+
+    def identity_error(self) -> float:
+        """Return the mean squared error of the scores themselves."""
+        lost = float((self.sum_pp - 2 * self.sum_py + self.events).sum())
+        return max(lost / float(self.weight.sum()), 0.0)
 
 
 def merge_equal(bins: Bins, levels: FloatArray) -> tuple[Bins, FloatArray]:
@@ -174,18 +218,12 @@ def refuse_ties(keep_order: bool) -> None:
         raise InvalidArgumentError("Only levels are exported; set keep_order=False first.")
 
 
-def binned_result(scores: Scores, outputs: FloatArray) -> FitResult:
-    """State the squared error before and after; coarse outputs may have the larger one."""
-    flags = ("one class",) if scores.event_rate in (0.0, 1.0) else ()
-    loss = identity_loss(scores.replace_values(outputs), "squared")
-    before = scores.values.min() >= 0 and scores.values.max() <= 1
-    identity = identity_loss(scores, "squared") if before else float("nan")
-    return FitResult(True, 1, loss, identity, flags)
-
-
-def bin_sums(index: IntArray, n_bins: int, *terms: FloatArray) -> list[FloatArray]:
-    """Return the sum of each term in every bin."""
-    return [np.bincount(index, term, n_bins).astype(np.float64) for term in terms]
+def binned_result(
+    scores: Scores, lost: float, lost_before: float, flags: tuple[str, ...] = ()
+) -> FitResult:
+    """State the squared error after and before; coarse outputs may have the larger one."""
+    one_class = ("one class",) if scores.event_rate in (0.0, 1.0) else ()
+    return FitResult(True, 1, lost, lost_before, one_class + flags)
 
 
 def ratio(total: FloatArray, weight: FloatArray, otherwise: FloatArray) -> FloatArray:

@@ -190,6 +190,7 @@ def _compiled_hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashA
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     out = np.empty(len(rows), np.uint64)
+    codes = np.ascontiguousarray(codes, np.int64)
     _kernels.hash_rows(rows, codes, factors, int(_MIX), int(_ODD), out)
     return out
 

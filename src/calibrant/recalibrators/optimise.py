@@ -96,13 +96,14 @@ class Design:
         from calibrant import _kernels
 
         alone = len(self.features) == 1
-        first, second = self.features[0], None if alone else self.features[1]
+        first, *others = np.ascontiguousarray(self.features)
+        second, events = None if alone else others[0], np.ascontiguousarray(self.events)
         theta = (slopes[0], 0.0 if alone else slopes[1], slopes[-1])
         kept = [0, 1, 3, 4, 6, 9] if alone else list(range(10))
 
         def sums(part: slice) -> FloatArray:
             out, other = np.empty(10), None if second is None else second[part]
-            _kernels.logistic_sums(first[part], other, self.events[part], theta, out)
+            _kernels.logistic_sums(first[part], other, events[part], theta, out)
             return out[kept]
 
         return sums

@@ -16,12 +16,12 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator, check_of_one_score
 from calibrant.recalibrators.binning import (
-    bin_sums,
+    BinnedScores,
+    bin_rule,
     binned_result,
     break_ties,
     check_bins,
     check_levels,
-    choose_bins,
     merge_equal,
     ratio,
     refuse_ties,
@@ -29,7 +29,7 @@ from calibrant.recalibrators.binning import (
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.scaling import PlattScaling
-from calibrant.recalibrators.scores import Scores
+from calibrant.recalibrators.scores import Scores, identity_loss
 from calibrant.table import BinTable
 
 Ranks: TypeAlias = npt.NDArray[np.int64]
@@ -162,15 +162,25 @@ class ScalingBinning(Recalibrator):
         scaler = PlattScaling() if self.scaler is None else clone(self.scaler)
         scaler._check_parameters()
         self.scaler_ = scaler._fit_scores(parts[0])
-        second = self._scaled(parts[1])
-        third = second if self.split is None else self._scaled(parts[2])
-        bins = choose_bins(self.bins, second, auto_n_bins(int(parts[1].size)), self._balance)
-        self.bins_, self.levels_ = merge_equal(bins, _levels(bins, second, third))
+        rule = bin_rule(self.bins, parts[1].size, auto_n_bins(int(parts[1].size)), self._balance)
+        second = BinnedScores.of(self._scaled(parts[1]), rule)
+        third = second
+        if self.split is not None:
+            third = BinnedScores.of(self._scaled(parts[2]), second.bins)
+        levels = _levels(second, third)
+        self.bins_, self.levels_ = merge_equal(second.bins, levels)
         self.cuts_ = self._input_cuts(scores.values)
-        self.fit_result_ = binned_result(scores, self._answers(scores.values))
+        if self.split is None:  # the rows of a bin are those that get its level
+            lost = second.squared_error(levels)
+        else:
+            answers = scores.replace_values(self._answers(scores.values))
+            lost = identity_loss(answers, "squared")
+        are_probabilities = scores.values.min() >= 0 and scores.values.max() <= 1
+        before = identity_loss(scores, "squared") if are_probabilities else float("nan")
+        self.fit_result_ = binned_result(scores, lost, before)
 
     def _scaled(self, scores: Scores) -> Scores:
-        return scores.replace_values(self.scaler_._apply(scores.values)).distinct()
+        return scores.replace_values(self.scaler_._apply(scores.values))
 
     def _all_levels(self) -> FloatArray:
         return self.levels_
@@ -276,12 +286,8 @@ def _unrank(rank: Ranks) -> FloatArray:
     return np.where(rank < 0, -size, size)
 
 
-def _levels(bins: Bins, second: Scores, third: Scores) -> FloatArray:
+def _levels(second: BinnedScores, third: BinnedScores) -> FloatArray:
     """Average the third part in each bin; else the second part; else take the midpoint."""
-    levels = (bins.edges[:-1] + bins.edges[1:]) / 2
-    for scores in (second, third):
-        index = bins.index(scores.values)
-        w = scores.weight
-        weight, total = bin_sums(index, len(bins), w, w * scores.values)
-        levels = ratio(total, weight, levels)
-    return np.clip(levels, bins.edges[:-1], bins.edges[1:])
+    low, high = second.bins.edges[:-1], second.bins.edges[1:]
+    levels = ratio(second.sum_p, second.weight, (low + high) / 2)
+    return np.clip(ratio(third.sum_p, third.weight, levels), low, high)
