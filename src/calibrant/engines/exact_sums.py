@@ -19,6 +19,7 @@ import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import Bins
+from calibrant.engines import cuda
 from calibrant.engines.cells import table_of
 from calibrant.engines.tensors import CHUNK_VALUES, events_of, is_narrow, refuse_rows
 from calibrant.problem import Problem
@@ -63,7 +64,7 @@ class ExactSums:
     ) -> None:
         self.problem, self.bins = problem, bins
         self.are_logits, self.ignore_index = are_logits, ignore_index
-        self.shared = all(own == bins[0] for own in bins)
+        self.shared = all(own is bins[0] or own == bins[0] for own in bins)
         cuts = np.ldexp(1.0, -CUTS)
         distinct = bins[:1] if self.shared else bins
         fine = [np.union1d(own.edges[1:-1], cuts) for own in distinct]
@@ -104,6 +105,9 @@ class ExactSums:
         predictions : tensor of shape (n,) for one event, else (n, n_classes)
         """
         labels, predictions = labels.detach(), predictions.detach()
+        if len(labels) and cuda.serves(predictions) and cuda.fits(self, predictions):
+            cuda.add(self, state, labels, predictions)
+            return
         step = max(1, CHUNK_VALUES // (predictions.shape[1] if predictions.ndim > 1 else 1))
         for start in range(0, len(labels), step):
             part = slice(start, start + step)
@@ -143,7 +147,7 @@ class ExactSums:
         """Return edges and scales on a device, for predictions of this type."""
         import torch
 
-        if (device, dtype) not in self._constants:
+        def make() -> dict[str, Any]:
             # A float32 is above an edge if it is above the last float32 that is not.
             edges = self.edges.astype(np.float64 if dtype == torch.float64 else np.float32)
             edges = np.where(edges > self.edges, np.nextafter(edges, edges.dtype.type(-1)), edges)
@@ -152,12 +156,19 @@ class ExactSums:
                 exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
             halves = (exponent // 2, exponent - exponent // 2)  # 2^175 is no float32
             groups = torch.arange(len(self.bins), device=device)[:, None]
-            self._constants[device, dtype] = {
+            return {
                 "edges": torch.tensor(edges[0] if self.shared else edges, dtype=dtype).to(device),
                 "scales": [torch.tensor(2.0**half, dtype=dtype).to(device) for half in halves],
                 "first": self.n_cells * groups,
             }
-        return self._constants[device, dtype]
+
+        return self.kept((device, dtype), make)
+
+    def kept(self, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return constants on a device, made at the first call: later ones do not wait for it."""
+        if key not in self._constants:
+            self._constants[key] = make()
+        return self._constants[key]
 
     def table(self, state: Any, levels: Callable[[], FloatArray] | None = None) -> BinTable:
         """Return the table of a state, or refuse it for the wrong values among its rows.
@@ -171,7 +182,7 @@ class ExactSums:
         """
         numbers: AnyArray = state.cpu().numpy()
         refuse_rows(*numbers[:ROUNDED].tolist())
-        limbs = numbers[FLAGS:].reshape(self.shape)
+        limbs = _carried(numbers[FLAGS:].reshape(self.shape).copy())
         shape = (len(self.bins), max(map(len, self.bins)))
         where = (np.arange(shape[0])[:, None], self._bin)
         sums = np.zeros((*shape, 2, 3))
@@ -191,6 +202,14 @@ def _limbs(a: Any, b: Any = None) -> list[Any]:
     products = [a * a] if b is None else [a * a, a * b]
     squares = [(c >> shift) & mask for c in products for shift in (0, LIMB, 2 * LIMB)]
     return [a & mask, a >> LIMB, *squares]
+
+
+def _carried(limbs: AnyArray) -> AnyArray:
+    """Return limbs of which all but the last of a number are below 2^21: equal sums, equal bits."""
+    for lower in (1, 3, 4, 6, 8, 9, 11, 12):
+        limbs[..., lower + 1] += limbs[..., lower] >> LIMB
+        limbs[..., lower] &= (1 << LIMB) - 1
+    return limbs
 
 
 def _totals(limbs: AnyArray, exponent: IntArray) -> FloatArray:
@@ -225,14 +244,12 @@ def _one_value(n: AnyArray, limbs: AnyArray) -> tuple[AnyArray, BoolArray]:
     mean = total // n
     same = n * mean == total
     mask = (1 << LIMB) - 1
-    squares = [limbs[..., 2 + i] for i in range(3)]
-    expected = [n * (((mean * mean) >> shift) & mask) for shift in (0, LIMB, 2 * LIMB)]
-    for lower in (0, 1):  # sums of limbs carry over: only then are equal numbers equal limbs
-        for parts in (squares, expected):
-            parts[lower + 1] = parts[lower + 1] + (parts[lower] >> LIMB)
-            parts[lower] = parts[lower] & mask
-    for found, wanted in zip(squares, expected, strict=True):
-        same = same & (found == wanted)
+    squares = [n * (((mean * mean) >> shift) & mask) for shift in (0, LIMB, 2 * LIMB)]
+    squares[1] = squares[1] + (squares[0] >> LIMB)
+    squares[2] = squares[2] + (squares[1] >> LIMB)
+    expected = (squares[0] & mask, squares[1] & mask, squares[2])
+    for i, part in enumerate(expected):
+        same = same & (limbs[..., 2 + i] == part)
     return mean, same.astype(np.bool_)
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.engines import cuda
 from calibrant.engines.search import Values
 from calibrant.engines.tensors import Tensors, chunks_of, predictions_of
+from calibrant.problem import read_problem
 
-CELLS_PER_BIN, FEWEST_CELLS, MOST_CELLS, MOST_OF_ALL = 64, 1 << 10, 1 << 16, 1 << 20
-"""With 64 values of the sample for each bin about one row in 64 is listed; fewer where that would
-be more than 2^16, or 2^20 in all groups together. Affects speed and memory only, never an edge."""
+CELLS_OF_ONE, CELLS_OF_MANY, CELLS_OF_ALL = 1 << 13, 1 << 10, 1 << 20
+"""Values of the sample, of one group, of one among many, and of all together: of 15 bins one row in
+600 or in 70 is listed. Affects speed and memory only, never an edge."""
 
 
 def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
@@ -28,31 +30,42 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
     """
     import torch
 
-    cuts = _sample(tensors, n_bins)
-    counts = torch.zeros(len(cuts), 2 * cuts.shape[1] + 1, dtype=torch.int64, device=cuts.device)
-    for p, _, _ in chunks_of(tensors, check_labels=False):
-        place = _places(cuts, p)
-        counts.scatter_add_(1, place, torch.ones_like(place))
-    n = len(tensors)
+    if tensors.problem.kind == "top-label":
+        tensors = _confidences(tensors)
+    cuts = _sample(tensors)
+    on_cuda = cuda.serves(tensors.predictions)
+    cells = cuda.Cells(tensors, cuts) if on_cuda else _Cells(tensors, cuts)
+    counts = cells.count()
     # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
-    targets = -(-n * torch.arange(1, n_bins, device=cuts.device) // n_bins)
+    targets = -(-len(tensors) * torch.arange(1, n_bins, device=cuts.device) // n_bins)
     holding = torch.searchsorted(counts.cumsum(1), targets.expand(len(cuts), -1).contiguous())
-    marked = torch.zeros_like(counts)
-    beside = torch.stack([holding - 1, holding, holding + 1]).clamp(0, counts.shape[1] - 1)
-    for cells in beside:
-        marked.scatter_(1, cells, 1)
-    # Of a cell between values the neighbours are values; of a value, they are to be listed.
-    is_open = marked.bool() & (torch.arange(counts.shape[1], device=cuts.device) % 2 == 0)
-    return _from_parts(cuts, counts, is_open, _listed(tensors, cuts, is_open), targets)
+    # Between values, the neighbours of a cell are values; of a value, they are cells to be listed.
+    marked = torch.zeros_like(counts, dtype=torch.bool)
+    for beside in (-1, 0, 1):
+        marked.scatter_(1, (holding + beside).clamp(0, counts.shape[1] - 1), True)
+    marked[:, 1::2] = False
+    listed = cells.listed(marked, int((counts * marked).sum()))
+    return _from_parts(cuts, counts, marked, listed, targets)
 
 
-def _sample(tensors: Tensors, n_bins: int) -> Any:
+def _confidences(tensors: Tensors) -> Tensors:
+    """Return the confidence of each row as the prediction of one event."""
+    import torch
+
+    if cuda.serves(tensors.predictions):
+        p = cuda.confidences(tensors)
+    else:
+        p = torch.cat([p[0] for p, _, _ in chunks_of(tensors, check_labels=False)])
+    return Tensors(read_problem("binary"), tensors.labels, p)
+
+
+def _sample(tensors: Tensors) -> Any:
     """Return distinct values of each group in rising order, (groups, cells), ended by infinity."""
     import torch
 
     n_groups = tensors.problem.n_groups
-    size = min(max(CELLS_PER_BIN * n_bins, FEWEST_CELLS), MOST_CELLS, MOST_OF_ALL // n_groups)
-    step = max(1, len(tensors) // max(size, 4)) | 1  # an odd one meets rows that alternate
+    size = CELLS_OF_ONE if n_groups == 1 else min(CELLS_OF_MANY, max(CELLS_OF_ALL // n_groups, 8))
+    step = -(-len(tensors) // size) | 1  # an odd one meets rows that alternate
     rows = predictions_of(tensors.problem, tensors.predictions[::step], tensors.are_logits)
     rows = rows.sort(dim=1).values
     repeated = torch.zeros_like(rows, dtype=torch.bool)
@@ -69,16 +82,33 @@ def _places(cuts: Any, p: Any) -> Any:
     return 2 * below + at
 
 
-def _listed(tensors: Tensors, cuts: Any, is_open: Any) -> tuple[Any, Any]:
-    """Return group and prediction of all rows in open cells."""
-    import torch
+class _Cells:
+    """Counts and lists predictions by plain PyTorch."""
 
-    groups, values = [], []
-    for p, _, _ in chunks_of(tensors, check_labels=False):
-        group, row = is_open.gather(1, _places(cuts, p)).nonzero(as_tuple=True)
-        groups.append(group)
-        values.append(p[group, row])
-    return torch.cat(groups), torch.cat(values)
+    def __init__(self, tensors: Tensors, cuts: Any) -> None:
+        self.tensors, self.cuts = tensors, cuts
+
+    def count(self) -> Any:
+        """Return the rows of each cell, (groups, cells)."""
+        import torch
+
+        shape = (len(self.cuts), 2 * self.cuts.shape[1] + 1)
+        counts = torch.zeros(shape, dtype=torch.int64, device=self.cuts.device)
+        for p, _, _ in chunks_of(self.tensors, check_labels=False):
+            place = _places(self.cuts, p)
+            counts.scatter_add_(1, place, torch.ones_like(place))
+        return counts
+
+    def listed(self, is_open: Any, n: int) -> tuple[Any, Any]:
+        """Return group and value of the n predictions in open cells, in any order."""
+        import torch
+
+        groups, values = [], []
+        for p, _, _ in chunks_of(self.tensors, check_labels=False):
+            group, row = is_open.gather(1, _places(self.cuts, p)).nonzero(as_tuple=True)
+            groups.append(group)
+            values.append(p[group, row])
+        return torch.cat(groups), torch.cat(values)
 
 
 def _from_parts(

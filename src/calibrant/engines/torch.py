@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.search import Values
 from calibrant.engines.tensor_quantiles import near_quantiles
 from calibrant.engines.tensors import Tensors, chunks_of
+from calibrant.problem import Problem
 from calibrant.table import BinTable
 
 SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
@@ -44,11 +46,10 @@ class TorchEngine:
         if tensors.weights is not None:
             sums = _summed(tensors, _Places(bins, tensors.predictions.device))
             return BinTable(tensors.problem, bins, **{name: x[0] for name, x in sums.items()})
-        exact = ExactSums(tensors.problem, bins, are_logits=tensors.are_logits)
+        exact = _layout(tensors.problem, bins, tensors.are_logits)
         state = exact.zeros(tensors.predictions.device)
         exact.add(state, tensors.labels, tensors.predictions)
-        places = _Places(bins, tensors.predictions.device)
-        return exact.table(state, lambda: _levels(tensors, places)[0])
+        return exact.table(state, lambda: _levels(tensors, _Places(bins, state.device))[0])
 
     def count_by(
         self, tensors: Tensors, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
@@ -75,6 +76,12 @@ class TorchEngine:
             terms = (w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4)
             total += torch.stack([term.sum() for term in terms])
         return InfluenceSums(*total.tolist())
+
+
+@lru_cache(maxsize=8)
+def _layout(problem: Problem, bins: tuple[Bins, ...], are_logits: bool) -> ExactSums:
+    """Return the layout of sums; its constants stay on the device for the next call."""
+    return ExactSums(problem, bins, are_logits=are_logits)
 
 
 class _Places:

@@ -153,7 +153,8 @@ def read_tensors(
         labels = signed
     check_shapes(labels, probs)
     problem, column = Problem.of(tuple(probs.shape), kind, classes, pos_label)
-    check_label_type(np.asarray(off_device(labels[:1])), problem)
+    if problem.classes is not None or problem.pos_label is not None:
+        check_label_type(np.asarray(off_device(labels[:1])), problem)
     if column is not None:
         probs = _event_column(probs, column, input)
         if probs is None:

@@ -1,0 +1,572 @@
+// Kernels of `calibrant.engines.cuda`, compiled at run time. Macros say for what:
+//   TYPE     of the predictions: 0 half, 1 bfloat16, 2 float, 3 double
+//   LOGITS   1 if these are logits
+//   LABEL    bytes of a label: 1 (unsigned), 4 or 8 (signed)
+//   others   stand at the kernel that has them
+// The state and its limbs are those of `calibrant.engines.exact_sums`.
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+
+#define WIDE (LOGITS || TYPE == 3)
+#define LIMBS (WIDE ? 17 : 7)
+enum { MISSING, IMPOSSIBLE, UNKNOWN, ROUNDED, FLAGS };
+
+#if TYPE == 3
+typedef double stored, real;
+#elif TYPE == 2
+typedef float stored, real;
+#else
+typedef unsigned short stored;
+typedef float real;
+#endif
+#if WIDE
+typedef double number;
+#else
+typedef float number;
+#endif
+#if LABEL == 1
+typedef unsigned char label;
+#elif LABEL == 4
+typedef int label;
+#else
+typedef i64 label;
+#endif
+
+__device__ __forceinline__ real value_of(stored x) {
+#if TYPE == 0
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x));
+    return wide;
+#elif TYPE == 1
+    return __uint_as_float((u32)x << 16);
+#else
+    return x;
+#endif
+}
+
+// exp(x) for x <= 0: 2^(n / 256) from a table, times a cubic; wrong by 1.4e-13 of it at most
+#define TABLE 256
+__device__ __forceinline__ double exp_below_zero(double x, const double* table, int copies) {
+    const double magic = 6755399441055744.0;  // 1.5 * 2^52 rounds to a whole number
+    double t = x * 369.3299304675746;         // 256 / log 2
+    double k = t + magic;
+    int n = __double2loint(k);
+    double r = t - (k - magic);
+    double q = fma(r, fma(r, 3.308302680541371e-09, 3.6655660538463866e-06), 0.0027076061740622863);
+    double s = table[(n & (TABLE - 1)) * copies];
+    s = fma(s * r, q, s);
+    double out = __hiloint2double(__double2hiint(s) + ((n >> 8) << 20), __double2loint(s));
+    return t < -TABLE * 1000.0 ? 0.0 : out;  // NaN stays
+}
+
+__device__ __forceinline__ void fill_table(double* table, int copies) {
+    for (int i = threadIdx.x + blockDim.x * threadIdx.y; i < TABLE * copies; i += blockDim.x * blockDim.y)
+        table[i] = exp2((double)(i / copies) / TABLE);
+}
+
+// p 2^(31 + m) = high + 2^-31 low, m as in the cells: from the exponent of p alone
+__device__ __forceinline__ void wide_halves(double p, u32& high, u32& low, bool& rounded) {
+    int top = __double2hiint(p);
+    int j = 1023 - (top >> 20) - (((top & 0xfffff) | __double2loint(p)) != 0);
+    int m = j < 144 ? j & ~7 : 144 + 20 * min((j - 144) / 20, 5);
+    double scaled = p * __hiloint2double((1023 + 31 + m) << 20, 0);
+    high = (u32)scaled;
+    double rest = (scaled - high) * 2147483648.0;
+    low = (u32)rint(rest);
+    rounded |= low != rest;
+}
+__device__ __forceinline__ void halves_of(number p, u32& high, u32& low, bool& rounded) {
+#if WIDE
+    wide_halves(p, high, low, rounded);
+#else
+    u32 bits = __float_as_uint(p);
+    low = 0;
+    if (bits >= 0x00800000) {
+        int e = 127 - (bits >> 23);
+        int j = e - ((bits & 0x7fffff) != 0);
+        high = ((bits << 8) | 0x80000000u) >> (e - (j & ~7));
+    } else {  // 0, or below 2^-126
+        int top = 31 - __clz(bits | 1);
+        int j = 149 - top - ((bits & (bits - 1)) != 0);
+        high = bits ? bits << (min(j & ~7, 144) - 118) : 0;
+    }
+#endif
+}
+
+// sums of limbs of 16 bits, added to limbs of 21 bits
+#define LOW21 0x1fffffull
+__device__ __forceinline__ void put(u64* out, u64 x) {
+    if (x) atomicAdd(out, x);
+}
+__device__ __forceinline__ void put_half(u64* out, u64 a, u64 b) {
+    u64 x = a + (b << 16);
+    put(out, x & LOW21);
+    put(out + 1, x >> 21);
+}
+__device__ __forceinline__ void put_product(u64* out, u64 a, u64 b, u64 c, u64 d) {
+    u64 x = a + (b << 16), y = c + (d << 16);
+    put(out, x & LOW21);
+    put(out + 1, (x >> 21) + ((y & 0x3ff) << 11));
+    put(out + 2, y >> 10);
+}
+__device__ __forceinline__ void put_limbs(u64* cell, const u64* t) {
+    put(cell, t[0]);
+    put_half(cell + 1, t[1], t[2]);
+    put_product(cell + 3, t[3], t[4], t[5], t[6]);
+#if WIDE
+    put_half(cell + 6, t[7], t[8]);
+    put_product(cell + 8, t[9], t[10], t[11], t[12]);
+    put_product(cell + 11, t[13], t[14], t[15], t[16]);
+#endif
+}
+// the limbs of 16 bits of one row, given to `add(number of the limb, limb)`
+template <class F>
+__device__ __forceinline__ void limbs_of(u32 high, u32 low, F add) {
+    u64 square = (u64)high * high;
+    add(0, 1u);
+    add(1, high & 0xffff), add(2, high >> 16);
+    add(3, (u32)square & 0xffff), add(4, (u32)square >> 16);
+    add(5, (u32)(square >> 32) & 0xffff), add(6, (u32)(square >> 48));
+#if WIDE
+    u64 small = (u64)low * low, product = (u64)high * low;
+    add(7, low & 0xffff), add(8, low >> 16);
+    add(9, (u32)small & 0xffff), add(10, (u32)small >> 16);
+    add(11, (u32)(small >> 32) & 0xffff), add(12, (u32)(small >> 48));
+    add(13, (u32)product & 0xffff), add(14, (u32)product >> 16);
+    add(15, (u32)(product >> 32) & 0xffff), add(16, (u32)(product >> 48));
+#endif
+}
+__device__ __forceinline__ void put_row(u64* cell, u32 high, u32 low) {
+    u64 t[LIMBS];
+    limbs_of(high, low, [&](int i, u32 x) { t[i] = x; });
+    put_limbs(cell, t);
+}
+
+// how many of some sorted values, `step` apart, are below x: at least `low`, and at most `high`
+template <class T>
+__device__ __forceinline__ int count_below(const T* values, int low, int high, int step, T x) {
+    while (low < high) {
+        int half = (low + high) >> 1;
+        bool up = values[half * step] < x;
+        low = up ? half + 1 : low;
+        high = up ? high : half;
+    }
+    return low;
+}
+
+#ifdef COUNT_COLUMN
+// Predictions of one event, or confidences. Limbs of 16 bits are summed in shared memory (IN_SHARED
+// 1), in some copies; no block has more than 65,536 rows for each. Edges end with one above all.
+// `table` holds the number of edges below the least float with the leading bits of an index.
+extern "C" __global__ void count_column(
+    const stored* __restrict__ p, i64 p_stride, const label* __restrict__ y, i64 n,
+    int aligned, const number* __restrict__ edges, int n_edges,
+    const unsigned short* __restrict__ table, int shift, i64* __restrict__ state, int copies,
+    int has_ignored, i64 ignored)
+{
+#if IN_SHARED
+    const int stride = 2 * (n_edges + 1);
+    extern __shared__ double memory[];
+    number* e = (number*)memory;
+    u32* sums = (u32*)(e + n_edges + 2);
+    unsigned short* first = (unsigned short*)(sums + copies * stride * LIMBS);
+    for (int i = threadIdx.x; i < copies * stride * LIMBS; i += blockDim.x) sums[i] = 0;
+    for (int i = threadIdx.x; i <= n_edges; i += blockDim.x) e[i] = edges[i];
+#if !WIDE
+    for (int i = threadIdx.x; i <= (0x3f800000 >> shift); i += blockDim.x) first[i] = table[i];
+#endif
+    __syncthreads();
+    u32* own = sums + (threadIdx.x % copies) * stride * LIMBS;
+#else
+    const number* e = edges;
+    const unsigned short* first = table;
+#endif
+    u32 missing = 0, impossible = 0, unknown = 0;
+    u64 n_rounded = 0;
+    auto add = [&](stored given, label happened) {
+        if (has_ignored && happened == (label)ignored) return;
+#if LOGITS
+        number x = 1.0 / (1.0 + exp(-(double)value_of(given)));
+#else
+        number x = value_of(given);
+#endif
+        bool fine = x >= 0 && x <= 1, known = happened == 0 || happened == 1;
+        if (!(fine && known)) {
+            missing += x != x;
+            impossible += !fine && x == x;
+            unknown += !known;
+            return;
+        }
+        x += 0;  // -0 becomes 0
+#if WIDE
+        int c = count_below(e, 0, n_edges, 1, x);
+#else
+        int c = first[__float_as_uint(x) >> shift];
+        while (e[c] < x) c++;
+#endif
+        u32 high, low;
+        bool rounded = false;
+        halves_of(x, high, low, rounded);
+        n_rounded += rounded;
+        int place = 2 * c + (int)happened;
+#if IN_SHARED
+        limbs_of(high, low, [&](int i, u32 limb) { atomicAdd(own + place + i * stride, limb); });
+#else
+        put_row((u64*)state + FLAGS + 14 * place, high, low);
+#endif
+    };
+    const i64 step = (i64)gridDim.x * blockDim.x, at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    i64 done = 0;
+    if (aligned) {
+        struct alignas(4 * sizeof(stored) < 16 ? 4 * sizeof(stored) : 16) four_values { stored x[4]; };
+        struct alignas(4 * sizeof(label) < 16 ? 4 * sizeof(label) : 16) four_labels { label x[4]; };
+        done = n / 4 * 4;
+        for (i64 i = at; i < n / 4; i += step) {
+            four_values a = ((const four_values*)p)[i];
+            four_labels b = ((const four_labels*)y)[i];
+#pragma unroll
+            for (int k = 0; k < 4; k++) add(a.x[k], b.x[k]);
+        }
+    }
+    for (i64 i = done + at; i < n; i += step) add(p[i * p_stride], y[i]);
+    if (missing) atomicAdd((u64*)state + MISSING, (u64)missing);
+    if (impossible) atomicAdd((u64*)state + IMPOSSIBLE, (u64)impossible);
+    if (unknown) atomicAdd((u64*)state + UNKNOWN, (u64)unknown);
+    if (n_rounded) atomicAdd((u64*)state + ROUNDED, n_rounded);
+#if IN_SHARED
+    __syncthreads();
+    for (int i = threadIdx.x; i < stride; i += blockDim.x) {
+        u64 t[LIMBS];
+#pragma unroll
+        for (int k = 0; k < LIMBS; k++) {
+            t[k] = 0;
+            for (int c = 0; c < copies; c++) t[k] += sums[(c * LIMBS + k) * stride + i];
+        }
+        if (t[0]) put_limbs((u64*)state + FLAGS + 14 * i, t);
+    }
+#endif
+}
+#endif
+
+#ifdef READ_ROWS
+// Rows of several classes, GROUP threads for each: the largest value, its first column, what the
+// softmax gives it, and every check. What becomes of a row (KEPT):
+//   0  it is added to the state: the confidence, and whether the first largest is the label
+//   1  its confidence is written
+//   2  so are its largest logit and its label, -1 if it is left out, for `count_table`
+#define BY_BITS (LOGITS && TYPE == 1)
+#if BY_BITS
+// exp of every bfloat16 with 2^-16 <= |v| < 2^8 is in a table
+#define LOWEST (111 << 7)
+#define SPAN (24 << 7)
+#endif
+struct Best { real m; int at; double s; u32 wrong; };
+enum { NAN_VALUE = 1, BAD_VALUE = 2, BEYOND = 4 };
+
+// of all lanes of a warp; sums are relative to the largest, but those by bits
+__device__ __forceinline__ Best of_warp(Best best, const double* table) {
+    real m = best.m;
+    for (int o = 16; o; o >>= 1) {
+        real other = __shfl_xor_sync(~0u, m, o);
+        m = other > m ? other : m;
+    }
+#if LOGITS && !BY_BITS
+    if (best.s > 0) best.s *= exp_below_zero((double)best.m - (double)m, table, 16);
+#endif
+    best.at = best.m == m ? best.at : 0x7fffffff;
+    best.m = m;
+    for (int o = 16; o; o >>= 1) {
+        best.at = min(best.at, __shfl_xor_sync(~0u, best.at, o));
+        best.wrong |= __shfl_xor_sync(~0u, best.wrong, o);
+        if (LOGITS) best.s += __shfl_xor_sync(~0u, best.s, o);
+    }
+    return best;
+}
+__device__ __forceinline__ Best of_row(Best best, const double* table) {
+    best = of_warp(best, table);
+#if GROUP > 32
+    __shared__ Best warps[GROUP / 32];
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = best;
+    __syncthreads();
+    Best none = {-__int_as_float(0x7f800000), 0x7fffffff, 0, 0};
+    best = of_warp(threadIdx.x % 32 < GROUP / 32 ? warps[threadIdx.x % 32] : none, table);
+    __syncthreads();
+#endif
+    return best;
+}
+
+#if BY_BITS
+__device__ __forceinline__ double exp_by_bits(float v, const double* table, u32& wrong) {
+    u32 bits = __float_as_uint(v) >> 16;
+    int k = (int)(bits & 0x7fff) - LOWEST;
+    if ((u32)k < SPAN) return table[bits >> 15 ? k + SPAN : k];
+    if (k < 0) return 1.0 + (double)v + 0.5 * (double)v * (double)v;
+    if (v != v) wrong |= NAN_VALUE;
+    if (v >= 256) wrong |= v == __int_as_float(0x7f800000) ? BAD_VALUE : BEYOND;
+    return 0.0;
+}
+// for a row with logits from 256 on, or none above -200: relative to the largest
+__device__ __noinline__ double slow_sum(const stored* values, int n_columns, int lane, double m) {
+    Best sum = {0, 0, 0, 0};
+    for (int i = lane; i < n_columns; i += GROUP) sum.s += exp((double)value_of(values[i]) - m);
+    return of_row(sum, 0).s;
+}
+#endif
+
+#define VECTOR (16 / (int)sizeof(stored))
+extern "C" __global__ void __launch_bounds__(GROUP > 32 ? 512 : 256, BY_BITS ? GROUP > 32 ? 4 : 8 : 1) read_rows(
+    const stored* __restrict__ x, const label* __restrict__ y, i64 n, int n_columns, i64 stride,
+    int aligned, const double* __restrict__ exponentials, const double* __restrict__ edges,
+    int n_edges, double* __restrict__ confidence, double* __restrict__ largest,
+    int* __restrict__ code, i64* __restrict__ state, int has_ignored, i64 ignored)
+{
+    extern __shared__ double memory[];
+    const double* table = memory;
+#if BY_BITS
+    for (int i = threadIdx.x; i < 2 * SPAN; i += blockDim.x) memory[i] = exponentials[i];
+#elif LOGITS
+    fill_table(memory, 16);
+    table = memory + (threadIdx.x & 15);
+#endif
+    __syncthreads();
+    const int lane = threadIdx.x % GROUP, rows_at_once = blockDim.x / GROUP;
+    const real infinity = __int_as_float(0x7f800000);
+    for (i64 row = blockIdx.x * (i64)rows_at_once + threadIdx.x / GROUP; row < n; row += (i64)gridDim.x * rows_at_once) {
+        const stored* values = x + row * stride;
+        Best best = {-infinity, 0x7fffffff, 0, 0};
+        auto read = [&](const real* v, int count, int from) {
+            real top = v[0];
+#pragma unroll
+            for (int j = 1; j < count; j++) top = v[j] > top ? v[j] : top;
+            if (top > best.m) {
+#pragma unroll
+                for (int j = count - 1; j >= 0; j--) if (v[j] == top) best.at = from + j;
+#if LOGITS && !BY_BITS
+                best.s = best.s > 0 ? best.s * exp_below_zero((double)best.m - (double)top, table, 16) : 0.0;
+#endif
+                best.m = top;
+            }
+#pragma unroll
+            for (int j = 0; j < count; j++) {
+#if BY_BITS
+                best.s += exp_by_bits(v[j], table, best.wrong);
+#else
+                if (v[j] != v[j]) best.wrong |= NAN_VALUE;
+                if (LOGITS ? v[j] == infinity : v[j] < 0 || v[j] > 1) best.wrong |= BAD_VALUE;
+#if LOGITS
+                if (v[j] > -infinity) best.s += exp_below_zero((double)v[j] - (double)best.m, table, 16);
+#endif
+#endif
+            }
+        };
+        int done = 0;
+        if (aligned) {
+            done = n_columns / VECTOR * VECTOR;
+            for (int i = lane; i < n_columns / VECTOR; i += GROUP) {
+                uint4 loaded = __ldcs((const uint4*)values + i);
+                const stored* part = (const stored*)&loaded;
+                real v[VECTOR];
+#pragma unroll
+                for (int j = 0; j < VECTOR; j++) v[j] = value_of(part[j]);
+                read(v, VECTOR, VECTOR * i);
+            }
+        }
+        for (int i = done + lane; i < n_columns; i += GROUP) {
+            real v[1] = {value_of(values[i])};
+            read(v, 1, i);
+        }
+        best = of_row(best, table);
+        double total = best.s;
+#if BY_BITS
+        bool slow = (best.wrong & BEYOND) || best.m < -200;
+        total = slow ? slow_sum(values, n_columns, lane, best.m) : best.s * exp(-(double)best.m);
+        // of equal logits the share is a fraction: rounding of the sum must not move it off an edge
+        if (fabs(total - rint(total)) < 4e-14 * total) total = rint(total);
+#endif
+        if (lane == 0) {
+            u32 wrong = best.wrong & (NAN_VALUE | BAD_VALUE);
+            label own = y[row];
+            bool left_out = has_ignored && own == (label)ignored;
+            if (!left_out) {
+                if (!(best.m > -infinity)) wrong |= BAD_VALUE;
+                bool known = (i64)own >= 0 && (i64)own < n_columns;
+                if (wrong & NAN_VALUE) atomicAdd((u64*)state + MISSING, 1ull);
+                else if (wrong) atomicAdd((u64*)state + IMPOSSIBLE, 1ull);
+                if (!known) atomicAdd((u64*)state + UNKNOWN, 1ull);
+                left_out = wrong || !known;
+            }
+            double share = LOGITS ? 1.0 / total : (double)best.m;
+#if KEPT == 0
+            if (!left_out) {
+                u32 high, low;
+                bool rounded = false;
+                wide_halves(share, high, low, rounded);
+                if (rounded) atomicAdd((u64*)state + ROUNDED, 1ull);
+                int c = count_below(edges, 0, n_edges, 1, share);
+                put_row((u64*)state + FLAGS + 14 * (2 * c + ((i64)own == best.at)), high, low);
+            }
+#else
+            confidence[row] = share;
+#endif
+#if KEPT == 2
+            largest[row] = best.m;
+            code[row] = left_out ? -1 : (int)own;
+#endif
+        }
+    }
+}
+#endif
+
+#if defined(COUNT_TABLE) || defined(PLACE_CELLS)
+// the prediction of a class, after `read_rows` (or of one event, without)
+__device__ __forceinline__ number prediction_of(stored given, double largest, double share, const double* table, bool alone) {
+#if LOGITS
+    if (alone) return 1.0 / (1.0 + exp(-(double)value_of(given)));
+    return fmin(exp_below_zero((double)value_of(given) - largest, table, 1) * share, 1.0);
+#else
+    return value_of(given) + (number)0;
+#endif
+}
+#endif
+
+#ifdef COUNT_TABLE
+// Every class by itself: a lane for each of 32 classes, a warp for each row. What did not happen is
+// summed in shared memory (IN_SHARED 1), where every lane has a bank of its own; what did, one class
+// of a row, goes to the state at once.
+extern "C" __global__ void count_table(
+    const stored* __restrict__ x, i64 n, int n_columns, i64 stride,
+    const double* __restrict__ share, const double* __restrict__ largest,
+    const int* __restrict__ code, const number* __restrict__ edges, int n_edges, int edge_rows,
+    i64* __restrict__ state, int rows_of_block)
+{
+    extern __shared__ double memory[];
+    const int lane = threadIdx.x, k = blockIdx.x * 32 + lane, cells = n_edges + 1;
+    number* e = (number*)memory;
+    double* table = (double*)(e + 32 * n_edges);
+    u32* sums = (u32*)(table + (LOGITS ? TABLE : 0));
+    const int thread = lane + 32 * threadIdx.y, threads = 32 * blockDim.y;
+    for (int i = thread; i < 32 * n_edges; i += threads) {
+        int group = blockIdx.x * 32 + i % 32;
+        e[i] = edges[(i64)(edge_rows == 1 ? 0 : min(group, n_columns - 1)) * n_edges + i / 32];
+    }
+#if LOGITS
+    fill_table(table, 1);
+#endif
+#if IN_SHARED
+    for (int i = thread; i < 32 * cells * LIMBS; i += threads) sums[i] = 0;
+#endif
+    __syncthreads();
+    u64* own = (u64*)state + FLAGS + (i64)k * cells * 28;
+    const i64 from = (i64)blockIdx.y * rows_of_block;
+    const i64 to = from + rows_of_block < n ? from + rows_of_block : n;
+    u64 n_rounded = 0;
+    for (i64 row = from + threadIdx.y; row < to; row += blockDim.y) {
+        int happened = code[row];
+        if (happened < 0 || k >= n_columns) continue;
+        number p = prediction_of(x[row * stride + k], LOGITS ? largest[row] : 0, LOGITS ? share[row] : 0, table, false);
+        int c = count_below(e + lane, 0, n_edges, 32, p);
+        u32 high, low;
+        bool rounded = false;
+        halves_of(p, high, low, rounded);
+        n_rounded += rounded;
+        if (happened == k || !IN_SHARED) {
+            put_row(own + 28 * c + (happened == k ? 14 : 0), high, low);
+        } else {
+            u32* cell = sums + c * LIMBS * 32 + lane;
+            limbs_of(high, low, [&](int i, u32 limb) { atomicAdd(cell + 32 * i, limb); });
+        }
+    }
+    if (n_rounded) atomicAdd((u64*)state + ROUNDED, n_rounded);
+#if IN_SHARED
+    __syncthreads();
+    if (k < n_columns)
+        for (int c = threadIdx.y; c < cells; c += blockDim.y) {
+            u64 t[LIMBS];
+#pragma unroll
+            for (int i = 0; i < LIMBS; i++) t[i] = sums[(c * LIMBS + i) * 32 + lane];
+            if (t[0]) put_limbs(own + 28 * c, t);
+        }
+#endif
+}
+#endif
+
+#ifdef PLACE_CELLS
+// Count the predictions of each class in cells (LISTED 0), or list those in open cells (LISTED 1).
+// Cell 2 i + 1 holds the predictions equal to cut i, and cell 2 i those below it and above the last.
+// A block reads TILE columns; of a single one, `first` tells where to search, as in `count_column`.
+extern "C" __global__ void place_cells(
+    const stored* __restrict__ x, i64 n, int n_columns, i64 stride,
+    const double* __restrict__ share, const double* __restrict__ largest,
+    const int* __restrict__ code, const number* __restrict__ cuts, int n_cuts,
+    const unsigned short* __restrict__ first, int shift, u32* __restrict__ counts, const unsigned char* __restrict__ is_open,
+    number* __restrict__ values, int* __restrict__ groups, int* __restrict__ listed,
+    i64* __restrict__ state)
+{
+    extern __shared__ double memory[];
+    const int tile = threadIdx.x % TILE, k = blockIdx.x * TILE + tile, n_cells = 2 * n_cuts + 1;
+    double* table = memory;
+    number* own_cuts = (number*)(table + (LOGITS ? TABLE : 0));
+    u32* own_counts = (u32*)(own_cuts + TILE * n_cuts);
+    for (int i = threadIdx.x; i < TILE * n_cuts; i += blockDim.x) {
+        int column = blockIdx.x * TILE + i % TILE;
+        own_cuts[i] = cuts[(i64)min(column, n_columns - 1) * n_cuts + i / TILE];
+    }
+#if LOGITS
+    fill_table(table, 1);
+#endif
+#if !LISTED
+    for (int i = threadIdx.x; i < TILE * n_cells; i += blockDim.x) own_counts[i] = 0;
+#endif
+    __syncthreads();
+    const int rows_at_once = blockDim.x / TILE;
+    const i64 step = (i64)gridDim.y * rows_at_once;
+    const i64 rounds = (n + step - 1) / step;
+    i64 row = (i64)blockIdx.y * rows_at_once + threadIdx.x / TILE;
+    u32 missing = 0, impossible = 0;
+    for (i64 round = 0; round < rounds; round++, row += step) {
+        bool here = row < n && k < n_columns && (TILE == 1 || code[row] >= 0);
+        number p = 0;
+        int c = 0;
+        if (here) {
+            p = prediction_of(x[row * stride + k], LOGITS && TILE > 1 ? largest[row] : 0, LOGITS && TILE > 1 ? share[row] : 0, table, TILE == 1);
+            here = p >= 0 && p <= 1;
+            missing += p != p;
+            impossible += !here && p == p;
+        }
+        if (here) {
+#if TILE == 1
+            int bucket = __float_as_uint(LOGITS || TYPE == 3 ? __double2float_rd(p) : (float)p) >> shift;
+            int below = count_below((const number*)own_cuts, (int)first[bucket], (int)first[bucket + 1], 1, p);
+#else
+            int below = count_below((const number*)own_cuts + tile, 0, n_cuts, TILE, p);
+#endif
+            c = 2 * below + (below < n_cuts && own_cuts[below * TILE + tile] == p);
+        }
+#if LISTED
+        bool wanted = here && is_open[(i64)k * n_cells + c];
+        u32 lanes = __ballot_sync(~0u, wanted);
+        if (lanes) {
+            int lane = threadIdx.x & 31, leader = __ffs(lanes) - 1, at = 0;
+            if (lane == leader) at = atomicAdd(listed, __popc(lanes));
+            at = __shfl_sync(~0u, at, leader) + __popc(lanes & ((1u << lane) - 1));
+            if (wanted) values[at] = p;
+            if (wanted && TILE > 1) groups[at] = k;
+        }
+#else
+        if (here) atomicAdd(own_counts + c * TILE + tile, 1u);
+#endif
+    }
+#if !LISTED
+    if (missing) atomicAdd((u64*)state + MISSING, (u64)missing);
+    if (impossible) atomicAdd((u64*)state + IMPOSSIBLE, (u64)impossible);
+    __syncthreads();
+    if (k < n_columns)
+        for (int c = threadIdx.x / TILE; c < n_cells; c += rows_at_once) {
+            u32 t = own_counts[c * TILE + tile];
+            if (t) atomicAdd(counts + (i64)k * n_cells + c, t);
+        }
+#endif
+}
+#endif

@@ -1,0 +1,392 @@
+"""CUDA kernels for exact sums and quantiles, compiled at run time by the NVRTC of PyTorch.
+
+The kernels are in cuda.cu. They read every prediction once for the sums, and leave nothing of the
+size of the input behind. Where PyTorch cannot compile them, plain PyTorch does the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import warnings
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from calibrant._types import AnyArray
+from calibrant.engines.tensors import Tensors, codes_of, is_narrow, refuse_rows
+from calibrant.problem import Problem
+
+FORMATS = {
+    "count_column": "@PqPqiPiPiPiiq",
+    "read_rows": "@PPqiqiPPiPPPPiq",
+    "count_table": "@PqiqPPPPiiPi",
+    "place_cells": "@PqiqPPPPiPiPPPPPP",
+}
+"""The types of the kernels' arguments, as `struct` writes them."""
+ROWS_OF_A_COPY = 1 << 16
+"""That a block sums in limbs of 16 bits, in integers of 32."""
+COLUMN_THREADS, COLUMN_BYTES, COLUMN_COPIES = 1024, 100 << 10, 4
+"""Shared memory that a block of one column takes if it can, and the most copies of its sums.
+Tuned on an H200, where 2 to 32 copies differ by 3%."""
+TILE = 8
+"""Columns that a block of `place_cells` reads: 32 bytes of float32."""
+TABLE_WARPS = 32
+"""Of a block of `count_table`: 8 take 2.5 times as long on an H200."""
+SEARCH_SHIFT = 17
+"""Leading bits of a float32 that tell where to search among cuts: 16 KB of a cache."""
+WARP_COLUMNS = 2048
+"""Rows of more classes are read by 512 threads each, others by 32. Tuned on an H200."""
+
+
+class Rows(NamedTuple):
+    """What is known of rows of several classes after one read of them."""
+
+    share: Any = None
+    largest: Any = None
+    code: Any = None
+
+
+def serves(predictions: Any) -> bool:
+    """Tell whether the kernels can read tensors like this one."""
+    return bool(predictions.is_cuda) and _compiles(predictions.device.index or 0)
+
+
+@cache
+def _compiles(device: int) -> bool:
+    """Try to compile; a driver, a library or a permission may be missing."""
+    import torch
+
+    if torch.version.cuda is None or not hasattr(torch.cuda, "_compile_kernel"):
+        return False
+    try:
+        _kernel(
+            device, "count_column", (("TYPE", 3), ("LOGITS", 0), ("LABEL", 1), ("IN_SHARED", 1))
+        )
+    except Exception as error:
+        warnings.warn(
+            f"CUDA kernels cannot be compiled here ({error!s:.200}); plain PyTorch counts instead, "
+            "with the same sums, slower.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+@cache
+def _kernel(device: int, name: str, macros: tuple[tuple[str, int], ...]) -> Any:
+    """Return a compiled kernel: the object of PyTorch, which keeps its module alive."""
+    import torch
+
+    source = files("calibrant.engines").joinpath("cuda.cu").read_text("utf-8")
+    lines = [f"#define {macro} {value}\n" for macro, value in (*macros, (name.upper(), 1))]
+    with torch.cuda.device(device):
+        kernel = torch.cuda._compile_kernel("".join(lines) + source, name)
+        kernel.set_shared_memory_config(_limits(device)[1])
+    return kernel
+
+
+@cache
+def _limits(device: int) -> tuple[int, int]:
+    """Return the number of multiprocessors, and the shared memory that a block can ask for."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device)
+    return properties.multi_processor_count, properties.shared_memory_per_block_optin - 2048
+
+
+@cache
+def _driver() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def _launch(
+    name: str,
+    predictions: Any,
+    macros: tuple[tuple[str, int], ...],
+    grid: tuple[int, int],
+    block: tuple[int, int],
+    arguments: tuple[Any, ...],
+    shared: int = 0,
+) -> None:
+    """Start a kernel on the current stream, in a few microseconds.
+
+    PyTorch's own call of a compiled kernel takes whole numbers of 32 bits only, and ten times as
+    long.
+    """
+    import torch
+
+    device = predictions.device.index
+    kernel = _kernel(device, name, (("TYPE", _types()[predictions.dtype]), *macros))
+    plain = [x if type(x) is int else 0 if x is None else x.data_ptr() for x in arguments]
+    packed = struct.pack(FORMATS[name], *plain)
+    size = ctypes.c_size_t(len(packed))
+    # A list of a pointer to all arguments (1) and their size (2), ended by 0.
+    start = ctypes.cast(ctypes.c_char_p(packed), ctypes.c_void_p)
+    extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(size), 0)
+    stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
+    with torch.cuda.device(device):
+        status = _driver().cuLaunchKernel(
+            kernel.func, *grid, 1, *block, 1, shared, stream, None, extra
+        )
+    if status:
+        raise RuntimeError(f"A CUDA kernel could not be started: {name}, driver error {status}.")
+
+
+@cache
+def _types() -> dict[Any, int]:
+    import torch
+
+    return {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+
+
+@cache
+def _exponentials(device: Any) -> Any:
+    """Return exp of the bfloat16 numbers from 2^-16 to 2^8, then of their negatives."""
+    import torch
+
+    bits = np.arange(111 << 7, 135 << 7, dtype=np.uint32) << 16
+    values = bits.view(np.float32).astype(np.float64)
+    return torch.from_numpy(np.exp(np.concatenate([values, -values]))).to(device)
+
+
+def _labels(problem: Problem, labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]]:
+    """Return labels as kernels read them, and whether and which of them is left out."""
+    import torch
+
+    simple = problem.classes is None and problem.pos_label is None
+    if simple and labels.dtype in (torch.bool, torch.uint8, torch.int32, torch.int64):
+        small = labels.dtype in (torch.bool, torch.uint8)
+        if ignore_index is not None and small and not 0 <= ignore_index < 256:
+            ignore_index = None
+        labels = labels.view(torch.uint8) if labels.dtype == torch.bool else labels
+    else:
+        codes = codes_of(problem, labels)
+        if ignore_index is not None:
+            codes = torch.where(labels == ignore_index, -2, codes)
+            ignore_index = -2
+        labels = codes
+    return labels.contiguous(), (int(ignore_index is not None), ignore_index or 0)
+
+
+def fits(sums: Any, predictions: Any) -> bool:
+    """Tell whether a block can hold the edges of 32 classes."""
+    one_column = sums.problem.kind != "marginal"
+    most = _limits(predictions.device.index)[1] - 2048
+    return bool(one_column or 32 * 8 * sums.n_cells <= most)
+
+
+def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
+    """Return the edges of all groups, and those of one with a table of where to search."""
+    import torch
+
+    def make() -> dict[str, Any]:
+        edges = sums.constants(device, torch.float32 if narrow else torch.float64)["edges"]
+        rows = edges.view(len(sums.edges), -1)
+        shift = 17 if sums.n_cells < 64 else 16 if sums.n_cells < 512 else 15
+        first = np.searchsorted(rows[0].float().cpu().numpy(), _starts(shift)).astype(np.int16)
+        column = torch.cat([rows[0], rows.new_full((2,), 2.0)])
+        table = torch.from_numpy(first).to(device)
+        return {"rows": rows, "edges": column, "table": table, "shift": shift}
+
+    kept: dict[str, Any] = sums.kept(("cuda", device, narrow), make)
+    return kept
+
+
+def add(sums: Any, state: Any, labels: Any, predictions: Any) -> None:
+    """Do as `ExactSums.add`."""
+    predictions = predictions if predictions.is_floating_point() else predictions.double()
+    labels, ignored = _labels(sums.problem, labels, sums.ignore_index)
+    if sums.problem.kind == "binary":
+        _add_column(sums, state, labels, predictions, ignored)
+    elif sums.problem.kind == "top-label":
+        edges = constants(sums, predictions.device, narrow=False)["edges"]
+        _read_rows(state, labels, predictions, ignored, sums.are_logits, 0, edges)
+    else:
+        rows = _read_rows(state, labels, predictions, ignored, sums.are_logits, 2)
+        _add_table(sums, state, predictions, rows)
+
+
+def _add_column(sums: Any, state: Any, labels: Any, p: Any, ignored: tuple[int, int]) -> None:
+    narrow = is_narrow(p) and not sums.are_logits
+    kept = constants(sums, p.device, narrow)
+    n, n_edges, limbs = len(p), sums.n_cells - 1, 7 if narrow else 17
+    n_sm, most_shared = _limits(p.device.index)
+    of_sums = 2 * sums.n_cells * limbs * 4
+    fixed = (n_edges + 2) * (4 if narrow else 8) + (2 * kept["table"].numel() if narrow else 0)
+    copies = min(max((COLUMN_BYTES - fixed) // of_sums, 1), COLUMN_COPIES)
+    shared = fixed + copies * of_sums
+    in_shared = shared <= most_shared
+    shared = shared if in_shared else 0
+    at_once = n_sm * max(1, min(2, most_shared // (shared + 1024)))
+    blocks = -(-max(at_once, -(-n // (ROWS_OF_A_COPY * copies))) // at_once) * at_once
+    aligned = p.stride(0) == 1 and p.data_ptr() % 16 == 0 and labels.data_ptr() % 16 == 0
+    macros = (("LOGITS", sums.are_logits), ("LABEL", labels.itemsize), ("IN_SHARED", in_shared))
+    _launch(
+        "count_column",
+        p,
+        tuple((name, int(value)) for name, value in macros),
+        (min(blocks, -(-n // COLUMN_THREADS)), 1),
+        (COLUMN_THREADS, 1),
+        (
+            *(p, p.stride(0), labels, n, int(aligned), kept["edges"], n_edges),
+            *(kept["table"], kept["shift"], state, copies, *ignored),
+        ),
+        shared,
+    )
+
+
+def confidences(tensors: Tensors) -> Any:
+    """Return the checked confidence of each row of a top-label problem."""
+    import torch
+
+    x = tensors.predictions
+    flags = torch.zeros(4, dtype=torch.int64, device=x.device)
+    labels, ignored = _labels(tensors.problem, tensors.labels, None)
+    x = x if x.is_floating_point() else x.double()
+    rows = _read_rows(flags, labels, x, ignored, tensors.are_logits, 1)
+    refuse_rows(*flags[:3].tolist())
+    return rows.share
+
+
+def _read_rows(
+    state: Any,
+    labels: Any,
+    x: Any,
+    ignored: tuple[int, int],
+    are_logits: bool,
+    kept: int,
+    edges: Any = None,
+) -> Rows:
+    """Read rows of several classes once; cuda.cu says what is kept of them."""
+    import torch
+
+    x = x if x.stride(1) == 1 else x.contiguous()
+    n, n_columns = x.shape
+    rows = Rows()
+    if kept:
+        share, largest = torch.empty(kept, n, dtype=torch.float64, device=x.device).expand(2, n)
+        code = torch.empty(n, dtype=torch.int32, device=x.device) if kept == 2 else None
+        rows = Rows(share, largest, code)
+    by_bits = are_logits and x.dtype == torch.bfloat16
+    group, threads = (32, 256) if n_columns <= WARP_COLUMNS else (512, 512)
+    at_once = _limits(x.device.index)[0] * 2048 // threads
+    aligned = x.data_ptr() % 16 == 0 and x.stride(0) * x.itemsize % 16 == 0
+    label_size, n_edges = labels.itemsize, 0 if edges is None else len(edges) - 2
+    macros = ("LOGITS", int(are_logits)), ("LABEL", label_size), ("GROUP", group), ("KEPT", kept)
+    _launch(
+        "read_rows",
+        x,
+        macros,
+        (min(-(-n * group // threads), at_once), 1),
+        (threads, 1),
+        (
+            *(x, labels, n, n_columns, x.stride(0), int(aligned)),
+            *(_exponentials(x.device) if by_bits else None, edges, n_edges, *rows, state, *ignored),
+        ),
+        48 << 10 if by_bits else 32 << 10 if are_logits else 0,
+    )
+    return rows
+
+
+def _add_table(sums: Any, state: Any, x: Any, rows: Rows) -> None:
+    x = x if x.stride(1) == 1 else x.contiguous()
+    narrow = is_narrow(x) and not sums.are_logits
+    kept = constants(sums, x.device, narrow)
+    n, n_columns = x.shape
+    n_edges = sums.n_cells - 1
+    n_sm, most_shared = _limits(x.device.index)
+    fixed = 32 * n_edges * (4 if narrow else 8) + (2048 if sums.are_logits else 0)
+    shared = fixed + 32 * sums.n_cells * (7 if narrow else 17) * 4
+    in_shared = shared <= most_shared
+    shared = shared if in_shared else fixed
+    tiles, at_once = -(-n_columns // 32), max(1, min(4, most_shared // (shared + 1024)))
+    splits = max(1, 2 * n_sm * at_once // tiles)
+    rows_of_block = min(max(-(-n // splits), 64), ROWS_OF_A_COPY)
+    _launch(
+        "count_table",
+        x,
+        (("LOGITS", int(sums.are_logits)), ("LABEL", 8), ("IN_SHARED", int(in_shared))),
+        (tiles, -(-n // rows_of_block)),
+        (32, TABLE_WARPS),
+        (
+            *(x, n, n_columns, x.stride(0), *rows),
+            *(kept["rows"], n_edges, len(sums.edges), state, rows_of_block),
+        ),
+        shared,
+    )
+
+
+class Cells:
+    """Counts and lists predictions for `calibrant.engines.tensor_quantiles`."""
+
+    def __init__(self, tensors: Tensors, cuts: Any) -> None:
+        import torch
+
+        x, self.tensors = tensors.predictions, tensors
+        x = x if x.is_floating_point() else x.double()
+        self.x = x[:, None] if x.ndim == 1 else x if x.stride(1) == 1 else x.contiguous()
+        self.narrow = is_narrow(x) and not tensors.are_logits
+        self.cuts = cuts.float() if self.narrow else cuts
+        self.flags = torch.zeros(4, dtype=torch.int64, device=x.device)
+        self.rows, self.first = Rows(), None
+        if self.x.shape[1] > 1:
+            labels, ignored = _labels(tensors.problem, tensors.labels, None)
+            self.rows = _read_rows(self.flags, labels, self.x, ignored, tensors.are_logits, 2)
+        else:
+            starts = torch.from_numpy(_starts(SEARCH_SHIFT).astype(np.float64)).to(x.device)
+            self.first = torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
+
+    def count(self) -> Any:
+        """Return the rows of each cell, (groups, cells)."""
+        import torch
+
+        n_groups, n_cuts = self.cuts.shape
+        counts = torch.zeros(n_groups, 2 * n_cuts + 1, dtype=torch.int32, device=self.x.device)
+        self._read(counts)
+        refuse_rows(*self.flags[:3].tolist())
+        return counts
+
+    def listed(self, is_open: Any, n: int) -> tuple[Any, Any]:
+        """Return group and value of the n predictions in open cells, in any order."""
+        import torch
+
+        values = torch.empty(n, dtype=self.cuts.dtype, device=self.x.device)
+        groups = torch.zeros(n, dtype=torch.int32, device=self.x.device)
+        used = torch.zeros(1, dtype=torch.int32, device=self.x.device)
+        self._read(None, is_open.to(torch.uint8), values, groups, used)
+        return groups.long(), values.double()
+
+    def _read(self, counts: Any, *listing: Any) -> None:
+        n, n_columns = self.x.shape
+        n_cuts = self.cuts.shape[1]
+        tile = 1 if n_columns == 1 else TILE
+        of_counts = 0 if counts is None else 4 * (2 * n_cuts + 1)
+        shared = tile * (n_cuts * self.cuts.itemsize + of_counts) + 2048
+        n_sm, most_shared = _limits(self.x.device.index)
+        tiles, at_once = -(-n_columns // tile), max(1, min(2, most_shared // (shared + 1024)))
+        splits = min(max(1, n_sm * at_once // tiles), -(-n * tile // 1024))
+        _launch(
+            "place_cells",
+            self.x,
+            (
+                *(("LOGITS", int(self.tensors.are_logits)), ("LABEL", 8)),
+                *(("TILE", tile), ("LISTED", int(counts is None))),
+            ),
+            (tiles, splits),
+            (1024, 1),
+            (
+                *(self.x, n, n_columns, self.x.stride(0), *self.rows, self.cuts, n_cuts),
+                *(self.first, SEARCH_SHIFT, counts, *(listing or (None,) * 4), self.flags),
+            ),
+            shared,
+        )
+
+
+def _starts(shift: int) -> AnyArray:
+    """Return the least float32 with each combination of leading bits, up to 1 and one beyond."""
+    return (np.arange((0x3F800000 >> shift) + 2, dtype=np.uint32) << shift).view(np.float32)
