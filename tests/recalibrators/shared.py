@@ -122,3 +122,38 @@ def grid_of(fitted):
     cuts = cuts_of(fitted)
     near = [cuts, np.nextafter(cuts, 2), np.nextafter(cuts, -1)]
     return np.clip(np.concatenate([*near, np.linspace(0, 1, 201), [5e-324, 1 - 1e-16]]), 0, 1)
+
+
+def exported_cases():
+    """Return (fitted, inputs) for graphs: one of each formula, with every edge and its neighbours."""
+    cases = []
+    for recalibrator in (*SCALING[:8], *STEPS, ISOTONIC[0], ISOTONIC[2], VennAbers(), Identity()):
+        fitted = clone(recalibrator).fit(*binary_rows(900))
+        names = ("cuts_", "x_", "cuts0_", "cuts1_")
+        edges = [getattr(fitted, n) for n in names if getattr(fitted, n, None) is not None]
+        short = [edge.astype(np.float32) for edge in edges]
+        near = [np.nextafter(edge, edge.dtype.type(to)) for edge in edges + short for to in (-1, 2)]
+        grid = [*edges, *short, *near, np.linspace(0, 1, 101), [5e-324, 1e-300, 1e-13, 1 - 1e-16]]
+        cases.append((fitted, np.clip(np.concatenate(grid), 0, 1)))
+    z = np.linspace(-5, 5, 200)
+    for recalibrator in ON_LOGITS:
+        far = [-0.0, 1e6, -1e6, 800.0, -800.0]
+        cases.append((clone(recalibrator).fit(z, z % 0.3 < 0.1), np.append(z * 8, far)))
+    probs, y = class_rows(600)
+    odd = [[0, 0, 0, 0], [1, 0, 0, 0], [0.25] * 4, [1, 1, 1, 1], [0.1, 0.3, 0.3, 0.1]]
+    others = [
+        OneVsRest(HistogramBinning(5), normalize=True),
+        OneVsRest(IsotonicCalibration()),
+        TopLabel(VennAbers(), per_class=True, min_rows=20),
+    ]
+    for recalibrator in (*SEVERAL, *others):
+        fitted = clone(recalibrator).fit(probs, y)
+        cases.append((fitted, np.concatenate([odd, probs[:50]])))
+    rows = np.random.default_rng(0).normal(size=(300, 4)) * 5
+    for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
+        cases.append((cls(input="logits").fit(rows, rows.argmax(1)), rows))
+    # An optimizer that takes numbers close to 1 for 1 would change these answers.
+    nearly = TemperatureScaling().fit(probs, y)
+    nearly.temperature_ = 1.000004
+    cases.append((nearly, probs[:50]))
+    return cases

@@ -8,10 +8,12 @@ import pytest
 from shared import ON_LOGITS, SCALING, STEPS, binary_rows, class_rows, cuts_of, grid_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 
 from calibrant import Identity, MatrixScaling
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.recalibrators import HistogramBinning, PlattScaling, ScalingBinning, VennAbers
+from calibrant.recalibrators import HistogramBinning, PlattScaling, ScalingBinning
+from calibrant.recalibrators.foreign import ForeignEstimator
 from conftest import optional
 from lazy_frames import QUICK, SLOW, arrow_table, lazy_frame
 
@@ -85,7 +87,7 @@ def test_null_stays_null():
 def test_what_has_no_sql_form_is_refused():
     p, y = binary_rows(300)
     with pytest.raises(InvalidArgumentError, match="no form in SQL"):
-        VennAbers().fit(p, y).to_sql("x")
+        ForeignEstimator(LogisticRegression()).fit(p, y).to_sql("x")
     with pytest.raises(InvalidArgumentError, match="keep_order"):
         HistogramBinning(3, keep_order=True).fit(p, y).to_sql("x")
     with pytest.raises(InvalidArgumentError, match="not increasing"):
@@ -194,8 +196,8 @@ def test_what_cannot_be_applied_is_refused():
         fitted.apply_to_frame(frame, "q")
     with pytest.raises(InvalidArgumentError, match="data frame"):
         fitted.apply_to_frame([1, 2], "x")
-    with pytest.raises(InvalidArgumentError, match="VennAbers has no form"):
-        VennAbers().fit(p, y).to_expression("x")
+    with pytest.raises(InvalidArgumentError, match="ForeignEstimator has no form"):
+        ForeignEstimator(LogisticRegression()).fit(p, y).to_expression("x")
     with pytest.raises(InvalidArgumentError, match="MatrixScaling has no form"):
         MatrixScaling().fit(*class_rows(100)).to_expression("x")
     with pytest.raises(InvalidArgumentError, match="keep_order"):

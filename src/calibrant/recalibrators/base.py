@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -281,15 +281,31 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return apply_to_frame(self, data, column, output=output)
 
-    def to_torch(self) -> Any:
-        """Return a torch module with the same answers.
+    def to_torch(self, dtype: Any = None) -> Any:
+        """Return a torch module with the same answers, in the type of its input or in `dtype`.
 
-        See `calibrant.recalibrators.export_torch.to_torch`.
+        See `calibrant.recalibrators.export_torch.Recalibration`.
         """
-        from calibrant.recalibrators.export_torch import to_torch
-
         check_is_fitted(self, "classes_")
-        return to_torch(self)
+        from calibrant.recalibrators.export_torch import Recalibration
+
+        return Recalibration(self, dtype)
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: int | None = None,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None:
+        """Write an ONNX model with the same answers.
+
+        See `calibrant.recalibrators.export_onnx.to_onnx`.
+        """
+        check_is_fitted(self, "classes_")
+        from calibrant.recalibrators.export_onnx import to_onnx
+
+        to_onnx(self, path, columns=columns, dtype=dtype)
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         """Learn from rows; those of one event are learned from as scores."""
@@ -315,8 +331,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `learned` holds the numbers named in `_constants`: this object, or a torch module.
         """
         raise InvalidArgumentError(
-            f"{type(self).__name__} has no form in {ops.target}; binned and scaling recalibrators "
-            'and IsotonicCalibration("step") do.'
+            f"{type(self).__name__} has no form in {ops.target}: its formula is not calibrant's. "
+            "Use one of calibrant's recalibrators, or predict_proba."
         )
 
     def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:

@@ -215,8 +215,7 @@ def apply_to_frame(
     Parameters
     ----------
     recalibrator : fitted recalibrator of one score
-        `HistogramBinning`, `ScalingBinning`, step-wise `IsotonicCalibration`, `PlattScaling`,
-        `BetaScaling`, `QuadraticScaling`, `TemperatureScaling` or `Identity`.
+        All but those of several classes.
     data : data frame
         pandas, Polars (also lazy), PyArrow, DuckDB, Dask, Spark, Ibis, ...
     column : str

@@ -2,103 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import import_module
+import operator
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from calibrant._types import AnyArray
 from calibrant.exceptions import InvalidShapeError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.graphs import Value, formula
+from calibrant.recalibrators.scaling import Identity
+
+try:
+    import torch
+except ImportError as error:
+    raise MissingDependencyError(
+        "to_torch needs PyTorch, which is not installed: pip install torch."
+    ) from error
 
 
-def to_torch(recalibrator: Recalibrator) -> Any:
-    """Return a `torch.nn.Module` that maps predictions to recalibrated ones, in float64.
+class Recalibration(torch.nn.Module):  # type: ignore[misc]
+    """A fitted recalibrator that maps tensors of predictions to recalibrated ones.
 
     Takes the shapes that `predict_proba` takes and refuses the others. A prediction that
-    `predict_proba` would refuse (NaN, infinity, a probability outside [0, 1]) becomes NaN, and
-    so does its whole row of classes. Binned recalibrators answer bit for bit as `predict_proba`
-    does, scaling to rounding.
+    `predict_proba` would refuse (NaN, infinity, a probability outside [0, 1]) becomes NaN, and so
+    does its whole row of classes. Everything is computed in float64 and rounded once, at the end,
+    to the type of the input (float32 for integers) or to `dtype`. In float64, step functions answer
+    bit for bit as `predict_proba` does, and smooth ones to rounding, 1e-15.
 
-    The parameters are buffers, so they follow ``module.to(device)`` and are in its state. They
-    stay float64 when a model that holds the module is converted to another type.
+    The module can be compiled, exported (`torch.export`, ONNX), pickled and copied. What was
+    learned is in its buffers, so it follows ``module.to(device)`` and is in the state. It stays
+    float64 when a model that holds the module is converted to another type: edges would move.
+
+    Parameters
+    ----------
+    recalibrator : fitted recalibrator
+    dtype : torch.dtype, optional
+        The type of the answers; that of the input unless given.
 
     Examples
     --------
     >>> from calibrant.recalibrators import HistogramBinning
-    >>> import torch  # doctest: +SKIP
+    >>> import torch
     >>> binned = HistogramBinning(bins=2).fit([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1])
-    >>> binned.to_torch()(torch.tensor([0.1, 0.9, float("nan")]))  # doctest: +SKIP
-    tensor([0.5000, 1.0000,    nan], dtype=torch.float64)
+    >>> binned.to_torch()(torch.tensor([0.1, 0.9, float("nan")]))
+    tensor([0.5000, 1.0000,    nan])
     """
-    try:
-        torch = import_module("torch")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "to_torch needs PyTorch, which is not installed: pip install torch."
-        ) from error
-    module = _module(torch, recalibrator)
-    # A formula that torch cannot evaluate is refused now, not in production.
-    module(torch.full((1, max(module.widths)), 1 / max(module.widths), dtype=torch.float64))
-    return module
 
+    def __init__(self, recalibrator: Recalibrator, dtype: Any = None) -> None:
+        super().__init__()
+        n_classes = int(recalibrator.classes_.size)
+        self.dtype = dtype
+        self.logits = recalibrator.input == "logits"
+        self.of_one_event = recalibrator._reads != "classes" and n_classes == 2
+        self.widths = (1, 2) if self.of_one_event else (n_classes,)
+        self.is_identity = isinstance(recalibrator, Identity)
+        graph = _FxGraph()
+        graph.graph.output(formula(recalibrator, graph.x).result)
+        self.formula = torch.fx.GraphModule(graph.root, graph.graph)
 
-def _module(torch: Any, recalibrator: Recalibrator) -> Any:
-    logits, of_one_event = recalibrator.input == "logits", recalibrator._reads != "classes"
-    n_classes = int(recalibrator.classes_.size)
-    operations = _TorchOperations(torch)
+    def forward(self, y_prob: Any) -> Any:
+        """Return recalibrated probabilities."""
+        _check_shape(tuple(y_prob.shape), self.widths)
+        p = y_prob.double()
+        both = self.of_one_event and p.ndim == 2 and p.shape[1] == 2
+        if both and self.logits:
+            p = p[:, 1:] - p[:, :1]
+        valid = p.isfinite() if self.logits else (p >= 0) & (p <= 1)
+        if p.ndim == 2:
+            valid = valid.all(dim=1, keepdim=True)
+        # Impossible rows are computed with 0, so that they leave no NaN in a gradient.
+        p = torch.where(valid, p, 0.0)
+        if self.is_identity:
+            answers = p
+        elif both:
+            event = self.formula(p[:, -1])
+            answers = torch.stack((1 - event, event), dim=1)
+        elif p.ndim == 2 and p.shape[1] == 1:
+            answers = self.formula(p[:, 0])[:, None]
+        else:
+            answers = self.formula(p)
+        dtype = y_prob.dtype if y_prob.is_floating_point() else torch.float32
+        return torch.where(valid, answers, float("nan")).to(self.dtype or dtype)
 
-    class Recalibration(torch.nn.Module):  # type: ignore[misc]
-        """A fitted recalibrator."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.widths = (1, 2) if of_one_event and n_classes == 2 else (n_classes,)
-            for name in recalibrator._constants:
-                value = getattr(recalibrator, name)
-                if isinstance(value, Recalibrator):
-                    self.add_module(name, _module(torch, value))
-                elif isinstance(value, list):
-                    self.add_module(name, _modules(torch, value))
-                else:
-                    exact = torch.tensor(np.asarray(value), dtype=torch.float64)
-                    self.register_buffer(name, exact)
-
-        def forward(self, y_prob: Any) -> Any:
-            """Return recalibrated probabilities."""
-            _check_shape(tuple(y_prob.shape), self.widths)
-            p = y_prob.double()
-            valid = p.isfinite() if logits else (p >= 0) & (p <= 1)
-            if p.ndim == 2:
-                valid = valid.all(dim=1, keepdim=True)
-            # Impossible rows are computed with 0, so that they leave no NaN in a gradient.
-            return self._answer(p.masked_fill(~valid, 0.0)).masked_fill(~valid, float("nan"))
-
-        def _answer(self, p: Any) -> Any:
-            if p.ndim == 2 and p.shape[1] == 1:
-                return self._formula(p[:, 0])[:, None]
-            if p.ndim == 2 and of_one_event and n_classes == 2:
-                event = self._formula(p[:, 1] - p[:, 0] if logits else p[:, 1])
-                return torch.stack((1 - event, event), dim=1)
-            return self._formula(p)
-
-        def _formula(self, x: Any) -> Any:
-            return recalibrator._formula(operations, x, self)
-
-        def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
-            """Follow a model to its device, but not to float16: the edges would move."""
-            exact = dict(self.named_buffers(recurse=False))
-            super()._apply(fn, *args, **kwargs)
-            for name, value in exact.items():
-                setattr(self, name, value.to(getattr(self, name).device))
-            return self
-
-    return Recalibration()
-
-
-def _modules(torch: Any, recalibrators: list[Recalibrator | None]) -> Any:
-    return torch.nn.ModuleList(None if r is None else _module(torch, r) for r in recalibrators)
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Follow a model to its device, but not to float16."""
+        exact = [
+            (module, name, value)
+            for module in self.modules()
+            for name, value in module.named_buffers(recurse=False)
+        ]
+        super()._apply(fn, *args, **kwargs)
+        for module, name, value in exact:
+            setattr(module, name, value.to(getattr(module, name).device))
+        return self
 
 
 def _check_shape(shape: tuple[int, ...], widths: tuple[int, ...]) -> None:
@@ -111,55 +107,60 @@ def _check_shape(shape: tuple[int, ...], widths: tuple[int, ...]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _TorchOperations:
-    """The operations of formulas, on tensors of float64."""
+class _FxGraph:
+    """A graph of torch.fx: functions of torch and buffers, and nothing of calibrant."""
 
-    torch: Any
     target = "torch"
 
-    def log(self, x: Any) -> Any:
-        return self.torch.log(x)
+    def __init__(self) -> None:
+        self.root, self.graph = torch.nn.Module(), torch.fx.Graph()
+        self.x = Value(self, self.graph.placeholder("x"))
+        self.n_numbers = 0
 
-    def log_complement(self, x: Any) -> Any:
-        return self.torch.log1p(-x)
+    def constant(self, name: str | None, array: AnyArray) -> Any:
+        if name is None:
+            self.n_numbers += 1
+            name = f"number_{self.n_numbers}"
+        self.root.register_buffer(name, torch.tensor(array, dtype=torch.float64))
+        return self.graph.get_attr(name)
 
-    def sigmoid(self, x: Any) -> Any:
-        return 1 / (1 + self.torch.exp(-x))
+    def node(self, op: str, *args: Any) -> Any:
+        call, every = self.graph.call_function, slice(None)
+        match op:
+            case "column":
+                return call(operator.getitem, (args[0], (every, args[1])))
+            case "table":
+                return call(operator.getitem, (args[0], (every, None)))
+            case "entry":
+                return call(operator.getitem, (args[0], slice(args[1], args[1] + 1)))
+            case "side by side":
+                return call(torch.stack, (list(args),), {"dim": 1})
+            case "log of complement":
+                return call(torch.log1p, (call(operator.neg, args),))
+            case "softmax":
+                return call(torch.softmax, args, {"dim": 1})
+            case "top":
+                return self.graph.call_method("double", (call(torch.argmax, args, {"dim": 1}),))
+            case "sums" | "largest":
+                return call(_OPERATIONS[op], args, {"dim": 1, "keepdim": True})
+        return call(_OPERATIONS[op], args)
 
-    def clip(self, x: Any, low: float | None, high: float | None) -> Any:
-        return x.clamp(low, high)
 
-    def factor(self, x: Any) -> Any:
-        return x
-
-    def steps(self, x: Any, cuts: Any, levels: Any) -> Any:
-        return levels[self.torch.bucketize(x.contiguous(), cuts)]
-
-    def softmax(self, x: Any) -> Any:
-        return self.torch.softmax(x, dim=1)
-
-    def where(self, condition: Any, x: Any, otherwise: Any) -> Any:
-        return self.torch.where(condition, x, otherwise)
-
-    def sums(self, x: Any) -> Any:
-        return x.sum(dim=1, keepdim=True)
-
-    def largest(self, x: Any) -> Any:
-        return x.amax(dim=1, keepdim=True)
-
-    def top(self, x: Any) -> tuple[Any, Any]:
-        return tuple(x.max(dim=1))
-
-    def put(self, x: Any, top: Any, value: Any) -> Any:
-        place = top[:, None]
-        return x.scatter(1, place, value if isinstance(value, float) else value[:, None])
-
-    def side_by_side(self, columns: Sequence[Any]) -> Any:
-        return self.torch.stack(tuple(columns), dim=1)
-
-    def answers(self, part: Any, x: Any) -> Any:
-        return part(x)
-
-    def answers_at(self, where: Any, part: Any, x: Any, otherwise: Any) -> Any:
-        return self.torch.where(where, part(x), otherwise)
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "divide": operator.truediv,
+    "exp": torch.exp,
+    "equal": operator.eq,
+    "greater": operator.gt,
+    "largest": torch.amax,
+    "log": torch.log,
+    "matmul": operator.matmul,
+    "multiply": operator.mul,
+    "negative": operator.neg,
+    "row": operator.getitem,
+    "subtract": operator.sub,
+    "sums": torch.sum,
+    "take": operator.getitem,
+    "transpose": torch.t,
+    "where": torch.where,
+}

@@ -15,7 +15,7 @@ from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import Operations
 from calibrant.recalibrators.reading import read_unlabelled
 from calibrant.recalibrators.scores import Scores, identity_loss, scores_of_keys
-from calibrant.stats.isotonic_curve import interpolate
+from calibrant.stats.isotonic_curve import LARGE, interpolate
 
 
 class IsotonicCalibration(Recalibrator):
@@ -50,7 +50,7 @@ class IsotonicCalibration(Recalibrator):
     """
 
     _learned: ClassVar[dict[str, str]] = {"x_": "rising", "y_": "probabilities"}
-    _constants: ClassVar[tuple[str, ...]] = ("x_", "y_")
+    _constants: ClassVar[tuple[str, ...]] = ("_cuts", "_pieces")
     x_: FloatArray
     y_: FloatArray
 
@@ -105,10 +105,25 @@ class IsotonicCalibration(Recalibrator):
             return super()._apply(probs)
         return interpolate(probs.astype(np.float64), self.x_, self.y_)
 
-    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+    @property
+    def _cuts(self) -> FloatArray:
+        return self.x_ if self.interpolation == "step" else just_below(self.x_)
+
+    @property
+    def _pieces(self) -> FloatArray:
+        """The level of each piece; of a line also where it starts, and its slope."""
         if self.interpolation == "step":
-            return ops.steps(x, learned.x_, learned.y_)
-        return super()._formula(ops, x, learned)
+            return self.y_[None]
+        level, start = (np.append(ends[0], ends) for ends in (self.y_, self.x_))
+        slope = np.diff(self.y_) / np.diff(LARGE * self.x_)
+        return np.stack((level, start, np.concatenate(([0.0], slope, [0.0]))))
+
+    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+        level = ops.steps(x, learned._cuts, learned._pieces[0])
+        if self.interpolation == "step":
+            return level
+        start, slope = (ops.steps(x, learned._cuts, learned._pieces[i]) for i in (1, 2))
+        return ops.factor((x - start) * LARGE) * slope + level  # as `interpolate` computes it
 
     def _check_parameters(self) -> None:
         check_choice("interpolation", self.interpolation, ("linear", "step", "centred"))
@@ -149,10 +164,15 @@ class VennAbers(Recalibrator):
         "cuts1_": "rising",
         "p1_": "probabilities",
     }
+    _constants: ClassVar[tuple[str, ...]] = ("_below0", "p0_", "cuts1_", "p1_")
     cuts0_: FloatArray
     cuts1_: FloatArray
     p0_: FloatArray
     p1_: FloatArray
+
+    @property
+    def _below0(self) -> FloatArray:
+        return just_below(self.cuts0_)
 
     def predict_interval(self, y_prob: Any) -> tuple[FloatArray, FloatArray]:
         """Return (p0, p1), the probabilities if the label of the new row were 0 or 1."""
@@ -179,15 +199,25 @@ class VennAbers(Recalibrator):
     def _apply(self, probs: AnyArray) -> FloatArray:
         return merged(*self._interval(probs.astype(np.float64)))
 
+    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+        p0 = ops.steps(x, learned._below0, learned.p0_)
+        return merged(p0, ops.steps(x, learned.cuts1_, learned.p1_))
+
     def _check_learned(self) -> None:
         sizes = (self.cuts0_.size + 1, self.cuts1_.size + 1)
         if sizes != (self.p0_.size, self.p1_.size):
             raise ValueError("a step function has one value more than cuts")
 
 
-def merged(p0: FloatArray, p1: FloatArray) -> FloatArray:
+def just_below(cuts: FloatArray) -> FloatArray:
+    """Return cuts such that a score lies above one if it is the given one or larger."""
+    # Any number below 0 will do for 0, and databases do not read the smallest of them.
+    return np.where(cuts > 0, np.nextafter(cuts, -1.0), -1.0)
+
+
+def merged(p0: Any, p1: Any) -> Any:
     """Return the one probability that loses least, at worst, in place of the two."""
-    return np.asarray(p1 / (1 - p0 + p1))
+    return p1 / (1 - p0 + p1)
 
 
 def _steps(values: FloatArray, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:

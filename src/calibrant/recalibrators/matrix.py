@@ -168,7 +168,7 @@ def _formula(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, l
     if "kept identity" in model.fit_result_.flags:
         return ops.softmax(x) if model.input == "logits" else x
     z = _mixed(model, ops, x, learned)
-    scaled = z * learned.weight_ if learned.weight_.ndim == 1 else z @ learned.weight_.T
+    scaled = z * learned.weight_ if model.weight_.ndim == 1 else z @ learned.weight_.T
     return ops.softmax(scaled + learned.bias_)
 
 

@@ -167,7 +167,8 @@ class OneVsRest(Recalibrator):
         if not self.normalize:
             return out
         total = ops.sums(out)
-        return ops.where(total > 0, out / ops.where(total > 0, total, 1.0), 1 / out.shape[1])
+        even = 1 / self.classes_.size
+        return ops.where(total > 0, out / ops.where(total > 0, total, 1.0), even)
 
     def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
         if kind is None and self.classes_.size > 2:
@@ -279,17 +280,17 @@ class TopLabel(Recalibrator):
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         top, confidence = self._confidence(probs)
-        out = np.empty(probs.shape)
+        out, n_others = np.empty(probs.shape), self.classes_.size - 1
 
         def write(part: slice) -> None:
             rows = probs[part].astype(np.float64)
-            out[part] = _share_out(NUMPY, rows, top[part], confidence[part])
+            out[part] = _share_out(NUMPY, rows, top[part], confidence[part], n_others)
 
         in_blocks(probs.shape, write)
         return out
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
-        return _share_out(ops, x, *_recalibrated_top(ops, x, learned))
+        return _share_out(ops, x, *_recalibrated_top(ops, x, learned), self.classes_.size - 1)
 
     def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
         if kind not in (None, "top-label"):
@@ -330,9 +331,8 @@ def _recalibrated_top(ops: RowOperations, rows: Any, learned: Any) -> tuple[Any,
     return top, after
 
 
-def _share_out(ops: RowOperations, rows: Any, top: Any, confidence: Any) -> Any:
+def _share_out(ops: RowOperations, rows: Any, top: Any, confidence: Any, n_others: int) -> Any:
     """Write the confidence of the predicted class over rows, and share out the rest."""
-    n_others = rows.shape[1] - 1
     c = ops.clip(confidence, LEAST_CONFIDENCE, None)[:, None]
     rows = ops.put(rows, top, 0.0)
     rest = ops.sums(rows)
