@@ -158,14 +158,14 @@ class _OnnxGraph:
     def add(self, op: str, *args: Any, output: str | None = None, **options: Any) -> str:
         """Add a node of an ONNX operator; a number takes the type of the first named operand."""
         named = [self.types[arg] for arg in args if isinstance(arg, str)]
-        number_type = next((kind for kind in named if kind != "bool"), "int64")
+        number_type: Kind = next((kind for kind in named if kind != "bool"), "int64")
         names = [
             arg if isinstance(arg, str) else self.constant(None, np.array([arg], number_type))
             for arg in args
         ]
         name = output or f"{op}_{len(self.nodes)}"
         self.nodes.append(onnx.helper.make_node(op, names, [name], **options))
-        kind = number_type if named else "int64"
+        kind: Kind = number_type
         if op in ("Greater", "GreaterOrEqual", "LessOrEqual", "Equal", "And"):
             kind = "bool"
         elif op == "Cast":

@@ -197,7 +197,7 @@ class VennAbers(Recalibrator):
         self.fit_result_ = FitResult(True, 1, loss, identity_loss(scores, "log"))
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        return merged(*self._interval(probs.astype(np.float64)))
+        return np.asarray(merged(*self._interval(probs.astype(np.float64))))
 
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
         p0 = ops.steps(x, learned._below0, learned.p0_)
