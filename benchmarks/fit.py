@@ -233,7 +233,7 @@ CASES = {
         {"uncertainty-calibration": uncertainty_marginal},
     ),
 }  # fmt: skip
-OURS = {"calibrant, numba": "numba", "calibrant, NumPy": "numpy"}
+OURS = {"calibrant, compiled": "compiled", "calibrant, NumPy": "numpy"}
 
 
 def measure(case: str, name: str, n: int, k: int, args: argparse.Namespace) -> dict[str, float]:

@@ -89,7 +89,7 @@ def in_own_process(name: str, group: Group, args: argparse.Namespace) -> Line:
     case = CASES[name]
     python = args.peers if case.is_peer else sys.executable
     line = ["--line", name, str(group.n), str(group.k), "--seconds", str(args.seconds)]
-    environment = os.environ | {"CALIBRANT_ENGINE": "numpy" if name == NUMPY else "numba"}
+    environment = os.environ | {"CALIBRANT_ENGINE": "numpy" if name == NUMPY else "compiled"}
     try:
         done = subprocess.run(
             [python, __file__, *line],

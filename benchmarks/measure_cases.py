@@ -156,7 +156,7 @@ def bootstrap_peer(n: int, k: int) -> Run:
     return lambda: float(get_calibration_error_uncertainties(p, y, alpha=5.0)[2])
 
 
-NUMBA, NUMPY, READ = "calibrant, numba", "calibrant, NumPy", "read both arrays (np.sum)"
+COMPILED, NUMPY, READ = "calibrant, compiled", "calibrant, NumPy", "read both arrays (np.sum)"
 RELPLOT, TORCHMETRICS, NETCAL = "relplot", "torchmetrics", "netcal"
 SKLEARN = "scikit-learn calibration_curve"
 MASS, SORT = "calibrant, uniform mass", "np.sort of the predictions"
@@ -169,7 +169,7 @@ RESAMPLES, UNCERTAINTY_RESAMPLES = (
 )
 
 CASES: dict[str, Case] = {
-    NUMBA: Case(equal_width),
+    COMPILED: Case(equal_width),
     NUMPY: Case(equal_width),
     READ: Case(read_twice),
     RELPLOT: Case(relplot, is_peer=True),
@@ -189,14 +189,16 @@ CASES: dict[str, Case] = {
 
 def groups(rows: list[int], classes: list[int], n_bins: list[int]) -> list[Group]:
     """Return the groups in their order: growth with rows, with bins, with classes; resampling."""
-    one_column = (NUMBA, NUMPY, READ, RELPLOT, TORCHMETRICS, NETCAL, SKLEARN)
+    one_column = (COMPILED, NUMPY, READ, RELPLOT, TORCHMETRICS, NETCAL, SKLEARN)
     found = [
         Group(f"width {n}", f"15 equal-width bins, {n:,} rows", one_column, n, 15) for n in rows
     ]
     n = min(max(rows), 10_000_000)
     for b in n_bins:
         found += [
-            Group(f"width of {b}", f"{b:,} equal-width bins, {n:,} rows", (NUMBA, RELPLOT), n, b),
+            Group(
+                f"width of {b}", f"{b:,} equal-width bins, {n:,} rows", (COMPILED, RELPLOT), n, b
+            ),
             Group(f"mass of {b}", f"{b:,} uniform-mass bins, {n:,} rows", (MASS, SORT), n, b),
         ]
     if max(rows) > n:

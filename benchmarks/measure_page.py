@@ -74,9 +74,9 @@ def targets() -> list[Target]:
             (cases.SKLEARN, 40),
         ):
             work = f"equal width, {rows} rows: time of {name} over ours"
-            found.append(Target(work, limit, True, key, name, cases.NUMBA))
+            found.append(Target(work, limit, True, key, name, cases.COMPILED))
         work = f"equal width, {rows} rows: our time over reading both arrays"
-        found.append(Target(work, 3, False, key, cases.NUMBA, cases.READ))
+        found.append(Target(work, 3, False, key, cases.COMPILED, cases.READ))
     work = "equal width, 1e7 rows: time of our NumPy engine over relplot"
     found.append(Target(work, 1.3, False, "width 10000000", cases.NUMPY, cases.RELPLOT))
     for b in (100, 1000):
@@ -96,7 +96,7 @@ def targets() -> list[Target]:
 def memory_rows(found: Found) -> Iterator[str]:
     """Yield the target of memory: under 1% of what 1e8 rows of 16 bytes take."""
     for group, name, work in (
-        ("width 100000000", cases.NUMBA, "equal width"),
+        ("width 100000000", cases.COMPILED, "equal width"),
         ("mass 100000000", cases.MASS, "100 uniform-mass bins"),
     ):
         line = found.get(group, {}).get(name)
@@ -146,7 +146,7 @@ def growth_tables(
     rows: list[int], classes: list[int], n_bins: list[int], found: Found
 ) -> Iterator[str]:
     names = (
-        cases.NUMBA,
+        cases.COMPILED,
         cases.NUMPY,
         cases.RELPLOT,
         cases.TORCHMETRICS,
@@ -156,7 +156,7 @@ def growth_tables(
     yield from growth("rows (seconds)", {f"{n:,}": f"width {n}" for n in rows}, names, found)
     yield ""
     some = {f"{b:,} equal width": f"width of {b}" for b in n_bins}
-    yield from growth("bins (seconds)", some, (cases.NUMBA, cases.RELPLOT), found)
+    yield from growth("bins (seconds)", some, (cases.COMPILED, cases.RELPLOT), found)
     yield ""
     some = {f"{b:,} uniform mass": f"mass of {b}" for b in n_bins}
     yield from growth("bins (seconds)", some, (cases.MASS, cases.SORT), found)

@@ -48,3 +48,4 @@ from calibrant.verify import certify as certify
 from calibrant.verify import compare as compare
 from calibrant.verify import prequential_lower_bound as prequential_lower_bound
 from calibrant.verify import recheck as recheck
+from calibrant.versions import show_versions as show_versions

@@ -61,6 +61,18 @@ class Parser(argparse.ArgumentParser):
         tell(message) if file is sys.stderr else emit(message.removesuffix("\n"))
 
 
+class Version(argparse.Action):
+    """Says which version this is and which engine counts; only then is the engine looked for."""
+
+    def __call__(self, *_: Any) -> NoReturn:
+        """Print one line and leave."""
+        from calibrant._compiled import engine_in_words
+        from calibrant.cli.output import emit
+
+        emit(f"calibrant {__version__}, {engine_in_words()}")
+        raise SystemExit(0)
+
+
 class Help(argparse.RawDescriptionHelpFormatter):
     """Help with descriptions and examples as they were written, and room for names."""
 
@@ -78,7 +90,9 @@ def new_parser() -> Parser:
         formatter_class=Help,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"calibrant {__version__}")
+    parser.add_argument(
+        "--version", action=Version, nargs=0, help="show the version and the engine, and exit"
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name in COMMANDS:
         import_module(f"calibrant.cli.{name}").add(commands)

@@ -122,6 +122,8 @@ def _share(family: Family, scores: Scores, smoothing: Smoothing, loss: Loss) -> 
     """Return how much is mixed in: as declared, or what fits a sample of the rows best."""
     if smoothing != "auto":
         return float(smoothing)
+    if scores.values.min() > 0 and scores.values.max() < 1:
+        return 0.0
     few = scores.thinned(SMOOTHING_ROWS).with_pseudo_rows(1)
 
     def loss_with(share: float) -> float:
