@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import calibrant
 from calibrant.cli import main
 from conftest import kernels
@@ -40,10 +42,8 @@ def test_versions_name_the_engine_and_the_packages(capsys):
 
 def test_the_command_says_the_same_in_one_line(capsys, monkeypatch):
     monkeypatch.setenv("CALIBRANT_ENGINE", "numpy")
-    try:
+    with pytest.raises(SystemExit, match="^0$"):
         main(["--version"])
-    except SystemExit as left:
-        assert left.code == 0
     expected = f"calibrant {calibrant.__version__}, NumPy engine (CALIBRANT_ENGINE=numpy)\n"
     assert capsys.readouterr().out == expected
 
