@@ -78,6 +78,9 @@ MADE = {
     "bin-free bounds": lambda: cb.bin_free_bounds(Y, P),
     "bin-free bound": lambda: cb.bin_free_bounds(Y, P).cutoff,
     "lower bound": lambda: cb.prequential_lower_bound(Y, P),
+    "selective curve": lambda: cb.selective_curve(Y, P),
+    "selective certificate": lambda: cb.selective_curve(Y, P).certificate(0.9),
+    "selective display": lambda: cb.SelectiveDisplay.from_predictions(Y, P, draw=False),
     "report": lambda: report(Y, P),
     "report of classes": lambda: report(CLASS, PROBS),
     "scores": lambda: cb.best_recalibrator(Y, P, cv=3).scores_,
@@ -100,7 +103,7 @@ RESULTS = [
     "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
     "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
-    "monitored batch",
+    "monitored batch", "selective curve", "selective certificate",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",
@@ -257,7 +260,9 @@ def test_no_array_of_a_result_can_be_written_in_any_copy(name, way):
 def test_a_result_cannot_be_changed(name):
     result = make(name)
     if not dataclasses.is_dataclass(result):
-        assert name in ("metric", "monitor", "display"), "everything else is a frozen record"
+        assert name in ("metric", "monitor", "display", "selective display"), (
+            "everything else is a frozen record"
+        )
         return
     for field in dataclasses.fields(result):
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -10,9 +10,11 @@ from calibrant.bins import EqualMass as EqualMass
 from calibrant.bins import EqualWidth as EqualWidth
 from calibrant.bins import Hybrid as Hybrid
 from calibrant.display import ReliabilityDisplay as ReliabilityDisplay
+from calibrant.display import SelectiveDisplay as SelectiveDisplay
 from calibrant.measure import brier_decomposition as brier_decomposition
 from calibrant.measure import calibration_error as calibration_error
 from calibrant.measure import reliability_curve as reliability_curve
+from calibrant.measure import selective_curve as selective_curve
 from calibrant.measure import tabulate as tabulate
 from calibrant.metric import CalibrationMetric as CalibrationMetric
 from calibrant.monitor import CalibrationMonitor as CalibrationMonitor

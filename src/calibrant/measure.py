@@ -7,9 +7,11 @@ from typing import Any, overload
 
 from calibrant import stats
 from calibrant.bins import BinsLike
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.estimators import ClassWeight, Norm
+from calibrant.stats.selective import confidence_bins
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -325,6 +327,108 @@ def reliability_curve(
     if source.by:
         return stats.group_curves(source.tabulate_by(bins, shared_bins), **options)
     return stats.reliability_curve(source.tabulate(bins), **options)
+
+
+@overload
+def selective_curve(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    thresholds: Any = ...,
+    confidence_level: float = ...,
+    kind: Kind | None = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: None = None,
+) -> stats.SelectiveCurve: ...
+
+
+@overload
+def selective_curve(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    thresholds: Any = ...,
+    confidence_level: float = ...,
+    kind: Kind | None = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    data: Any = ...,
+    input: Input = ...,
+    by: Any,
+) -> stats.GroupSelectiveCurves: ...
+
+
+def selective_curve(
+    y_true: Any,
+    y_prob: Any = None,
+    *,
+    thresholds: Any = None,
+    confidence_level: float = 0.95,
+    kind: Kind | None = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
+    by: Any = None,
+) -> stats.SelectiveCurve | stats.GroupSelectiveCurves:
+    """Return how often the model is right, where its least confident answers are left out.
+
+    Rows are accepted above a threshold of confidence: of the top label, or of the likelier answer
+    of a binary problem. The curve has coverage and accuracy at every threshold, exact limits that
+    hold at all of them at once, and the area under the risk-coverage curve (AURC); see
+    `calibrant.stats.selective`.
+
+    Parameters
+    ----------
+    thresholds : array-like, optional
+        Confidences above which rows are accepted, fixed before the labels are seen; by default
+        115 of them. Fewer make narrower limits. A table has those of its bins.
+    confidence_level : float
+        Of the limits and of the interval of AURC.
+    y_true, y_prob, kind, classes, pos_label, data, input, by
+        As in `calibration_error`; binary and top-label problems. A `BinTable` may stand in place
+        of `y_true` and `y_prob`. With `by` there is a curve for each group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=10_000)
+    >>> curve = selective_curve(rng.uniform(size=10_000) < p, p)
+    >>> print(curve)
+    74.9% right at full coverage, AURC 0.1295 [0.1224, 0.1367], n = 10,000
+    coverage  accuracy  at least (95%, all at once)  above confidence
+    100.0%     74.9%     73.5%                       0.5
+    ...
+    >>> curve.threshold_for(0.9)
+    0.85
+    """
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        data=data,
+        by=by,
+    )
+    if not source.has_rows and thresholds is not None:
+        raise InvalidArgumentError(
+            "A table has the thresholds it was counted with; got thresholds= beside it. Leave them "
+            "out, or pass the rows."
+        )
+    bins: BinsLike = "auto"
+    if source.has_rows:
+        bins = confidence_bins(source.problem.kind, thresholds)
+    if source.by:
+        return stats.group_selective_curves(
+            source.tabulate_by(bins), confidence_level=confidence_level
+        )
+    return stats.selective_curve(source.tabulate(bins), confidence_level=confidence_level)
 
 
 def brier_decomposition(

@@ -245,7 +245,7 @@ def test_hostile_names_do_no_harm(opened, width, script):
             assert page.evaluate("window.harmed") is None
         assert page.locator("body script:not([type])").count() == 1
         assert page.locator("img, iframe, form, body style").count() == 0
-        assert page.locator("main > section").count() == 9
+        assert page.locator("main > section").count() == 10
         box = page.locator("body").bounding_box()
         assert box["width"] <= width
 

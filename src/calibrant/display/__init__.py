@@ -1,9 +1,10 @@
-"""Reliability diagrams: the one place that imports matplotlib, and only when it draws."""
+"""Diagrams: the one place that imports matplotlib, and only when it draws."""
 
 from __future__ import annotations
 
 from calibrant.display.curves import DisplayedCurve
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.display.reliability import ReliabilityDisplay
+from calibrant.display.selective import SelectiveDisplay
 
-__all__ = ["DisplayedCurve", "ReliabilityDisplay", "ReliabilityGrid"]
+__all__ = ["DisplayedCurve", "ReliabilityDisplay", "ReliabilityGrid", "SelectiveDisplay"]

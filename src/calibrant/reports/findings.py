@@ -28,6 +28,7 @@ from calibrant.reports.curves import ReportedCurve, curve_of
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource
 from calibrant.stats.curves import MOST_BINS_DRAWN, join_bins
+from calibrant.stats.selective import confidence_bins
 from calibrant.table import BinTable
 from calibrant.verify import tabulate_outputs
 
@@ -122,6 +123,8 @@ class Findings:
     plan : Plan
     fingerprint : Fingerprint or None
         None without rows.
+    selective : SelectiveCurve or None
+        Accuracy above thresholds of confidence; None without rows, and of a marginal problem.
     """
 
     error: stats.CalibrationErrorResult
@@ -133,6 +136,7 @@ class Findings:
     gain: Gain | None
     plan: Plan
     fingerprint: Fingerprint | None
+    selective: stats.SelectiveCurve | None = None
 
     @property
     def table(self) -> BinTable:
@@ -198,7 +202,15 @@ def findings_of(
         _of_table(table, certificate, classes, rows),
         gain=gain_of(probs, codes),
         fingerprint=Fingerprint.of(probs, codes),
+        selective=_selective(rows, confidence_level),
     )
+
+
+def _selective(rows: ArraySource, confidence_level: float) -> stats.SelectiveCurve | None:
+    if rows.problem.kind == "marginal":
+        return None
+    table = rows.tabulate(confidence_bins(rows.problem.kind))
+    return stats.selective_curve(table, confidence_level=confidence_level)
 
 
 def _of_table(

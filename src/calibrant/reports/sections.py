@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
+import numpy as np
+
 from calibrant._html import Content, Element, element, scrolling, short, shown, table
 from calibrant._svg import error_bar
 from calibrant._version import __version__
@@ -116,6 +118,40 @@ def _error_words(findings: Findings) -> str:
         )
     words += [f"{note[0].upper()}{note[1:]}." for note in findings.interval.notes]
     return " ".join(words)
+
+
+SHARES = np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])
+"""Of rows answered, in the section on confident rows."""
+
+
+def selective(findings: Findings) -> Element | None:
+    """Return how often the model is right where it is confident."""
+    curve = findings.selective
+    if curve is None:
+        return None
+    rows = (
+        (
+            f"the {percent(curve.coverage[place])} above {curve.threshold[place]:.6g}",
+            f"{curve.count[place]:,.0f}",
+            percent(curve.accuracy[place]),
+            percent(curve.low[place]),
+        )
+        for place in curve.places_at(SHARES)
+    )
+    caption = "Accuracy of the most confident rows"
+    low, high = curve.aurc_interval
+    level = percent(curve.confidence_level)
+    note = (
+        f"A row counts as answered above a confidence. The limits hold for all thresholds at once, "
+        f"with {level} confidence, so one may be chosen from this table. The area under the "
+        f"risk-coverage curve (AURC) is {curve.aurc:.4f}, in [{low:.4f}, {high:.4f}]."
+    )
+    return section(
+        "selective",
+        "Where it is sure",
+        scrolling(caption, table(caption, ("answered", "rows", "right", "at least"), rows)),
+        element("p", note, class_="note"),
+    )
 
 
 def brier(findings: Findings) -> Element:

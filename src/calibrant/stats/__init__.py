@@ -11,9 +11,11 @@ from calibrant.stats.groups import (
     GroupCertificates,
     GroupCurves,
     GroupErrors,
+    GroupSelectiveCurves,
     group_certificates,
     group_curves,
     group_errors,
+    group_selective_curves,
 )
 from calibrant.stats.hypothesis_tests import (
     CalibrationTestResult,
@@ -37,6 +39,7 @@ from calibrant.stats.sample_sizes import (
     samples_to_calibrate,
 )
 from calibrant.stats.scores import ScoreDecomposition, brier_decomposition
+from calibrant.stats.selective import SelectiveCertificate, SelectiveCurve, selective_curve
 from calibrant.stats.table_comparison import TableComparison, compare_tables
 
 __all__ = [
@@ -53,12 +56,15 @@ __all__ = [
     "GroupCertificates",
     "GroupCurves",
     "GroupErrors",
+    "GroupSelectiveCurves",
     "IsotonicCurve",
     "MiscalibrationBound",
     "MonitoredBatch",
     "Recheck",
     "ReliabilityCurve",
     "ScoreDecomposition",
+    "SelectiveCertificate",
+    "SelectiveCurve",
     "TableComparison",
     "audit",
     "bin_free_bounds",
@@ -72,6 +78,7 @@ __all__ = [
     "group_certificates",
     "group_curves",
     "group_errors",
+    "group_selective_curves",
     "heterogeneity_test",
     "histogram_binning_bound",
     "isotonic_curve",
@@ -82,5 +89,6 @@ __all__ = [
     "samples_to_balance",
     "samples_to_calibrate",
     "samples_to_certify",
+    "selective_curve",
     "smallest_certifiable_error",
 ]

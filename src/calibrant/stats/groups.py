@@ -26,6 +26,7 @@ from calibrant.stats.estimators import (
     power_of,
 )
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
+from calibrant.stats.selective import SelectiveCurve, selective_curve
 from calibrant.stats.verdicts import Verdict
 from calibrant.table import BinTable
 from calibrant.tables import (
@@ -39,7 +40,7 @@ from calibrant.tables import (
 )
 
 SIDES = ("upper", "lower")
-R = TypeVar("R", bound=CalibrationErrorResult | ReliabilityCurve | Certificate)
+R = TypeVar("R", bound=CalibrationErrorResult | ReliabilityCurve | Certificate | SelectiveCurve)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,6 +217,25 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
         return f"{len(result):,}", f"{missed:,}"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSelectiveCurves(GroupResults[SelectiveCurve]):
+    """The selective curve of each group: a mapping from its key to `SelectiveCurve`.
+
+    Groups are ordered by their AURC.
+    """
+
+    _head: ClassVar = ("right", "AURC", "interval")
+
+    def places(self) -> IntArray:
+        """Return the places of all groups, the largest AURC first."""
+        areas = [self._at(place).aurc for place in range(len(self))]
+        return np.lexsort((-self.tables.sizes, -np.array(areas)))
+
+    def _row(self, result: SelectiveCurve, confidence_level: float) -> tuple[str, ...]:
+        low, high = result.aurc_interval
+        return f"{result.accuracy[0]:.1%}", f"{result.aurc:.4f}", f"[{low:.4f}, {high:.4f}]"
+
+
 def cells_of_groups(tables: Tables) -> Cells:
     """Return the per-bin quantities of all groups at once, of shape (groups, classes, bins)."""
     return cells_from_sums(
@@ -247,3 +267,9 @@ def group_certificates(tables: Tables, **options: Any) -> GroupCertificates:
     """Certify each group by itself; the options are those of `calibrant.stats.certify`."""
     certify(tables.at(0), **options)  # refuses wrong options now, not when one is printed
     return GroupCertificates(tables, partial(certify, **options))
+
+
+def group_selective_curves(tables: Tables, **options: Any) -> GroupSelectiveCurves:
+    """Return the selective curve of each group; the options are those of `selective_curve`."""
+    selective_curve(tables.at(0), **options)  # refuses wrong options now
+    return GroupSelectiveCurves(tables, partial(selective_curve, **options))

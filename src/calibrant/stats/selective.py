@@ -1,0 +1,352 @@
+"""Selective prediction: how often the model is right where it is confident.
+
+A row is accepted if its confidence exceeds a threshold t. Of a top-label problem the confidence is
+the probability of the top label, and a row is right if that is its label. Of a binary problem it
+is max(p, 1 - p), so rows with p > t or p <= 1 - t are accepted, and a row is right if it is on the
+likelier side.
+
+**Accuracy above a threshold** that was fixed before the labels is a binomial rate given the number
+of accepted rows, so Clopper and Pearson's limits are exact. Limits at m thresholds hold all at
+once at level 1 - delta if each has delta / m (Bonferroni). Neighbouring thresholds share most
+rows, so this is cautious; and it holds for a threshold chosen after looking at the curve.
+
+**AURC**, the area under the risk-coverage curve, is the mean over k of the share of errors among
+the k most confident rows; among equally confident rows (of one bin) it is the mean over their
+orders. In the limit it is E[wrong * (-log C)], where C is the share of rows at least as confident.
+A row adds to it by its own error, and by standing before others: with E' over another row that is
+at most as confident, its influence is h = wrong * (-log C) - E'[wrong' / C']. The interval is
+normal, with the variance of h over n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from calibrant._options import check_flag, is_real
+from calibrant._results import Result
+from calibrant._types import BoolArray, FloatArray
+from calibrant.bins import Bins
+from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError
+from calibrant.stats.intervals import ConfidenceInterval, check_level, clopper_pearson
+
+if TYPE_CHECKING:
+    from calibrant.table import BinTable
+
+_TAIL = 0.01
+THRESHOLDS = tuple(
+    [k / 100 for k in range(100)] + [1 - _TAIL * 10 ** (-k / 5) for k in range(1, 16)]
+)
+"""Where accuracy is asked by default: every hundredth, then ever closer to 1, to within 1e-5. More
+would widen the simultaneous band: ten times as many by a sixth."""
+
+
+def confidence_bins(kind: str, thresholds: Any = None) -> Bins:
+    """Return bins whose edges are the thresholds, and of a binary problem 1 less them too."""
+    given = THRESHOLDS if thresholds is None else thresholds
+    try:
+        values = np.unique(np.asarray(given, np.float64))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _not_thresholds(given) from error
+    if not values.size or not np.all((values >= 0) & (values < 1)):
+        raise _not_thresholds(given)
+    if kind == "binary":
+        values = values[values > 0.5]
+        values = np.concatenate([values, 1 - values, [0.5]])
+    return Bins(np.unique(np.concatenate([[0.0], values, [1.0]])))
+
+
+def _not_thresholds(given: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "thresholds must be numbers of at least 0 and less than 1, above which rows are accepted; "
+        f"got {given!r:.60}. Leave them out for a fine grid."
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class SelectiveCertificate(Result):
+    """How often the model is right above a confidence, at least.
+
+    Attributes
+    ----------
+    threshold : float
+        Rows are accepted above it.
+    lower_bound : float
+        With probability `confidence_level`, at least this share of accepted rows is right.
+    accuracy, coverage : float
+        Shares seen: of accepted rows that are right, and of rows that are accepted.
+    n_accepted, n : int
+    confidence_level : float
+    simultaneous : bool
+        Whether the statement holds for all thresholds at once, also one chosen afterwards.
+    assumptions : list of str
+    """
+
+    threshold: float
+    lower_bound: float
+    accuracy: float
+    coverage: float
+    n_accepted: int
+    n: int
+    confidence_level: float
+    simultaneous: bool
+    assumptions: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join([self._summary(), "It holds if", *(f"  - {x}" for x in self.assumptions)])
+
+    def _summary(self) -> str:
+        level = f"{100 * self.confidence_level:g}% confidence"
+        every = ", at all thresholds at once" if self.simultaneous else ""
+        least = f"at least {100 * self.lower_bound:.1f}% are right"
+        return (
+            f"above {self.threshold:g} confidence, {least} "
+            f"({level}{every}); {100 * self.accuracy:.1f}% of {self.n_accepted:,} accepted rows "
+            f"were, {100 * self.coverage:.1f}% of {self.n:,}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SelectiveCurve(Result):
+    """Accuracy of the rows above each threshold of confidence.
+
+    Attributes
+    ----------
+    threshold : ndarray
+        In rising order; above each some row is accepted.
+    count, correct : ndarray
+        Rows that are accepted above it, and how many of them are right.
+    low, high : ndarray
+        Limits of the accuracy in the population, all at once.
+    n_thresholds : int
+        Over how many thresholds the limits hold at once, those without rows included.
+    aurc : float
+        The area under the risk-coverage curve: less is better.
+    n : int
+    confidence_level : float
+    kind : {"binary", "top-label"}
+    """
+
+    threshold: FloatArray
+    count: FloatArray
+    correct: FloatArray
+    low: FloatArray
+    high: FloatArray
+    n_thresholds: int
+    aurc: float
+    aurc_interval: ConfidenceInterval
+    n: int
+    confidence_level: float
+    kind: str
+
+    @property
+    def coverage(self) -> FloatArray:
+        """The share of rows that are accepted."""
+        return np.asarray(self.count / self.n)
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """The share of accepted rows that are right."""
+        return np.asarray(self.correct / self.count)
+
+    @property
+    def excess_aurc(self) -> float:
+        """By how much the area exceeds that of a model whose errors are its least sure answers."""
+        error = 1 - float(self.correct[0] / self.n)
+        best = error + (1 - error) * math.log1p(-error) if error < 1 else 1.0
+        return self.aurc - best
+
+    def certificate(self, threshold: float, *, simultaneous: bool = True) -> SelectiveCertificate:
+        """Bound from below how often the model is right above a threshold.
+
+        Parameters
+        ----------
+        threshold : float
+            One of `threshold`: where rows were counted.
+        simultaneous : bool
+            False only if the threshold was fixed before anybody looked at these labels: then the
+            whole error probability is spent on it.
+
+        Examples
+        --------
+        >>> from calibrant import selective_curve
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.uniform(size=10_000)
+        >>> curve = selective_curve(rng.uniform(size=10_000) < p, p)
+        >>> print(repr(curve.certificate(0.9)))
+        <SelectiveCertificate: above 0.9 confidence, at least 92.3% are right (95% confidence, ...
+        """
+        check_flag("simultaneous", simultaneous)
+        if not is_real(threshold):
+            raise InvalidArgumentError(f"threshold must be a number; got {threshold!r:.60}.")
+        place = int(np.argmin(np.abs(self.threshold - threshold)))
+        if abs(self.threshold[place] - threshold) > 1e-9:
+            near = ", ".join(f"{x:g}" for x in self.threshold[max(place - 1, 0) : place + 2])
+            raise InvalidArgumentError(
+                f"threshold must be one at which rows were counted, with rows above it; "
+                f"got {threshold!r:.60}, and near it are {near}. Pass thresholds= to "
+                "selective_curve."
+            )
+        tests = self.n_thresholds if simultaneous else 1
+        delta = (1 - self.confidence_level) / tests
+        # one side: Clopper and Pearson's lower limit at delta is that of an interval at 2 delta
+        lower, _ = clopper_pearson(self.correct[place], self.count[place], 2 * delta)
+        return SelectiveCertificate(
+            threshold=float(threshold),
+            lower_bound=float(lower),
+            accuracy=float(self.accuracy[place]),
+            coverage=float(self.coverage[place]),
+            n_accepted=int(self.count[place]),
+            n=self.n,
+            confidence_level=self.confidence_level,
+            simultaneous=bool(simultaneous),
+            assumptions=[
+                "rows are independent draws from the population that the statement is about",
+                "their labels were not used to make the predictions",
+                "thresholds were fixed before the rows" if simultaneous
+                else "this threshold was chosen before anybody looked at these labels",
+            ],
+        )  # fmt: skip
+
+    def threshold_for(self, accuracy: float) -> float | None:
+        """Return the least threshold above which at least this share is proved right, or None.
+
+        The limits hold at all thresholds at once, so the choice costs nothing more.
+        """
+        if not (is_real(accuracy) and 0 <= accuracy <= 1):
+            raise InvalidArgumentError(f"accuracy must lie in [0, 1]; got {accuracy!r:.60}.")
+        proved = np.flatnonzero(self.low >= accuracy)
+        return float(self.threshold[proved[0]]) if proved.size else None
+
+    def _summary(self) -> str:
+        low, high = self.aurc_interval
+        right = 100 * float(self.correct[0] / self.n)
+        return f"{right:.1f}% right at full coverage, AURC {self.aurc:.4f} [{low:.4f}, {high:.4f}]"
+
+    def __str__(self) -> str:
+        level = f"{100 * self.confidence_level:g}%"
+        lines = [f"{self._summary()}, n = {self.n:,}"]
+        lines.append(f"coverage  accuracy  at least ({level}, all at once)  above confidence")
+        for place in self.places_at(np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])):
+            lines.append(
+                f"{self.coverage[place]:8.1%}  {self.accuracy[place]:8.1%}  "
+                f"{self.low[place]:8.1%}{'':23}{self.threshold[place]:<10.6g}".rstrip()
+            )
+        return "\n".join(lines)
+
+    def places_at(self, coverage: FloatArray) -> list[int]:
+        """Return the places whose coverage is nearest to these, without repeats."""
+        nearest = np.abs(self.coverage[:, None] - coverage).argmin(axis=0)
+        return list(dict.fromkeys(nearest.tolist()))
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        for place in self.places_at(np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])):
+            what = f"the {self.coverage[place]:.0%} above {self.threshold[place]:.6g}"
+            yield what, f"{self.accuracy[place]:.1%} right, at least {self.low[place]:.1%}"
+        yield "AURC", f"{self.aurc:.4f} in {self.aurc_interval}"
+
+
+def selective_curve(table: BinTable, *, confidence_level: float = 0.95) -> SelectiveCurve:
+    """Return accuracy above every edge of a table; see `calibrant.selective_curve`."""
+    check_level(confidence_level)
+    if table.n_groups > 1:
+        raise InvalidArgumentError(
+            "Rows are accepted by the confidence in their top label; this table is of "
+            'kind="marginal". Count with kind="top-label".'
+        )
+    if table.is_weighted:
+        raise InvalidWeightsError(
+            "Limits of accuracy count independent rows; this table has sample weights. Leave them "
+            "out."
+        )
+    if table.n == 0:
+        raise EmptyInputError("Accuracy needs rows; this table has none.")
+    threshold, count, correct = _above(table)
+    used = count > 0
+    delta = (1 - confidence_level) / threshold.size
+    low, high = clopper_pearson(correct[used], count[used], delta)
+    area, spread = _aurc(count[used], correct[used])
+    z = float(special.ndtri((1 + confidence_level) / 2))
+    reach = z * spread / math.sqrt(table.n)
+    interval = ConfidenceInterval(
+        max(area - reach, 0.0), min(area + reach, 1.0), confidence_level, "normal"
+    )
+    return SelectiveCurve(
+        threshold=threshold[used],
+        count=count[used],
+        correct=correct[used],
+        low=low,
+        high=high,
+        n_thresholds=int(threshold.size),
+        aurc=area,
+        aurc_interval=interval,
+        n=table.n,
+        confidence_level=float(confidence_level),
+        kind=table.problem.kind,
+    )
+
+
+def _above(table: BinTable) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return thresholds in rising order, and rows and right answers above each."""
+    edges = table.bins[0].edges
+    size, events = table.count[0], table.sum_y[0]
+    if table.problem.kind != "binary":
+        rows, right = (x[::-1].cumsum()[::-1] for x in (size, events))
+        return edges[:-1], rows, right
+    upper = _is_above_half(table)
+    right = np.where(upper, events, size - events)
+    # a bin of the lower half accepts with the threshold 1 - (its upper edge)
+    inner = np.where(upper, edges[:-1], 1 - edges[1:])
+    inner = np.round(inner, 12)  # 1 - (1 - t) is t again
+    threshold = np.unique(np.maximum(inner, 0.5))
+    place = np.searchsorted(threshold, np.maximum(inner, 0.5))
+    sums = (np.bincount(place, x, threshold.size)[::-1].cumsum()[::-1] for x in (size, right))
+    rows, right = sums
+    return threshold, rows, right
+
+
+def _is_above_half(table: BinTable) -> BoolArray:
+    """Return which bins predict the event; refuse one that predicts both with rows in it."""
+    edges, level = table.bins[0].edges, table.level[0]
+    upper = edges[:-1] >= 0.5
+    both = (edges[:-1] < 0.5) & (edges[1:] > 0.5)
+    upper = np.where(both, level > 0.5, upper)
+    mixed = both & np.isnan(level) & (table.count[0] > 0)
+    if mixed.any():
+        j = int(mixed.argmax())
+        raise InvalidArgumentError(
+            "Bins of a binary problem must not reach across 0.5, where the likelier answer "
+            f"changes; that from {edges[j]:g} to {edges[j + 1]:g} does. Pass the rows, or count "
+            'with an even number of equal-width bins, bins="width:200".'
+        )
+    return np.asarray(upper)
+
+
+def _aurc(count: FloatArray, correct: FloatArray) -> tuple[float, float]:
+    """Return the area, and the standard deviation of a row's influence on it.
+
+    Rows between two thresholds are equally confident; `count` and `correct` fall.
+    """
+    n = count[0]
+    size = count - np.append(count[1:], 0.0)
+    wrong = size - (correct - np.append(correct[1:], 0.0))
+    filled = size > 0
+    size, wrong, above = size[filled], wrong[filled], (count - size)[filled]
+    rate = wrong / size
+    errors_above = wrong[::-1].cumsum()[::-1] - wrong
+    # the sum over j = 1..size of (errors above + rate j) / (rows above + j)
+    harmonic = special.digamma(above + size + 1) - special.digamma(above + 1)
+    area = float((rate * size + (errors_above - rate * above) * harmonic).sum() / n)
+    share, low, high = size / n, above / n, (above + size) / n
+    # the mean of -log C over a bin, where C runs from low to high
+    surprise = ((high - special.xlogy(high, high)) - (low - special.xlogy(low, low))) / share
+    others = (rate * harmonic).cumsum()  # E'[wrong' / C'] of rows that are at most as confident
+    influence = np.stack([surprise - others, -others])  # of a wrong row, and of a right one
+    weights = np.stack([share * rate, share * (1 - rate)])
+    centre = float((weights * influence).sum())
+    return area, math.sqrt(max(float((weights * (influence - centre) ** 2).sum()), 0.0))
