@@ -21,6 +21,8 @@ __all__ = sorted(_homes)
 
 
 def __getattr__(name: str) -> object:
+    if name == "torch":  # not in __all__: a star import must not hide the package of that name
+        return import_module("calibrant.torch")
     if name not in _homes:
         raise AttributeError(f"module 'calibrant' has no attribute {name!r}")
     home = _homes[name]

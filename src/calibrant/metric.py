@@ -73,7 +73,7 @@ class CalibrationMetric:
         by: Any = None,
     ) -> None:
         self.problem = read_problem(kind, n_classes, classes, pos_label)
-        self.bins = _fixed_bins(bins)
+        self.bins = fixed_bins(bins)
         self.norm, self.debias, self.class_weight = norm, debias, class_weight
         self.input = input
         check_input(input)
@@ -220,7 +220,8 @@ class CalibrationMetric:
             self._table = table
 
 
-def _fixed_bins(bins: BinsLike) -> Bins:
+def fixed_bins(bins: BinsLike) -> Bins:
+    """Return bins that are known before any rows, or refuse."""
     rule = as_bin_rule(bins, 0)
     if isinstance(rule, Bins):
         return rule
