@@ -62,8 +62,19 @@ def tumours() -> dict[str, Any]:
     }
 
 
+def sites() -> dict[str, Any]:
+    """A model that is wrong in the south, for everyone there."""
+    rng, n = np.random.default_rng(1), 24_000
+    score = rng.integers(1, 10, size=n) / 10
+    site = rng.choice(["east", "north", "south", "west"], size=n)
+    age = rng.integers(18, 95, size=n)
+    label = rng.uniform(size=n) < np.where(site == "south", score**1.4, score)
+    by = {"site": site, "age": (age, [18, 40, 65, 95])}
+    return {"groups": ReliabilityDisplay.grid(label, score, by=by, bins=Distinct(), n_max=6)}
+
+
 def main(folder: Path) -> None:
-    for name, drawn in (digits() | tumours()).items():
+    for name, drawn in (digits() | tumours() | sites()).items():
         path = folder / f"{name}.png"
         drawn.figure_.savefig(path, dpi=110)
         print("wrote", path)

@@ -166,7 +166,8 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
     @property
     def described_by(self) -> str:
         """The columns, as they are named in a sentence."""
-        return " and ".join(self.names)
+        *first, last = self.names
+        return f"{', '.join(first)} and {last}" if first else last
 
     def pooled(self) -> BinTable:
         """Return the table of all rows; groups must share their bins."""

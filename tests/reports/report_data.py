@@ -57,6 +57,15 @@ def certified():
 
 
 @cache
+def grouped():
+    """Groups whose names try to do harm, of which one is wrong."""
+    labels, probs = event_rows(6_000, 1.0, 4)
+    groups = np.arange(labels.size) % len(HOSTILE)
+    labels = np.where(groups == 1, 1 - labels, labels)
+    return report(labels, probs, by={HOSTILE[0]: np.array(HOSTILE, object)[groups]}, max_error=0.2)
+
+
+@cache
 def marginal():
     """Six named classes, overconfident."""
     labels, probs = class_rows(3000, 6, 1.4, 2)

@@ -272,7 +272,7 @@ def test_markup_that_got_past_the_escaping_would_still_be_stopped(browser, tmp_p
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
-@pytest.mark.parametrize("name", ["refuted", "marginal", "hostile"])
+@pytest.mark.parametrize("name", ["refuted", "marginal", "hostile", "grouped"])
 def test_the_page_is_never_wider_than_the_window(opened, name, width):
     report = getattr(report_data, name)()
     with opened(report, viewport={"width": width, "height": 800}) as page:
@@ -281,7 +281,7 @@ def test_the_page_is_never_wider_than_the_window(opened, name, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["refuted", "certified", "marginal"])
+@pytest.mark.parametrize("name", ["refuted", "certified", "marginal", "grouped"])
 def test_all_text_that_is_shown_has_enough_contrast(opened, name, scheme):
     with opened(getattr(report_data, name)(), color_scheme=scheme) as page:
         page.locator("summary").click()

@@ -53,6 +53,7 @@ def pages():
         report_data.certified(),
         report_data.marginal(),
         report_data.hostile(),
+        report_data.grouped(),
     ]
 
 
@@ -253,3 +254,28 @@ def test_motion_is_reduced_for_those_who_ask_for_it():
 
 def test_the_templates_are_part_of_the_package():
     assert CSS in report_data.certified().html
+
+
+def test_groups_have_a_table_and_diagrams_of_the_worst_six():
+    made = report_data.grouped()
+    audit = made.findings.audit
+    part = made.html.split('id="groups"')[1].split("</section>")[0]
+    assert audit.verdict == "refuted"
+    assert audit.groups[0].group == (report_data.HOSTILE[1],)
+    assert part.count("<figure>") == 6
+    assert part.count("<tr>") == 1 + len(audit)
+    assert "1 refuted" in part
+    assert f"all {len(audit)} groups at once" in part
+    assert made.to_dict()["audit"]["verdict"] == "refuted"
+    assert "by=[" in made.html
+
+
+def test_tables_of_groups_make_a_report_without_rows():
+    rng = np.random.default_rng(3)
+    p = rng.integers(1, 4, size=900) / 4
+    y = rng.uniform(size=900) < p
+    tables = calibrant.tabulate(y, p, by={"site": np.arange(900) % 2}, bins="distinct")
+    made = report(tables)
+    assert made.findings.error.n == 900
+    assert [group.n for group in made.findings.audit.groups] == [450, 450]
+    assert "Verdict</th>" not in made.html.split('id="groups"')[1].split("</section>")[0]

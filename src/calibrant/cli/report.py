@@ -8,7 +8,13 @@ from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.certify import EXIT
-from calibrant.cli.input import LEVELS_HELP, add_data_arguments, predictions, read_levels
+from calibrant.cli.input import (
+    LEVELS_HELP,
+    add_data_arguments,
+    add_group_argument,
+    predictions,
+    read_levels,
+)
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command, fraction, levels
@@ -28,7 +34,7 @@ leaves out because it needs rows.
 DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "confidence_level": 0.95}
 SHOWN = (
     *("y_true", "y_prob", "kind", "input", "bins", "classes", "pos_label", "format"),
-    *("confidence_level", "max_error", "levels", "title", "output"),
+    *("by", "confidence_level", "max_error", "levels", "title", "output"),
 )
 
 
@@ -36,6 +42,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "report", run, "write a report to mail", EXAMPLES, NOTES)
     add_data_arguments(command)
+    add_group_argument(command)
     command.add_argument(
         "--max-error",
         metavar="ERROR",
@@ -92,5 +99,7 @@ def command_line(args: argparse.Namespace) -> str:
             continue
         words.append(f"--{name.replace('_', '-')}")
         values = value if isinstance(value, list) else [value]
+        if name == "by":
+            values = [c if cuts is None else f"{c}={','.join(map(str, cuts))}" for c, cuts in value]
         words += [",".join(map(str, values))] if name in ("classes", "levels") else map(str, values)
     return shlex.join(words)

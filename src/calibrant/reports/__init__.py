@@ -40,6 +40,7 @@ def report(
     command: str | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    by: Any = None,
 ) -> Report:
     """Write a calibration report: one self-contained HTML page, the verdict first.
 
@@ -49,9 +50,10 @@ def report(
 
     Parameters
     ----------
-    y_true, y_prob, kind, classes, pos_label, data, input
-        As in `calibrant.calibration_error`; or a `BinTable` alone, and the page says which parts
-        need rows.
+    y_true, y_prob, kind, classes, pos_label, data, input, by
+        As in `calibrant.calibration_error`; with `by`, a section has the `calibrant.audit` of all
+        groups and the diagrams of the worst six. Or a `BinTable` alone, or `Tables`, and the page
+        says which parts need rows.
     bins : optional
         As in `calibrant.calibration_error`; "auto" takes each distinct output as a bin where
         there are at most 60. The verdict always rests on the distinct outputs.
@@ -86,7 +88,14 @@ def report(
                 f"{name} must be text, or None for the usual one; got {text!r:.60}."
             )
     source = read(
-        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        data=data,
+        by=by,
     )
     findings = findings_of(source, bins, max_error, confidence_level, levels)
     options = {
@@ -97,6 +106,8 @@ def report(
         "confidence_level": None if confidence_level == 0.95 else confidence_level,
         "levels": None if levels is None else np.asarray(levels).tolist(),
     }
+    if by is not None:
+        options["by"] = [column.name for column in source.by]
     arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
     arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]
     html = page(

@@ -30,7 +30,7 @@ from calibrant.sources.arrays import ArraySource
 from calibrant.stats.curves import MOST_BINS_DRAWN, join_bins
 from calibrant.stats.selective import confidence_bins
 from calibrant.table import BinTable
-from calibrant.verify import tabulate_outputs
+from calibrant.verify import tabulate_groups, tabulate_outputs
 
 # A point for each output is read at a glance up to here; beyond, they are binned.
 MOST_OUTPUTS_SHOWN = 60
@@ -125,6 +125,8 @@ class Findings:
         None without rows.
     selective : SelectiveCurve or None
         Accuracy above thresholds of confidence; None without rows, and of a marginal problem.
+    audit : Audit or None
+        Every group of rows, where ``by=`` tells them apart.
     """
 
     error: stats.CalibrationErrorResult
@@ -137,6 +139,7 @@ class Findings:
     plan: Plan
     fingerprint: Fingerprint | None
     selective: stats.SelectiveCurve | None = None
+    audit: stats.Audit | None = None
 
     @property
     def table(self) -> BinTable:
@@ -171,6 +174,8 @@ class Findings:
             "rows_to_certify": {f"{error:g}": rows for error, rows in self.plan.needed},
             "fingerprint": mark,
         }
+        if self.audit is not None:
+            numbers["audit"] = self.audit.to_dict()
         return dict(plain(numbers))
 
 
@@ -190,7 +195,8 @@ def findings_of(
         certificate = certify(table)
         marginal = table.problem.kind == "marginal"
         classes = class_findings(table, confidence_level) if marginal else None
-        return _of_table(table, certificate, classes)
+        found = _of_table(table, certificate, classes)
+        return replace(found, audit=_audit(source, max_error, confidence_level))
     rows = source.in_memory()
     outputs = tabulate_outputs(rows)
     certificate = certify(outputs, digests=Digests(rows.digest()))
@@ -203,6 +209,7 @@ def findings_of(
         gain=gain_of(probs, codes),
         fingerprint=Fingerprint.of(probs, codes),
         selective=_selective(rows, confidence_level),
+        audit=_audit(rows, max_error, confidence_level),
     )
 
 
@@ -211,6 +218,13 @@ def _selective(rows: ArraySource, confidence_level: float) -> stats.SelectiveCur
         return None
     table = rows.tabulate(confidence_bins(rows.problem.kind))
     return stats.selective_curve(table, confidence_level=confidence_level)
+
+
+def _audit(source: Source, max_error: float | None, level: float) -> stats.Audit | None:
+    if not source.by:
+        return None
+    tables = tabulate_groups(source, None)
+    return stats.audit(tables, max_error=max_error, confidence_level=level)
 
 
 def _of_table(

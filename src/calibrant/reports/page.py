@@ -8,6 +8,7 @@ from calibrant._html import Content, Element, Embedded, element, json_data, shor
 from calibrant._version import __version__
 from calibrant.reports import sections
 from calibrant.reports.findings import Findings
+from calibrant.reports.groups import groups_of_rows
 from calibrant.reports.reliability import class_table, curves_data, reliability
 
 TITLE_LENGTH = 120  # three lines of a phone
@@ -74,6 +75,7 @@ def _parts(findings: Findings, command: str, columns: str | None, made: str) -> 
         sections.error(findings),
         class_table(findings),
         sections.selective(findings),
+        groups_of_rows(findings),
         sections.brier(findings),
         sections.repair(findings),
         sections.rows_needed(findings),
@@ -90,6 +92,7 @@ def _contents(parts: list[Element]) -> Element:
         "error": "Error",
         "classes": "Classes",
         "selective": "Sure rows",
+        "groups": "Groups",
         "brier": "Score",
         "repair": "Recalibration",
         "rows": "Rows needed",

@@ -118,8 +118,9 @@ class AuditedGroup:
 
     @property
     def is_too_small(self) -> bool:
-        """Whether even a calibrated group of this size would rarely be certified."""
-        return self.rows_needed is not None and self.n < self.rows_needed
+        """Whether nothing is proved, and a calibrated group of this size would not be certified."""
+        small = self.rows_needed is not None and self.n < self.rows_needed
+        return small and self.lower_bound == 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -273,7 +274,7 @@ def audit(
         error = errors[key]
         interval = error._interval(1 - share)
         needed = None
-        if verdict == "undecided" and table.is_binned_model and error.value < (max_error or 0):
+        if verdict == "undecided" and table.is_binned_model:
             needed = _rows_needed(table, question, rows_needed)
         groups.append(
             AuditedGroup(
