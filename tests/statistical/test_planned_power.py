@@ -13,7 +13,7 @@ from calibrant.stats.evidence import Setting
 
 pytestmark = pytest.mark.slow
 
-COUNTS, LABELS = 4, 500
+COUNTS, LABELS = 3, 400
 
 
 def model_off_by(true_error: float, n_bins: int) -> UnevenModel:

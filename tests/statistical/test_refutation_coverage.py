@@ -26,7 +26,7 @@ def allowed(delta: float, runs: int) -> float:
 @pytest.mark.parametrize("slope", [1.0, 0.9, 0.75])
 def test_bounds_of_models_that_are_right_or_hardly_wrong_hold(slope, target, norm, delta):
     """A model is refuted falsely if the bound exceeds its error, however small that is."""
-    runs, n, rng = 150, 300, np.random.default_rng([int(100 * slope), int(100 * delta)])
+    runs, n, rng = 80, 300, np.random.default_rng([int(100 * slope), int(100 * delta)])
     power, misses = {"l1": 1, "l2": 2}[norm], 0
     grid = (np.arange(100_000) + 0.5) / 100_000
     for _ in range(runs):
@@ -68,7 +68,7 @@ def test_the_page_says_that_our_bounds_held(norm):
 @pytest.mark.parametrize("name", ["p^2", "slope 0.6"])
 def test_the_page_reports_the_bounds_that_a_fresh_simulation_gives(name, norm):
     said = lower_bounds(PAGE.read_text(encoding="utf-8"))[norm]
-    model, fresh = MODELS[name], column(name, norm, 25)
+    model, fresh = MODELS[name], column(name, norm, 12)
     title = f"{name}, n={model.n:,}"
     assert said["true error"][title][0] == pytest.approx(model.error(norm), abs=6e-5)
     for method, low in fresh.items():

@@ -108,7 +108,7 @@ def models(n_bins: int):
     }
 
 
-def simulate(n, n_bins, model, runs=100, seed=0):
+def simulate(n, n_bins, model, runs=50, seed=0):
     """Return bounds, the population's error and the samples' errors."""
     rng = np.random.default_rng(seed)
     s, pi = models(n_bins)[model]
@@ -124,9 +124,9 @@ def simulate(n, n_bins, model, runs=100, seed=0):
 @pytest.mark.parametrize(("n", "n_bins"), [(300, 10), (1000, 10), (300, 100)])
 def test_both_errors_are_covered_with_at_least_the_nominal_probability(n, n_bins, model):
     bounds, population, samples = simulate(n, n_bins, model)
-    # three standard deviations of a coverage of 0.95 in 100 runs
-    assert np.mean(bounds >= population) >= 0.95 - 0.066
-    assert np.mean(bounds >= samples) >= 0.95 - 0.066
+    # three standard deviations of a coverage of 0.95 in 50 runs
+    assert np.mean(bounds >= population) >= 0.95 - 0.093
+    assert np.mean(bounds >= samples) >= 0.95 - 0.093
 
 
 @pytest.mark.slow
