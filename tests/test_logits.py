@@ -72,7 +72,7 @@ def test_a_diagram_takes_logits():
         shown.curves[0].curve.event_rate, wanted.curves[0].curve.event_rate, rtol=1e-12
     )
     grid = cb.ReliabilityDisplay.grid(CLASS, WIDE, input="logits", draw=False)
-    assert grid.n_classes == 7
+    assert grid.n_panels == 7
 
 
 def test_a_bootstrap_of_logits_draws_logits():
