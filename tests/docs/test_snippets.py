@@ -6,6 +6,7 @@ Run as a script, this file writes the outputs that the blocks print now: read th
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 from pathlib import Path
@@ -18,6 +19,16 @@ SNIPPET = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n*^```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+
+
+NEEDS = re.compile(r"<!-- needs: (.+) -->\n$")
+
+
+def can_run(text: str, snippet: re.Match[str]) -> bool:
+    """Tell whether the packages are here that a comment before the block names."""
+    needs = NEEDS.search(text[: snippet.start()])
+    names = needs[1].split(", ") if needs else []
+    return all(importlib.util.find_spec(name) is not None for name in names)
 
 
 def run(code: str, page: Path, line: int, namespace: dict[str, object]) -> str:
@@ -34,6 +45,8 @@ def test_every_snippet_of_the_page_runs_and_prints_what_it_says(page, monkeypatc
     text = page.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__main__"}
     for snippet in SNIPPET.finditer(text):
+        if not can_run(text, snippet):
+            continue
         line = text[: snippet.start()].count("\n") + 1
         printed = run(snippet["code"], page, line, namespace)
         if snippet["output"] is not None:
@@ -48,8 +61,11 @@ def test_the_readme_has_a_snippet_with_output():
 def rewrite(page: Path) -> None:
     """Put what the blocks print now into their text blocks."""
     namespace: dict[str, object] = {"__name__": "__main__"}
+    text = page.read_text(encoding="utf-8")
 
     def refreshed(snippet: re.Match[str]) -> str:
+        if not can_run(text, snippet):
+            return snippet[0]
         printed = run(snippet["code"], page, 0, namespace)
         whole = snippet[0]
         if snippet["output"] is None:
@@ -57,7 +73,7 @@ def rewrite(page: Path) -> None:
         start = snippet.start("output") - snippet.start()
         return whole[:start] + printed + whole[start + len(snippet["output"]) :]
 
-    page.write_text(SNIPPET.sub(refreshed, page.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(SNIPPET.sub(refreshed, text), encoding="utf-8")
 
 
 if __name__ == "__main__":
