@@ -570,3 +570,51 @@ extern "C" __global__ void place_cells(
 #endif
 }
 #endif
+
+#ifdef ROW_MOMENTS
+// A warp for each row of log-scores z, less the largest: the log of the total of exp(beta z), and
+// the mean and variance of z under it. Probabilities are mixed with a share of the even
+// distribution, or kept above 1e-12.
+extern "C" __global__ void row_moments(
+    const stored* __restrict__ x, i64 n, int n_columns, i64 stride, double beta, double share,
+    double* __restrict__ out)
+{
+    extern __shared__ double memory[];
+    fill_table(memory, 16);
+    const double* table = memory + (threadIdx.x & 15);
+    __syncthreads();
+    auto score = [&](real v) -> double {
+        if (LOGITS) return v;
+        double p = v;
+        return log(share > 0 ? p + (1.0 / n_columns - p) * share : fmax(p, 1e-12));
+    };
+    const int lane = threadIdx.x % 32;
+    for (i64 row = (blockIdx.x * (i64)blockDim.x + threadIdx.x) / 32; row < n; row += gridDim.x * (i64)blockDim.x / 32) {
+        const stored* values = x + row * stride;
+        real m = value_of(values[0]);
+        for (int i = lane; i < n_columns; i += 32) {
+            real v = value_of(values[i]);
+            m = v > m ? v : m;
+        }
+        for (int o = 16; o; o >>= 1) {
+            real other = __shfl_xor_sync(~0u, m, o);
+            m = other > m ? other : m;
+        }
+        double top = score(m), total = 0, first = 0, second = 0;
+        for (int i = lane; i < n_columns; i += 32) {
+            double z = score(value_of(values[i])) - top;
+            double e = exp_below_zero(beta * z, table, 16);
+            total += e, first += e * z, second += e * z * z;
+        }
+        for (int o = 16; o; o >>= 1) {
+            total += __shfl_xor_sync(~0u, total, o);
+            first += __shfl_xor_sync(~0u, first, o);
+            second += __shfl_xor_sync(~0u, second, o);
+        }
+        if (lane == 0) {
+            double mean = first / total;
+            out[row] = log(total), out[n + row] = mean, out[2 * n + row] = second / total - mean * mean;
+        }
+    }
+}
+#endif

@@ -24,6 +24,7 @@ FORMATS = {
     "count_column": "@PqPqiPiPiPiiq",
     "read_rows": "@PPqiqiPPiPPPPiq",
     "count_table": "@PqiqPPPPiiPi",
+    "row_moments": "@PqiqddP",
     "place_cells": "@PqiqPPPPiPiPPPPPP",
 }
 """The types of the kernels' arguments, as `struct` writes them."""
@@ -122,7 +123,9 @@ def _launch(
 
     device = predictions.device.index
     kernel = _kernel(device, name, (("TYPE", _types()[predictions.dtype]), *macros))
-    plain = [x if type(x) is int else 0 if x is None else x.data_ptr() for x in arguments]
+    plain = [
+        x if type(x) in (int, float) else x.data_ptr() if x is not None else 0 for x in arguments
+    ]
     packed = struct.pack(FORMATS[name], *plain)
     size = ctypes.c_size_t(len(packed))
     # A list of a pointer to all arguments (1) and their size (2), ended by 0.
@@ -321,6 +324,24 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows) -> None:
     )
 
 
+def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:
+    """Return log total, mean and variance of the log-scores of each row under a softmax, (3, n)."""
+    import torch
+
+    x = x if x.stride(1) == 1 else x.contiguous()
+    out = torch.empty(3, len(x), dtype=torch.float64, device=x.device)
+    _launch(
+        "row_moments",
+        x,
+        (("LOGITS", int(are_logits)), ("LABEL", 8)),
+        (min(-(-len(x) // 8), 8 * _limits(x.device.index)[0]), 1),
+        (256, 1),
+        (x, *x.shape, x.stride(0), beta, share, out),
+        32 << 10,
+    )
+    return out
+
+
 class Cells:
     """Counts and lists predictions for `calibrant.engines.tensor_quantiles`."""
 
@@ -352,14 +373,17 @@ class Cells:
         return counts
 
     def listed(self, is_open: Any, n: int) -> tuple[Any, Any]:
-        """Return group and value of the n predictions in open cells, in any order."""
+        """Return group and value of the n predictions in open cells, and infinity, in any order."""
         import torch
 
-        values = torch.empty(n, dtype=self.cuts.dtype, device=self.x.device)
-        groups = torch.zeros(n, dtype=torch.int32, device=self.x.device)
+        values = torch.empty(n + 1, dtype=self.cuts.dtype, device=self.x.device)
+        values[n] = torch.inf
+        groups = None
+        if len(self.cuts) > 1:
+            groups = torch.full((n + 1,), len(self.cuts), dtype=torch.int32, device=self.x.device)
         used = torch.zeros(1, dtype=torch.int32, device=self.x.device)
         self._read(None, is_open.to(torch.uint8), values, groups, used)
-        return groups.long(), values.double()
+        return groups, values
 
     def _read(self, counts: Any, *listing: Any) -> None:
         n, n_columns = self.x.shape

@@ -29,6 +29,8 @@ CUTS = np.array([*range(8, 145, 8), *range(164, 245, 20)])
 """Minus the exponents of the cuts. 24 bits of a float32, at any place of 8 bits, make 31 bits of
 `high`; no float32 but 0 is below 2^-149, and 1e-12 is 42 of 62 bits."""
 LAST_EXACT = 144
+EXACT_BELOW = 1e-9
+"""Variances that are a smaller share of the squared mean would lose six digits in float64."""
 HALF, LIMB = 31, 21
 NARROW, WIDE = 6, 14
 """Limbs of a cell: 1 of the count, 2 of high, 3 of high^2; then 2 of low, 3 of low^2 and 3 of
@@ -180,6 +182,13 @@ class ExactSums:
             Reads the rows once more for levels that sums cannot tell, those of rounded
             predictions. Without it, such a bin has no level.
         """
+        sums, level = self.sums(state, levels)
+        return table_of(self.problem, self.bins, sums, level, False)
+
+    def sums(
+        self, state: Any, levels: Callable[[], FloatArray] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
         numbers: AnyArray = state.cpu().numpy()
         refuse_rows(*numbers[:ROUNDED].tolist())
         limbs = _carried(numbers[FLAGS:].reshape(self.shape).copy())
@@ -193,7 +202,35 @@ class ExactSums:
             used = limbs[..., 0].any(axis=-1) & (self._exponent >= LAST_EXACT)
             np.logical_or.at(unclear, where, used)
             level = np.where(unclear, np.nan if levels is None else levels(), level)
-        return table_of(self.problem, self.bins, sums, level, False)
+        return sums, level
+
+    def moments(self, state: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the rows of each cell and outcome of one group, and the mean and spread of p."""
+        numbers: AnyArray = state.cpu().numpy()
+        refuse_rows(*numbers[:ROUNDED].tolist())
+        limbs = _carried(numbers[FLAGS:].reshape(self.shape).copy())
+        count, first, second = np.moveaxis(_totals(limbs, self._exponent)[0], -1, 0)
+        n = np.maximum(count, 1)
+        mean = first / n
+        variance = np.maximum(second / n - mean * mean, 0.0)
+        # Near 1 the difference is all rounding; that of whole numbers is not.
+        near = (count > 1) & (variance < EXACT_BELOW * mean * mean)
+        for cell, outcome in zip(*np.nonzero(near), strict=True):
+            one, p, pp = _whole(limbs[0, cell, outcome])
+            square = one * pp - p * p
+            scale = 2 * HALF + int(self._exponent[0, cell])
+            variance[cell, outcome] = square / ((one * one) << (2 * scale))
+        return count, mean, np.sqrt(variance)
+
+
+def _whole(limbs: AnyArray) -> tuple[int, int, int]:
+    """Return the sums of 1, p and p^2 of one cell, in units of the last bit of p."""
+    one, h0, h1, s0, s1, s2, l0, l1, t0, t1, t2, x0, x1, x2 = (int(x) for x in limbs)
+    p = ((h0 + (h1 << LIMB)) << HALF) + l0 + (l1 << LIMB)
+    high, low, product = (
+        a + (b << LIMB) + (c << 2 * LIMB) for a, b, c in ((s0, s1, s2), (t0, t1, t2), (x0, x1, x2))
+    )
+    return one, p, (high << 2 * HALF) + (product << (HALF + 1)) + low
 
 
 def _limbs(a: Any, b: Any = None) -> list[Any]:

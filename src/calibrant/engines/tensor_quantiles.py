@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._types import AnyArray
 from calibrant.engines import cuda
 from calibrant.engines.search import Values
-from calibrant.engines.tensors import Tensors, chunks_of, predictions_of
+from calibrant.engines.tensors import Tensors, chunks_of, is_narrow, predictions_of
 from calibrant.problem import read_problem
 
 CELLS_OF_ONE, CELLS_OF_MANY, CELLS_OF_ALL = 1 << 13, 1 << 10, 1 << 20
 """Values of the sample, of one group, of one among many, and of all together: of 15 bins one row in
 600 or in 70 is listed. Affects speed and memory only, never an edge."""
+MANY_BINS = 32
 
 
 def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
@@ -32,20 +34,104 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
 
     if tensors.problem.kind == "top-label":
         tensors = _confidences(tensors)
-    cuts = _sample(tensors)
+    cuts = _sample(tensors, n_bins)
     on_cuda = cuda.serves(tensors.predictions)
     cells = cuda.Cells(tensors, cuts) if on_cuda else _Cells(tensors, cuts)
     counts = cells.count()
     # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
     targets = -(-len(tensors) * torch.arange(1, n_bins, device=cuts.device) // n_bins)
-    holding = torch.searchsorted(counts.cumsum(1), targets.expand(len(cuts), -1).contiguous())
+    above = counts.cumsum(1)
+    holding = torch.searchsorted(above, targets.expand(len(cuts), -1).contiguous())
     # Between values, the neighbours of a cell are values; of a value, they are cells to be listed.
     marked = torch.zeros_like(counts, dtype=torch.bool)
     for beside in (-1, 0, 1):
         marked.scatter_(1, (holding + beside).clamp(0, counts.shape[1] - 1), True)
     marked[:, 1::2] = False
-    listed = cells.listed(marked, int((counts * marked).sum()))
-    return _from_parts(cuts, counts, marked, listed, targets)
+    sizes = counts * marked
+    ends = sizes.view(-1).cumsum(0)
+    group, values = cells.listed(marked, int(ends[-1]))
+    if len(cuts) > 1:
+        order = values.argsort()
+        order = order[group[order].argsort(stable=True)]
+        group, values = group[order], values[order]
+    else:
+        values = values.sort().values
+    first = ends.view_as(counts) - sizes
+    near = _neighbours(cuts, above, sizes, first, holding, targets, group, values)
+    return _values(near.cpu().numpy(), len(tensors))
+
+
+def _neighbours(
+    cuts: Any,
+    above: Any,
+    sizes: Any,
+    first: Any,
+    holding: Any,
+    targets: Any,
+    group: Any,
+    values: Any,
+) -> Any:
+    """Return five numbers for each group and quantile.
+
+    They are the value that holds it, the next on either side, NaN where there is none, and the
+    rows below and up to that value. Open cells have `sizes` rows, which begin at `first` in the
+    list of groups and values; the list ends with infinity.
+    """
+    import torch
+
+    def cut(place: Any) -> Any:
+        value = cuts.gather(1, place.clamp(0, cuts.shape[1] - 1))
+        return value.masked_fill((place < 0) | (place >= cuts.shape[1]), torch.inf)
+
+    def listed(place: Any) -> Any:
+        return values[place.clamp(0, len(values) - 1)].double()
+
+    def at(cell: Any, numbers: Any) -> Any:
+        return numbers.gather(1, cell.clamp(0, numbers.shape[1] - 1))
+
+    is_value, place = holding % 2 == 1, holding // 2
+    before = torch.where(holding > 0, at(holding - 1, above), 0)
+    start, size = at(holding, first), at(holding, sizes)
+    low, high = _runs(group, values, (start + targets - before - 1).clamp(0, len(values) - 1))
+    held = torch.where(is_value, cut(place), listed(low))
+    below = torch.where(is_value, before, before + low - start)
+    up_to = torch.where(is_value, at(holding, above), before + high - start)
+    # A value lies between two cells, and a cell between two values.
+    last_before = at(holding - 1, first) + at(holding - 1, sizes) - 1
+    from_cell = is_value & (holding > 0) & (at(holding - 1, sizes) > 0)
+    lower = torch.where(from_cell, listed(last_before), cut(place - 1))
+    lower = torch.where(~is_value & (low > start), listed(low - 1), lower)
+    from_cell = is_value & (at(holding + 1, sizes) > 0)
+    upper = torch.where(from_cell, listed(at(holding + 1, first)), cut(place + is_value))
+    upper = torch.where(~is_value & (high < start + size), listed(high), upper)
+    return torch.stack([lower, held, upper, below.double(), up_to.double()])
+
+
+def _runs(group: Any, values: Any, place: Any) -> tuple[Any, Any]:
+    """Return where the run of equal values at each place of a sorted list begins and ends."""
+    import torch
+
+    if group is None:
+        value = values[place]
+        return torch.searchsorted(values, value), torch.searchsorted(values, value, right=True)
+    new = torch.ones(len(values) + 1, dtype=torch.bool, device=values.device)
+    new[1:-1] = (group[1:] != group[:-1]) | (values[1:] != values[:-1])
+    starts, run = new.nonzero()[:, 0], new.cumsum(0) - 1
+    return starts[run[place]], starts[run[place] + 1]
+
+
+def _values(near: AnyArray, n: int) -> Iterator[Values]:
+    """Yield distinct values and the mass of all values since the one before, for each group."""
+    for lower, held, upper, below, up_to in near.transpose(1, 0, 2):
+        values = np.concatenate([lower, held, upper, [2.0]])  # which no cut is next to
+        # Where a value holds a quantile or lies below one its rows are known, else at least one.
+        rows = np.concatenate([below, up_to, up_to + 1, [n]])
+        used = np.isfinite(values)
+        order = np.lexsort((rows[used], values[used]))
+        values, rows = values[used][order], rows[used][order]
+        last = np.append(values[1:] != values[:-1], True)
+        values, mass = values[last], np.diff(rows[last], prepend=0)
+        yield values[mass > 0], mass[mass > 0]
 
 
 def _confidences(tensors: Tensors) -> Tensors:
@@ -59,12 +145,14 @@ def _confidences(tensors: Tensors) -> Tensors:
     return Tensors(read_problem("binary"), tensors.labels, p)
 
 
-def _sample(tensors: Tensors) -> Any:
+def _sample(tensors: Tensors, n_bins: int) -> Any:
     """Return distinct values of each group in rising order, (groups, cells), ended by infinity."""
     import torch
 
     n_groups = tensors.problem.n_groups
     size = CELLS_OF_ONE if n_groups == 1 else min(CELLS_OF_MANY, max(CELLS_OF_ALL // n_groups, 8))
+    if n_groups == 1 and n_bins > MANY_BINS and is_narrow(tensors.predictions):
+        size *= 2  # as many of float32 as fit into the memory that a GPU shares among threads
     step = -(-len(tensors) // size) | 1  # an odd one meets rows that alternate
     rows = predictions_of(tensors.problem, tensors.predictions[::step], tensors.are_logits)
     rows = rows.sort(dim=1).values
@@ -100,7 +188,7 @@ class _Cells:
         return counts
 
     def listed(self, is_open: Any, n: int) -> tuple[Any, Any]:
-        """Return group and value of the n predictions in open cells, in any order."""
+        """Return group and value of the n predictions in open cells, and infinity, in any order."""
         import torch
 
         groups, values = [], []
@@ -108,41 +196,5 @@ class _Cells:
             group, row = is_open.gather(1, _places(self.cuts, p)).nonzero(as_tuple=True)
             groups.append(group)
             values.append(p[group, row])
-        return torch.cat(groups), torch.cat(values)
-
-
-def _from_parts(
-    cuts: Any, counts: Any, is_open: Any, listed: tuple[Any, Any], targets: Any
-) -> Iterator[Values]:
-    """Yield values and masses of each group, from the cells and the rows that were listed."""
-    import torch
-
-    # Rows between two values that are not listed count with the value after them.
-    mass = counts.masked_fill(is_open, 0)
-    mass = mass[:, ::2] + torch.nn.functional.pad(mass[:, 1::2], (0, 1))
-    values = torch.nn.functional.pad(cuts, (0, 1), value=torch.inf)
-    group, place = mass.nonzero(as_tuple=True)
-    value = torch.cat([values[group, place], listed[1]])
-    mass = torch.cat([mass[group, place], torch.ones_like(listed[0])])
-    group = torch.cat([group, listed[0]])
-    order = value.argsort()
-    order = order[group[order].argsort(stable=True)]
-    group, value, mass = group[order], value[order], mass[order]
-    new = torch.ones_like(group, dtype=torch.bool)
-    new[1:] = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
-    above = torch.zeros(int(new.sum()), dtype=torch.int64, device=mass.device)
-    above = above.index_add_(0, new.cumsum(0) - 1, mass).cumsum(0)
-    group, value = group[new], value[new]
-    n_groups, n = len(cuts), above[-1] // len(cuts)
-    ends = n * torch.arange(1, n_groups + 1, device=above.device)[:, None]
-    last = torch.searchsorted(above, ends)
-    first = torch.nn.functional.pad(last[:-1] + 1, (0, 0, 1, 0))
-    holding = torch.searchsorted(above, ends - n + targets)
-    near = torch.cat([holding - 1, holding, holding + 1, last], dim=1)
-    near = near.clamp(first, last)
-    listed_values = zip(
-        value[near].cpu().numpy(), (above[near] - ends + n).cpu().numpy(), strict=True
-    )
-    for few, masses in listed_values:
-        distinct, first_place = np.unique(few, return_index=True)
-        yield distinct, np.diff(masses[first_place], prepend=0).astype(np.float64)
+        ended = [values[0].new_full((1,), torch.inf), groups[0].new_full((1,), len(self.cuts))]
+        return torch.cat([*groups, ended[1]]), torch.cat([*values, ended[0]])

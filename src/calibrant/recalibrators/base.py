@@ -19,8 +19,10 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
+from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidShapeError
 from calibrant.problem import Input, Kind, Label, Problem
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.class_rows import map_rows
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import NUMPY
@@ -123,6 +125,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The labels in the order of the columns; for one column (no, yes).
         """
         self._check_parameters()
+        if sample_weight is None and on_device.is_on_device(y_prob):
+            tensors = on_device.read_rows(self, y_prob, y_true, classes)
+            if tensors is not None and self._fit_tensors(tensors):
+                return self
         rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
         codes = rows.codes()
         self.classes_ = np.array(rows.problem.class_names)
@@ -148,7 +154,16 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
-        """Return recalibrated probabilities in the shape of `y_prob`."""
+        """Return recalibrated probabilities in the shape of `y_prob`.
+
+        Those of a tensor on a GPU are a tensor of its type beside it.
+        """
+        if on_device.is_on_device(y_prob):
+            check_is_fitted(self, "classes_")
+            out = on_device.answers(self, y_prob.detach())
+            if not bool(out.isnan().any()):
+                return out.to(y_prob.dtype)  # type: ignore[no-any-return]
+            # The host says which value is wrong.
         probs, shape = read_unlabelled(self, y_prob)
         out = self._apply(probs)
         if out.ndim == 1 and width_of(shape) == 2:
@@ -320,6 +335,19 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, scores: Scores) -> None:
         raise NotImplementedError
+
+    def _fit_tensors(self, tensors: Tensors) -> bool:
+        """Learn from tensors where they are, as `fit` does; False where the host has to."""
+        self.classes_ = np.array(tensors.problem.class_names)
+        if not self._learn_tensors(tensors):
+            return False
+        self.fingerprint_ = on_device.fingerprint(tensors.predictions, tensors.labels)
+        self.table_fingerprint_ = None
+        return True
+
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        """Learn from checked tensors; False where that is not possible."""
+        return False
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         """Return recalibrated probabilities of checked rows: the formula, evaluated by NumPy."""

@@ -16,8 +16,11 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, BinsLike, Hybrid, as_bin_rule, is_auto
 from calibrant.columns import Columns
 from calibrant.engines import engine
+from calibrant.engines.tensors import Tensors
+from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Problem
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.scores import Scores, dot
@@ -98,10 +101,15 @@ class HistogramBinning(Recalibrator):
             self.fingerprint_.n, n_bins, confidence_level=confidence_level
         )
 
-    def _learn(self, scores: Scores) -> None:
-        flags = () if scores.weights is None else ("weighted",)
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        self._learn(on_device.sketch(tensors), tensors)
+        return True
+
+    def _learn(self, scores: Scores, tensors: Tensors | None = None) -> None:
+        """Learn from scores, or from tensors of which they are a sketch."""
+        flags = () if scores.weights is None or tensors is not None else ("weighted",)
         rule = bin_rule(self.bins, scores.size, _auto_number(scores), self._balance)
-        binned = BinnedScores.of(scores, rule)
+        binned = BinnedScores.of(scores, rule, tensors)
         middle = (binned.bins.edges[:-1] + binned.bins.edges[1:]) / 2
         shares = np.clip(ratio(binned.events, binned.weight, middle), 0.0, 1.0)
         self.bins_, self.levels_ = merge_equal(binned.bins, shares)
@@ -165,15 +173,19 @@ class BinnedScores:
     sum_py: FloatArray
 
     @classmethod
-    def of(cls, scores: Scores, rule: Bins | BinRule) -> BinnedScores:
+    def of(
+        cls, scores: Scores, rule: Bins | BinRule, tensors: Tensors | None = None
+    ) -> BinnedScores:
         """Let the rule choose bins for scores in [0, 1], and sum them there.
 
-        Single rows are searched and counted as they are for measuring, without a sort.
+        Single rows, or tensors in place of scores, are searched and counted as they are for
+        measuring, without a sort.
         """
-        if scores.weights is None:
-            rows = Columns(Problem("binary"), scores.events, scores.values)
-            bins = rule if isinstance(rule, Bins) else engine().choose(rows, rule)[0]
-            table = engine().count(rows, (bins,))
+        if tensors is not None or scores.weights is None:
+            rows: Any = tensors or Columns(Problem("binary"), scores.events, scores.values)
+            counts: Any = engine() if tensors is None else TorchEngine()
+            bins = rule if isinstance(rule, Bins) else counts.choose(rows, rule)[0]
+            table = counts.count(rows, (bins,))
             sums = (table.count, table.sum_y, table.sum_p, table.sum_pp, table.sum_py)
             return cls(bins, *(each[0] for each in sums))
         scores = scores.distinct()

@@ -49,6 +49,11 @@ class ClassRows:
         """The effective number of rows, ``(sum w)^2 / sum w^2``."""
         return float(self.weights.sum() ** 2 / dot(self.weights, self.weights))
 
+    @property
+    def n_values(self) -> int:
+        """The number of predictions."""
+        return int(self.rows.size)
+
     def every(self, step: int) -> ClassRows:
         """Return every few rows."""
         few = slice(None, None, step)
@@ -62,6 +67,15 @@ class ClassRows:
 
     def _log_scores(self, values: AnyArray) -> FloatArray:
         return log_scores(values, self.kind, self.smoothing, self.rows.shape[1])
+
+    def extremes(self) -> AnyArray:
+        """Return predictions, among them any 0 and the least above: all of them."""
+        return self.rows
+
+    def mean_scores(self) -> FloatArray:
+        """Return the mean log-score of each row, less the largest."""
+        means = in_blocks(self.rows.shape, lambda part: self.centred(part).mean(axis=1))
+        return np.concatenate(means)
 
     def own(self) -> FloatArray:
         """Return how far the log-score of the label is below the largest of its row."""

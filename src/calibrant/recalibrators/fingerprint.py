@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,8 @@ PROBE = 8 * SKETCH_SIZE
 BLOCK_VALUES = 1 << 17
 """Rows hashed first, for a bound of the smallest hashes, and values hashed at once: both affect
 speed only."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9)
+ODD = np.uint64(0x9E3779B97F4A7C15)
+MIX = np.uint64(0xBF58476D1CE4E5B9)
 _ALL = 2.0**64
 
 HashArray = npt.NDArray[np.uint64]
@@ -64,7 +65,7 @@ class Fingerprint(ReadOnlyArrays):
     def of(cls, probs: AnyArray, codes: IntArray) -> Fingerprint:
         """Return the fingerprint of predictions (n,) or (n, K) with these label codes."""
         rows = probs.reshape(len(probs), -1)
-        factors = _factors(rows.shape[1] + 1)
+        factors = factors_of(rows.shape[1] + 1)
         hashed = _compiled_hash if compiles() else _hash
         size = max(1, BLOCK_VALUES // rows.shape[1])
 
@@ -74,13 +75,7 @@ class Fingerprint(ReadOnlyArrays):
             hashes = hashed(rows[part], codes[part], factors)
             return int(hashes.sum(dtype=np.uint64)), *_smallest(hashes[hashes <= bound])
 
-        checksums, sketches, counts = zip(*in_pieces(len(rows), size, sketch), strict=True)
-        # A hash among the smallest of all rows is among the smallest of every part that has it.
-        hashes, place = np.unique(np.concatenate(sketches), return_inverse=True)
-        total = np.zeros(hashes.size, np.int64)
-        np.add.at(total, place, np.concatenate(counts))
-        smallest = slice(SKETCH_SIZE)
-        return cls(len(rows), sum(checksums) % 2**64, hashes[smallest], total[smallest])
+        return fingerprint_of_hashes(len(rows), in_pieces(len(rows), size, sketch))
 
     @property
     def seen(self) -> float:
@@ -151,6 +146,19 @@ class Fingerprint(ReadOnlyArrays):
         return cls(n, int(checksum, 16), hashes, counts)
 
 
+def fingerprint_of_hashes(
+    n: int, sketches: Sequence[tuple[int, HashArray, IntArray]]
+) -> Fingerprint:
+    """Join checksums, smallest hashes and their counts of parts of n rows."""
+    checksums, parts, counts = zip(*sketches, strict=True)
+    # A hash among the smallest of all rows is among the smallest of every part that has it.
+    hashes, place = np.unique(np.concatenate(parts), return_inverse=True)
+    total = np.zeros(hashes.size, np.int64)
+    np.add.at(total, place, np.concatenate(counts))
+    smallest = slice(SKETCH_SIZE)
+    return Fingerprint(n, sum(checksums) % 2**64, hashes[smallest], total[smallest])
+
+
 def _read_counts(text: Any, n: int, n_hashes: int) -> IntArray:
     """Read how many rows have each hash; refuse what n rows cannot have."""
     if isinstance(text, str) and re.fullmatch("(?:[1-9][0-9]{0,17} )*[1-9][0-9]{0,17}", text):
@@ -164,7 +172,7 @@ def _read_counts(text: Any, n: int, n_hashes: int) -> IntArray:
     )
 
 
-def _factors(n: int) -> HashArray:
+def factors_of(n: int) -> HashArray:
     """Return n fixed odd numbers, one for each column of a row."""
     return np.random.default_rng(20190923).integers(1, 2**63, n, np.uint64) * np.uint64(
         2
@@ -178,9 +186,9 @@ def _hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
     mixed = keys[:, 0] * factors[0] if keys.shape[1] == 1 else keys @ factors[:-1]
     mixed += (codes.astype(np.uint64) + np.uint64(1)) * factors[-1]
     mixed ^= mixed >> np.uint64(29)
-    mixed *= _MIX
+    mixed *= MIX
     mixed ^= mixed >> np.uint64(32)
-    mixed *= _ODD
+    mixed *= ODD
     return np.asarray(mixed, np.uint64)
 
 
@@ -191,7 +199,7 @@ def _compiled_hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashA
         rows = rows.astype(np.float64)
     out = np.empty(len(rows), np.uint64)
     codes = np.ascontiguousarray(codes, np.int64)
-    _kernels.hash_rows(rows, codes, factors, int(_MIX), int(_ODD), out)
+    _kernels.hash_rows(rows, codes, factors, int(MIX), int(ODD), out)
     return out
 
 

@@ -12,8 +12,10 @@ from scipy.optimize import minimize
 
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values, sums_of_blocks
 from calibrant.recalibrators.formulas import (
@@ -102,6 +104,10 @@ class VectorScaling(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         _fit(self, _Diagonal(), ClassRows.of(probs, codes, weights, self.input))
 
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        _fit(self, _Diagonal(), on_device.TensorRows.of_tensors(tensors))
+        return True
+
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         return _formula(self, ops, x, learned)
 
@@ -185,12 +191,16 @@ def _fit(model: VectorScaling | MatrixScaling, weights: _Diagonal | _Full, rows:
     model.smoothing_ = rows.smoothing
     beta, _, flags, _ = fit_row_temperature(rows)
     model.temperature_, model.mixing_ = 1 / beta, 1 / (rows.size + 1)
-    z = map_rows(rows.rows, partial(_mixed, model, NUMPY, learned=model))
-    penalty = model.regularization * weights.penalty(z.shape[1]) / rows.size
-    loss = _PenalisedLoss(weights, z, rows.codes, rows.weights / rows.weights.sum(), penalty)
-    parameters, after, converged, iterations = loss.minimise()
+    penalty = model.regularization * weights.penalty(rows.rows.shape[1]) / rows.size
+    loss: _Sums | on_device.DeviceLoss
+    if isinstance(rows, on_device.TensorRows):
+        loss = on_device.DeviceLoss(rows, partial(_mixed, model, on_device.TORCH, learned=model))
+    else:
+        z = map_rows(rows.rows, partial(_mixed, model, NUMPY, learned=model))
+        loss = _Sums(weights, z, rows.codes, rows.weights / rows.weights.sum())
+    parameters, after, converged, iterations = _minimise(loss, weights, penalty)
     before = rows.loss()
-    if not after <= before and may_keep(rows.rows, model.smoothing, model.input):
+    if not after <= before and may_keep(rows.extremes(), model.smoothing, model.input):
         model.smoothing_, model.temperature_, model.mixing_ = 0.0, 1.0, 0.0
         parameters, after, flags = np.zeros(penalty.shape), before, (*flags, "kept identity")
     model.weight_, model.bias_ = weights.read(parameters)
@@ -268,41 +278,45 @@ class _Full:
         return total
 
 
+def _minimise(
+    loss: _Sums | on_device.DeviceLoss, weights: _Diagonal | _Full, penalty: FloatArray
+) -> tuple[FloatArray, float, bool, int]:
+    """Minimise the mean log loss plus the penalty of the parameters.
+
+    Return the parameters, their mean log loss, whether it converged, and iterations.
+    """
+    round_variables = RankOnePlusDiagonal.of_moments(*loss.moments(), penalty)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        parameters = round_variables.to_parameters(x.reshape(penalty.shape))
+        value, bias, slope = loss.slopes(*weights.read(parameters))
+        gradient = np.column_stack((slope, bias)) + 2 * penalty * parameters
+        lost = value + float((penalty * parameters**2).sum())
+        return lost, round_variables.to_slopes(gradient).ravel()
+
+    # Tolerances that leave errors far below the noise of any label: tighter ones only cost.
+    optimum = minimize(
+        objective,
+        np.zeros(penalty.size),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
+    )
+    parameters = round_variables.to_parameters(optimum.x.reshape(penalty.shape))
+    lost = max(float(optimum.fun) - float((penalty * parameters**2).sum()), 0.0)
+    return parameters, lost, bool(optimum.success), int(optimum.nit)
+
+
 @dataclass(frozen=True, eq=False)
-class _PenalisedLoss:
-    """The mean log loss of rows z with labels and weights, plus the penalty of the parameters."""
+class _Sums:
+    """Sums of the log loss over rows z with labels, whose weights add up to 1."""
 
     weights: _Diagonal | _Full
     z: FloatArray
     codes: IntArray
     w: FloatArray
-    penalty: FloatArray
 
-    def minimise(self) -> tuple[FloatArray, float, bool, int]:
-        """Return the parameters of least loss, that loss, whether it converged, and iterations."""
-        penalty = self.penalty
-        round_variables = RankOnePlusDiagonal.of_moments(*self._moments(), penalty)
-
-        def objective(x: FloatArray) -> tuple[float, FloatArray]:
-            parameters = round_variables.to_parameters(x.reshape(penalty.shape))
-            value, bias, slope = self._slopes(*self.weights.read(parameters))
-            gradient = np.column_stack((slope, bias)) + 2 * penalty * parameters
-            lost = value + float((penalty * parameters**2).sum())
-            return lost, round_variables.to_slopes(gradient).ravel()
-
-        # Tolerances that leave errors far below the noise of any label: tighter ones only cost.
-        optimum = minimize(
-            objective,
-            np.zeros(penalty.size),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
-        )
-        parameters = round_variables.to_parameters(optimum.x.reshape(penalty.shape))
-        loss = max(float(optimum.fun) - float((penalty * parameters**2).sum()), 0.0)
-        return parameters, loss, bool(optimum.success), int(optimum.nit)
-
-    def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return sums of ``q = p (1 - p)``, q z and q z^2 for each class, before any scaling."""
 
         def block(part: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -315,7 +329,7 @@ class _PenalisedLoss:
         k = len(total)
         return total, first.reshape(k, -1), second.reshape(k, -1)
 
-    def _slopes(self, weight: FloatArray, bias: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def slopes(self, weight: FloatArray, bias: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss and its derivatives in the biases and in the weights."""
 
         def block(part: slice) -> tuple[float, FloatArray, FloatArray]:

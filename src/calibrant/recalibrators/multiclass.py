@@ -12,8 +12,10 @@ import numpy as np
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Hybrid
 from calibrant.columns import Columns
+from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Kind, read_problem
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.binning import HistogramBinning
 from calibrant.recalibrators.class_rows import in_blocks
@@ -114,6 +116,22 @@ class OneVsRest(Recalibrator):
         step = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
         self._compare_accuracy(probs[step], codes[step], None if weights is None else weights[step])
 
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        k = tensors.problem.n_classes
+        self.recalibrators_ = [self._fresh(k) for _ in range(k)]
+        for i, part in enumerate(self.recalibrators_):
+            if not _fit_one_on_device(part, on_device.column(tensors, i)):
+                return False
+        self.fit_result_ = _summary(self.recalibrators_)
+        x, codes = tensors.predictions, tensors.labels
+        few = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
+        out = on_device.answers(self, x[few])
+        tied = out == out.amax(1, keepdim=True)
+        before, after = x[few].argmax(1), ((x[few] + 1) * tied).argmax(1)
+        right = [(top == codes[few]).cpu().numpy() for top in (before, after)]
+        self._judge_accuracy(right[0], right[1], None)
+        return True
+
     def _fresh(self, n_classes: int) -> Recalibrator:
         fresh = as_recalibrator(self.recalibrator)
         # Means of a smooth map can do with few rows; means of labels cannot.
@@ -126,11 +144,15 @@ class OneVsRest(Recalibrator):
     def _compare_accuracy(
         self, probs: AnyArray, codes: IntArray, weights: FloatArray | None
     ) -> None:
+        before, after = probs.argmax(axis=1) == codes, self._chosen(probs) == codes
+        self._judge_accuracy(before, after, weights)
+
+    def _judge_accuracy(
+        self, before: AnyArray, after: AnyArray, weights: FloatArray | None
+    ) -> None:
         """Keep how often the most probable class is right, and warn where that falls."""
-        w = np.ones(len(codes)) if weights is None else weights
+        w = np.ones(len(before)) if weights is None else weights
         share = w / w.sum() if w.any() else w
-        before = probs.argmax(axis=1) == codes
-        after = self._chosen(probs) == codes
         self.accuracy_before_, self.accuracy_after_ = float(share @ before), float(share @ after)
         loss = share * (before.astype(np.float64) - after)
         if loss.sum() > max(MATERIAL_LOSS, 2 * float(np.linalg.norm(loss))):
@@ -145,7 +167,7 @@ class OneVsRest(Recalibrator):
                 "outputs are too coarse to choose a class by. Use more bins or a smooth "
                 "recalibrator, fit on more rows, or take TopLabel, which never changes the class.",
                 AccuracyWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def predict(self, y_prob: Any) -> AnyArray:
@@ -265,6 +287,14 @@ class TopLabel(Recalibrator):
             ]
         self.fit_result_ = _summary([self.pooled_, *self.by_class_])
 
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        self.pooled_, self.by_class_ = as_recalibrator(self.recalibrator), []
+        top = on_device.top_labels(tensors)
+        if self.per_class or not _fit_one_on_device(self.pooled_, top):
+            return False
+        self.fit_result_ = _summary([self.pooled_])
+        return True
+
     def _one_class(
         self, own: AnyArray, confidence: FloatArray, right: AnyArray, weights: FloatArray | None
     ) -> Recalibrator | None:
@@ -346,6 +376,11 @@ def _share_out(ops: RowOperations, rows: Any, top: Any, confidence: Any, n_other
     rows = rows * (1 - mixed) + mixed * even
     rows = rows * ops.clip(cap / ops.clip(largest, LEAST_CONFIDENCE, None), None, 1.0)
     return ops.put(rows, top, c[:, 0])
+
+
+def _fit_one_on_device(fresh: Recalibrator, tensors: Tensors) -> bool:
+    fresh.classes_, fresh.fingerprint_ = np.array([0, 1]), None
+    return fresh._learn_tensors(tensors)
 
 
 def _fit_one(

@@ -75,7 +75,7 @@ def read_labelled(
     array = as_array(y_prob, "y_prob")
     if recalibrator.input == "logits" and recalibrator._reads != "classes":
         array = _log_odds(array)
-    kind = _kind(recalibrator, array.shape) if array.ndim in (1, 2) else None
+    kind = kind_of(recalibrator, array.shape) if array.ndim in (1, 2) else None
     try:
         rows = read_arrays(y_true, array, kind=kind, classes=classes, sample_weight=sample_weight)
         if rows.problem.codes(rows.labels[:1000]).min() < 0:
@@ -101,7 +101,7 @@ def _log_odds(logits: AnyArray) -> AnyArray:
     return np.asarray(both[:, 1] - both[:, 0])
 
 
-def _kind(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
+def kind_of(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
     """Return what predictions of this shape mean; two columns are one event, the second."""
     name, reads, width = type(recalibrator).__name__, recalibrator._reads, width_of(shape)
     if reads == "one event" and width > 2:

@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import Operations, Smoothing, check_smoothing
 from calibrant.recalibrators.logistic import (
@@ -135,6 +137,10 @@ class PlattScaling(Recalibrator):
             on_probabilities=self.on == "probabilities",
         )
 
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        self._learn(on_device.sketch(tensors))
+        return True
+
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
         if self.is_identity_:
             return ops.sigmoid(x) if self.input == "logits" else x
@@ -197,6 +203,10 @@ class QuadraticScaling(Recalibrator):
         self.coef_, self.smoothing_, self.fit_result_ = fit_family(
             QUADRATIC, scores, smoothing=self.smoothing, kind=self.input
         )
+
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        self._learn(on_device.sketch(tensors))
+        return True
 
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
         if self.is_identity_:
@@ -262,6 +272,10 @@ class BetaScaling(Recalibrator):
         self.coef_, self.smoothing_, self.fit_result_ = fit_family(
             family, scores, smoothing=self.smoothing
         )
+
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        self._learn(on_device.sketch(tensors))
+        return True
 
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
         if self.is_identity_:

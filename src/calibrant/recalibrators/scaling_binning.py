@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -12,8 +13,10 @@ from sklearn.utils import check_random_state
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, auto_n_bins, count_below
+from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator, check_of_one_score
 from calibrant.recalibrators.binning import (
     BinnedScores,
@@ -153,7 +156,14 @@ class ScalingBinning(Recalibrator):
         check_random_state(self.random_state).shuffle(folds)
         return folds
 
-    def _learn(self, scores: Scores) -> None:
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        if self.split is not None:
+            return False
+        self._learn(on_device.sketch(tensors), tensors)
+        return True
+
+    def _learn(self, scores: Scores, tensors: Tensors | None = None) -> None:
+        """Learn from scores, or from tensors of which they are a sketch."""
         self.fold_, self.rows_fingerprint_ = None, None
         parts = [scores] * 3
         if self.split is not None:
@@ -163,7 +173,10 @@ class ScalingBinning(Recalibrator):
         scaler._check_parameters()
         self.scaler_ = scaler._fit_scores(parts[0])
         rule = bin_rule(self.bins, parts[1].size, auto_n_bins(int(parts[1].size)), self._balance)
-        second = BinnedScores.of(self._scaled(parts[1]), rule)
+        if tensors is not None:
+            p = on_device.answers(self.scaler_, tensors.predictions)
+            tensors = replace(tensors, predictions=p, are_logits=False)
+        second = BinnedScores.of(self._scaled(parts[1]), rule, tensors)
         third = second
         if self.split is not None:
             third = BinnedScores.of(self._scaled(parts[2]), second.bins)

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant.engines.tensors import Tensors
 from calibrant.problem import Input, sigmoid
+from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
-from calibrant.recalibrators.class_rows import ClassRows, in_blocks
+from calibrant.recalibrators.class_rows import ClassRows
 from calibrant.recalibrators.formulas import (
     NUMPY,
     Smoothing,
@@ -93,10 +95,20 @@ class TemperatureScaling(Recalibrator):
         if probs.ndim == 1:
             super()._fit(probs, codes, weights)
             return
-        rows = smoothed_rows(ClassRows.of(probs, codes, weights, self.input), self.smoothing)
+        self._fit_rows(ClassRows.of(probs, codes, weights, self.input))
+
+    def _fit_rows(self, rows: ClassRows) -> None:
+        rows = smoothed_rows(rows, self.smoothing)
         self.smoothing_ = rows.smoothing
         beta, iterations, flags, after = fit_row_temperature(rows)
-        self._keep_the_better(rows.rows, beta, iterations, flags, after, rows.loss())
+        self._keep_the_better(rows.extremes(), beta, iterations, flags, after, rows.loss())
+
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        if tensors.problem.kind == "binary":
+            self._learn(on_device.sketch(tensors))
+        else:
+            self._fit_rows(on_device.TensorRows.of_tensors(tensors))
+        return True
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.compressed()
@@ -201,7 +213,7 @@ def smoothed_rows(rows: ClassRows, smoothing: Smoothing) -> ClassRows:
         return replace(rows, smoothing=float(smoothing))
     if rows.kind == "logits":
         return rows
-    few = rows.every(max(1, rows.rows.size // SMOOTHING_VALUES))
+    few = rows.every(max(1, rows.n_values // SMOOTHING_VALUES))
 
     def loss(share: float) -> float:
         mixed = replace(few, smoothing=share)
@@ -209,7 +221,7 @@ def smoothed_rows(rows: ClassRows, smoothing: Smoothing) -> ClassRows:
         beta = inverse_temperature(_row_slopes(mixed, target))[0]
         return mixed.softmax_sums(beta, target)[0]
 
-    return replace(rows, smoothing=best_share(rows.rows, rows.rows.shape[1], loss))
+    return replace(rows, smoothing=best_share(rows.extremes(), rows.rows.shape[1], loss))
 
 
 def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], float]:
@@ -217,7 +229,7 @@ def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], f
     own = rows.own()
     all_right = bool((own >= 0).all())
     target = _mixed_targets(rows, own, float(rows.rows.shape[1])) if all_right else own
-    start, step = 1.0, rows.rows.size // WARM_VALUES
+    start, step = 1.0, rows.n_values // WARM_VALUES
     if step > 4:
         start = inverse_temperature(_row_slopes(rows.every(step), target[::step]))[0]
     beta, iterations, flags = inverse_temperature(_row_slopes(rows, target), start)
@@ -225,12 +237,10 @@ def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], f
     return beta, iterations, (("separable",) if all_right else ()) + flags, loss
 
 
-def _mixed_targets(rows: ClassRows, own: FloatArray, n_pseudo: float) -> FloatArray:
+def _mixed_targets(rows: ClassRows, own: Any, n_pseudo: float) -> Any:
     """Mix the labels with pseudo-rows of every class, so that the optimum is finite."""
-    n = rows.size
-    means = in_blocks(rows.rows.shape, lambda part: rows.centred(part).mean(axis=1))
-    return np.asarray((n * own + n_pseudo * np.concatenate(means)) / (n + n_pseudo))
+    return (rows.size * own + n_pseudo * rows.mean_scores()) / (rows.size + n_pseudo)
 
 
-def _row_slopes(rows: ClassRows, target: FloatArray) -> Slopes:
+def _row_slopes(rows: ClassRows, target: Any) -> Slopes:
     return lambda beta: rows.softmax_sums(beta, target)[1:]

@@ -173,7 +173,7 @@ def read(
         several = isinstance(y_prob, list | tuple)
         source.names = (str(y_true), *map(str, y_prob if several else [y_prob]))
         return source
-    if getattr(y_prob, "is_cuda", False) is True:
+    if getattr(getattr(y_prob, "device", None), "type", "cpu") not in ("cpu", "meta"):
         from calibrant.sources.tensors import read_tensors
 
         return read_tensors(y_true, y_prob, **given)

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
-from calibrant.engines.tensors import CHUNK_VALUES, Tensors
+from calibrant.engines.tensors import CHUNK_VALUES, Tensors, widened
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
 from calibrant.groups import Groups, required
@@ -36,26 +36,26 @@ class TensorSource(Source):
 
     def __init__(self, tensors: Tensors, groups: Groups | None = None) -> None:
         self.problem = tensors.problem
-        self._tensors, self._groups = tensors, groups
+        self.tensors, self._groups = tensors, groups
         self.by = () if groups is None else groups.by
 
     def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
         """Choose bins from the distinct predictions of each group."""
         if isinstance(rule, str):
-            rule = EqualMass(auto_n_bins(len(self._tensors)))
+            rule = EqualMass(auto_n_bins(len(self.tensors)))
         with self._explaining():
-            return TorchEngine().choose(self._tensors, rule)
+            return TorchEngine().choose(self.tensors, rule)
 
     def count(self, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows; all weights may be 0, as of a part of the rows."""
         with self._explaining():
-            return TorchEngine().count(self._tensors, bins)
+            return TorchEngine().count(self.tensors, bins)
 
     def count_by(self, bins: tuple[Bins, ...]) -> Tables:
         """Check and sum the rows of each group."""
         groups = required(self._groups)
         with self._explaining():
-            sums = TorchEngine().count_by(self._tensors, bins, groups.codes, len(groups.labels))
+            sums = TorchEngine().count_by(self.tensors, bins, groups.codes, len(groups.labels))
         return Tables.of(self.problem, groups.by, groups.labels, (bins,), sums)
 
     def tabulate(self, bins: BinsLike) -> BinTable:
@@ -69,8 +69,8 @@ class TensorSource(Source):
         return super().tabulate_by(bins, shared_bins)
 
     def _check_weights(self) -> None:
-        if self._tensors.weights is not None:
-            check_heaviest(float(self._tensors.weights.max()))
+        if self.tensors.weights is not None:
+            check_heaviest(float(self.tensors.weights.max()))
 
     def in_memory(self) -> ArraySource:
         """Copy the tensors to the host, with their groups."""
@@ -82,7 +82,7 @@ class TensorSource(Source):
 
     @cached_property
     def _copied(self) -> ArraySource:
-        tensors = self._tensors
+        tensors = self.tensors
         labels, predictions = (
             np.asarray(off_device(tensor)) for tensor in (tensors.labels, tensors.predictions)
         )
@@ -96,7 +96,7 @@ class TensorSource(Source):
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
         """Read the rows of a marginal table once more."""
         with self._explaining():
-            return TorchEngine().influence_sums(self._tensors, bins, influence)
+            return TorchEngine().influence_sums(self.tensors, bins, influence)
 
     def check_event(self) -> None:
         """Refuse a pos_label that no row has."""
@@ -161,6 +161,8 @@ def read_tensors(
             return on_host()  # which refuses them
     weights = None
     if sample_weight is not None:
+        if probs.device.type == "mps":
+            return on_host()  # for there are no float64
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
         if not _are_weights(weights, len(labels)):
             return on_host()  # which refuses them
@@ -173,7 +175,7 @@ def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
     if probs.shape[1] == 1:
         return probs[:, 0]
     if input == "logits":
-        log_odds = probs[:, column].double() - probs[:, 1 - column].double()
+        log_odds = widened(probs[:, column]) - widened(probs[:, 1 - column])
         return None if bool(log_odds.isnan().any()) else log_odds
     parts = probs.split(CHUNK_VALUES)
     fine = all(bool(((part >= 0) & (part <= 1)).all()) for part in parts)
