@@ -105,7 +105,7 @@ def torchmetrics_of(name: str) -> Any:
 
 def top_label(n: int, k: int, dtype: Any, kernel: str, whole: str) -> None:
     table(
-        f"Top label, {n:,} x {k:,} logits in {str(dtype).removeprefix('torch.')}, 15 equal-width bins"
+        f"Top label, {n:,} x {k:,} logits in {str(dtype).removeprefix('torch.')}, 15 equal widths"
     )
     torch.manual_seed(0)
     x = (3 * torch.randn(n, k, device=DEVICE)).to(dtype)
@@ -232,8 +232,8 @@ def write(path: Path) -> None:
     import scipy
 
     about = (
-        f"{datetime.date.today():%B %Y}, {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, "
-        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
+        f"{datetime.date.today():%B %Y}, {torch.cuda.get_device_name()}, "
+        f"PyTorch {torch.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
     )
     try:
         import torchmetrics
