@@ -231,10 +231,10 @@ def fits(n: int = 50_000, k: int = 1000) -> None:
 def write(path: Path) -> None:
     import scipy
 
-    about = (
-        f"{datetime.date.today():%B %Y}, {torch.cuda.get_device_name()}, "
-        f"PyTorch {torch.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
-    )
+    versions = {"PyTorch": torch, "NumPy": np, "SciPy": scipy}
+    about = f"{datetime.date.today():%B %Y}, {torch.cuda.get_device_name()}, "
+    about += f"Python {platform.python_version()}, "
+    about += ", ".join(f"{name} {package.__version__}" for name, package in versions.items())
     try:
         import torchmetrics
 
