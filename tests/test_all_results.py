@@ -78,6 +78,7 @@ MADE = {
     "bin-free bounds": lambda: cb.bin_free_bounds(Y, P),
     "bin-free bound": lambda: cb.bin_free_bounds(Y, P).cutoff,
     "lower bound": lambda: cb.prequential_lower_bound(Y, P),
+    "certificate of another rate": lambda: cb.certify_label_shift(Y, LEVELS, target_rate=0.3),
     "selective curve": lambda: cb.selective_curve(Y, P),
     "selective certificate": lambda: cb.selective_curve(Y, P).certificate(0.9),
     "selective display": lambda: cb.SelectiveDisplay.from_predictions(Y, P, draw=False),
@@ -103,7 +104,7 @@ RESULTS = [
     "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
     "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
-    "monitored batch", "selective curve", "selective certificate",
+    "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",

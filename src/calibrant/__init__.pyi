@@ -47,6 +47,7 @@ from calibrant.verify import audit as audit
 from calibrant.verify import bin_free_bounds as bin_free_bounds
 from calibrant.verify import calibration_test as calibration_test
 from calibrant.verify import certify as certify
+from calibrant.verify import certify_label_shift as certify_label_shift
 from calibrant.verify import compare as compare
 from calibrant.verify import prequential_lower_bound as prequential_lower_bound
 from calibrant.verify import recheck as recheck

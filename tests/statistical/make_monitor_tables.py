@@ -105,14 +105,15 @@ class Ours:
 
 
 class Repeated:
-    """The chi-square test of all rows so far or of the day, in ten bins, at a level."""
+    """The chi-square test of all rows so far or of the day, in bins of equal mass, at a level."""
 
     def __init__(self, level: float, is_cumulative: bool) -> None:
         self.level, self.is_cumulative = level, is_cumulative
         self.sums = np.zeros((3, 10))
 
     def look(self, y: np.ndarray, p: np.ndarray) -> bool:
-        place = np.minimum((10 * p).astype(int), 9)
+        spread = SPREAD if p.mean() > 0.2 else RARE
+        place = np.minimum((10 * special.betainc(*spread, p)).astype(int), 9)
         new = np.array([np.bincount(place, x, 10) for x in (y, p, p * (1 - p))])
         self.sums = self.sums * self.is_cumulative + new
         events, said, variance = self.sums[:, self.sums[2] > 0]
@@ -135,6 +136,7 @@ MONITORS: dict[str, Callable[[np.random.Generator], Ours | Repeated | LogOdds]] 
     "CalibrationMonitor(max_error=0)": lambda rng: Ours(),
     "CalibrationMonitor(max_error=0.01)": lambda rng: Ours(0.01),
     "CalibrationMonitor(reference=), 50,000 rows": lambda rng: Ours.with_reference(rng, 50_000),
+    "test of the day, every day": lambda rng: Repeated(0.05, False),
     "test of all rows so far, every day": lambda rng: Repeated(0.05, True),
     "test of the day, Bonferroni": lambda rng: Repeated(0.05 / YEAR, False),
     "probcal 0.4, shift of log-odds": lambda rng: LogOdds(),

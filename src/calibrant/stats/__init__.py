@@ -27,6 +27,7 @@ from calibrant.stats.isotonic_curve import (
     IsotonicCurve,
     isotonic_curve,
 )
+from calibrant.stats.label_shift import LabelShiftCertificate
 from calibrant.stats.monitor_records import MonitoredBatch
 from calibrant.stats.planning import samples_to_certify, smallest_certifiable_error
 from calibrant.stats.prequential import MiscalibrationBound, prequential_lower_bound
@@ -58,6 +59,7 @@ __all__ = [
     "GroupErrors",
     "GroupSelectiveCurves",
     "IsotonicCurve",
+    "LabelShiftCertificate",
     "MiscalibrationBound",
     "MonitoredBatch",
     "Recheck",
