@@ -16,6 +16,6 @@ def tables_of(page: str) -> dict[str, dict[str, dict[str, list[float]]]]:
             columns = [part.strip() for part in line.strip("|").split("|")[1:]]
         elif line.startswith("| "):
             row, *cells = (part.strip() for part in line.strip("|").split("|"))
-            values = [[float(x) for x in cell.split(" / ")] for cell in cells]
+            values = [[float(x) for x in cell.split(" / ") if x] for cell in cells]
             list(tables.values())[-1][row] = dict(zip(columns, values, strict=True))
     return tables
