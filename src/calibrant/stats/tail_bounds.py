@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -229,20 +230,23 @@ class TailTests:
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
         blocks = Blocks()
+
+        @lru_cache(maxsize=2)  # neighbouring runs share them, and they are large
+        def tail_in(unit: float, coarse: bool) -> Tail:
+            scales = self.scales(unit)
+            most = min(self._observed(scales, unit, squared), self.most)
+            return Tail.of(scales, most, self.side, coarse, blocks)
+
         for run in self.runs():
-            scales = self.scales(run[0].unit)
-            observed = self._observed(scales, run[0].unit, squared)
-            if self.side == "left" and observed > self.most:
+            unit = run[0].unit
+            if self.side == "left" and self._observed(self.scales(unit), unit, squared) > self.most:
                 return run[0].hi
-            most = min(observed, self.most)
             # most runs are rejected at first sight, and the others almost as far as can be
-            sight = Tail.of(scales, most, self.side, coarse=True, blocks=blocks)
-            first = self._first_open_of(run, sight)
+            first = self._first_open_of(run, tail_in(unit, True))
             if first is None:
                 continue
-            tail = Tail.of(scales, most, self.side, blocks=blocks)
             for tested in run[first:]:
-                log_w = float(self.log_bounds(tail, tested)[-1])
+                log_w = float(self.log_bounds(tail_in(unit, False), tested)[-1])
                 if log_w > tested.log_limit(self.plan, self.side):
                     return tested.open_end(log_w, self.plan)
         return None
