@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.util import find_spec
 
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 
@@ -47,10 +48,10 @@ def engine_in_words() -> str:
 @cache
 def _why_absent() -> str:
     """Return why there are no compiled loops; nothing where there are."""
+    if find_spec("calibrant._kernels") is None:
+        return "the C extension was not built when calibrant was installed"
     try:
         from calibrant import _kernels
-    except ModuleNotFoundError:
-        return "the C extension was not built when calibrant was installed"
     except ImportError as error:
         return f"the C extension cannot be loaded: {error}"
     form = os.environ.get(FORM)

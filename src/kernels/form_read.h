@@ -45,7 +45,7 @@ static int FORM(read_probs)(const char *from, ptrdiff_t step, enum Type type, in
     int64_t wrong = 0;
 #define READ                                          \
     double x = (double)value;                         \
-    wrong |= (x >= 0.0) & (x <= 1.0) ? 0 : 1;         \
+    wrong |= ((x >= 0.0) & (x <= 1.0)) ? 0 : 1;       \
     x = x > 0.0 ? x : 0.0; /* NaN becomes 0 */        \
     out[i] = x < 1.0 ? x : 1.0;
     if (type == F32) {
@@ -77,7 +77,7 @@ static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, int3
     int fits = (y >= 0.0) & (y < (double)bound);                   \
     y = fits ? y : 0.0;                                            \
     int32_t code = (int32_t)y;                                     \
-    wrong_wide |= fits & ((double)code == y) ? 0 : 1;              \
+    wrong_wide |= (fits & ((double)code == y)) ? 0 : 1;            \
     out[i] = code;
     switch (labels->type) {
     case I8: FOR_VALUES(int8_t, from, step, n, SHORT) break;

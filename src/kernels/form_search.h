@@ -29,7 +29,7 @@ static int FORM(transpose)(const Values *probs, void *out, int64_t out_stride)
         for (int64_t k = 0; k < probs->n_columns; k++) {                                                 \
             const char *from = probs->data + start * probs->stride + k * probs->column_stride;           \
             T *line = (T *)out + k * out_stride + start;                                                 \
-            FOR_VALUES(T, from, probs->stride, n, wrong |= (value >= 0) & (value <= 1) ? 0 : 1; line[i] = value;) \
+            FOR_VALUES(T, from, probs->stride, n, wrong |= ((value >= 0) & (value <= 1)) ? 0 : 1; line[i] = value;) \
         }                                                                                                \
     }
     if (probs->type == F32) {
