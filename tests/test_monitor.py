@@ -231,6 +231,8 @@ def test_questions_that_make_no_sense_are_refused():
     marginal = cb.tabulate([0, 1], np.ones((2, 3)) / 3, kind="marginal", bins="width:3")
     with pytest.raises(ex.InvalidArgumentError, match="watches one event; .* 3 classes"):
         cb.CalibrationMonitor(reference=marginal)
+    with pytest.raises(ex.InvalidArgumentError, match="may be 200; there are 201"):
+        cb.CalibrationMonitor(0.1, bins="width:201").update([0, 1], [0.2, 0.3])
     groups = cb.tabulate([0, 1], [0.2, 0.3], bins="width:3", by=["a", "b"])
     with pytest.raises(ex.InvalidArgumentError, match="tables of 2 groups"):
         cb.CalibrationMonitor(0.1).update(groups)

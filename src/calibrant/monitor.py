@@ -63,6 +63,8 @@ from calibrant.tables import Tables
 
 FORMAT = "calibrant.monitor"
 SCHEMA = 1
+MOST_BINS = 200
+"""Work and memory of a batch grow with the square: these take 50 ms."""
 FEWEST_TO_COMPARE = 100
 """Rows of a batch that is compared with earlier ones: fewer may be the same by chance."""
 
@@ -484,7 +486,12 @@ _CONTENTS = ("bins", "problem", "period", "state", "batches")
 
 
 def _check_table(table: BinTable) -> None:
-    """Refuse what has no single event, or rows that do not count alike."""
+    """Refuse what has no single event, too many bins, or rows that do not count alike."""
+    if len(table.bins[0]) > MOST_BINS:
+        raise InvalidArgumentError(
+            f"A monitor bets on each bin, of which there may be {MOST_BINS}; there are "
+            f"{len(table.bins[0]):,}. Count in fewer: bins=10 sees most drifts soonest."
+        )
     if table.n_groups > 1:
         raise InvalidArgumentError(
             f"A monitor watches one event; this problem has {table.n_groups:,} classes, "
