@@ -71,6 +71,8 @@ MADE = {
     "test": lambda: cb.calibration_test(Y, P, rng=0),
     "Cox test": lambda: cb.calibration_test(Y, P, method="cox"),
     "comparison": lambda: cb.compare(Y, P, LEVELS),
+    "comparisons": lambda: cb.compare(Y, {"a": P, "b": LEVELS, "c": P**2}),
+    "error of clusters": lambda: cb.calibration_error(Y, P, cluster=np.arange(400) // 4),
     "difference": lambda: cb.compare(Y, P, LEVELS).brier,
     "comparison of tables": lambda: cb.compare_tables(
         cb.tabulate(Y[:200], P[:200]), cb.tabulate(Y[200:], P[200:])

@@ -10,7 +10,8 @@ from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
-from calibrant.stats.estimators import ClassWeight, Norm
+from calibrant.sources.clusters import cluster_column, cluster_sums, clustered_rows
+from calibrant.stats.estimators import ClassWeight, Norm, class_weights
 from calibrant.stats.selective import confidence_bins
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -33,6 +34,7 @@ def calibration_error(
     input: Input = ...,
     by: None = None,
     shared_bins: bool = ...,
+    cluster: Any = ...,
 ) -> stats.CalibrationErrorResult: ...
 
 
@@ -53,6 +55,7 @@ def calibration_error(
     input: Input = ...,
     by: Any,
     shared_bins: bool = ...,
+    cluster: Any = ...,
 ) -> stats.GroupErrors: ...
 
 
@@ -72,6 +75,7 @@ def calibration_error(
     input: Input = "probabilities",  # noqa: A002
     by: Any = None,
     shared_bins: bool = True,
+    cluster: Any = None,
 ) -> stats.CalibrationErrorResult | stats.GroupErrors:
     """Measure how far predicted probabilities are from what happens.
 
@@ -127,6 +131,10 @@ def calibration_error(
     shared_bins : bool
         Whether bins chosen from the data are chosen from all rows and shared by all groups, or
         for each group from its own rows, which must then fit in memory.
+    cluster : array_like or column name, optional
+        The patient, prompt or day of each row, where rows of one depend on each other: estimate
+        and interval of the l2 error are then those of independent clusters, see
+        `calibrant.stats.clusters`. All rows are held in memory.
 
     Returns
     -------
@@ -152,8 +160,15 @@ def calibration_error(
         pos_label=pos_label,
         sample_weight=sample_weight,
         data=data,
-        by=by,
+        by=by if cluster is None else cluster_column(cluster, data, by),
     )
+    if cluster is not None:
+        rows = clustered_rows(source)
+        table = rows.tabulate(bins)
+        sums = cluster_sums(rows, table, class_weights(class_weight, table.problem))
+        return stats.calibration_error(
+            table, norm=norm, debias=debias, class_weight=class_weight, clusters=sums
+        )
     if source.by:
         tables = source.tabulate_by(bins, shared_bins)
         return stats.group_errors(tables, norm=norm, debias=debias, class_weight=class_weight)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -15,10 +16,13 @@ from calibrant._options import generator, is_among, is_real
 from calibrant._types import FloatArray
 from calibrant.bins import BinsLike, Distinct
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
+from calibrant.sources.clusters import cluster_column, cluster_sums, clustered_rows, one_of_each
 from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of, class_weights
-from calibrant.stats.hypothesis_tests import TestMethod
+from calibrant.stats.hypothesis_tests import TestMethod, check_resamples
+from calibrant.stats.intervals import check_level
 from calibrant.stats.label_shift import carried, carried_to_predictions
 from calibrant.stats.questions import MinBinMass, Question
 from calibrant.stats.results import UNRESOLVED_LIMIT
@@ -47,6 +51,7 @@ def certify(
     input: Input = ...,
     by: None = None,
     shared_bins: bool = ...,
+    cluster: Any = ...,
 ) -> stats.Certificate: ...
 
 
@@ -71,6 +76,7 @@ def certify(
     input: Input = ...,
     by: Any,
     shared_bins: bool = ...,
+    cluster: Any = ...,
 ) -> stats.GroupCertificates: ...
 
 
@@ -94,6 +100,7 @@ def certify(
     input: Input = "probabilities",  # noqa: A002
     by: Any = None,
     shared_bins: bool = True,
+    cluster: Any = None,
 ) -> stats.Certificate | stats.GroupCertificates:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
@@ -134,6 +141,10 @@ def certify(
     by, shared_bins
         As in `calibration_error`: a certificate for each group, each with its confidence by itself.
         `audit` gives statements that hold for all groups at once.
+    cluster : array_like or column name, optional
+        The patient, prompt or day of each row, where rows of one depend on each other. One row of
+        each is drawn at random, always the same, and certified: those are independent, whatever
+        the dependence. The statement is then about a random row of a random cluster.
 
     Returns
     -------
@@ -157,12 +168,15 @@ def certify(
         classes=classes,
         pos_label=pos_label,
         data=data,
-        by=by,
+        by=by if cluster is None else cluster_column(cluster, data, by),
     )
     options: dict[str, Any] = {"max_error": max_error, "norm": norm, "target": target}
     options |= {"confidence_level": confidence_level, "min_bin_mass": min_bin_mass}
     options |= {"levels": levels, "looks": looks, "class_weight": class_weight}
-    if source.by:
+    if cluster is not None:
+        source = one_of_each(clustered_rows(source))
+        options["from_clusters"] = True
+    elif source.by:
         return stats.group_certificates(tabulate_groups(source, bins, shared_bins), **options)
     source.keep_digest()
     table = tabulate_outputs(source) if bins is None else source.tabulate(bins)
@@ -375,13 +389,15 @@ def calibration_test(
     pos_label: Label | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    cluster: Any = None,
 ) -> stats.CalibrationTestResult:
     """Test whether labels are what perfectly calibrated predictions would produce.
 
     A binary or top-label problem; for one class k of several pass ``y_true == k`` and its
     column. A table counted with ``bins="distinct"`` may stand in place of both. `method`, `bins`,
     `n_resamples` and `rng` are those of `calibrant.stats.calibration_test`, the others those of
-    `calibration_error`.
+    `calibration_error`. Where rows come in clusters there is one test, of the l2 error, and no
+    other `method`: see `calibrant.stats.clusters`.
 
     Examples
     --------
@@ -391,9 +407,21 @@ def calibration_test(
     >>> calibration_test(rng.uniform(size=1000) < p, p, method="spiegelhalter").pvalue > 0.01
     True
     """
-    source = read(
-        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
-    )
+    reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
+    reading |= {"pos_label": pos_label, "data": data}
+    if cluster is not None:
+        if method != "exact":
+            raise InvalidArgumentError(
+                f"With cluster= there is one test, of the l2 error; got method={method!r:.60}. "
+                "Leave the method out."
+            )
+        source = read(y_true, y_prob, by=cluster_column(cluster, data), **reading)
+        rows = clustered_rows(source)
+        table = rows.tabulate(bins)
+        sums = cluster_sums(rows, table, class_weights(None, table.problem))
+        check_resamples(n_resamples)
+        return sums.test(n_resamples, rng)
+    source = read(y_true, y_prob, **reading)
     y, p = _events_or_table("calibration_test", source)
     return stats.calibration_test(y, p, method, bins, n_resamples, rng)
 
@@ -463,11 +491,50 @@ def prequential_lower_bound(
     return stats.prequential_lower_bound(y, p, norm, confidence_level, method, rng)
 
 
+@overload
 def compare(
     y_true: Any,
     prob_a: Any,
     prob_b: Any,
     *,
+    y_true_b: Any = ...,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    confidence_level: float = ...,
+    data: Any = ...,
+    input: Input = ...,
+    cluster: Any = ...,
+) -> stats.Comparison: ...
+
+
+@overload
+def compare(
+    y_true: Any,
+    prob_a: Mapping[str, Any],
+    prob_b: None = ...,
+    *,
+    y_true_b: None = ...,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    confidence_level: float = ...,
+    data: Any = ...,
+    input: Input = ...,
+    cluster: Any = ...,
+) -> stats.Comparisons: ...
+
+
+def compare(
+    y_true: Any,
+    prob_a: Any,
+    prob_b: Any = None,
+    *,
+    y_true_b: Any = None,
     kind: Kind | None = None,
     bins: BinsLike = "auto",
     class_weight: ClassWeight = None,
@@ -476,13 +543,25 @@ def compare(
     confidence_level: float = 0.95,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> stats.Comparison:
-    """Compare two models on the same rows: calibration error, Brier score, log loss.
+    cluster: Any = None,
+) -> stats.Comparison | stats.Comparisons:
+    """Compare models on the same rows: calibration error, Brier score, log loss.
 
     Differences are paired, so what both models share cancels, and each has an interval; if it
     holds 0, the answer is "no difference that these rows can show". For top-label problems the
     event of each model is that its own choice was right. See `calibrant.stats.compare_errors`;
     the other parameters are those of `calibration_error`.
+
+    Parameters
+    ----------
+    prob_a, prob_b
+        Predictions of both models; or several models as one dict by name, of which every pair is
+        compared, and intervals hold for all pairs at once.
+    y_true_b : optional
+        Labels of model b where they are its own: of two language models on the same questions each
+        has its own answers, right or wrong. With a dict of models, `y_true` may be a dict too.
+    cluster : array_like or column name, optional
+        The patient, prompt or day of each row, where rows of one depend on each other.
 
     Examples
     --------
@@ -492,14 +571,49 @@ def compare(
     >>> y = rng.uniform(size=3000) < p
     >>> compare(y, p, p**2).brier.verdict
     'a is better'
+    >>> compare(y, {"plain": p, "squared": p**2, "rooted": p**0.5}).models
+    ('plain', 'rooted', 'squared')
     """
-    data = in_memory(data, y_true, prob_a, prob_b)
+    several = isinstance(prob_a, Mapping) and prob_b is None
+    models = dict(prob_a) if several else {"a": prob_a, "b": prob_b}
+    if isinstance(y_true, Mapping) and several and set(y_true) == set(models):
+        labels = dict(y_true)
+    else:
+        labels = dict.fromkeys(models, y_true)
+        labels |= {} if y_true_b is None else {"b": y_true_b}
+    if (several and y_true_b is not None) or len(models) < 2 or models.get("b", 0) is None:
+        raise InvalidArgumentError(
+            "Two models are compared, prob_a and prob_b, or several as one dict by name, with a "
+            f"dict of labels in place of y_true_b; got {len(models)} model(s)."
+        )
+    names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
+    data = in_memory(data, *names)
     reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     reading |= {"pos_label": pos_label, "data": data}
-    a, b = (read(y_true, prob, **reading) for prob in (prob_a, prob_b))
-    return compare_sources(
-        a, b, bins=bins, class_weight=class_weight, confidence_level=confidence_level
-    )
+    if cluster is not None:
+        reading["by"] = cluster_column(cluster, data)
+    sources = {name: read(labels[name], probs, **reading) for name, probs in models.items()}
+    options: dict[str, Any] = {"bins": bins, "class_weight": class_weight}
+    if not several:
+        return compare_sources(*sources.values(), confidence_level=confidence_level, **options)
+    return _compare_several(sources, confidence_level, options)
+
+
+def _compare_several(
+    sources: dict[str, Source], confidence_level: float, options: dict[str, Any]
+) -> stats.Comparisons:
+    """Compare every pair of models, each at a share of the error probability."""
+    check_level(confidence_level)
+    found = list(combinations(sources, 2))
+    level = 1 - (1 - confidence_level) / len(found)
+    pairs = {
+        (a, b): compare_sources(sources[a], sources[b], confidence_level=level, **options)
+        for a, b in found
+    }
+    scores = {name: pair.brier.b for (_, name), pair in pairs.items()}
+    scores |= {name: pair.brier.a for (name, _), pair in pairs.items()}
+    ranked = tuple(sorted(sources, key=lambda name: scores[name]))
+    return stats.Comparisons(ranked, pairs, confidence_level)
 
 
 def compare_sources(
@@ -515,6 +629,10 @@ def compare_sources(
         raise InvalidArgumentError(
             f"Both models must predict the same classes; these are {a.problem} and {b.problem}."
         )
+    clusters = None
+    if a.by:
+        rows = clustered_rows(a)
+        clusters = required(rows.groups).codes
     (y_a, p_a), (y_b, p_b) = a.columns().events(), b.columns().events()
     return stats.compare_errors(
         y_a,
@@ -525,6 +643,7 @@ def compare_sources(
         bins_b=bins,
         weights=class_weights(class_weight, a.problem),
         confidence_level=confidence_level,
+        clusters=clusters,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import calibrant as cb
@@ -13,6 +14,7 @@ from predictions_on_disk import (
     LABEL,
     ONE,
     SCORE,
+    N,
     run,
     same,
     write,
@@ -58,3 +60,53 @@ def test_models_in_other_columns_are_refused(tmp_path, capsys):
     code, _, err = run(capsys, "compare", a, b, "--y-true", "class", "--y-prob", "prob_*")
     assert code == 3
     assert "b.csv has a column 'prob_3', which the rows before have not" in err
+
+
+def test_rows_are_matched_by_a_key_in_any_order(tmp_path, capsys):
+    order = np.random.default_rng(1).permutation(N)
+    a = write(tmp_path / "a.csv", COLUMNS)
+    b = write(tmp_path / "b.csv", COLUMNS | {"score": COLUMNS["squared"]}, order[:1400])
+    code, out, err = run(capsys, "compare", a, b, *ONE, "--key", "id", "--json")
+    kept = np.sort(order[:1400])
+    expected = cb.compare(LABEL[kept], SCORE[kept], COLUMNS["squared"][kept])
+    assert code == 0
+    assert same(json.loads(out), expected.to_dict())
+    assert f"100 of 1,500 rows of {a} have no match" in err
+    assert str(b) not in err
+
+
+def test_keys_must_tell_rows_apart(tmp_path, capsys):
+    a = write(tmp_path / "a.csv", COLUMNS)
+    code, _, message = run(capsys, "compare", a, *ONE, "--versus", "squared", "--key", "id")
+    assert code == 4
+    assert "two files" in message
+    b = write(tmp_path / "b.csv", COLUMNS)
+    code, _, message = run(capsys, "compare", a, b, *ONE, "--key", "animal")
+    assert code == 3
+    assert "must have another value in every row" in message
+    c = write(tmp_path / "c.csv", COLUMNS | {"id": np.arange(N).astype(str)})
+    code, _, message = run(capsys, "compare", a, c, *ONE, "--key", "id")
+    assert code == 3
+    assert "share 0 values" in message
+
+
+def test_model_b_may_have_labels_of_its_own(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", COLUMNS | {"other": 1 - LABEL})
+    options = ("--versus", "squared", "--y-true-b", "other")
+    code, out, _ = run(capsys, "compare", file, *ONE, *options, "--json")
+    expected = cb.compare(LABEL, SCORE, COLUMNS["squared"], y_true_b=1 - LABEL)
+    assert code == 0
+    assert same(json.loads(out), expected.to_dict())
+
+
+def test_rows_of_a_cluster_are_compared_as_one(tmp_path, capsys):
+    day = (np.arange(N) // 10).astype(str)
+    file = write(tmp_path / "a.csv", COLUMNS | {"day": day})
+    options = ("--versus", "squared", "--cluster", "day")
+    code, out, _ = run(capsys, "compare", file, *ONE, *options, "--json")
+    expected = cb.compare(LABEL, SCORE, COLUMNS["squared"], cluster=day)
+    assert code == 0
+    assert same(json.loads(out), expected.to_dict())
+    code, out, _ = run(capsys, "measure", file, *ONE, "--cluster", "day")
+    assert code == 0
+    assert "clusters" in out

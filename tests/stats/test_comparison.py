@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+import calibrant as cb
 from calibrant import Bins, Distinct, EqualWidth, brier_decomposition, calibration_error
 from calibrant.exceptions import (
     EmptyInputError,
@@ -286,3 +287,55 @@ def test_a_mild_distortion_is_found_in_ten_thousand_rows():
         for _ in range(50)
     ]
     assert np.mean([r.squared_error.verdict == "a is better" for r in found]) > 0.9
+
+
+def test_models_with_labels_of_their_own_are_compared():
+    rng = np.random.default_rng(31)
+    p_a, p_b = rng.uniform(size=(2, 2000))
+    right_a, right_b = rng.uniform(size=2000) < p_a, rng.uniform(size=2000) < p_b**2
+    found = cb.compare(right_a, p_a, p_b, y_true_b=right_b)
+    assert found.squared_error.verdict == "a is better"
+    assert found.squared_error.b == pytest.approx(cb.calibration_error(right_b, p_b).squared)
+    assert found.brier.b == pytest.approx(np.mean((right_b - p_b) ** 2))
+
+
+def test_several_models_hold_for_all_pairs_at_once():
+    rng = np.random.default_rng(32)
+    p = rng.uniform(size=1500)
+    y = rng.uniform(size=1500) < p
+    models = {"good": p, "bad": p**2, "worse": p**4}
+    found = cb.compare(y, models)
+    assert found.models == ("good", "bad", "worse")
+    assert list(found) == [("good", "bad"), ("good", "worse"), ("bad", "worse")]
+    alone = cb.compare(y, p, p**2, confidence_level=1 - 0.05 / 3)
+    assert found["good", "bad"] == alone
+    assert found.to_dict()["pairs"][0]["a"] == "good"
+    assert "95% for all pairs at once" in str(found)
+    own = cb.compare(dict.fromkeys(models, y), models)
+    assert str(own) == str(found)
+
+
+def test_a_comparison_needs_two_models():
+    y, p = [0, 1, 0], [0.2, 0.7, 0.4]
+    for arguments in ((y, {"a": p}), (y, p), (y, p, None)):
+        with pytest.raises(InvalidArgumentError, match="Two models"):
+            cb.compare(*arguments)
+    with pytest.raises(InvalidArgumentError, match="Two models"):
+        cb.compare(y, {"a": p, "c": p}, y_true_b=y)
+
+
+@pytest.mark.parametrize("case", ["identical", "correlated", "own labels"])
+def test_equal_models_are_told_apart_no_more_often_than_promised(case):
+    rng, told = np.random.default_rng(33), 0
+    for _ in range(200):
+        p = rng.integers(1, 10, size=400) / 10
+        y = y_b = rng.uniform(size=400) < p
+        q = p
+        if case == "correlated":
+            q = np.where(rng.uniform(size=400) < 0.9, p, rng.permutation(p))
+            y = y_b = rng.uniform(size=400) < (p + q) / 2  # either is wrong as much as the other
+        if case == "own labels":
+            y_b = rng.uniform(size=400) < p
+        found = cb.compare(y, p, q, y_true_b=y_b, bins="distinct")
+        told += found.squared_error.verdict != "no difference that these rows can show"
+    assert told <= 20  # of 200 at 5%: more has a probability below 0.002

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK, REFUTED, UNDECIDED
 from calibrant.cli.input import (
     LEVELS_HELP,
+    add_cluster_argument,
     add_data_arguments,
     add_group_argument,
     arrays_to_certify,
@@ -67,6 +68,7 @@ def add(commands: Any) -> None:
     )
     add_data_arguments(command, bins_help="bins instead of every distinct output")
     add_group_argument(command)
+    add_cluster_argument(command)
     command.add_argument(
         "--max-error",
         metavar="ERROR",
@@ -129,10 +131,10 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         "levels": read_levels(args.levels),
     }
     certificate: Any
-    if args.by and args.calibrator:
+    if (args.by or args.cluster) and args.calibrator:
         raise InvalidArgumentError(
-            "--by tells groups of rows apart that are certified as they are; with --calibrator all "
-            "are certified as one. Apply it first: calibrant apply."
+            f"{'--by' if args.by else '--cluster'} is for rows that are certified as they are, and "
+            "--calibrator changes them first. Apply it with calibrant apply."
         )
     with predictions(args) as given:
         if args.calibrator:

@@ -7,8 +7,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_data_arguments, columns_of, open_files, saved_table
-from calibrant.cli.output import say, say_json
+from calibrant.cli.input import (
+    add_cluster_argument,
+    add_data_arguments,
+    columns_of,
+    open_files,
+    saved_table,
+)
+from calibrant.cli.output import complain, say, say_json
 from calibrant.cli.parser import add_command, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
@@ -23,11 +29,18 @@ EXAMPLES = """
 calibrant compare a.csv b.csv --y-true label --y-prob score
 calibrant compare preds.parquet --y-true label --y-prob old_score --versus new_score
 calibrant compare preds.parquet --y-true label --y-prob 'old_*' --versus 'new_*' --json
+calibrant compare a.csv b.csv --y-true right --y-prob confidence --key question
+calibrant compare preds.csv --y-true right_a --y-prob conf_a --versus conf_b --y-true-b right_b
 calibrant compare last-week.json this-week.json
 """
 NOTES = """
 Two files with the same rows in the same order, or one file with the predictions of both models.
 Differences are paired, so what both models share cancels. All rows are held in memory.
+
+With --key the rows of two files are matched by a column in which no value occurs twice, in any
+order; rows that have no match are left out and counted. Labels may then differ: those of two
+language models on the same questions say whether each was right. Without --key, --y-true-b names
+the labels of model b.
 
 Two tables that `calibrant measure --table` saved are compared as tables of different, independent
 rows: two weeks, say. Their calibration errors are compared, and no scores.
@@ -46,6 +59,13 @@ def add(commands: Any) -> None:
         nargs="+",
         help="the predictions of model b, if not those of --y-prob",
     )
+    command.add_argument(
+        "--y-true-b", metavar="COLUMN", help="the labels of model b, if not those of --y-true"
+    )
+    command.add_argument(
+        "--key", metavar="COLUMN", help="match the rows of two files by this column"
+    )
+    add_cluster_argument(command)
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -64,6 +84,10 @@ def run(args: argparse.Namespace) -> int:
             *tables, confidence_level=args.confidence_level
         )
         return _show(result, args, [f"{name} = {file}" for name, file, _ in _legend(args)])
+    if args.key and len(args.files) == 1:
+        raise InvalidArgumentError("--key matches the rows of two files; got one file.")
+    if args.key and args.cluster:
+        raise InvalidArgumentError("--key and --cluster are not taken together.")
     with ExitStack() as stack:
         files = [stack.enter_context(open_files([file], args.format)) for file in args.files]
         models = _models(args, files[0], files[-1])
@@ -116,15 +140,60 @@ def _models(
             raise InvalidArgumentError(f"{name!r} stands for {len(files)} files; name one.")
     given = columns_of(args, files_a, Progress())
     given.pop("bins", None)
+    if column := args.key or given.pop("cluster", None):
+        given["by"] = column
     a = read_files(**given)
     given |= {"data": Files(files_b, Progress()), "y_prob": args.versus or args.y_prob}
+    given["y_true"] = args.y_true_b or args.y_true
     b = read_files(**given)
-    if not args.versus and a.names != b.names:  # other columns, or the same in another order
+    if not args.versus and a.names[1:] != b.names[1:]:  # other columns, or in another order
         order = in_fixed_order(b.names[1:], a.names[1:], files_b[0].shown)
         b = read_files(**given | {"y_prob": order})
     models = a.in_memory(), b.in_memory()
-    _check_same_rows(models[0].columns().labels, models[1].columns().labels, args)
+    if args.key:
+        return _matched(*models, args)
+    if not args.y_true_b:
+        _check_same_rows(models[0].columns().labels, models[1].columns().labels, args)
     return models
+
+
+def _matched(
+    a: ArraySource, b: ArraySource, args: argparse.Namespace
+) -> tuple[ArraySource, ArraySource]:
+    """Match rows by their keys, of which none may occur twice; say how many have no match."""
+    import numpy as np
+
+    from calibrant.groups import required
+    from calibrant.sources.arrays import ArraySource
+
+    places = []
+    for rows, file in ((a, args.files[0]), (b, args.files[1])):
+        groups = required(rows.groups)
+        keys = [groups.labels[code] for code in groups.codes.tolist()]
+        known = {key: row for row, key in enumerate(keys)}
+        if len(known) < len(keys) or (None,) in known:
+            seen: set[object] = {(None,)}
+            first = next(i for i, key in enumerate(keys) if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InvalidInputError(
+                f"{file}, column {args.key!r:.80} must have another value in every row, and none "
+                f"missing, to match rows by; row {first + 1:,} has {keys[first][0]!r:.60} "
+                "once more or none."
+            )
+        places.append(known)
+    both = [key for key in places[0] if key in places[1]]
+    if len(both) < 2:
+        raise InvalidInputError(
+            f"{args.files[0]} and {args.files[1]} share {len(both)} values of {args.key!r:.80}; at "
+            "least 2 are needed. Numbers in one file may be text in the other."
+        )
+    for file, known in zip(args.files, places, strict=True):
+        if len(known) > len(both):
+            complain(f"{len(known) - len(both):,} of {len(known):,} rows of {file} have no match")
+    rows_a, rows_b = ([known[key] for key in both] for known in places)
+    return (
+        ArraySource(a.columns().take(np.array(rows_a))),
+        ArraySource(b.columns().take(np.array(rows_b))),
+    )
 
 
 def _check_same_rows(a: AnyArray, b: AnyArray, args: argparse.Namespace) -> None:

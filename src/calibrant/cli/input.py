@@ -56,7 +56,7 @@ ABOUT_ROWS = {
     "y_true": "labels",
     "y_prob": ["probs"],
     **dict.fromkeys(("kind", "input", "bins", "classes", "pos_label", "format")),
-    **dict.fromkeys(("sample_weight", "calibrator", "versus", "by")),
+    **dict.fromkeys(("sample_weight", "calibrator", "versus", "by", "cluster", "key", "y_true_b")),
 }
 """Options that say how rows are read, and their defaults."""
 
@@ -107,6 +107,15 @@ def add_group_argument(command: argparse.ArgumentParser, required: bool = False)
         type=group_column,
         required=required,
         help="the columns that tell groups apart; numeric ones are cut with age=0,40,65,120",
+    )
+
+
+def add_cluster_argument(command: argparse.ArgumentParser) -> None:
+    """Add --cluster."""
+    command.add_argument(
+        "--cluster",
+        metavar="COLUMN",
+        help="the patient, prompt or day of each row, if rows of one depend on each other",
     )
 
 
@@ -172,6 +181,8 @@ def columns_of(args: argparse.Namespace, files: list[File], hooks: Hooks) -> dic
             given[name] = getattr(args, name)
     if getattr(args, "by", None) is not None:
         given["by"] = dict(args.by)
+    if getattr(args, "cluster", None) is not None:
+        given["cluster"] = args.cluster
     if getattr(args, "bins", None) is not None:
         given["bins"] = read_bins(args.bins)
     return given

@@ -6,7 +6,12 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_data_arguments, add_group_argument, predictions
+from calibrant.cli.input import (
+    add_cluster_argument,
+    add_data_arguments,
+    add_group_argument,
+    predictions,
+)
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import aligned, name_of, say, say_json
 from calibrant.cli.parser import add_command, norm_value
@@ -45,6 +50,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "measure", run, "measure a calibration error", EXAMPLES, NOTES)
     add_data_arguments(command)
     add_group_argument(command)
+    add_cluster_argument(command)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
         "--norm",
@@ -95,6 +101,7 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
         (f"{100 * confidence_level:g}% interval", f"{low:.4f}", f"to {high:.4f}"),
         ("perfect model", f"{result.noise_floor:.4f}", "what chance alone would score"),
         ("rows", f"{result.n:,}", f"in {facts['bins']}"),
+        *([("clusters", f"{result.n_clusters:,}", "")] if result.n_clusters else []),
     ]
     notes = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
     parts = [aligned(rows), *notes, *_caveats(result, high)]

@@ -61,7 +61,7 @@ class ArraySource(Source):
 
     def __init__(self, columns: Columns, groups: Groups | None = None) -> None:
         self.problem = columns.problem
-        self._columns, self._groups = columns, groups
+        self._columns, self.groups = columns, groups
         self.by = () if groups is None else groups.by
 
     @property
@@ -80,7 +80,7 @@ class ArraySource(Source):
 
     def count_by(self, bins: tuple[Bins, ...]) -> Tables:
         """Check and sum the rows of each group."""
-        groups = required(self._groups)
+        groups = required(self.groups)
         sums = self._engine.count_by(self._columns, bins, groups.codes, len(groups.labels))
         return Tables.of(self.problem, groups.by, groups.labels, (bins,), sums)
 
@@ -97,7 +97,7 @@ class ArraySource(Source):
     def tabulate_own(self, rule: BinRule | Literal["auto"]) -> Tables:
         """Choose bins for each group from its own rows, and count them."""
         labels, tables = [], []
-        for own, rows in required(self._groups).rows():
+        for own, rows in required(self.groups).rows():
             part = ArraySource(self._columns.take(rows))
             if part._columns.weights is None or part._columns.weights.any():
                 labels.append(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calibrant.stats.audits import Audit, AuditedGroup, audit, heterogeneity_test
 from calibrant.stats.bin_free import BinFreeBounds, bin_free_bounds
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
-from calibrant.stats.comparison import Comparison, Difference, compare_errors
+from calibrant.stats.comparison import Comparison, Comparisons, Difference, compare_errors
 from calibrant.stats.curves import ReliabilityCurve, consistency_limits, reliability_curve
 from calibrant.stats.groups import (
     GroupCertificates,
@@ -51,6 +51,7 @@ __all__ = [
     "CalibrationTestResult",
     "Certificate",
     "Comparison",
+    "Comparisons",
     "ConfidenceInterval",
     "CoxTestResult",
     "Difference",

@@ -53,6 +53,7 @@ from calibrant.stats.rechecks import (
     version_notes,
 )
 from calibrant.stats.verdicts import (
+    ONE_OF_EACH,
     OVERLAP_UNCHECKED,
     TOO_GOOD,
     Verdict,
@@ -184,7 +185,8 @@ class Certificate(Result):
         """
         try:
             question, unchecked = self._question(), OVERLAP_UNCHECKED in self.assumptions
-            again = _answer(self.table, question, self.digests, unchecked)
+            drawn = ONE_OF_EACH in self.assumptions
+            again = _answer(self.table, question, self.digests, unchecked, drawn)
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
         _, reason = verdict_of(
@@ -249,11 +251,13 @@ def certify(
     class_weight: ClassWeight = None,
     digests: Digests | None = None,
     overlap_unchecked: bool = False,
+    from_clusters: bool = False,
 ) -> Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
     The parameters are those of `calibrant.certify`; `digests`, for the record, say which rows
-    were counted; `overlap_unchecked` adds the assumption that a recalibrator has not seen them.
+    were counted; `overlap_unchecked` adds the assumption that a recalibrator has not seen them,
+    `from_clusters` that one row of each cluster was drawn.
     """
     question = Question.of(
         table,
@@ -266,7 +270,7 @@ def certify(
         looks=looks,
         class_weight=class_weight,
     )
-    return _answer(table, question, digests or NO_DIGESTS, overlap_unchecked)
+    return _answer(table, question, digests or NO_DIGESTS, overlap_unchecked, from_clusters)
 
 
 def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
@@ -287,7 +291,11 @@ def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
 
 
 def _answer(
-    table: BinTable, question: Question, digests: Digests, overlap_unchecked: bool
+    table: BinTable,
+    question: Question,
+    digests: Digests,
+    overlap_unchecked: bool,
+    from_clusters: bool,
 ) -> Certificate:
     upper, lower, method = bounds_of(table, question)
     too_good = _is_too_good(table, question, upper)
@@ -309,7 +317,7 @@ def _answer(
         levels=None if question.levels is None else question.levels.tolist(),
         looks=question.looks,
         method=method,
-        assumptions=assumptions_of(table, question, overlap_unchecked, left_out),
+        assumptions=assumptions_of(table, question, overlap_unchecked, left_out, from_clusters),
         class_weights=question.weights.tolist(),
         table=table,
         digests=digests,

@@ -28,12 +28,16 @@ number in each, W_a = W_b, V = 0, and the difference is that of the Brier scores
 The target is the error in these bins: for continuous predictions a part of the whole. Bins of one
 row are left out. The interval is not exact: in simulation it covers from 300 rows on, up to
 1.5 points below the nominal level, and with few events (16 among 300 rows) up to 2.
+
+**Clusters.** Where rows of a cluster depend on each other, scores and influences are added over the
+rows of each cluster first, T counts pairs of different clusters only, and so does V; see
+`calibrant.stats.clusters`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -49,6 +53,7 @@ from calibrant.exceptions import (
     InvalidShapeError,
     InvalidWeightsError,
 )
+from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.intervals import check_level
 
 Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that these rows can show"]
@@ -95,7 +100,7 @@ def comparison_lines(
     differences: Iterable[tuple[str, Difference]], confidence_level: float
 ) -> list[str]:
     """Return a table of differences, and its head, as lines of text."""
-    level = f"{100 * confidence_level:g}% interval"
+    level = f"{100 * confidence_level:.4g}% interval"
     head = f"{'':<26}{'a':>10}{'b':>10}{'a - b':>11}  {level:<22}  verdict"
     return [head] + [
         f"{name:<26}{d.a:>10.5f}{d.b:>10.5f}{d.value:>+11.5f}  "
@@ -119,6 +124,8 @@ class Comparison(Result):
     n : int
     confidence_level : float
         Of each interval by itself.
+    n_clusters : int or None
+        How many clusters the rows come in, where they do.
     """
 
     squared_error: Difference
@@ -126,6 +133,7 @@ class Comparison(Result):
     log_loss: Difference
     n: int
     confidence_level: float
+    n_clusters: int | None = None
 
     def __iter__(self) -> Iterator[tuple[str, Difference]]:
         yield "squared calibration error", self.squared_error
@@ -134,7 +142,8 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         lines = comparison_lines(self, self.confidence_level)
-        return "\n".join([*lines, f"n = {self.n:,} rows, paired; less is better in every line"])
+        rows = f"{self.n:,} rows" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
+        return "\n".join([*lines, f"n = {rows}, paired; less is better in every line"])
 
     def _summary(self) -> str:
         return f"squared calibration error {self.squared_error}, n = {self.n:,}"
@@ -143,6 +152,57 @@ class Comparison(Result):
         from calibrant._svg import differences_svg
 
         return differences_svg([(name, d.value, d.low, d.high) for name, d in self])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
+    """Several models on the same rows, every pair of them; intervals hold for all pairs at once.
+
+    A mapping from the names of two models to their `Comparison`, in which a is the first. The
+    error probability is split evenly among pairs (Bonferroni), for each measure by itself.
+
+    Attributes
+    ----------
+    models : tuple of str
+        In the order of their Brier scores, the best first.
+    pairs : dict
+    confidence_level : float
+        Of all pairs together.
+    """
+
+    models: tuple[str, ...]
+    pairs: dict[tuple[str, str], Comparison]
+    confidence_level: float
+
+    def __getitem__(self, names: tuple[str, str]) -> Comparison:
+        return self.pairs[names]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __str__(self) -> str:
+        lines = []
+        for (a, b), comparison in self.pairs.items():
+            lines += [
+                "",
+                f"a = {a}, b = {b}",
+                *comparison_lines(comparison, comparison.confidence_level),
+            ]
+        return "\n".join([self._summary(), *lines])
+
+    def _summary(self) -> str:
+        level = f"{100 * self.confidence_level:g}%"
+        names = ", ".join(self.models)
+        return f"{len(self.models)} models by Brier score: {names}; {level} for all pairs at once"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        pairs = [{"a": a, "b": b, **found.to_dict()} for (a, b), found in self.pairs.items()]
+        level = self.confidence_level
+        return {"models": list(self.models), "confidence_level": level, "pairs": pairs}
 
 
 def compare_errors(
@@ -155,6 +215,7 @@ def compare_errors(
     bins_b: GroupBins = "auto",
     weights: FloatArray | None = None,
     confidence_level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> Comparison:
     """Compare two models on the same rows: calibration error, Brier score and log loss.
 
@@ -173,12 +234,14 @@ def compare_errors(
         Importance of each class, adding up to 1, for calibration error and Brier score.
     confidence_level : float
         Of each interval by itself.
+    clusters : ndarray of shape (n,), optional
+        The number of each row's cluster; rows of one may depend on each other.
 
     Notes
     -----
-    Rows must be independent. Predictions are clipped to [1e-12, 1 - 1e-12] for the log loss, so one
-    row can cost 27.6 at most. The log loss of several classes is that of the label's
-    probability, which is a proper score where rows add up to 1.
+    Rows, or clusters, must be independent. Predictions are clipped to [1e-12, 1 - 1e-12] for the
+    log loss, so one row can cost 27.6 at most. The log loss of several classes is that of the
+    label's probability, which is a proper score where rows add up to 1.
 
     Examples
     --------
@@ -197,13 +260,20 @@ def compare_errors(
             f"Both models must predict the same rows and classes; got {a.y.shape} and {b.y.shape}."
         )
     w = _class_weights(weights, a.y.shape[1])
-    reach = float(special.stdtrit(max(len(a.y) - 1, 1), (1 + confidence_level) / 2))
+    codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    units = len(a.y) if codes is None else int(codes.max()) + 1
+    reach = float(special.stdtrit(max(units - 1, 1), (1 + confidence_level) / 2))
+    if codes is None:
+        squared = _squared_error(a, b, w, reach)
+    else:
+        squared = _clustered_squared_error(a, b, w, reach, codes)
     return Comparison(
-        _squared_error(a, b, w, reach),
-        _mean_difference(a.brier(w), b.brier(w), reach),
-        _mean_difference(a.log_loss(), b.log_loss(), reach),
+        squared,
+        _mean_difference(a.brier(w), b.brier(w), reach, codes),
+        _mean_difference(a.log_loss(), b.log_loss(), reach, codes),
         len(a.y),
         confidence_level,
+        None if codes is None else units,
     )
 
 
@@ -272,10 +342,44 @@ def _class_weights(weights: FloatArray | None, n_classes: int) -> FloatArray:
     return w
 
 
-def _mean_difference(a: FloatArray, b: FloatArray, reach: float) -> Difference:
+def _mean_difference(
+    a: FloatArray, b: FloatArray, reach: float, clusters: IntArray | None
+) -> Difference:
     """Compare two means over the same rows."""
     d = a - b
-    return difference(float(a.mean()), float(b.mean()), float(d.mean()), _spread(d), reach)
+    value = float(d.mean())
+    spread = _spread(d) if clusters is None else _spread_of_sums(d - value, clusters) / d.size
+    return difference(float(a.mean()), float(b.mean()), value, spread, reach)
+
+
+def _spread_of_sums(values: FloatArray, clusters: IntArray) -> float:
+    """Return the standard error of a sum over rows, by the spread of the sums of clusters."""
+    sums = np.bincount(clusters, values)
+    return float(sums.std(ddof=1)) * math.sqrt(sums.size)
+
+
+def _clustered_squared_error(
+    a: _Model, b: _Model, weights: FloatArray, reach: float, clusters: IntArray
+) -> Difference:
+    """Compare the squared errors that pairs of different clusters tell."""
+    sums_a, sums_b = (_cluster_sums(model, weights, clusters) for model in (a, b))
+    influence = sums_a.influence - sums_b.influence
+    spread = float(influence.std(ddof=1)) * math.sqrt(influence.size)
+    x, z = sums_a.noise, sums_b.noise
+    own = np.asarray(x.power(2).sum(axis=1) - z.power(2).sum(axis=1), float)
+    shared = [float((p.T @ q).power(2).sum()) for p, q in ((x, x), (z, z), (x, z))]
+    floor = 2 * (shared[0] + shared[1] - 2 * shared[2] - float((own**2).sum()))
+    spread = max(spread, math.sqrt(max(floor, 0.0)))
+    value = sums_a.squared - sums_b.squared
+    return difference(sums_a.squared, sums_b.squared, value, spread, reach)
+
+
+def _cluster_sums(model: _Model, weights: FloatArray, clusters: IntArray) -> ClusterSums:
+    columns = zip(model.bins, model.p.T, strict=True)
+    cells = np.column_stack([bins.index(p) for bins, p in columns])
+    n_bins = max(map(len, model.bins))
+    n_clusters = int(clusters.max()) + 1
+    return ClusterSums.of(clusters, n_clusters, model.y, model.p, cells, weights, n_bins)
 
 
 def difference(a: float, b: float, value: float, spread: float, reach: float) -> Difference:

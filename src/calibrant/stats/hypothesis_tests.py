@@ -188,6 +188,11 @@ def _check_options(method: str, n_resamples: int) -> None:
     if not is_among(method, get_args(TestMethod)):
         names = ", ".join(f'"{name}"' for name in get_args(TestMethod))
         raise InvalidArgumentError(f"method must be one of {names}; got {method!r}.")
+    check_resamples(n_resamples)
+
+
+def check_resamples(n_resamples: int) -> None:
+    """Refuse numbers of draws that are none."""
     if not is_integer(n_resamples) or not 1 <= n_resamples <= MOST_RESAMPLES:
         raise InvalidArgumentError(
             f"n_resamples must be a whole number from 1 to {MOST_RESAMPLES:,}; "

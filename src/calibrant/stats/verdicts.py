@@ -121,11 +121,18 @@ OVERLAP_UNCHECKED = (
 )
 
 
+ONE_OF_EACH = (
+    "One row of each cluster was drawn at random, and rows of different clusters are independent: "
+    "the statement is about a random row of a random cluster, whatever rows of a cluster share."
+)
+
+
 def assumptions_of(
     table: BinTable,
     question: Question,
     overlap_unchecked: bool = False,
     left_out: str | None = None,
+    from_clusters: bool = False,
 ) -> list[str]:
     """Return what must be true for the bounds to hold, a sentence each.
 
@@ -146,6 +153,8 @@ def assumptions_of(
     )
     if overlap_unchecked:
         said.append(OVERLAP_UNCHECKED)
+    if from_clusters:
+        said.append(ONE_OF_EACH)
     if target == "sample":
         said.append("The statement is about the error on inputs like these rows: label noise is "
                     "accounted for, the choice of inputs is not.")  # fmt: skip

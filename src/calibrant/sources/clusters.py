@@ -1,0 +1,64 @@
+"""Clusters of rows that depend on each other: ``cluster=``, a column of patients or days."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError, InvalidWeightsError
+from calibrant.groups import required
+from calibrant.sources import Source
+from calibrant.sources.arrays import ArraySource
+from calibrant.stats.clusters import ClusterSums
+from calibrant.table import BinTable
+
+
+def cluster_column(cluster: Any, data: Any, by: Any = None) -> Any:
+    """Return `cluster=` as a `by=` of one column."""
+    if by is not None:
+        raise InvalidArgumentError(
+            "cluster= and by= are not taken together. Pass the rows of one group at a time."
+        )
+    if data is None:
+        return {"cluster": cluster}
+    if not isinstance(cluster, str):
+        raise InvalidArgumentError(
+            f"With data=, cluster= is the name of a column; got {cluster!r:.60}."
+        )
+    return cluster
+
+
+def clustered_rows(source: Source) -> ArraySource:
+    """Bring rows into memory with the cluster of each; refuse weights, and missing clusters."""
+    rows = source.in_memory()
+    if rows.columns().weights is not None:
+        raise InvalidWeightsError(
+            "Clusters are of rows that count alike; sample weights came too. Leave one of them out."
+        )
+    groups = required(rows.groups)
+    missing = [place for place, labels in enumerate(groups.labels) if labels[0] is None]
+    alone = np.flatnonzero(np.isin(groups.codes, missing))
+    if alone.size:
+        raise InvalidGroupsError(
+            f"Every row needs its cluster; {alone.size:,} of {len(groups.codes):,} have none "
+            f"(first: row {alone[0]}). Drop these rows, or give each a cluster of its own."
+        )
+    return rows
+
+
+def cluster_sums(rows: ArraySource, table: BinTable, weights: FloatArray) -> ClusterSums:
+    """Sum the rows of each cluster in the bins of a table."""
+    present, codes = np.unique(required(rows.groups).codes, return_inverse=True)
+    events, said = (x.reshape(len(codes), -1) for x in rows.columns().events())
+    cells = np.column_stack([own.index(p) for own, p in zip(table.bins, said.T, strict=True)])
+    return ClusterSums.of(codes, present.size, events, said, cells, weights, table.count.shape[1])
+
+
+def one_of_each(rows: ArraySource, seed: int = 0) -> ArraySource:
+    """Draw one row of each cluster at random, always the same: those are independent."""
+    codes = required(rows.groups).codes
+    order = np.random.default_rng(seed).permutation(len(codes))
+    first = np.unique(codes[order], return_index=True)[1]
+    return ArraySource(rows.columns().take(np.sort(order[first])))

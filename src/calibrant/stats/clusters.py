@@ -1,0 +1,178 @@
+"""Rows that come in clusters (patients, prompts, days): estimates and tests that allow for it.
+
+Rows of one cluster may depend on each other in any way; rows of different clusters are independent.
+A cell is a bin, of one class of several. With u = y - p, let U_c and N_c be the sum of u and the
+number of rows of cluster c in a cell, U and N those of all clusters, and d = U / N.
+
+**Estimate.** Only pairs of rows of different clusters tell error from chance, so the squared gap of
+a cell is estimated by (U^2 - sum U_c^2) / (N^2 - sum N_c^2), and T is the mean over cells. With one
+row a cluster it is the debiased square of `calibrant.stats.estimators`.
+
+**Interval.** As for independent rows, (T - t^2)^2 = z^2 (V + s t^2) is solved for t^2, with
+Student's z of as many degrees of freedom as a cell has clusters on average, less one. V is the
+variance of T without an error: 2 times the sum over pairs of clusters of (x_c . x_c')^2, where x_c
+has the entry sqrt(w p / (N^2 - sum N_c^2)) (U_c - N_c d) for each cell of weight w and mass p. s is
+J / P, the variance J of what clusters add to the plug-in square P, over P itself: an error t alone
+would make J as large as s t^2.
+
+**Test.** If the model is calibrated, every U_c has mean 0, and turning its sign in all cells of a
+cluster at random changes T by chance only (a wild bootstrap). The p-value is the share of turned
+samples whose T is as large. It is right in the limit of many clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse, special
+
+from calibrant._options import generator
+from calibrant._read_only import ReadOnlyArrays
+from calibrant._types import FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.stats.hypothesis_tests import CalibrationTestResult
+from calibrant.stats.intervals import SLOPE_CAUTION
+
+FEWEST = 2
+DRAWN_AT_ONCE = 1 << 22
+"""Signs that are drawn at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums(ReadOnlyArrays):
+    """Sums of clusters in cells.
+
+    Attributes
+    ----------
+    u, size : sparse matrix of shape (clusters, cells)
+        Sums of y - p, and numbers of rows.
+    weight : ndarray of shape (cells,)
+        The weight of the class of each cell; they add up to 1 over classes.
+    n : int
+        The number of rows.
+    """
+
+    u: sparse.csr_array
+    size: sparse.csr_array
+    weight: FloatArray
+    n: int
+
+    @classmethod
+    def of(
+        cls,
+        codes: IntArray,
+        n_clusters: int,
+        events: FloatArray,
+        predictions: FloatArray,
+        cells: IntArray,
+        weights: FloatArray,
+        n_bins: int,
+    ) -> ClusterSums:
+        """Sum rows, each array of shape (n, classes), by cluster and cell."""
+        if n_clusters < FEWEST:
+            raise InvalidArgumentError(
+                f"Clusters tell chance from error by their differences: at least {FEWEST} are "
+                f"needed; got {n_clusters}. Leave cluster= out if rows are independent."
+            )
+        n, n_classes = events.shape
+        place = (cells + n_bins * np.arange(n_classes)).ravel()
+        index = (np.repeat(codes, n_classes), place)
+        shape = (n_clusters, n_classes * n_bins)
+        u = sparse.coo_array(((events - predictions).ravel(), index), shape).tocsr()
+        size = sparse.coo_array((np.ones(place.size), index), shape).tocsr()
+        return cls(u, size, np.repeat(weights, n_bins), n)
+
+    @property
+    def n_clusters(self) -> int:
+        """The number of clusters."""
+        return int(self.u.shape[0])
+
+    @property
+    def rows(self) -> FloatArray:
+        """N of each cell."""
+        return np.asarray(self.size.sum(axis=0), float)
+
+    @property
+    def gap(self) -> FloatArray:
+        """D of each cell, 0 where one cluster has all rows."""
+        total = np.asarray(self.u.sum(axis=0), float)
+        return np.where(self.pairs > 0, total / np.maximum(self.rows, 1), 0.0)
+
+    @property
+    def pairs(self) -> FloatArray:
+        """N^2 - sum N_c^2 of each cell."""
+        return np.asarray(self.rows**2 - self.size.power(2).sum(axis=0), float)
+
+    @property
+    def squared(self) -> float:
+        """T, which may be negative."""
+        total = np.asarray(self.u.sum(axis=0), float)
+        square = total**2 - np.asarray(self.u.power(2).sum(axis=0), float)
+        used = self.pairs > 0
+        return float(np.sum(self._mass[used] * square[used] / self.pairs[used]))
+
+    @property
+    def _mass(self) -> FloatArray:
+        return self.weight * self.rows / self.n
+
+    def _scaled(self, u: sparse.csr_array) -> sparse.csr_array:
+        """Return u times the root of what a pair of rows counts in T."""
+        share = np.where(self.pairs > 0, self._mass / np.maximum(self.pairs, 1), 0.0)
+        return sparse.csr_array(u.multiply(np.sqrt(share)[None, :]))
+
+    @property
+    def per_cell(self) -> float:
+        """How many clusters a cell has on average, those with few rows counted in part."""
+        squares = np.asarray(self.size.power(2).sum(axis=0), float)
+        used = squares > 0
+        return float(self._mass[used] @ (self.rows[used] ** 2 / squares[used]))
+
+    def null_variance(self, independent: float) -> float:
+        """Return V, and not less than the variance of T if rows were independent."""
+        x = self.noise
+        own = np.asarray(x.power(2).sum(axis=1), float)
+        pairs = float((x.T @ x).power(2).sum() - (own**2).sum())
+        return max(2 * (self.n_clusters / (self.n_clusters - 1)) ** 2 * pairs, independent)
+
+    @property
+    def noise(self) -> sparse.csr_array:
+        """x_c: what is left of the sums of each cluster without the gaps of its cells."""
+        return self._scaled(sparse.csr_array(self.u - self.size.multiply(self.gap[None, :])))
+
+    @property
+    def influence(self) -> FloatArray:
+        """What each cluster adds to the squared error, with the observed gaps."""
+        share = self.weight * self.gap / self.n
+        return np.asarray(self.u @ (2 * share) - self.size @ (share * self.gap))
+
+    def limits(self, confidence_level: float, independent: float) -> tuple[float, float]:
+        """Return the interval of the l2 error; see `null_variance` for `independent`."""
+        degrees = max(min(self.per_cell, self.n_clusters) - 1, 1.0)
+        z = float(special.stdtrit(degrees, (1 + confidence_level) / 2))
+        plug_in = float(self._mass @ self.gap**2)
+        j = float(self.influence.var(ddof=1)) * self.n_clusters
+        slope = j / plug_in if plug_in > 0 else 0.0
+        # chance alone makes J twice V: a cluster holds what it shares with another once for each
+        v = max(self.null_variance(independent), slope * (plug_in - self.squared) / 2)
+        t, b = self.squared, z**2 * SLOPE_CAUTION * slope
+        low = t + b / 2 - math.sqrt(max(b * t + b**2 / 4 + z**2 * v, 0.0)) if t > 0 else 0.0
+        t = max(t, -math.sqrt(v))
+        high = t + b / 2 + math.sqrt(max(b * t + b**2 / 4 + z**2 * v, 0.0))
+        return math.sqrt(min(max(low, 0.0), 1.0)), math.sqrt(min(max(high, 0.0), 1.0))
+
+    def test(
+        self, n_resamples: int, rng: np.random.Generator | int | None
+    ) -> CalibrationTestResult:
+        """Test perfect calibration by turning the signs of clusters at random."""
+        random, x = generator("rng", rng), self._scaled(self.u)
+        own = float(x.power(2).sum())
+        observed, found = float((np.asarray(x.sum(axis=0)) ** 2).sum()), 0
+        step = max(1, DRAWN_AT_ONCE // self.n_clusters)
+        for start in range(0, n_resamples, step):
+            shape = (min(step, n_resamples - start), self.n_clusters)
+            turned = (2.0 * random.integers(2, size=shape) - 1) @ x
+            found += int(((turned**2).sum(axis=1) >= observed * (1 - 1e-10)).sum())
+        pvalue = (1 + found) / (n_resamples + 1)
+        return CalibrationTestResult(observed - own, pvalue, "clustered", self.n)

@@ -1,0 +1,160 @@
+"""Rows in clusters: estimates of independent clusters, intervals, tests, certificates."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant import exceptions as ex
+
+RNG = np.random.default_rng(12)
+N_CLUSTERS, SIZE = 80, 10
+CLUSTER = np.repeat(np.arange(N_CLUSTERS), SIZE)
+P = np.repeat(RNG.integers(1, 6, size=N_CLUSTERS) / 6, SIZE)
+Y = (np.repeat(RNG.uniform(size=N_CLUSTERS), SIZE) < P).astype(int)  # all rows of one agree
+
+
+def pairs_of_clusters(y, p, cluster):
+    """The squared error from the definition, pair by pair."""
+    total, u = 0.0, y - p
+    for level in np.unique(p):
+        own = np.flatnonzero(p == level)
+        apart = cluster[own][:, None] != cluster[own][None, :]
+        products = u[own][:, None] * u[own][None, :]
+        total += own.size / y.size * products[apart].sum() / apart.sum()
+    return total
+
+
+def test_the_estimate_counts_pairs_of_different_clusters():
+    result = cb.calibration_error(Y, P, cluster=CLUSTER, bins="distinct")
+    assert result.squared == pytest.approx(pairs_of_clusters(Y, P, CLUSTER), rel=1e-10)
+    assert result.n_clusters == N_CLUSTERS
+    assert "n = 800 in 80 clusters" in str(result)
+    assert result.to_dict()["n_clusters"] == N_CLUSTERS
+
+
+def test_clusters_of_one_row_are_independent_rows():
+    p = np.round(RNG.uniform(size=2000), 1)
+    y = RNG.uniform(size=2000) < p**1.3
+    alone = cb.calibration_error(y, p, bins="distinct")
+    result = cb.calibration_error(y, p, bins="distinct", cluster=np.arange(2000))
+    assert result.squared == pytest.approx(alone.squared, rel=1e-10)
+    a, b = result.confidence_interval(), alone.confidence_interval()
+    assert a.high - a.low == pytest.approx(b.high - b.low, rel=0.15)
+
+
+def test_rows_that_repeat_each_other_widen_the_interval():
+    plain = cb.calibration_error(Y, P, bins="distinct").confidence_interval()
+    robust = cb.calibration_error(Y, P, bins="distinct", cluster=CLUSTER).confidence_interval()
+    assert plain.low > 0  # an error that is none
+    assert robust.low == 0
+    assert robust.high - robust.low > 2 * (plain.high - plain.low)
+    assert cb.calibration_test(Y, P, rng=0).pvalue < 0.01
+    assert cb.calibration_test(Y, P, cluster=CLUSTER, rng=0).pvalue > 0.05
+
+
+def test_the_test_finds_what_is_wrong():
+    y = np.repeat(np.random.default_rng(1).uniform(size=N_CLUSTERS), SIZE) < P**3
+    found = cb.calibration_test(y, P, cluster=CLUSTER, rng=0)
+    assert found.pvalue < 0.01
+    assert found.method == "clustered"
+    assert found.pvalue == cb.calibration_test(y, P, cluster=CLUSTER, rng=0).pvalue
+
+
+def test_several_classes_may_come_in_clusters():
+    probs = np.repeat(RNG.dirichlet(np.ones(3), size=60), 5, axis=0)
+    draws = np.repeat(RNG.uniform(size=60), 5)
+    y = (probs.cumsum(axis=1) < draws[:, None]).sum(axis=1)
+    for kind in ("top-label", "marginal"):
+        cluster = np.repeat(np.arange(60), 5)
+        result = cb.calibration_error(y, probs, kind=kind, bins=3, cluster=cluster)
+        interval = result.confidence_interval()
+        assert 0 <= interval.low <= result.value <= interval.high
+
+
+def test_few_clusters_in_a_bin_are_said():
+    few = CLUSTER // 4
+    assert cb.calibration_error(Y, P, cluster=few).confidence_interval().notes[-1].startswith("few")
+    assert cb.calibration_error(Y, P, cluster=CLUSTER).confidence_interval().notes == ()
+
+
+def test_results_with_clusters_travel():
+    result = cb.calibration_error(Y, P, cluster=CLUSTER)
+    again = pickle.loads(pickle.dumps(result))
+    assert str(again) == str(result)
+
+
+def test_clusters_are_a_column_of_the_data():
+    data = {"y": Y, "p": P, "patient": CLUSTER.astype(str)}
+    named = cb.calibration_error("y", "p", data=data, cluster="patient")
+    assert named.squared == pytest.approx(cb.calibration_error(Y, P, cluster=CLUSTER).squared)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"cluster": np.zeros(800)}, ex.InvalidArgumentError, "at least 2 are needed; got 1"),
+        ({"cluster": CLUSTER[:5]}, ex.LengthMismatchError, "one value per row"),
+        ({"cluster": np.where(CLUSTER == 3, np.nan, CLUSTER)}, ex.InvalidGroupsError, "10 of 800"),
+        ({"cluster": CLUSTER, "norm": "l1"}, ex.NoSuchEstimatorError, "debiased l2"),
+        ({"cluster": CLUSTER, "debias": False}, ex.NoSuchEstimatorError, "plug-in l2"),
+        ({"cluster": CLUSTER, "by": CLUSTER}, ex.InvalidArgumentError, "one group at a time"),
+        ({"cluster": CLUSTER, "sample_weight": P}, ex.InvalidWeightsError, "count alike"),
+    ],
+)
+def test_what_clusters_cannot_do_is_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        cb.calibration_error(Y, P, **options)
+
+
+def test_other_intervals_and_tests_take_rows_as_independent():
+    result = cb.calibration_error(Y, P, cluster=CLUSTER)
+    with pytest.raises(ex.NoSuchEstimatorError, match="clusters"):
+        result.confidence_interval(method="box")
+    with pytest.raises(ex.InvalidArgumentError, match="one test"):
+        cb.calibration_test(Y, P, cluster=CLUSTER, method="cox")
+    with pytest.raises(ex.InvalidArgumentError, match="n_resamples"):
+        cb.calibration_test(Y, P, cluster=CLUSTER, n_resamples=0)
+
+
+def test_a_certificate_rests_on_one_row_of_each_cluster():
+    certificate = cb.certify(Y, P, cluster=CLUSTER, max_error=0.5)
+    assert certificate.n == N_CLUSTERS
+    assert any("One row of each cluster" in said for said in certificate.assumptions)
+    assert certificate.recheck()
+    assert cb.Certificate.from_json(certificate.to_json()).recheck()
+    again = cb.certify(Y, P, cluster=CLUSTER, max_error=0.5)
+    assert again.table == certificate.table
+    with pytest.raises(ex.InvalidArgumentError, match="one group at a time"):
+        cb.certify(Y, P, cluster=CLUSTER, by=CLUSTER)
+
+
+def test_comparisons_add_up_the_rows_of_a_cluster():
+    b = np.clip(P + 0.1, 0, 1)
+    plain, robust = cb.compare(Y, P, b), cb.compare(Y, P, b, cluster=CLUSTER)
+    assert robust.brier.value == pytest.approx(plain.brier.value)
+    ratio = (robust.brier.high - robust.brier.low) / (plain.brier.high - plain.brier.low)
+    assert 2.5 < ratio < 4  # ten rows that agree are one
+    assert robust.n_clusters == N_CLUSTERS
+    assert "800 rows in 80 clusters" in str(robust)
+    same = cb.compare(Y, P, P, cluster=CLUSTER)
+    assert (same.squared_error.value, same.squared_error.high) == (0, 0)
+    alone = cb.compare(Y, P, b, cluster=np.arange(Y.size))
+    for one, other in zip(dict(alone).values(), dict(plain).values(), strict=True):
+        assert one.value == pytest.approx(other.value, abs=1e-12)
+        assert one.high == pytest.approx(other.high, rel=0.02)
+
+
+def test_intervals_cover_where_rows_of_a_cluster_agree():
+    rng, covered, naive = np.random.default_rng(3), 0, 0
+    for _ in range(60):
+        p = np.repeat(rng.integers(1, 6, size=100) / 6, 10)
+        y = np.repeat(rng.uniform(size=100), 10) < p
+        cluster = np.repeat(np.arange(100), 10)
+        covered += 0.0 in cb.calibration_error(y, p, cluster=cluster).confidence_interval()
+        naive += 0.0 in cb.calibration_error(y, p).confidence_interval()
+    assert covered >= 52  # 0.95 of 60 are 57; fewer than 52 has a probability below 0.01
+    assert naive < 30
