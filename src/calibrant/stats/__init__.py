@@ -7,7 +7,7 @@ from calibrant.stats.bin_free import BinFreeBounds, bin_free_bounds
 from calibrant.stats.certificates import Certificate, certify, one_line_ece_bound
 from calibrant.stats.comparison import Comparison, Comparisons, Difference, compare_errors
 from calibrant.stats.curves import ReliabilityCurve, consistency_limits, reliability_curve
-from calibrant.stats.groups import (
+from calibrant.stats.group_results import (
     GroupCertificates,
     GroupCurves,
     GroupErrors,

@@ -47,7 +47,7 @@ from calibrant.stats.estimators import (
     norm_name,
     power_of,
 )
-from calibrant.stats.groups import group_errors
+from calibrant.stats.group_results import group_errors
 from calibrant.stats.hypothesis_tests import CalibrationTestResult, smallest_pvalue
 from calibrant.stats.intervals import check_level
 from calibrant.stats.planning import samples_to_certify
