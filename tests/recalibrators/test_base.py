@@ -302,10 +302,11 @@ def test_labels_that_are_not_given_are_not_taken_for_zeros(recalibrator):
 
 
 def test_certify_spells_out_the_options_of_the_function():
-    """Rows are arrays here, their event was named by the fit, and the recalibrator knows its input."""
+    """Rows are arrays of one group here; the fit named their event and knows its input."""
     function = inspect.signature(certify).parameters
     method = inspect.signature(PlattScaling.certify).parameters
-    assert set(function) - set(method) == {"pos_label", "data", "input"}
+    elsewhere = {"pos_label", "data", "input", "by", "shared_bins", "cluster"}
+    assert set(function) - set(method) == elsewhere & set(function)
     assert set(method) - set(function) == {"self"}
     shared = set(method) & set(function) - {"y_true", "y_prob"}
     assert {name: method[name].default for name in shared} == {
