@@ -127,9 +127,10 @@ class CalibrationError(Metric):  # type: ignore[misc]
     """A calibration error of predictions that arrive in batches, on any device.
 
     `update` adds a batch where it is and does not wait for the device. The state is one tensor of
-    whole numbers whose size does not depend on the rows, so the order of batches, the number of
-    processes and the device do not change a bit of the answer: ``dist_reduce_fx="sum"`` adds the
-    states of all ranks, and every rank gives the error of the whole.
+    whole numbers whose size does not depend on the rows, so the order of batches and the number of
+    processes do not change a bit of the answer: ``dist_reduce_fx="sum"`` adds the states of all
+    ranks, and every rank gives the error of the whole. (Another kind of device may round the
+    softmax of logits in its own way, to 1e-15; probabilities are the same on all.)
 
     Without torchmetrics the same methods are here; `sync` adds the states of all processes by
     `torch.distributed`, and `compute` calls it where there are several.
@@ -281,7 +282,9 @@ class CalibrationError(Metric):  # type: ignore[misc]
         if binary and preds.shape == target.shape:
             return target.reshape(-1), preds.reshape(-1)
         has_axis = preds.ndim == target.ndim + 1 and -preds.ndim <= self.class_dim < preds.ndim
-        rows = preds.movedim(self.class_dim, -1) if has_axis else preds
+        rows = preds
+        if has_axis and self.class_dim not in (-1, preds.ndim - 1):
+            rows = preds.movedim(self.class_dim, -1)
         widths = (1, 2) if binary else (k,)
         if not has_axis or rows.shape[:-1] != target.shape or rows.shape[-1] not in widths:
             raise InvalidShapeError(
@@ -290,8 +293,9 @@ class CalibrationError(Metric):  # type: ignore[misc]
                 f"{tuple(preds.shape)} and target of shape {tuple(target.shape)}. For (N, T, V) "
                 "pass class_dim=-1."
             )
-        rows = rows.reshape(-1, rows.shape[-1])
-        return target.reshape(-1), self._event(rows) if binary else rows
+        if target.ndim != 1:
+            target, rows = target.reshape(-1), rows.reshape(-1, rows.shape[-1])
+        return target, self._event(rows) if binary else rows
 
     def _event(self, rows: Any) -> Any:
         """Return the second of two columns, or the log-odds; the first too must be possible."""

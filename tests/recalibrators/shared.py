@@ -145,6 +145,8 @@ def exported_cases():
         OneVsRest(HistogramBinning(5), normalize=True),
         OneVsRest(IsotonicCalibration()),
         TopLabel(VennAbers(), per_class=True, min_rows=20),
+        OneVsRest(VennAbers(), normalize=True),
+        OneVsRest(TemperatureScaling()),
     ]
     for recalibrator in (*SEVERAL, *others):
         fitted = clone(recalibrator).fit(probs, y)
@@ -152,6 +154,11 @@ def exported_cases():
     rows = np.random.default_rng(0).normal(size=(300, 4)) * 5
     for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
         cases.append((cls(input="logits").fit(rows, rows.argmax(1)), rows))
+    mixed = probs[:, :3].copy()
+    mixed[:, 1] = mixed[:, 1].round(1)  # exact zeros, which are smoothed
+    shares = OneVsRest(PlattScaling()).fit(mixed, np.minimum(y, 2))
+    assert len({part.smoothing_ for part in shares.recalibrators_}) > 1
+    cases.append((shares, mixed[:50]))
     # An optimizer that takes numbers close to 1 for 1 would change these answers.
     nearly = TemperatureScaling().fit(probs, y)
     nearly.temperature_ = 1.000004

@@ -27,6 +27,7 @@ from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators import (
     HistogramBinning,
     Identity,
+    IsotonicCalibration,
     MatrixScaling,
     OneVsRest,
     PlattScaling,
@@ -242,3 +243,11 @@ def test_logits_whose_difference_is_infinite_have_no_answer():
     module = PlattScaling(input="logits").fit(z, z % 0.3 < 0.1).to_torch()
     far = torch.tensor([[-1.7e308, 1.7e308], [0.0, 1.0]], dtype=torch.float64)
     assert module(far).isnan().all(dim=1).tolist() == [True, False]
+
+
+def test_graphs_of_many_classes_are_small():
+    optional("torch")
+    probs, y = class_rows(2000, 40, temperature=1.0)
+    for recalibrator in (PlattScaling(), IsotonicCalibration()):
+        module = OneVsRest(recalibrator).fit(probs, y).to_torch()
+        assert len(module.formula.graph.nodes) < 100

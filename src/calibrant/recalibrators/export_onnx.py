@@ -98,7 +98,7 @@ def _model(recalibrator: Recalibrator, width: int, dtype: str) -> Any:
         answers = x
     elif both:
         event = formula(recalibrator, x[:, 0] if recalibrator.input == "logits" else x[:, 1])
-        answers = (1 - event).node("side by side", event)
+        answers = (1 - event)[:, None].node("concatenate", event[:, None])
     else:
         answers = formula(recalibrator, x)
     result = valid.node("where", answers, float("nan")).result
@@ -182,11 +182,14 @@ class _OnnxGraph:
                 return self.add("Gather", args[0], index, axis=0)
             case "row" | "column":
                 return self.add("Gather", args[0], self._whole(args[1]), axis=int(op == "column"))
+            case "flat":
+                return self.add("Reshape", args[0], self._whole([-1]))
             case "table":
                 return self.add("Unsqueeze", args[0], self._whole([1]))
-            case "side by side":
-                columns = [self.add("Unsqueeze", arg, self._whole([1])) for arg in args]
-                return self.add("Concat", *columns, axis=1)
+            case "columns":
+                return self.add("Gather", *args, axis=1)
+            case "concatenate":
+                return self.add("Concat", *args, axis=1)
             case "sums":
                 return self.add("ReduceSum", args[0], self._whole([1]), keepdims=1)
             case "largest":

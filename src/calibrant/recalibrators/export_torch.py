@@ -121,20 +121,20 @@ class _FxGraph:
         if name is None:
             self.n_numbers += 1
             name = f"number_{self.n_numbers}"
-        self.root.register_buffer(name, torch.tensor(array, dtype=torch.float64))
+        self.root.register_buffer(name, torch.tensor(array))
         return self.graph.get_attr(name)
 
     def node(self, op: str, *args: Any) -> Any:
         call, every = self.graph.call_function, slice(None)
         match op:
-            case "column":
-                return call(operator.getitem, (args[0], (every, args[1])))
             case "table":
                 return call(operator.getitem, (args[0], (every, None)))
             case "entry":
                 return call(operator.getitem, (args[0], slice(args[1], args[1] + 1)))
-            case "side by side":
-                return call(torch.stack, (list(args),), {"dim": 1})
+            case "column" | "columns":
+                return call(operator.getitem, (args[0], (every, args[1])))
+            case "concatenate":
+                return call(torch.cat, (list(args),), {"dim": 1})
             case "log of complement":
                 return call(torch.log1p, (call(operator.neg, args),))
             case "softmax":
@@ -150,6 +150,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "divide": operator.truediv,
     "exp": torch.exp,
+    "flat": torch.flatten,
     "equal": operator.eq,
     "greater": operator.gt,
     "largest": torch.amax,

@@ -87,8 +87,8 @@ class RowOperations(Operations, Protocol):
     def put(self, x: Any, top: Any, value: Any) -> Any:
         """Return the rows with other entries in the columns `top`."""
 
-    def side_by_side(self, columns: Sequence[Any]) -> Any:
-        """Return columns as a table."""
+    def by_column(self, parts: Sequence[Any], x: Any) -> Any:
+        """Return what each part answers for its own column, as a table."""
 
     def answers(self, part: Any, x: Any) -> Any:
         """Return what a part, such as the recalibrator of one class, answers."""
@@ -141,8 +141,8 @@ class _NumPy:
         out[np.arange(len(top)), top] = value
         return out
 
-    def side_by_side(self, columns: Sequence[FloatArray]) -> FloatArray:
-        return np.column_stack(columns)
+    def by_column(self, parts: Sequence[Any], x: AnyArray) -> FloatArray:
+        return np.column_stack([part._apply(x[:, k]) for k, part in enumerate(parts)])
 
     def answers(self, part: Any, x: AnyArray) -> FloatArray:
         return np.asarray(part._apply(x))

@@ -11,7 +11,7 @@ optimizer takes scalars within 1e-5 of 1 for 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,7 +32,7 @@ class Graph(Protocol):
         """Add an operation on results of nodes and whole numbers, and return its result."""
 
     def constant(self, name: str | None, array: AnyArray) -> Any:
-        """Add an array of float64 that the graph keeps; a learned one has a name."""
+        """Add an array of float64 or int64 that the graph keeps; a learned one has a name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,9 @@ class Value:
     def __getitem__(self, key: Any) -> Value:
         """Return an entry of a constant, a column, or a column as a table; as NumPy writes them."""
         if not isinstance(key, tuple):
-            is_table = self.array is not None and self.array.ndim == 2
-            return self.node("row" if is_table else "entry", key)
+            if self.array is None or self.array.ndim == 1:
+                return self.node("entry", key)
+            return replace(self.node("row", key), array=self.array[key])
         return self.node("column", key[1]) if key[1] is not None else self.node("table")
 
     def __add__(self, other: Any) -> Value:
@@ -117,23 +118,55 @@ def _result(graph: Graph, arg: Any) -> Any:
 
 
 class _Learned:
-    """The learned numbers of a recalibrator, and those of its parts, as constants of a graph."""
+    """The learned numbers of a recalibrator, and those of its parts: constants where asked for."""
 
     def __init__(self, recalibrator: Recalibrator, graph: Graph, prefix: str = "") -> None:
-        self.recalibrator = recalibrator
-        for name in recalibrator._constants:
-            value, path = getattr(recalibrator, name), prefix + name.strip("_")
-            if isinstance(value, Recalibrator):
-                kept: Any = _Learned(value, graph, f"{path}_")
-            elif isinstance(value, list):
-                kept = [
-                    None if part is None else _Learned(part, graph, f"{path}_{k}_")
-                    for k, part in enumerate(value)
-                ]
-            else:
-                array = np.atleast_1d(np.asarray(value, np.float64))
-                kept = Value(graph, graph.constant(path, array), array)
-            setattr(self, name, kept)
+        self.recalibrator, self.graph, self.prefix = recalibrator, graph, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.recalibrator._constants:
+            raise AttributeError(name)
+        value, path = getattr(self.recalibrator, name), self.prefix + name.strip("_")
+        if isinstance(value, Recalibrator):
+            kept: Any = _Learned(value, self.graph, f"{path}_")
+        elif isinstance(value, list):
+            kept = [
+                None if part is None else _Learned(part, self.graph, f"{path}_{k}_")
+                for k, part in enumerate(value)
+            ]
+        else:
+            kept = _constant(self.graph, path, np.atleast_1d(np.asarray(value, np.float64)))
+        setattr(self, name, kept)
+        return kept
+
+
+def _constant(graph: Graph, path: str | None, array: AnyArray) -> Value:
+    return Value(graph, graph.constant(path, array), array)
+
+
+def _columns(x: Value, index: Any) -> Value:
+    return x.node("columns", _constant(x.graph, None, np.asarray(index)))
+
+
+def _stacked(parts: Sequence[_Learned]) -> _Learned | None:
+    """Return the numbers of recalibrators of one form side by side; None if they have parts.
+
+    Each constant gets one axis more, the last, of the columns. Short ones end in infinity: above
+    the last cut there is no score, so levels after it are not asked for.
+    """
+    whole = _Learned(parts[0].recalibrator, parts[0].graph)
+    for name in whole.recalibrator._constants:
+        values = [getattr(part.recalibrator, name) for part in parts]
+        if any(value is None or isinstance(value, Recalibrator | list) for value in values):
+            return None
+        arrays = [np.atleast_1d(np.asarray(value, np.float64)) for value in values]
+        size = max(array.shape[-1] for array in arrays)
+        filled = np.full((*arrays[0].shape[:-1], size, len(arrays)), np.inf)
+        for k, array in enumerate(arrays):
+            filled[..., : array.shape[-1], k] = array
+        path = f"{parts[0].prefix}and_others_{name.strip('_')}"
+        setattr(whole, name, _constant(whole.graph, path, filled))
+    return whole
 
 
 @dataclass(frozen=True)
@@ -168,13 +201,35 @@ class _GraphOperations:
 
     def steps(self, x: Value, cuts: Value, levels: Value) -> Value:
         assert cuts.array is not None  # noqa: S101
-        if cuts.array.size == 0:
+        if len(cuts.array) == 0:
             return x * 0.0 + levels[0]
         # One search serves all levels of the same cuts. Keeping x keeps its id from being reused.
         key = (id(x), id(cuts))
         if key not in self._searches:
-            self._searches[key] = x, _count_below(x, cuts, cuts.array.size)
-        return levels.node("take", self._searches[key][1])
+            self._searches[key] = x, self._count_below(x, cuts, len(cuts.array))
+        return self._take(levels, self._searches[key][1])
+
+    def _count_below(self, x: Value, cuts: Value, size: int) -> Value:
+        """Return how many cuts lie below x, by a binary search without branches.
+
+        All rows take the same steps, so the loop is written out. The answer is `first` or at most
+        `size` more.
+        """
+        half = -(-size // 2)
+        first = (x > cuts[half - 1]).node("where", half, 0)
+        while size := size - half:
+            half = -(-size // 2)
+            probe = self._take(cuts, first + (half - 1))
+            first = first + (x > probe).node("where", half, 0)
+        return first
+
+    def _take(self, numbers: Value, index: Value) -> Value:
+        """Return entries of a constant, or of the column of a table that stands at this place."""
+        if numbers.array is None or numbers.array.ndim == 1:
+            return numbers.node("take", index)
+        n_columns = numbers.array.shape[1]
+        columns = _constant(self.graph, None, np.arange(n_columns))
+        return numbers.node("flat").node("take", index * n_columns + columns)
 
     def softmax(self, x: Value) -> Value:
         return x.node("softmax")
@@ -192,34 +247,34 @@ class _GraphOperations:
         return self.largest(x)[:, 0], x.node("top")
 
     def put(self, x: Value, top: Value, value: Any) -> Value:
-        columns = Value(self.graph, self.graph.constant(None, np.arange(float(self.n_classes))))
-        own = columns == top[:, None]
+        own = _constant(self.graph, None, np.arange(float(self.n_classes))) == top[:, None]
         return self.where(own, value if isinstance(value, float) else value[:, None], x)
 
-    def side_by_side(self, columns: Sequence[Value]) -> Value:
-        return columns[0].node("side by side", *columns[1:])
+    def by_column(self, parts: Sequence[_Learned], x: Value) -> Any:
+        forms: dict[Any, list[int]] = {}
+        for k, part in enumerate(parts):
+            own = part.recalibrator
+            shape = (
+                type(own),
+                getattr(own, "smoothing_", None),
+                getattr(own, "is_identity_", None),
+            )
+            forms.setdefault(shape, []).append(k)
+        tables, order = [], np.concatenate([np.array(columns) for columns in forms.values()])
+        for columns in forms.values():
+            # Classes of one form are answered at once: a thousand classes need no thousand nodes.
+            whole = _stacked([parts[k] for k in columns])
+            if whole is None:
+                tables += [self.answers(parts[k], x[:, k])[:, None] for k in columns]
+            else:
+                all_of_them = len(columns) == len(parts)
+                tables.append(self.answers(whole, x if all_of_them else _columns(x, columns)))
+        if len(tables) == 1:
+            return tables[0]
+        return _columns(tables[0].node("concatenate", *tables[1:]), np.argsort(order))
 
     def answers(self, part: _Learned, x: Value) -> Any:
         return part.recalibrator._formula(self, x, part)
 
     def answers_at(self, where: Value, part: _Learned, x: Value, otherwise: Value) -> Value:
         return self.where(where, self.answers(part, x), otherwise)
-
-
-def _count_below(x: Value, cuts: Value, size: int) -> Value:
-    """Return how many cuts lie below x, by a binary search without branches.
-
-    All rows take the same steps, so the loop is written out. The answer is `first` or at most
-    `size` more.
-    """
-    half = -(-size // 2)
-    first = _half_or_none(x > cuts[half - 1], half)
-    while size := size - half:
-        half = -(-size // 2)
-        probe = cuts.node("take", first + (half - 1))
-        first = first + _half_or_none(x > probe, half)
-    return first
-
-
-def _half_or_none(condition: Value, half: int) -> Value:
-    return condition.node("where", half, 0)

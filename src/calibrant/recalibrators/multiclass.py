@@ -184,8 +184,7 @@ class OneVsRest(Recalibrator):
         return np.asarray(self._formula(NUMPY, probs, self))
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
-        parts = enumerate(learned.recalibrators_)
-        out = ops.side_by_side([ops.answers(part, x[:, k]) for k, part in parts])
+        out = ops.by_column(learned.recalibrators_, x)
         if not self.normalize:
             return out
         total = ops.sums(out)
