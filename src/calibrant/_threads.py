@@ -41,7 +41,9 @@ def run(jobs: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator
     >>> list(run([lambda: "a", lambda: "b"], threads=2))
     ['a', 'b']
     """
-    threads = min(cores() if threads is None else threads, len(jobs))
+    if threads is None:
+        threads = cores() if len(jobs) > 1 else 1
+    threads = min(threads, len(jobs))
     if threads <= 1:
         yield from (job() for job in jobs)
         return

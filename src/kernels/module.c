@@ -286,6 +286,31 @@ done:
     return result;
 }
 
+static PyObject *levels(PyObject *module, PyObject *arguments)
+{
+    PyObject *sums, *out, *result = NULL;
+    int weighted;
+    double rounding;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OpdO", &sums, &weighted, &rounding, &out))
+        return NULL;
+    Arrays arrays = {.n = 0};
+    const Py_buffer *of_sums = take(&arrays, sums, "sums", 1u << F64, 2, READ);
+    const Py_buffer *of_out = of_sums ? take(&arrays, out, "out", 1u << F64, 1, WRITE) : NULL;
+    if (of_out == NULL)
+        goto done;
+    if (of_sums->shape[0] != 2 * of_out->shape[0] || of_sums->shape[1] < 4) {
+        refuse("sums and levels");
+        goto done;
+    }
+    const int unclear = find_levels(of_sums->buf, of_out->shape[0], (int)of_sums->shape[1], weighted, rounding,
+                                    of_out->buf);
+    result = PyBool_FromLong(unclear);
+done:
+    release(&arrays);
+    return result;
+}
+
 static PyObject *top_values(PyObject *module, PyObject *arguments)
 {
     PyObject *probs, *out, *result = NULL;
@@ -794,6 +819,7 @@ static PyMethodDef methods[] = {
     {"count_column", count_column, METH_VARARGS, "Check and count one prediction of each row."},
     {"count_classes", count_classes, METH_VARARGS, "Check and count all predictions of each row."},
     {"sum_influences", sum_influences, METH_VARARGS, "Sum what each row adds to an error."},
+    {"find_levels", levels, METH_VARARGS, "Find the one prediction of each bin, as far as sums tell."},
     {"top_values", top_values, METH_VARARGS, "Write the largest prediction of each row."},
     {"transpose", transpose, METH_VARARGS, "Check columns and write them as rows."},
     {"count_cells", count_cells, METH_VARARGS, "Check values and count them in the cells of a grid."},

@@ -13,6 +13,7 @@ import pytest
 
 from calibrant import EqualMass, EqualWidth
 from calibrant.engines import engine
+from calibrant.engines.cells import SUMS_ROUND_BY, levels_of
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.sources.arrays import read_arrays
@@ -88,6 +89,20 @@ def test_the_vector_form_does_not_change_a_bit(forms, kind, rule):
         bins = bins * (rows.problem.n_groups // len(bins))
         tables.append(CompiledEngine().count(rows, bins))
     assert all(table == tables[0] for table in tables)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_levels_are_those_of_the_other_engines(weighted):
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(4, size=(2, 2000, 4 + 4 * weighted)) / 4.0, rng.random((2000, 8))
+    sums = np.concatenate([first[0], first[1], np.zeros((2, first.shape[2]))])
+    if weighted:
+        sums = np.concatenate([sums, second])
+    level = np.empty(len(sums) // 2)
+    unclear = kernels().find_levels(sums, weighted, SUMS_ROUND_BY, level)
+    expected, expected_unclear = levels_of(sums, weighted)
+    np.testing.assert_array_equal(level, expected)
+    assert unclear is expected_unclear
 
 
 def test_arrays_are_counted_by_compiled_loops_unless_the_environment_says_otherwise(monkeypatch):

@@ -20,8 +20,8 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
 from calibrant.engines.cells import (
+    SUMS_ROUND_BY,
     add_compensated,
-    levels_of,
     merged_levels,
     named_sums,
     table_of,
@@ -128,8 +128,10 @@ class _Pass:
         shape = (self.n_codes, n_columns, n_bins)
         segments = _segments(len(self.rows), n_columns, 2 * math.prod(shape))
         sums = _total(run([partial(self._read, segment, None) for segment in segments]))
-        level, unclear = levels_of(sums, self.rows.weights is not None)
-        if unclear:  # where sums do not tell the one prediction of a bin, rows are read again
+        level = np.empty(math.prod(shape))
+        if _kernels.find_levels(
+            sums, self.rows.weights is not None, SUMS_ROUND_BY, level
+        ):  # where sums do not tell the one prediction of a bin, rows are read again
             for noted in run([partial(self._noted, segment, level) for segment in segments]):
                 level = merged_levels(level, noted)
         return sums.reshape(*shape, 2, -1), level.reshape(shape)
@@ -180,8 +182,7 @@ def _labels(rows: Columns, segment: slice) -> AnyArray:
 
 def _total(terms: Iterator[FloatArray]) -> FloatArray:
     """Add the sums of segments in order, with compensation."""
-    total = next(terms)
-    lost = np.zeros_like(total)
+    total, lost = next(terms), 0.0
     for term in terms:
         total, lost = add_compensated(total, lost, term)
     return total

@@ -1,5 +1,6 @@
-/* Loops that no vector unit helps: pooling of sorted scores, hulls, hashes, quantiles of sorted values. */
+/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, hashes, quantiles of sorted values. */
 
+#include <math.h>
 #include <string.h>
 
 #include "rows.h"
@@ -9,6 +10,23 @@ static double as_double(uint64_t bits)
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* As calibrant.engines.cells.levels_of: write the one prediction of each bin as far as sums tell, -1 without rows and
+   NaN where predictions certainly differ; return whether some sums do not tell. */
+int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *level)
+{
+    int unclear = 0;
+    for (int64_t b = 0; b < n_bins; b++, sums += 2 * lanes) {
+        const double *other = sums + lanes;
+        const double count = sums[0] + other[0], first = sums[1] + other[1], second = sums[2] + other[2];
+        const double weight = weighted ? sums[3] + other[3] : count;
+        const int alone = !weighted && (count == 1.0 || (count > 0.0 && first == 0.0));
+        const int differ = weight * second - first * first > rounding * (first * first);
+        level[b] = alone ? first : differ ? (double)NAN : -1.0;
+        unclear |= count > 0.0 && level[b] == -1.0;
+    }
+    return unclear;
 }
 
 /* Turn sorted keys, twice the bits of a score plus its label, into the bits of the distinct scores; count those. */
