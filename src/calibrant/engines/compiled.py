@@ -182,7 +182,9 @@ def _labels(rows: Columns, segment: slice) -> AnyArray:
 
 def _total(terms: Iterator[FloatArray]) -> FloatArray:
     """Add the sums of segments in order, with compensation."""
-    total, lost = next(terms), 0.0
+    total = next(terms)
+    lost: FloatArray | None = None
     for term in terms:
+        lost = np.zeros_like(total) if lost is None else lost
         total, lost = add_compensated(total, lost, term)
     return total
