@@ -252,7 +252,8 @@ extern "C" __global__ void count_column(
 
 #ifdef READ_ROWS
 // Rows of several classes, GROUP threads for each: the largest value, its first column, what the
-// softmax gives it, and every check. What becomes of a row (KEPT):
+// softmax gives it, and every check. A thread holds HELD vectors of a row in registers, or reads one
+// after the other (0). What becomes of a row (KEPT):
 //   0  it is added to the state: the confidence, and whether the first largest is the label
 //   1  its confidence is written
 //   2  so are its largest logit and its label, -1 if it is left out, for `count_table`
@@ -316,7 +317,8 @@ __device__ __noinline__ double slow_sum(const stored* values, int n_columns, int
 #endif
 
 #define VECTOR (16 / (int)sizeof(stored))
-extern "C" __global__ void __launch_bounds__(GROUP > 32 ? 512 : 256, BY_BITS ? GROUP > 32 ? 4 : 8 : 1) read_rows(
+#define THREADS (GROUP > 32 ? 512 : 256)
+extern "C" __global__ void __launch_bounds__(THREADS, BY_BITS ? 2048 / THREADS : HELD > 4 ? 2 : 1) read_rows(
     const stored* __restrict__ x, const label* __restrict__ y, i64 n, int n_columns, i64 stride,
     int aligned, const double* __restrict__ exponentials, const double* __restrict__ edges,
     int n_edges, double* __restrict__ confidence, double* __restrict__ largest,
@@ -336,6 +338,7 @@ extern "C" __global__ void __launch_bounds__(GROUP > 32 ? 512 : 256, BY_BITS ? G
     for (i64 row = blockIdx.x * (i64)rows_at_once + threadIdx.x / GROUP; row < n; row += (i64)gridDim.x * rows_at_once) {
         const stored* values = x + row * stride;
         Best best = {-infinity, 0x7fffffff, 0, 0};
+#if !HELD
         auto read = [&](const real* v, int count, int from) {
             real top = v[0];
 #pragma unroll
@@ -361,15 +364,53 @@ extern "C" __global__ void __launch_bounds__(GROUP > 32 ? 512 : 256, BY_BITS ? G
 #endif
             }
         };
+#endif
+        auto load = [&](int i, real* v) {
+            uint4 loaded = __ldcs((const uint4*)values + i);
+            const stored* part = (const stored*)&loaded;
+#pragma unroll
+            for (int j = 0; j < VECTOR; j++) v[j] = value_of(part[j]);
+        };
+#if HELD
+        // a whole row in registers: its largest first, so that exponentials wait for nothing
+        real v[HELD][VECTOR];
+        real top = -infinity;
+#pragma unroll
+        for (int h = 0; h < HELD; h++) {
+            int i = lane + h * GROUP;
+            if (i < n_columns / VECTOR) load(i, v[h]);
+            else for (int j = 0; j < VECTOR; j++)
+                v[h][j] = VECTOR * i + j < n_columns ? value_of(values[VECTOR * i + j]) : LOGITS ? -infinity : (real)0;
+#pragma unroll
+            for (int j = 0; j < VECTOR; j++) {
+                if (v[h][j] > best.m) best.m = v[h][j], best.at = VECTOR * i + j;
+                if (v[h][j] != v[h][j]) best.wrong |= NAN_VALUE;
+                if (LOGITS ? v[h][j] == infinity : v[h][j] < 0 || v[h][j] > 1) best.wrong |= BAD_VALUE;
+            }
+        }
+        top = best.m;
+        for (int o = 16; o; o >>= 1) {
+            real other = __shfl_xor_sync(~0u, top, o);
+            top = other > top ? other : top;
+        }
+        best.at = best.m == top ? best.at : 0x7fffffff;
+        best.m = top;
+#if LOGITS
+        if (top > -infinity) {
+#pragma unroll
+            for (int h = 0; h < HELD; h++)
+#pragma unroll
+                for (int j = 0; j < VECTOR; j++)
+                    best.s += exp_below_zero((double)v[h][j] - (double)top, table, 16);
+        }
+#endif
+#else
         int done = 0;
         if (aligned) {
             done = n_columns / VECTOR * VECTOR;
             for (int i = lane; i < n_columns / VECTOR; i += GROUP) {
-                uint4 loaded = __ldcs((const uint4*)values + i);
-                const stored* part = (const stored*)&loaded;
                 real v[VECTOR];
-#pragma unroll
-                for (int j = 0; j < VECTOR; j++) v[j] = value_of(part[j]);
+                load(i, v);
                 read(v, VECTOR, VECTOR * i);
             }
         }
@@ -377,6 +418,7 @@ extern "C" __global__ void __launch_bounds__(GROUP > 32 ? 512 : 256, BY_BITS ? G
             real v[1] = {value_of(values[i])};
             read(v, 1, i);
         }
+#endif
         best = of_row(best, table);
         double total = best.s;
 #if BY_BITS
@@ -493,16 +535,16 @@ extern "C" __global__ void count_table(
 #endif
 
 #ifdef PLACE_CELLS
-// Count the predictions of each class in cells (LISTED 0), or list those in open cells (LISTED 1).
+// Count the predictions of each class in cells (LISTED 0), or list those in open cells (LISTED 1),
+// for which `next` says where; it is -1 for the others.
 // Cell 2 i + 1 holds the predictions equal to cut i, and cell 2 i those below it and above the last.
 // A block reads TILE columns; of a single one, `first` tells where to search, as in `count_column`.
 extern "C" __global__ void place_cells(
     const stored* __restrict__ x, i64 n, int n_columns, i64 stride,
     const double* __restrict__ share, const double* __restrict__ largest,
     const int* __restrict__ code, const number* __restrict__ cuts, int n_cuts,
-    const unsigned short* __restrict__ first, int shift, u32* __restrict__ counts, const unsigned char* __restrict__ is_open,
-    number* __restrict__ values, int* __restrict__ groups, int* __restrict__ listed,
-    i64* __restrict__ state)
+    const unsigned short* __restrict__ first, int shift, u32* __restrict__ counts, int* __restrict__ next,
+    number* __restrict__ values, i64* __restrict__ state)
 {
     extern __shared__ double memory[];
     const int tile = threadIdx.x % TILE, k = blockIdx.x * TILE + tile, n_cells = 2 * n_cuts + 1;
@@ -545,15 +587,8 @@ extern "C" __global__ void place_cells(
             c = 2 * below + (below < n_cuts && own_cuts[below * TILE + tile] == p);
         }
 #if LISTED
-        bool wanted = here && is_open[(i64)k * n_cells + c];
-        u32 lanes = __ballot_sync(~0u, wanted);
-        if (lanes) {
-            int lane = threadIdx.x & 31, leader = __ffs(lanes) - 1, at = 0;
-            if (lane == leader) at = atomicAdd(listed, __popc(lanes));
-            at = __shfl_sync(~0u, at, leader) + __popc(lanes & ((1u << lane) - 1));
-            if (wanted) values[at] = p;
-            if (wanted && TILE > 1) groups[at] = k;
-        }
+        int* at = next + (i64)k * n_cells + c;
+        if (here && *at >= 0) values[atomicAdd(at, 1)] = p;
 #else
         if (here) atomicAdd(own_counts + c * TILE + tile, 1u);
 #endif

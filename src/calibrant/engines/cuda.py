@@ -25,7 +25,7 @@ FORMATS = {
     "read_rows": "@PPqiqiPPiPPPPiq",
     "count_table": "@PqiqPPPPiiPi",
     "row_moments": "@PqiqddP",
-    "place_cells": "@PqiqPPPPiPiPPPPPP",
+    "place_cells": "@PqiqPPPPiPiPPPP",
 }
 """The types of the kernels' arguments, as `struct` writes them."""
 ROWS_OF_A_COPY = 1 << 16
@@ -39,6 +39,10 @@ TABLE_WARPS = 32
 """Of a block of `count_table`: 8 take 2.5 times as long on an H200."""
 SEARCH_SHIFT = 17
 """Leading bits of a float32 that tell where to search among cuts: 16 KB of a cache."""
+SORTED_AT_ONCE = 1 << 18
+"""Listed rows; fewer would not fill a GPU."""
+MOST_HELD = 8
+"""Vectors of 16 bytes of a row that a thread holds in registers: 1,024 classes of float32."""
 WARP_COLUMNS = 2048
 """Rows of more classes are read by 512 threads each, others by 32. Tuned on an H200."""
 
@@ -276,15 +280,17 @@ def _read_rows(
         code = torch.empty(n, dtype=torch.int32, device=x.device) if kept == 2 else None
         rows = Rows(share, largest, code)
     by_bits = are_logits and x.dtype == torch.bfloat16
-    group, threads = (32, 256) if n_columns <= WARP_COLUMNS else (512, 512)
-    at_once = _limits(x.device.index)[0] * 2048 // threads
     aligned = x.data_ptr() % 16 == 0 and x.stride(0) * x.itemsize % 16 == 0
+    group, threads = (32, 256) if n_columns <= WARP_COLUMNS else (512, 512)
+    vectors = -(-n_columns * x.itemsize // (16 * group))
+    held = vectors if group == 32 and aligned and vectors <= MOST_HELD and not by_bits else 0
+    at_once = _limits(x.device.index)[0] * 2048 // threads
     label_size, n_edges = labels.itemsize, 0 if edges is None else len(edges) - 2
-    macros = ("LOGITS", int(are_logits)), ("LABEL", label_size), ("GROUP", group), ("KEPT", kept)
+    of_input = (("LOGITS", int(are_logits)), ("LABEL", label_size))
     _launch(
         "read_rows",
         x,
-        macros,
+        (*of_input, ("GROUP", group), ("KEPT", kept), ("HELD", held)),
         (min(-(-n * group // threads), at_once), 1),
         (threads, 1),
         (
@@ -359,7 +365,7 @@ class Cells:
             labels, ignored = _labels(tensors.problem, tensors.labels, None)
             self.rows = _read_rows(self.flags, labels, self.x, ignored, tensors.are_logits, 2)
         else:
-            starts = torch.from_numpy(_starts(SEARCH_SHIFT).astype(np.float64)).to(x.device)
+            starts = _search_starts(x.device)
             self.first = torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
 
     def count(self) -> Any:
@@ -372,18 +378,32 @@ class Cells:
         refuse_rows(*self.flags[:3].tolist())
         return counts
 
-    def listed(self, is_open: Any, n: int) -> tuple[Any, Any]:
-        """Return group and value of the n predictions in open cells, and infinity, in any order."""
+    def listed(self, is_open: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
+        """Return group and value of all predictions in open cells, and infinity, in rising order.
+
+        Open cells have `sizes` rows, which begin at `first`. Many are sorted an eighth at a time:
+        a sort takes ten times their memory.
+        """
         import torch
 
+        ends = (first + sizes)[is_open].tolist()
+        n = ends[-1] if ends else 0
         values = torch.empty(n + 1, dtype=self.cuts.dtype, device=self.x.device)
         values[n] = torch.inf
-        groups = None
+        self._read(None, first.int().masked_fill_(~is_open, -1).to(values.device), values)
         if len(self.cuts) > 1:
-            groups = torch.full((n + 1,), len(self.cuts), dtype=torch.int32, device=self.x.device)
-        used = torch.zeros(1, dtype=torch.int32, device=self.x.device)
-        self._read(None, is_open.to(torch.uint8), values, groups, used)
-        return groups, values
+            numbers = torch.arange(len(self.cuts) + 1, device=self.x.device)
+            of_groups = torch.nn.functional.pad(sizes.sum(1), (0, 1), value=1)
+            group = numbers.repeat_interleave(of_groups)
+            order = values.argsort()
+            order = order[group[order].argsort(stable=True)]
+            return group, values[order]
+        start = 0
+        for end in ends:
+            if end == n or end - start >= max(SORTED_AT_ONCE, n // 8):
+                values[start:end] = values[start:end].sort().values
+                start = end
+        return None, values
 
     def _read(self, counts: Any, *listing: Any) -> None:
         n, n_columns = self.x.shape
@@ -405,10 +425,17 @@ class Cells:
             (1024, 1),
             (
                 *(self.x, n, n_columns, self.x.stride(0), *self.rows, self.cuts, n_cuts),
-                *(self.first, SEARCH_SHIFT, counts, *(listing or (None,) * 4), self.flags),
+                *(self.first, SEARCH_SHIFT, counts, *(listing or (None, None)), self.flags),
             ),
             shared,
         )
+
+
+@cache
+def _search_starts(device: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(_starts(SEARCH_SHIFT).astype(np.float64)).to(device)
 
 
 def _starts(shift: int) -> AnyArray:

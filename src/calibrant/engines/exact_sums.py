@@ -191,32 +191,44 @@ class ExactSums:
         """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
         numbers: AnyArray = state.cpu().numpy()
         refuse_rows(*numbers[:ROUNDED].tolist())
-        limbs = _carried(numbers[FLAGS:].reshape(self.shape).copy())
         shape = (len(self.bins), max(map(len, self.bins)))
-        where = (np.arange(shape[0])[:, None], self._bin)
-        sums = np.zeros((*shape, 2, 3))
-        np.add.at(sums, where, _totals(limbs, self._exponent))
-        level = _common(_levels(limbs, self._exponent), limbs[..., 0] > 0, where, shape)
+        every = numbers[FLAGS:].reshape(-1, WIDE)
+        used = np.flatnonzero(every[:, 0])
+        limbs = _carried(every[used])
+        group, cell = np.divmod(used // 2, self.n_cells)
+        own = (0 if self.shared else group, cell)
+        exponent, place = self._exponent[own], group * shape[1] + self._bin[own]
+        totals = _totals(limbs, exponent)
+        size = 2 * shape[0] * shape[1]
+        sums = [np.bincount(2 * place + used % 2, term, size) for term in totals.T]
+        level = np.full(shape[0] * shape[1], np.nan)
+        if used.size:
+            first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+            levels_of_cells = _levels(limbs, exponent)
+            low, high = (f.reduceat(levels_of_cells, first) for f in (np.minimum, np.maximum))
+            level[place[first]] = np.where(low == high, low, np.nan)
         if numbers[ROUNDED]:
-            unclear = np.zeros(shape, np.bool_)
-            used = limbs[..., 0].any(axis=-1) & (self._exponent >= LAST_EXACT)
-            np.logical_or.at(unclear, where, used)
-            level = np.where(unclear, np.nan if levels is None else levels(), level)
-        return sums, level
+            unclear = np.zeros(level.size, np.bool_)
+            unclear[place[exponent >= LAST_EXACT]] = True
+            again = np.full(shape, np.nan) if levels is None else levels()
+            level = np.where(unclear, again.ravel(), level)
+        cells = np.stack(sums, axis=-1).astype(np.float64).reshape(*shape, 2, 3)
+        return cells, level.reshape(shape)
 
     def moments(self, state: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the rows of each cell and outcome of one group, and the mean and spread of p."""
         numbers: AnyArray = state.cpu().numpy()
         refuse_rows(*numbers[:ROUNDED].tolist())
-        limbs = _carried(numbers[FLAGS:].reshape(self.shape).copy())
-        count, first, second = np.moveaxis(_totals(limbs, self._exponent)[0], -1, 0)
+        limbs = _carried(numbers[FLAGS:].reshape(-1, WIDE).copy())
+        exponent = np.repeat(self._exponent[0], 2)
+        count, first, second = _totals(limbs, exponent).T.reshape(3, -1, 2)
         n = np.maximum(count, 1)
         mean = first / n
         variance = np.maximum(second / n - mean * mean, 0.0)
         # Near 1 the difference is all rounding; that of whole numbers is not.
         near = (count > 1) & (variance < EXACT_BELOW * mean * mean)
         for cell, outcome in zip(*np.nonzero(near), strict=True):
-            one, p, pp = _whole(limbs[0, cell, outcome])
+            one, p, pp = _whole(limbs[2 * cell + outcome])
             square = one * pp - p * p
             scale = 2 * HALF + int(self._exponent[0, cell])
             variance[cell, outcome] = square / ((one * one) << (2 * scale))
@@ -258,7 +270,7 @@ def _totals(limbs: AnyArray, exponent: IntArray) -> FloatArray:
     half = 2.0**-HALF
     first = high + half * low
     second = high_square + 2 * half * product + half**2 * low_square
-    scale = np.ldexp(1.0, -HALF - exponent)[:, :, None]
+    scale = np.ldexp(1.0, -HALF - exponent)
     return np.stack([x[..., 0], first * scale, second * scale**2], axis=-1)
 
 
@@ -271,7 +283,7 @@ def _levels(limbs: AnyArray, exponent: IntArray) -> FloatArray:
     high, same_high = _one_value(n, limbs[..., 1:6])
     low, same_low = _one_value(n, limbs[..., 6:11])
     whole = (high.astype(np.int64) << HALF) + low.astype(np.int64)
-    value = np.ldexp(whole.astype(np.float64), -2 * HALF - exponent[:, :, None])
+    value = np.ldexp(whole.astype(np.float64), -2 * HALF - exponent)
     return np.where((count > 0) & same_high & same_low, value, np.nan)
 
 
@@ -288,15 +300,3 @@ def _one_value(n: AnyArray, limbs: AnyArray) -> tuple[AnyArray, BoolArray]:
     for i, part in enumerate(expected):
         same = same & (limbs[..., 2 + i] == part)
     return mean, same.astype(np.bool_)
-
-
-def _common(
-    level: FloatArray, used: BoolArray, where: tuple[IntArray, IntArray], shape: tuple[int, int]
-) -> FloatArray:
-    """Return the level that all cells of a bin have, NaN where they differ."""
-    low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
-    for outcome in (0, 1):
-        own, has_rows = level[..., outcome], used[..., outcome]
-        np.minimum.at(low, where, np.where(has_rows, own, np.inf))  # both keep NaN
-        np.maximum.at(high, where, np.where(has_rows, own, -np.inf))
-    return np.where(low == high, low, np.nan)

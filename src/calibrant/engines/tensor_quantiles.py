@@ -38,6 +38,8 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
     on_cuda = cuda.serves(tensors.predictions)
     cells = cuda.Cells(tensors, cuts) if on_cuda else _Cells(tensors, cuts)
     counts = cells.count()
+    if len(cuts) == 1:  # few numbers, for which a GPU takes longer
+        cuts, counts = cuts.cpu(), counts.cpu()
     # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
     targets = -(-len(tensors) * torch.arange(1, n_bins, device=cuts.device) // n_bins)
     above = counts.cumsum(1)
@@ -48,15 +50,8 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
         marked.scatter_(1, (holding + beside).clamp(0, counts.shape[1] - 1), True)
     marked[:, 1::2] = False
     sizes = counts * marked
-    ends = sizes.view(-1).cumsum(0)
-    group, values = cells.listed(marked, int(ends[-1]))
-    if len(cuts) > 1:
-        order = values.argsort()
-        order = order[group[order].argsort(stable=True)]
-        group, values = group[order], values[order]
-    else:
-        values = values.sort().values
-    first = ends.view_as(counts) - sizes
+    first = sizes.view(-1).cumsum(0).view_as(counts) - sizes
+    group, values = cells.listed(marked, sizes, first)
     near = _neighbours(cuts, above, sizes, first, holding, targets, group, values)
     return _values(near.cpu().numpy(), len(tensors))
 
@@ -84,7 +79,8 @@ def _neighbours(
         return value.masked_fill((place < 0) | (place >= cuts.shape[1]), torch.inf)
 
     def listed(place: Any) -> Any:
-        return values[place.clamp(0, len(values) - 1)].double()
+        at = place.clamp(0, len(values) - 1).to(values.device)
+        return values[at].double().to(place.device)
 
     def at(cell: Any, numbers: Any) -> Any:
         return numbers.gather(1, cell.clamp(0, numbers.shape[1] - 1))
@@ -112,11 +108,13 @@ def _runs(group: Any, values: Any, place: Any) -> tuple[Any, Any]:
     import torch
 
     if group is None:
-        value = values[place]
-        return torch.searchsorted(values, value), torch.searchsorted(values, value, right=True)
+        value = values[place.to(values.device)]
+        sides = [torch.searchsorted(values, value, right=right) for right in (False, True)]
+        low, high = torch.stack(sides).to(place.device)
+        return low, high
     new = torch.ones(len(values) + 1, dtype=torch.bool, device=values.device)
     new[1:-1] = (group[1:] != group[:-1]) | (values[1:] != values[:-1])
-    starts, run = new.nonzero()[:, 0], new.cumsum(0) - 1
+    starts, run = new.nonzero()[:, 0].to(place.device), (new.cumsum(0) - 1).to(place.device)
     return starts[run[place]], starts[run[place] + 1]
 
 
@@ -187,14 +185,18 @@ class _Cells:
             counts.scatter_add_(1, place, torch.ones_like(place))
         return counts
 
-    def listed(self, is_open: Any, n: int) -> tuple[Any, Any]:
-        """Return group and value of the n predictions in open cells, and infinity, in any order."""
+    def listed(self, is_open: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
+        """Return group and value of predictions in open cells, and infinity, in rising order."""
         import torch
 
         groups, values = [], []
+        is_open = is_open.to(self.cuts.device)
         for p, _, _ in chunks_of(self.tensors, check_labels=False):
             group, row = is_open.gather(1, _places(self.cuts, p)).nonzero(as_tuple=True)
             groups.append(group)
             values.append(p[group, row])
         ended = [values[0].new_full((1,), torch.inf), groups[0].new_full((1,), len(self.cuts))]
-        return torch.cat([*groups, ended[1]]), torch.cat([*values, ended[0]])
+        group, value = torch.cat([*groups, ended[1]]), torch.cat([*values, ended[0]])
+        order = value.argsort()
+        order = order[group[order].argsort(stable=True)]
+        return group[order], value[order]

@@ -57,8 +57,11 @@ def widened(values: Any) -> Any:
 
 
 def predictions_of(problem: Problem, predictions: Any, are_logits: bool) -> Any:
-    """Return the predictions of each group, (groups, rows), of which some may be impossible."""
-    return events_of(problem, None, predictions, are_logits)[0]
+    """Return the predictions of the event, or of each class, (groups, rows)."""
+    x = widened(predictions)
+    if problem.kind == "binary":
+        return (1 / (1 + (-x).exp()) if are_logits else x)[None]
+    return (x.softmax(1) if are_logits else x).T.contiguous()
 
 
 def events_of(
