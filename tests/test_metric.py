@@ -285,7 +285,7 @@ def test_groups_of_a_stream_are_those_of_all_rows():
     loaded.load_state_dict(state)
     by = {"site": site, "age": (age, [0, 50, 100])}
     whole = cb.calibration_error(y, p, by=by, bins="width:5")
-    assert loaded.compute_by().values == pytest.approx(whole.values, rel=1e-12)
+    assert loaded.compute_by().estimates == pytest.approx(whole.estimates, rel=1e-12)
     assert list(loaded.compute_by()) == list(whole)
     assert loaded.compute().value == pytest.approx(cb.calibration_error(y, p, bins="width:5").value)
 

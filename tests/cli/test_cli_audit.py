@@ -15,7 +15,7 @@ WRONG = np.where(CLASS == 1, 1 - LABEL, LABEL)
 BY = ("--by", "animal")
 
 
-@pytest.fixture(params=[".csv", ".npz"])
+@pytest.fixture(params=[".csv"])
 def file(request, tmp_path):
     return write(tmp_path / f"preds{request.param}", COLUMNS | {"label": WRONG})
 

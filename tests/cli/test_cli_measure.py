@@ -208,8 +208,8 @@ def test_tables_of_groups_are_saved_added_and_measured(tmp_path, capsys):
     assert "1,500 rows" in out
     by = {"animal": NAMES[CLASS]}
     expected = cb.calibration_error(LABEL, SCORE, by=by, bins="width:5")
-    assert cb.calibration_error(cb.Tables.from_json(week.read_text())).values == pytest.approx(
-        expected.values
+    assert cb.calibration_error(cb.Tables.from_json(week.read_text())).estimates == pytest.approx(
+        expected.estimates
     )
     code, out, _ = run(capsys, "measure", week)
     assert (code, out) == (0, str(expected))

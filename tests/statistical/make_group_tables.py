@@ -43,7 +43,7 @@ class Groups:
 
 def flagged(tables: cb.Tables) -> dict[str, np.ndarray]:
     """Return which groups each way of looking at them finds fault with."""
-    plug_in = cb.calibration_error(tables, norm="l1", debias=False).values
+    plug_in = cb.calibration_error(tables, norm="l1", debias=False).estimates
     log_e = log_e_values(tables)
     size, events, said, square = (
         getattr(tables, x)[:, 0] for x in ("count", "sum_y", "sum_p", "sum_pp")

@@ -131,7 +131,7 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
 
     Attributes
     ----------
-    values : ndarray
+    estimates : ndarray
         The errors, in the order of the keys.
     """
 
@@ -142,7 +142,7 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
     class_weight: ClassWeight = None
 
     @property
-    def values(self) -> FloatArray:  # type: ignore[override]
+    def estimates(self) -> FloatArray:
         """The errors of all groups, in the order of the keys, without a result for each."""
         power = power_of(self.norm)
         weights = class_weights(self.class_weight, self.tables.problem)
@@ -152,7 +152,7 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
 
     def places(self) -> IntArray:
         """Return the places of all groups, the largest error first."""
-        return np.lexsort((-self.tables.sizes, -self.values))
+        return np.lexsort((-self.tables.sizes, -self.estimates))
 
     def _row(self, result: CalibrationErrorResult, confidence_level: float) -> tuple[str, ...]:
         interval = result._interval(confidence_level)

@@ -1,0 +1,48 @@
+"""What docs/groups.md says of audits and clusters is what was simulated, and what is promised."""
+
+from __future__ import annotations
+
+import make_cluster_table
+import make_group_tables
+import pytest
+from pages import tables_of
+
+PAGE = make_group_tables.PAGE.read_text(encoding="utf-8")
+
+
+def test_audits_raise_no_more_false_alarms_than_they_promise():
+    alarms = tables_of(PAGE)["False alarms"]
+    assert list(alarms) == list(make_group_tables.ROWS)
+    for row in make_group_tables.ROWS[2:]:
+        assert all(share <= 0.05 for _, share in alarms[row].values())
+    assert all(share > 0.7 for _, share in alarms[make_group_tables.ROWS[0]].values())
+
+
+def test_wrong_groups_are_found():
+    assert tables_of(PAGE)["Wrong groups found"]["Holm's p below 5%"] == {
+        "5 of 100 wrong, 1,000 rows each": [1.0]
+    }
+
+
+def cluster_rows():
+    part = PAGE.split(make_cluster_table.START)[1].split(make_cluster_table.END)[0]
+    lines = [line.strip("|").split("|") for line in part.strip().splitlines()[2:]]
+    return [[cell.strip() for cell in line] for line in lines]
+
+
+def test_intervals_of_clusters_cover():
+    rows = cluster_rows()
+    assert len(rows) == 1 + 3 * len(make_cluster_table.CORRELATIONS)
+    for *_, calibrated, off, rejected in rows:
+        for cell in (calibrated, off):
+            assert float(cell.split(" / ")[1]) >= 0.95 - 3.5 * (0.05 * 0.95 / 400) ** 0.5
+        assert float(rejected) <= 0.05 + 3.5 * (0.05 * 0.95 / 400) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "correlation"), [(5, 0.6), (50, 0.9)])
+def test_the_page_reports_what_a_fresh_simulation_gives(size, correlation):
+    row = next(x for x in cluster_rows() if x[:2] == [str(size), f"{correlation:g}"])
+    said = [float(x) for x in row[2].split(" / ")]
+    found = make_cluster_table.shares(size, correlation, 1.0, 100, seed=1)
+    assert found[:2] == pytest.approx(said, abs=0.12)
