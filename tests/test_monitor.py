@@ -168,11 +168,11 @@ def test_a_monitor_goes_on_from_its_document_as_if_nothing_had_happened(mode):
 
 
 def test_a_monitor_without_batches_is_saved_if_its_bins_have_a_name():
-    for bins in ("mass:7", 7, "auto"):
+    for bins in ("mass:7", 7, "auto", [0, 0.25, 1], cb.EqualWidth(3)):
         fresh = cb.CalibrationMonitor.from_json(cb.CalibrationMonitor(0.1, bins=bins).to_json())
         fresh.update([0, 1], [0.2, 0.3])
         assert len(fresh.batches) == 1
-    with pytest.raises(ex.InvalidArgumentError, match="saved if its bins have a name"):
+    with pytest.raises(ex.InvalidArgumentError, match="saved if its bins have a name or edges"):
         cb.CalibrationMonitor(0.1, bins=cb.EqualMass(3)).to_json()
 
 

@@ -403,12 +403,16 @@ class CalibrationMonitor:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values that JSON can hold."""
         with self._lock:
-            rule, meaning = self._rule, self._meaning
-            if meaning is None and not isinstance(rule, str | int):
-                raise InvalidArgumentError(
-                    f"A monitor without batches is saved if its bins have a name; got {rule!r:.60}."
-                    ' Give bins="mass:10" or the like, or add a batch first.'
-                )
+            meaning = self._meaning
+            bins: Any = self._rule if meaning is None else meaning[1]
+            if not isinstance(bins, str | int):
+                bins = as_bin_rule(bins, 1)
+                if not isinstance(bins, Bins):
+                    raise InvalidArgumentError(
+                        "A monitor without batches is saved if its bins have a name or edges; got "
+                        f'{bins!r:.60}. Give bins="mass:10" or the like, or add a batch first.'
+                    )
+                bins = bins.to_dict()
             return {
                 **header(FORMAT, SCHEMA),
                 "version": __version__,
@@ -419,7 +423,7 @@ class CalibrationMonitor:
                 "classes": None if self.classes is None else list(self.classes),
                 "pos_label": self.pos_label,
                 "input": self.input,
-                "bins": rule if meaning is None else meaning[1].to_dict(),
+                "bins": bins,
                 "problem": None if meaning is None else meaning[0].to_dict(),
                 "period": self._period,
                 "state": None if self._state is None else self._state.to_dict(),

@@ -1,4 +1,4 @@
-"""Mutated JSON documents: tables, certificates, recalibrators and the state of a metric.
+"""Mutated JSON documents: tables, certificates, recalibrators, monitors and the state of a metric.
 
 A document may be refused. One that is accepted must be possible (sums that rows can have), give the
 same after it is written and read again, and answer every question without an accident. A certificate
@@ -77,17 +77,23 @@ def documents() -> dict[str, list[str]]:
         saved.append(Path("base.json").read_text())
     metric = cb.CalibrationMetric(bins=width)
     metric.update(y, raw)
+    monitors = [cb.CalibrationMonitor(0.02), cb.CalibrationMonitor(reference=tables[1])]
+    for monitor in monitors:
+        monitor.update(y[:200], raw[:200], name="Monday")
+        monitor.update(1 - y[200:], raw[200:], name="Tuesday")
+    monitors[0].restart()
     return {
         "table": [table.to_json() for table in tables],
         "certificate": [certificate.to_json() for certificate in certificates],
         "recalibrator": saved,
         "state": [json.dumps(metric.state_dict())],
+        "monitor": [monitor.to_json() for monitor in monitors],
     }
 
 
 def run(number: int, folder: Path) -> str:
     rng = random.Random(f"mutated documents {number}")
-    kind = rng.choice(["table", "certificate", "certificate", "recalibrator", "state"])
+    kind = rng.choice(["table", "certificate", "certificate", "recalibrator", "state", "monitor"])
     base = rng.choice(documents()[kind])
     text = base if rng.random() < 0.03 else mutate(base, rng)
     (folder / "in.json").write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -382,7 +388,23 @@ def check_state(path: str, whole: bool, rng: random.Random) -> str:
     return "accepted, possible"
 
 
+def check_monitor(path: str, whole: bool, rng: random.Random) -> str:
+    try:
+        monitor = cb.CalibrationMonitor.from_json(Path(path).read_bytes())
+    except CalibrantError as error:
+        expect(not whole, f"a good monitor was refused: {error}")
+        return "refused"
+    again = cb.CalibrationMonitor.from_json(monitor.to_json())
+    expect(again.to_json() == monitor.to_json(), "another monitor after a round trip")
+    with contextlib.suppress(CalibrantError):
+        monitor.update([0, 1], [0.2, 0.9], name="Wednesday")
+    expect(str(monitor).startswith(("no alarm", "ALARM")), "a monitor that says nothing")
+    expect(monitor.evidence >= 0, "evidence that is not a number")
+    return "accepted, answers"
+
+
 CHECKS = {
+    "monitor": check_monitor,
     "table": check_table,
     "certificate": check_certificate,
     "recalibrator": check_recalibrator,
