@@ -251,7 +251,13 @@ def test_a_loaded_state_is_a_copy():
 
 @pytest.mark.parametrize(
     "options",
-    [{"bins": "width:10"}, {"input": "probabilities"}, {"kind": "marginal"}, {"n_classes": 6}],
+    [
+        {"bins": "width:10"},
+        {"input": "probabilities"},
+        {"kind": "marginal"},
+        {"n_classes": 6},
+        {"ignore_index": -100},
+    ],
 )
 def test_a_state_of_another_metric_is_refused(options):
     metric = CalibrationError(n_classes=5, input="logits")
@@ -419,6 +425,15 @@ def test_it_is_a_torchmetrics_metric_in_a_collection():
     )
     assert values["error"].item() == pytest.approx(expected(logits, labels).value, rel=1e-12)
     assert isinstance(collection["ece"], torchmetrics.Metric)
+
+
+@pytest.mark.skipif(torchmetrics is None, reason="torchmetrics is not installed")
+def test_a_collection_does_not_take_metrics_that_read_differently_for_one():
+    metrics = {f"ignoring {k}": CalibrationError(n_classes=3, ignore_index=k) for k in (0, 1)}
+    collection = torchmetrics.MetricCollection(metrics)
+    collection.update(torch.full((4, 3), 0.25), torch.tensor([2, 2, 2, 2]))
+    collection.update(torch.full((4, 3), 0.25), torch.tensor([0, 0, 0, 1]))
+    assert [collection[name].result().n for name in metrics] == [5, 7]
 
 
 @pytest.mark.skipif(torchmetrics is None, reason="torchmetrics is not installed")

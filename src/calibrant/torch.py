@@ -209,6 +209,8 @@ class CalibrationError(Metric):  # type: ignore[misc]
             ignore_index=ignore_index,
         )
         self.add_state("sums", self.layout.zeros("cpu"), dist_reduce_fx="sum", persistent=True)
+        # A collection of torchmetrics takes metrics whose states are equal after one batch for one.
+        self.add_state("meaning", self._digest(), dist_reduce_fx="max", persistent=True)
         self._lock = threading.Lock()
 
     def update(self, preds: Any, target: Any) -> None:
@@ -307,23 +309,21 @@ class CalibrationError(Metric):  # type: ignore[misc]
         return torch.where((first >= 0) & (first <= 1), second, first)
 
     def _digest(self) -> Any:
-        """Return a number for what the state means: problem, bins and input."""
+        """Return a number for what the state means: which predictions were counted, and how."""
         layout = self.layout
-        meaning = (layout.problem, layout.are_logits, layout.bins[0].edges.tolist())
+        read = (layout.are_logits, self.ignore_index, self.class_dim)
+        meaning = (layout.problem, *read, layout.bins[0].edges.tolist())
         digest = hashlib.sha256(repr(meaning).encode()).digest()
         return torch.tensor(int.from_bytes(digest[:7], "big"))
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[f"{prefix}meaning"] = self._digest()
-
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         if f"{prefix}sums" in state_dict:
-            meaning = state_dict.pop(f"{prefix}meaning", None)
+            meaning = state_dict.get(f"{prefix}meaning")
             if meaning is None or int(meaning) != int(self._digest()):
                 raise IncompatibleTablesError(
-                    "The state of a metric belongs to its kind, bins, n_classes and input; this "
-                    "one was saved by another metric. Construct it as it was when it was saved."
+                    "The state of a metric belongs to its kind, bins, n_classes, input, "
+                    "ignore_index and class_dim; this one was saved by another metric. Construct "
+                    "it as it was when it was saved."
                 )
             state_dict[f"{prefix}sums"] = state_dict[f"{prefix}sums"].to(
                 self.sums.device, copy=True
