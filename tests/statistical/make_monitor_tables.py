@@ -31,7 +31,7 @@ from calibrant.stats.monitoring import (
 PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 ROWS, YEAR, CHANGE = 1000, 365, 30
 """Rows a day, looks, and the days before a drift begins."""
-RUNS = {"years": 200, "delays": 40, "theirs": 10, "theirs, other shapes": 2}
+RUNS = {"years": 200, "delays": 40, "theirs": 10, "theirs, other shapes": 6}
 DRIFTS = (0.02, 0.05, 0.1)
 SPREAD, RARE = (2, 3), (1, 12)
 """Parameters of beta distributions of the predictions."""
