@@ -155,10 +155,10 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
     if kind in "iu":
         low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
         if high - low < MOST_CODES:
-            codes = np.empty(values.shape, np.int32)
+            small: AnyArray = np.empty(values.shape, np.int32)
             wide = np.uint64 if kind == "u" else np.int64  # differences of int8 may not fit into it
-            np.subtract(values, wide(low), out=codes, dtype=wide, casting="unsafe")
-            return codes, range(low, high + 1)
+            np.subtract(values, wide(low), out=small, dtype=wide, casting="unsafe")
+            return small, range(low, high + 1)
     if kind in "iufM":
         distinct, codes = np.unique(values, return_inverse=True)
         distinct = distinct.astype("M8[us]") if kind == "M" else distinct
