@@ -126,7 +126,7 @@ GRAPHS = {
     "PlattScaling()",
     "HistogramBinning(bins='hybrid:4')",
     "IsotonicCalibration()",
-    "OneVsRest(recalibrator=PlattScaling())",
+    "OneVsRest(recalibrator=IsotonicCalibration())",
     "TopLabel(recalibrator=HistogramBinning(bins=5))",
     "VectorScaling(input='logits')",
 }

@@ -175,7 +175,7 @@ class _GraphOperations:
 
     graph: Graph
     n_classes: int
-    _searches: dict[tuple[int, int], tuple[Value, Value]] = field(default_factory=dict)
+    _searches: dict[tuple[int, int], tuple[Value, Value, Value]] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
@@ -203,11 +203,11 @@ class _GraphOperations:
         assert cuts.array is not None  # noqa: S101
         if len(cuts.array) == 0:
             return x * 0.0 + levels[0]
-        # One search serves all levels of the same cuts. Keeping x keeps its id from being reused.
+        # One search serves all levels of the same cuts. What is kept alive keeps its id.
         key = (id(x), id(cuts))
         if key not in self._searches:
-            self._searches[key] = x, self._count_below(x, cuts, len(cuts.array))
-        return self._take(levels, self._searches[key][1])
+            self._searches[key] = x, cuts, self._count_below(x, cuts, len(cuts.array))
+        return self._take(levels, self._searches[key][2])
 
     def _count_below(self, x: Value, cuts: Value, size: int) -> Value:
         """Return how many cuts lie below x, by a binary search without branches.
