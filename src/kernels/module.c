@@ -578,9 +578,9 @@ done:
 static PyObject *hash(PyObject *module, PyObject *arguments)
 {
     PyObject *rows, *codes, *factors, *out, *result = NULL;
-    unsigned long long mix, odd;
+    unsigned long long mix, odd, bound;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOKKO", &rows, &codes, &factors, &mix, &odd, &out))
+    if (!PyArg_ParseTuple(arguments, "OOOKKKO", &rows, &codes, &factors, &mix, &odd, &bound, &out))
         return NULL;
     Arrays arrays = {.n = 0};
     const Py_buffer *of_rows = take(&arrays, rows, "rows", FLOATS, 2, ANY_STRIDE);
@@ -595,10 +595,13 @@ static PyObject *hash(PyObject *module, PyObject *arguments)
         refuse("codes, factors or out");
         goto done;
     }
+    const uint64_t mixers[2] = {mix, odd};
+    uint64_t checksum;
+    int64_t found;
     Py_BEGIN_ALLOW_THREADS
-    hash_rows(&values, of_codes->buf, of_factors->buf, mix, odd, of_out->buf);
+    found = hash_rows(&values, of_codes->buf, of_factors->buf, mixers, bound, of_out->buf, &checksum);
     Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
+    result = Py_BuildValue("KL", (unsigned long long)checksum, (long long)found);
 done:
     release(&arrays);
     return result;
@@ -829,7 +832,7 @@ static PyMethodDef methods[] = {
     {"distinct_scores", distinct, METH_VARARGS, "Count distinct scores."},
     {"pool", pool_scores, METH_VARARGS, "Pool adjacent violators."},
     {"tangent_slopes", slopes_of_tangents, METH_VARARGS, "Write the slopes of tangents to a hull."},
-    {"hash_rows", hash, METH_VARARGS, "Write the hash of each row."},
+    {"hash_rows", hash, METH_VARARGS, "Write the small hashes of rows, and sum all."},
     {"exps", exps, METH_O, "Replace values that are at most 0 by their exponentials."},
     {"even_bins", even_cells, METH_VARARGS, "Add twice the bin of each value, of bins of one width."},
     {"block_weights", block_weights, METH_VARARGS, "Write the probabilities of blocks of events at nodes."},

@@ -119,8 +119,8 @@ int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, dou
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
 int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);
 void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes);
-void hash_rows(const Values *rows, const int64_t *codes, const uint64_t *factors, uint64_t mix, uint64_t odd,
-               uint64_t *out);
+int64_t hash_rows(const Values *rows, const int64_t *codes, const uint64_t *factors, const uint64_t mixers[2],
+                  uint64_t bound, uint64_t *out, uint64_t *checksum);
 int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
                        double *mass);
 

@@ -179,6 +179,7 @@ BAD_CALLS = {
         np.zeros(2, np.uint64),
         1,
         1,
+        1,
         np.zeros(9, np.uint64),
     ),
 }

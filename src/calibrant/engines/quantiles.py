@@ -118,8 +118,10 @@ def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
 
 def _between(counts: IntArray, marked: BoolArray) -> Values:
     """Return a value and the mass of the cells before, between and after the marked ones."""
-    mass: AnyArray = np.bincount(np.cumsum(marked), np.where(marked, 0.0, counts))
-    first = np.concatenate([[0], np.flatnonzero(marked) + 1])
+    places = np.flatnonzero(marked)
+    up_to = np.concatenate([[0], np.cumsum(counts)])
+    first, end = np.append(0, places + 1), np.append(places, counts.size)
+    mass = (up_to[end] - up_to[first]).astype(np.float64)
     used = np.flatnonzero(mass)
     return (first[used] + 0.5) / (counts.size - 1), mass[used]
 

@@ -26,6 +26,7 @@ speed only."""
 ODD = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 _ALL = 2.0**64
+LARGEST = np.uint64(2**64 - 1)
 
 HashArray = npt.NDArray[np.uint64]
 
@@ -69,11 +70,11 @@ class Fingerprint(ReadOnlyArrays):
         hashed = _compiled_hash if compiles() else _hash
         size = max(1, BLOCK_VALUES // rows.shape[1])
 
-        bound = _bound(hashed(rows[:PROBE], codes[:PROBE], factors))
+        bound = _bound(hashed(rows[:PROBE], codes[:PROBE], factors, LARGEST)[1])
 
         def sketch(part: slice) -> tuple[int, HashArray, IntArray]:
-            hashes = hashed(rows[part], codes[part], factors)
-            return int(hashes.sum(dtype=np.uint64)), *_smallest(hashes[hashes <= bound])
+            checksum, small = hashed(rows[part], codes[part], factors, bound)
+            return checksum, *_smallest(small)
 
         return fingerprint_of_hashes(len(rows), in_pieces(len(rows), size, sketch))
 
@@ -179,7 +180,10 @@ def factors_of(n: int) -> HashArray:
     ) + np.uint64(1)
 
 
-def _hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
+def _hash(
+    rows: AnyArray, codes: IntArray, factors: HashArray, bound: np.uint64
+) -> tuple[int, HashArray]:
+    """Return the sum of the hashes of all rows, and the hashes up to a bound."""
     bits = np.ascontiguousarray(rows, np.float64) + 0.0
     keys = bits.view(np.uint64)
     keys ^= keys >> np.uint64(32)
@@ -189,18 +193,22 @@ def _hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
     mixed *= MIX
     mixed ^= mixed >> np.uint64(32)
     mixed *= ODD
-    return np.asarray(mixed, np.uint64)
+    return int(mixed.sum(dtype=np.uint64)), mixed[mixed <= bound]
 
 
-def _compiled_hash(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
+def _compiled_hash(
+    rows: AnyArray, codes: IntArray, factors: HashArray, bound: np.uint64
+) -> tuple[int, HashArray]:
+    """Return the same from the compiled loop."""
     from calibrant import _kernels
 
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     out = np.empty(len(rows), np.uint64)
     codes = np.ascontiguousarray(codes, np.int64)
-    _kernels.hash_rows(rows, codes, factors, int(MIX), int(ODD), out)
-    return out
+    mixers = int(MIX), int(ODD)
+    checksum, found = _kernels.hash_rows(rows, codes, factors, *mixers, int(bound), out)
+    return checksum, out[:found]
 
 
 def _smallest(hashes: HashArray) -> tuple[HashArray, IntArray]:
@@ -219,4 +227,4 @@ def _smallest(hashes: HashArray) -> tuple[HashArray, IntArray]:
 def _bound(hashes: HashArray) -> np.uint64:
     """Return a number that the 1,024th smallest distinct hash of these and more rows is below."""
     smallest, _ = _smallest(hashes)
-    return smallest[-1] if smallest.size == SKETCH_SIZE else np.uint64(2**64 - 1)
+    return smallest[-1] if smallest.size == SKETCH_SIZE else LARGEST
