@@ -79,6 +79,13 @@ static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, int3
     int32_t code = (int32_t)y;                                     \
     wrong_wide |= (fits & ((double)code == y)) ? 0 : 1;            \
     out[i] = code;
+#define ZERO_OR_ONE                                                \
+    wrong_wide |= ((value == 0) | (value == 1)) ? 0 : 1;           \
+    out[i] = value == 1 ? 1 : 0;
+    if (bound == 2 && labels->type == F64) { /* the commonest floats need no conversion */
+        FOR_VALUES(double, from, step, n, ZERO_OR_ONE)
+        return wrong_wide == 0;
+    }
     switch (labels->type) {
     case I8: FOR_VALUES(int8_t, from, step, n, SHORT) break;
     case U8: FOR_VALUES(uint8_t, from, step, n, SHORT) break;
@@ -94,6 +101,7 @@ static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, int3
 #undef SHORT
 #undef WIDE
 #undef REAL
+#undef ZERO_OR_ONE
     return wrong == 0 && wrong_wide == 0;
 }
 

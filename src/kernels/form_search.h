@@ -80,14 +80,18 @@ static int64_t FORM(pick_cells)(const Values *probs, const uint8_t *marked, int6
         const int64_t rest = probs->n_rows - start, n = rest < BLOCK_VALUES ? rest : BLOCK_VALUES;
         FORM(grid_cells)(probs, start, n, (double)(n_cells - 1), x, cells);
         const char *ahead = probs->data + (start + n) * probs->stride;
-        for (int64_t i = 0; i < n; i++) {
-            if (i % 8 == 0)
-                FETCH(ahead + i * probs->stride);
-            if (marked[cells[i]]) {
-                if (found < size)
-                    out[found] = x[i];
-                found++;
-            }
+        for (int64_t first = 0; first < n; first += 8) {
+            const int64_t end = first + 8 < n ? first + 8 : n;
+            int some = 0;
+            FETCH(ahead + first * probs->stride);
+            for (int64_t i = first; i < end; i++)
+                some |= marked[cells[i]];
+            for (int64_t i = first; some && i < end; i++)
+                if (marked[cells[i]]) {
+                    if (found < size)
+                        out[found] = x[i];
+                    found++;
+                }
         }
     }
     return found;
