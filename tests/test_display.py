@@ -535,6 +535,13 @@ def test_a_grid_of_groups_has_the_worst_first():
     assert [display.curves[0].name for display in again.displays] == names
 
 
+def test_tables_of_groups_are_drawn_as_curves_of_their_names():
+    y, p = rows()
+    by = {"a": np.arange(len(y)) % 2, "b": np.where(np.arange(len(y)) < 50, None, "x")}
+    display = ReliabilityDisplay.from_table(tabulate(y, p, by=by, bins=4), draw=False)
+    assert [curve.name for curve in display.curves] == ["0, x", "0, missing", "1, x", "1, missing"]
+
+
 def test_a_grid_of_groups_needs_one_curve_a_group():
     y, probs = many_classes(300)
     with pytest.raises(exceptions.InvalidArgumentError, match="one curve"):

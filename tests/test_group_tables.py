@@ -99,6 +99,7 @@ DAMAGES = {
     "a label too few": lambda d: d["groups"].__setitem__(0, ["east"]),
     "cuts that fall": lambda d: d["by"][1].update(cuts=[5, 0]),
     "cuts that are text": lambda d: d["by"][1].update(cuts=["a", "b"]),
+    "cuts that are a number": lambda d: d["by"][1].update(cuts=7.0),
     "a name that is none": lambda d: d["by"][0].update(name=3),
     "more events than rows": lambda d: d["sum_y"][0].__setitem__(0, 1e6),
     "a table too few": lambda d: d["count"].pop(),

@@ -451,12 +451,10 @@ def _read_by(document: Any) -> tuple[GroupColumn, ...]:
     for item in document:
         check_names(item, ("name", "cuts"), "A column of groups")
         name, cuts = item["name"], item["cuts"]
-        numbers = [float(x) if x in ("inf", "-inf") else x for x in cuts or ()]
-        if (
-            not isinstance(name, str)
-            or not isinstance(cuts, list | None)
-            or not all(type(x) is float or is_number(x) for x in numbers)
-        ):
+        listed = cuts if isinstance(cuts, list) else []
+        numbers = [float(x) if x in ("inf", "-inf") else x for x in listed]
+        is_column = isinstance(name, str) and (cuts is None or isinstance(cuts, list))
+        if not is_column or not all(type(x) is float or is_number(x) for x in numbers):
             raise InvalidDocumentError(f"This is no column of groups: {shown(item)}.")
         try:
             columns.append(GroupColumn(name, None if cuts is None else tuple(map(float, numbers))))

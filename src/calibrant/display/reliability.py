@@ -16,7 +16,7 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
-from calibrant.tables import Tables
+from calibrant.tables import Tables, shown_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,13 +190,15 @@ class ReliabilityDisplay:
         isotonic: bool = False,
         **options: Unpack[PlotOptions],
     ) -> ReliabilityDisplay:
-        """Compute and draw the diagram of a table, or of several as ``{name: table}``.
+        """Compute and draw the diagram of a table, or of several as ``{name: table}`` or `Tables`.
 
         The isotonic curve is exact if each bin of the table holds one distinct prediction,
         else that of the binned predictions. Other parameters: see `from_predictions`.
         """
         check_flag("isotonic", isotonic)
         tables = table if isinstance(table, Mapping) else {_name(name): table}
+        if isinstance(table, Tables):
+            tables = {shown_key(own): table.at(i) for i, own in enumerate(table.labels)}
         curves = [
             displayed_curve(
                 counted,
