@@ -165,6 +165,7 @@ def test_the_page_says_what_the_monitor_says(state, tmp_path, capsys):
 
 
 def test_two_processes_do_not_lose_a_batch(state, tmp_path, capsys):
+    pytest.importorskip("fcntl")  # what holds a folder
     run(capsys, "watch", state, day(tmp_path, 0), *ONE, "--max-error", "0.02")
     paths = [day(tmp_path, number) for number in range(1, 5)]
     env = {**os.environ, "PYTHONPATH": str(Path(cb.__file__).parents[1])}

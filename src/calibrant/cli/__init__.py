@@ -1,7 +1,7 @@
 """The command line. Each command has a file of its own; `calibrant.cli.parser` lists them.
 
-Exit codes: 0 certified or done, 1 refuted (or a recheck that disagrees), 2 undecided, 3 bad input
-or an output that cannot be written, 4 usage, 130 interrupted, 141 the reader of the output went
+Exit codes: 0 certified or done, 1 refuted (or an alarm, or a recheck that disagrees), 2 undecided,
+3 bad input or an output that cannot be written, 4 usage, 130 interrupted, 141 the reader went
 away, 70 a bug in calibrant. A verdict is only ever given as 0, 1 or 2 once it has been written.
 """
 

@@ -85,7 +85,8 @@ def new_parser() -> Parser:
     parser = Parser(
         prog="calibrant",
         description="Verified probability calibration: measure it, repair it, certify it.",
-        epilog="exit codes: 0 certified or done, 1 refuted, 2 undecided, 3 bad input, 4 usage\n"
+        epilog="exit codes: 0 certified or done, 1 refuted or alarm, 2 undecided, 3 bad input, "
+        "4 usage\n"
         "help on a command: calibrant COMMAND --help",
         formatter_class=Help,
         allow_abbrev=False,
