@@ -171,3 +171,53 @@ def test_the_classes_of_a_pixel_stay_together():
 def test_shapes_that_do_not_belong_together_are_refused():
     with pytest.raises(InvalidShapeError, match="one axis more"):
         flat_rows(torch.zeros(3, 4), torch.zeros(3, 5, 6))
+
+
+WIDE_ROWS = {
+    "plain": lambda z: z,
+    "masked": lambda z: np.where(RNG.uniform(size=z.shape) < 0.9, -np.inf, z),
+    "large": lambda z: z * 100,
+    "all far below 0": lambda z: z - 500,
+    "tiny": lambda z: z * 1e-5,
+    "equal": lambda z: np.full_like(z, 2.71),
+    "two equal": lambda z: np.where(np.arange(z.shape[1]) % 7000 == 5, 60.0, -1000.0) + 0 * z,
+}
+
+
+@pytest.mark.parametrize("what", WIDE_ROWS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("n_classes", [130, 1001, 3000, 9001])
+def test_rows_of_many_classes_are_read_as_on_the_host(n_classes, dtype, what):
+    z = torch.tensor(WIDE_ROWS[what](RNG.normal(size=(20, n_classes)) * 3)).to(dtype).to(DEVICE)
+    y = torch.where(torch.arange(20, device=DEVICE) % 2 == 0, z.float().argmax(1), 5)
+    problem = read_problem("top-label", n_classes)
+    sums = ExactSums(problem, (cb.EqualWidth(50).bins,), are_logits=True)
+    found = sums.table(counted(sums, y, z))
+    logits = z.float().cpu().numpy()
+    expected = cb.tabulate(y.cpu().numpy(), logits, input="logits", bins="width:50")
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_array_equal(found.sum_y, expected.sum_y)
+    np.testing.assert_allclose(found.sum_p, expected.sum_p, rtol=1e-12)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_adding_neither_waits_for_the_device_nor_breaks_a_graph(kind, dtype):
+    sums = sums_of(kind, are_logits=True)
+    y, z = rows_of(kind, dtype)
+    state = counted(sums, y, z)
+    once = sums.table(state)
+    mode = torch.cuda.get_sync_debug_mode()
+    with pytest.warns(UserWarning, match="prototype"):
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        sums.add(state, y, z)
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        sums.add(state, y, z)
+    state.zero_()
+    graph.replay()
+    assert sums.table(state) == once

@@ -259,7 +259,8 @@ extern "C" __global__ void count_column(
 //   2  so are its largest logit and its label, -1 if it is left out, for `count_table`
 #define BY_BITS (LOGITS && TYPE == 1)
 #if BY_BITS
-// exp of every bfloat16 with 2^-16 <= |v| < 2^8 is in a table
+// exp of every bfloat16 with 2^-16 <= |v| < 2^8 is in a table. On an H200 that takes 1.0 ms for 8,192
+// rows of 128,256; a cubic in float64 takes 2.1, two small tables in 16 copies each 1.5
 #define LOWEST (111 << 7)
 #define SPAN (24 << 7)
 #endif
