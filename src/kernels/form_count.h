@@ -2,8 +2,10 @@
 
 static Ahead FORM(ahead_of)(const Rows *rows, int64_t start)
 {
-    const Values *groups = rows->groups.data == NULL ? &rows->labels : &rows->groups;
-    const Values *values[AHEAD] = {&rows->probs, &rows->labels, groups};
+    const Values *other = rows->groups.data != NULL ? &rows->groups : &rows->labels;
+    if (rows->weights.data != NULL)
+        other = &rows->weights;
+    const Values *values[AHEAD] = {&rows->probs, &rows->labels, other};
     Ahead ahead;
     for (int k = 0; k < AHEAD; k++) {
         ahead.data[k] = values[k]->data + start * values[k]->stride;
@@ -30,6 +32,7 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
                 return BAD_PROBABILITY;
         } else {
             for (int64_t i = 0; i < n; i++) {
+                FETCH(probs->data + (start + i + ROWS_AHEAD) * probs->stride);
                 int64_t top = FORM(top_of)(probs, start + i, rows->are_logits, sums->row, x + i);
                 if (top < 0)
                     return BAD_PROBABILITY;
@@ -51,7 +54,7 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
         }
         const Ahead ahead = FORM(ahead_of)(rows, start + n);
         if (weighted) {
-            FORM(add_weighted)(x, cells, weights, n, 1, sums);
+            FORM(add_weighted)(x, cells, weights, n, 1, sums, &ahead);
         } else if (!small) {
             FORM(add_large)(x, cells, n, sums, &ahead);
         } else {
@@ -123,7 +126,7 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
             if (sums->level != NULL)
                 FORM(note_levels)(x, cells, weighted ? weights : NULL, n * width, width, sums->level);
             else if (weighted)
-                FORM(add_weighted)(x, cells, weights, n * width, width, sums);
+                FORM(add_weighted)(x, cells, weights, n * width, width, sums, &nothing);
             else if (!small)
                 FORM(add_large)(x, cells, n * width, sums, &nothing);
             else

@@ -6,6 +6,7 @@
 #define BLOCK_ROWS 512
 #define BLOCK_VALUES 2048
 #define TILE_COLUMNS 256
+#define ROWS_AHEAD 16
 #define ROWS_OF_A_PART 4096
 #define SMALL_TABLE 512 /* cells that have copies, and of which all parts are moved at once */
 #define FULL 1024.0     /* rows of a cell of a large table, after which its part is moved */

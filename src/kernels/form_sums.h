@@ -14,7 +14,7 @@ typedef double Line __attribute__((vector_size(32), may_alias)); /* parts are al
 #endif
 
 #define AHEAD 3
-typedef struct { /* where the next block of predictions, labels and groups begins */
+typedef struct { /* where the next block of predictions, labels and weights or groups begins */
     const char *data[AHEAD];
     ptrdiff_t stride[AHEAD];
 } Ahead;
@@ -89,10 +89,12 @@ static void FORM(add_large)(const double *x, const int32_t *cells, int64_t n, Su
 
 /* Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; `width` values share the weight of their row. */
 static void FORM(add_weighted)(const double *x, const int32_t *cells, const double *weights, int64_t n,
-                               int64_t width, Sums *sums)
+                               int64_t width, Sums *sums, const Ahead *ahead)
 {
     for (int64_t row = 0, i = 0; i < n; row++) {
         const double w = weights[row];
+        if (row % 8 == 0)
+            FORM(fetch)(ahead, row);
         for (const int64_t end = i + width; i < end; i++) {
             double *at = sums->parts + 8 * (int64_t)cells[i];
             double wx = w * x[i], residual = w * ((double)(cells[i] & 1) - x[i]);
