@@ -571,8 +571,8 @@ def compare(
     >>> y = rng.uniform(size=3000) < p
     >>> compare(y, p, p**2).brier.verdict
     'a is better'
-    >>> compare(y, {"plain": p, "squared": p**2, "rooted": p**0.5}).models
-    ('plain', 'rooted', 'squared')
+    >>> compare(y, {"plain": p, "cubed": p**3, "rooted": p**0.5}).models
+    ('plain', 'rooted', 'cubed')
     """
     several = isinstance(prob_a, Mapping) and prob_b is None
     models = dict(prob_a) if several else {"a": prob_a, "b": prob_b}

@@ -85,7 +85,7 @@ def samples_to_certify(
     >>> samples_to_certify(0.05, n_bins=10)
     2062
     >>> samples_to_certify(0.05, levels=[0.01, 0.02, 0.04, 0.08, 0.16])
-    1307
+    1231
     >>> samples_to_certify(0.05, n_bins=10, looks=2)
     2354
     """
