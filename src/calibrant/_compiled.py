@@ -42,7 +42,8 @@ def engine_in_words() -> str:
         from calibrant import _kernels
 
         return f"compiled engine ({_kernels.form()})"
-    return f"NumPy engine ({_why_absent() or f'{ENGINE}=numpy'})"
+    forced = os.environ.get(ENGINE) == "numpy"
+    return f"NumPy engine ({f'{ENGINE}=numpy' if forced else _why_absent()})"
 
 
 @cache
