@@ -200,6 +200,7 @@ def test_rows_of_many_classes_are_read_as_on_the_host(n_classes, dtype, what):
     np.testing.assert_allclose(found.sum_p, expected.sum_p, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 @pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
 @pytest.mark.parametrize("dtype", TYPES)
@@ -208,13 +209,11 @@ def test_adding_neither_waits_for_the_device_nor_breaks_a_graph(kind, dtype):
     y, z = rows_of(kind, dtype)
     state = counted(sums, y, z)
     once = sums.table(state)
-    mode = torch.cuda.get_sync_debug_mode()
-    with pytest.warns(UserWarning, match="prototype"):
-        torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         sums.add(state, y, z)
     finally:
-        torch.cuda.set_sync_debug_mode(mode)
+        torch.cuda.set_sync_debug_mode("default")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         sums.add(state, y, z)
