@@ -34,6 +34,12 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
 
     if tensors.problem.kind == "top-label":
         tensors = _confidences(tensors)
+    elif tensors.are_logits:
+        # The sample must hold the very numbers that are counted: they are computed once.
+        parts = [p for p, _, _ in chunks_of(tensors, check_labels=False)]
+        p = torch.cat(parts, dim=1)
+        p = p[0] if tensors.problem.kind == "binary" else p.T.contiguous()
+        tensors = Tensors(tensors.problem, tensors.labels, p)
     cuts = _sample(tensors, n_bins)
     on_cuda = cuda.serves(tensors.predictions)
     cells = cuda.Cells(tensors, cuts) if on_cuda else _Cells(tensors, cuts)
