@@ -231,7 +231,8 @@ def _assumptions(pvalue: float | None) -> list[str]:
     rate = (
         "the base rate of the target is the one that was given" if pvalue is None
         else "the target's predictions are independent draws from it, and so many that their "
-        "mean is normal: the interval of the rate is asymptotic, everything else is exact"
+        "means are normal: the interval of the rate and the limit of what the shift moves are "
+        "asymptotic, everything else is exact"
     )  # fmt: skip
     return [
         "labelled rows are independent, and their labels were not used to make the outputs",
