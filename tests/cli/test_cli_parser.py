@@ -48,6 +48,7 @@ BASE = {
     "fit": ("preds.csv", *ONE, "-o", "fitted.json"),
     "apply": ("cal.json", "preds.csv", "--y-prob", "score", "-o", "out.csv"),
     "compare": ("preds.csv", *ONE, "--versus", "squared"),
+    "audit": ("preds.csv", *ONE, "--by", "squared=0,0.5,1"),
     "watch": ("state.json", "preds.csv", *ONE, "--max-error", "0.1"),
     "merge": ("table.json", "-o", "sum.json"),
     "report": ("preds.csv", *ONE),
