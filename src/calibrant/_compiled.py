@@ -10,6 +10,9 @@ import os
 from functools import cache
 from importlib.util import find_spec
 
+import numpy as np
+
+from calibrant._types import AnyArray
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 
 ENGINE = "CALIBRANT_ENGINE"
@@ -44,6 +47,13 @@ def engine_in_words() -> str:
         return f"compiled engine ({_kernels.form()})"
     forced = os.environ.get(ENGINE) == "numpy"
     return f"NumPy engine ({f'{ENGINE}=numpy' if forced else _why_absent()})"
+
+
+def native(values: AnyArray) -> AnyArray:
+    """Return values in a type that the compiled loops read, each exactly as it was."""
+    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
+        return values
+    return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
 
 
 @cache

@@ -256,3 +256,15 @@ def test_more_outputs_than_the_limit_are_taken_as_continuous(folder, monkeypatch
     monkeypatch.setattr("calibrant.sources.files.MOST_OUTPUTS", 5)
     certificate = cb.certify("label", "score", data=folder / "all.parquet")
     assert certificate.table.bins[0].rule == "uniform-mass"
+
+
+@pytest.mark.parametrize("rule", ["distinct", "mass:40"])
+def test_edges_made_of_logits_hold_the_rows_that_they_were_made_of(folder, rule):
+    """One confidence, to the last bit, where edges are chosen and where rows are counted."""
+    named, _, _ = both("logits of classes", str(folder / "part-*.parquet"))
+    table = cb.tabulate(**named, bins=rule)
+    if rule == "distinct":
+        assert table.is_binned_model
+        assert (table.count > 0).all()
+    else:
+        assert np.ptp(table.count) <= 1

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from calibrant import _kernels
+from calibrant._compiled import native
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._threads import run
 from calibrant._types import AnyArray, FloatArray, IntArray
@@ -27,7 +28,7 @@ from calibrant.engines.cells import (
     table_of,
 )
 from calibrant.engines.lookup import Lookup, lookup
-from calibrant.engines.quantiles import choose_bins, native, refuse
+from calibrant.engines.quantiles import choose_bins, refuse
 from calibrant.table import BinTable
 
 SEGMENTS = 32

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from calibrant import _kernels
+from calibrant._compiled import native
 from calibrant._threads import cores, run
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass
@@ -162,10 +163,3 @@ def refuse(rows: Columns, status: int) -> None:
 def segments(n: int, size: int = SEGMENT_ROWS) -> Iterator[slice]:
     """Cut n rows into slices of this size."""
     return (slice(i, i + size) for i in range(0, n, size))
-
-
-def native(values: AnyArray) -> AnyArray:
-    """Return values in a type that the compiled loops read, each exactly as it was."""
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
-        return values
-    return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
