@@ -27,6 +27,7 @@ from calibrant._documents import (
     read_json,
     shown,
 )
+from calibrant._options import check_flag
 from calibrant._results import Result
 from calibrant._version import __version__
 from calibrant.exceptions import (
@@ -270,6 +271,7 @@ def certify(
         looks=looks,
         class_weight=class_weight,
     )
+    check_flag("from_clusters", from_clusters)
     return _answer(table, question, digests or NO_DIGESTS, overlap_unchecked, from_clusters)
 
 

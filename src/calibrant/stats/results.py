@@ -88,6 +88,11 @@ def calibration_error(
     """
     power = power_of(norm)
     debiased = is_debiased(power, debias)
+    if not (clusters is None or isinstance(clusters, ClusterSums)):
+        raise InvalidArgumentError(
+            "clusters must be the sums of clusters of the same rows, which "
+            f"calibrant.calibration_error(..., cluster=) makes; got {clusters!r:.60}."
+        )
     if clusters is not None and not (debiased and power == 2):
         raise NoSuchEstimatorError(
             f"Clusters are allowed for in the debiased l2 error; this is the "
