@@ -316,15 +316,15 @@ class CalibrationMonitor:
         """
         if not self.alarm or self._state is None:
             return None
-        return self._own()[int(self._state.process.start[self._leader()])].name
+        return self._own()[int(self._state.process.start[self._leader(self._state)])].name
 
     @property
     def change(self) -> str | None:
         """What the change looks like, in words; None before an alarm."""
-        if not self.alarm or self._meaning is None:
+        if not self.alarm or self._meaning is None or self._state is None:
             return None
         than = "predicted" if self.reference is None else "in the reference"
-        leader, bins = self._leader(), self._meaning[1]
+        leader, bins = self._leader(self._state), self._meaning[1]
         if leader == alternative_weights(len(bins)).size - 1:
             return f"events are more frequent than {than} in some places, and less in others"
         shape, sign = alternative_of(leader)
@@ -374,11 +374,10 @@ class CalibrationMonitor:
         n = 0 if self._state is None else self._state.process.n_batches
         return self._batches[len(self._batches) - n :]
 
-    def _leader(self) -> int:
+    @staticmethod
+    def _leader(state: MonitorState) -> int:
         """Return the alternative with the most evidence."""
-        assert self._state is not None  # noqa: S101
-        wealth = self._state.process.log_wealth
-        n_bins = self._state.past.size.size
+        wealth, n_bins = state.process.log_wealth, state.past.size.size
         return int(np.argmax(wealth + np.log(alternative_weights(n_bins))))
 
     def __str__(self) -> str:

@@ -148,6 +148,10 @@ def test_values_that_change_while_they_are_read_crash_nothing(kind):
     finally:
         stop.set()
         other.join()
+    left, again = rows_of(kind, 1000), rows_of(kind, 1000)  # and nothing of ours was written over
+    bins = (EqualWidth(15).bins,) * left.problem.n_groups
+    counted = CompiledEngine().count(left, bins).count
+    np.testing.assert_array_equal(counted, NumpyEngine().count(again, bins).count)
 
 
 BAD_CALLS = {

@@ -158,3 +158,11 @@ def test_intervals_cover_where_rows_of_a_cluster_agree():
         naive += 0.0 in cb.calibration_error(y, p).confidence_interval()
     assert covered >= 52  # 0.95 of 60 are 57; fewer than 52 has a probability below 0.01
     assert naive < 30
+
+
+def test_a_wrong_column_of_clusters_is_called_by_its_name():
+    y, p, cluster = [0, 1, 1, 0], [0.2, 0.7, 0.9, 0.4], np.array([1, 1, 2, 2])
+    with pytest.raises(ex.LengthMismatchError, match=r"cluster must have one value per row"):
+        cb.calibration_error(y, p, cluster=cluster[:3])
+    with pytest.raises(ex.NotFiniteError, match=r"cluster must not be masked; 1 of 4"):
+        cb.calibration_error(y, p, cluster=np.ma.array(cluster, mask=[0, 0, 0, 1]))

@@ -36,10 +36,11 @@ def read_groups(by: Any, n: int) -> Groups:
     for name, values, cuts in _named_arrays(by):
         from calibrant.sources.arrays import as_array
 
-        array = as_array(values, "by")
+        shown = f"{name:.60}" if isinstance(by, Mapping) else "by"
+        array = as_array(values, shown)
         if array.shape != (n,):
             raise LengthMismatchError(
-                f"by must have one value per row, shape ({n},); {name!r:.60} has shape "
+                f"{shown} must have one value per row, shape ({n},); it has shape "
                 f"{array.shape}. Of arrays, cut a column with by={{name: (values, cuts)}}."
             )
         columns.append((GroupColumn(name, _cuts(name, cuts)), array))
