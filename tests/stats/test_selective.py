@@ -24,7 +24,7 @@ def model(rng, n):
 
 
 def by_hand(y, p, threshold):
-    accepted = (p > threshold) | (p <= 1 - threshold)
+    accepted = np.maximum(p, 1 - p) > threshold
     return int(accepted.sum()), int(((p > 0.5) == (y == 1))[accepted].sum())
 
 
@@ -72,7 +72,7 @@ def test_the_area_is_the_mean_risk_over_all_numbers_of_accepted_rows():
 def truth(threshold):
     """Return the population's accuracy above a threshold: p is Beta(0.8, 0.8)."""
     p = np.random.default_rng(1).beta(0.8, 0.8, size=400_000)
-    accepted = (p > threshold) | (p <= 1 - threshold)
+    accepted = np.maximum(p, 1 - p) > threshold
     return float(0.5 + 0.8 * np.abs(p[accepted] - 0.5).mean())
 
 
@@ -182,3 +182,13 @@ def test_the_default_thresholds_rise_and_leave_out_1():
     assert len(set(THRESHOLDS)) == len(THRESHOLDS) == 115
     assert max(THRESHOLDS) < 1
     assert stats.selective_curve is not cb.selective_curve
+
+
+@pytest.mark.parametrize("threshold", [0.6, 0.7, 0.8])
+def test_a_confidence_at_the_threshold_is_not_above_it_on_either_side(threshold):
+    p = np.repeat(np.arange(1, 10) / 10, 20)
+    y = np.tile([0, 1], 90)
+    above = int((np.maximum(p, 1 - p) > threshold).sum())
+    assert (
+        cb.selective_curve(y, p, thresholds=[threshold]).certificate(threshold).n_accepted == above
+    )

@@ -2,8 +2,8 @@
 
 A row is accepted if its confidence exceeds a threshold t. Of a top-label problem the confidence is
 the probability of the top label, and a row is right if that is its label. Of a binary problem it
-is max(p, 1 - p), so rows with p > t or p <= 1 - t are accepted, and a row is right if it is on the
-likelier side.
+is max(p, 1 - p), so rows with p > t or p < 1 - t are accepted, and a row is right if it is on the
+likelier side; of a table whose bins end at 1 - t, rows at that very edge are accepted as well.
 
 **Accuracy above a threshold** that was fixed before the labels is a binomial rate given the number
 of accepted rows, so Clopper and Pearson's limits are exact. Limits at m thresholds hold all at
@@ -57,7 +57,8 @@ def confidence_bins(kind: str, thresholds: Any = None) -> Bins:
         raise _not_thresholds(given)
     if kind == "binary":
         values = values[values > 0.5]
-        values = np.concatenate([values, 1 - values, [0.5]])
+        # p = 1 - t has the confidence t, which is not above t: bins hold their upper edge
+        values = np.concatenate([values, 1 - np.nextafter(values, 1), [0.5]])
     return Bins(np.unique(np.concatenate([[0.0], values, [1.0]])))
 
 
