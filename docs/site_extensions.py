@@ -1,0 +1,90 @@
+"""What the site needs beyond Sphinx: formulas as MathML, pictures with a dark variant, notebooks.
+
+All of it works in a page that is opened from a folder, without a server and without a network.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.transforms.references import Substitutions
+from docutils.utils.math import latex2mathml
+from myst_parser.parsers.sphinx_ import MystParser
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.writers.html5 import HTML5Translator
+
+
+def inline_formula(self: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula in a line as MathML, which browsers draw without a script."""
+    self.body.append(latex2mathml.tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def displayed_formula(self: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a formula of its own line as MathML."""
+    formula = latex2mathml.tex2mathml(node.astext().strip(), as_block=True)
+    self.body.append(f'<div class="math">{formula}</div>\n')
+    raise nodes.SkipNode
+
+
+class DarkPictures(SphinxTransform):
+    """Beside ``name.png`` put ``name-dark.png`` if it exists: the theme shows one of the two."""
+
+    default_priority = Substitutions.default_priority
+
+    def apply(self, **kwargs: Any) -> None:
+        """Double the pictures of a page that have a dark variant."""
+        for picture in list(self.document.findall(nodes.image)):
+            path = Path(picture["uri"])
+            dark = path.with_name(f"{path.stem}-dark{path.suffix}")
+            folder = Path(self.env.doc2path(self.env.docname)).parent
+            if "://" in picture["uri"] or not (folder / dark).exists():
+                continue
+            twin = picture.deepcopy()
+            twin["uri"] = dark.as_posix()
+            twin["classes"] = [*twin["classes"], "only-dark"]
+            picture["classes"] = [*picture["classes"], "only-light"]
+            picture.parent.insert(picture.parent.index(picture) + 1, twin)
+
+
+class NotebookParser(MystParser):
+    """Reads a notebook as the page that its cells and their stored outputs make.
+
+    Sphinx extensions for notebooks bring Jupyter, about forty packages; the notebooks here are run
+    by a test, so that a page only has to show them.
+    """
+
+    supported = ("ipynb",)
+
+    def parse(self, inputstring: str, document: nodes.document) -> None:
+        """Parse the Markdown that the notebook amounts to."""
+        cells = json.loads(inputstring)["cells"]
+        super().parse("\n\n".join(map(markdown_of, cells)), document)
+
+
+def markdown_of(cell: dict[str, Any]) -> str:
+    """Return a cell and its outputs as Markdown."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    parts = [f"```python\n{source}\n```"]
+    for output in cell["outputs"]:
+        data = output.get("data", {"text/plain": output.get("text", [])})
+        if "image/png" in data:
+            parts.append(f"![picture](data:image/png;base64,{''.join(data['image/png']).strip()})")
+        else:
+            parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+    return "\n\n".join(parts)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register what is above."""
+    app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
+    app.add_transform(DarkPictures)
+    app.add_source_suffix(".ipynb", "ipynb")
+    app.add_source_parser(NotebookParser)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
