@@ -72,13 +72,13 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
     from calibrant._writing import write_whole
     from calibrant.measure import calibration_error
-    from calibrant.stats import GroupErrors
+    from calibrant.stats import CalibrationErrorResult
 
     result: Any
     debias = False if args.plug_in else None
     with predictions(args, output=args.table) as given:
         result = calibration_error(**given, norm=args.norm, debias=debias)
-        by_group = isinstance(result, GroupErrors)
+        by_group = not isinstance(result, CalibrationErrorResult)
         if args.table:
             table = result.tables if by_group else result.table
             write_whole(args.table, table.to_json())

@@ -13,7 +13,7 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
 from calibrant.problem import Kind, Label
 from calibrant.stats.curves import consistency_limits
-from calibrant.stats.isotonic_curve import IsotonicCurve, isotonic_curve
+from calibrant.stats.isotonic_curves import IsotonicCurve, isotonic_curve
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
 from calibrant.tables import Tables, shown_key

@@ -15,7 +15,7 @@ from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import Operations
 from calibrant.recalibrators.reading import read_unlabelled
 from calibrant.recalibrators.scores import Scores, identity_loss, scores_of_keys
-from calibrant.stats.isotonic_curve import LARGE, interpolate
+from calibrant.stats.isotonic_curves import LARGE, interpolate
 
 
 class IsotonicCalibration(Recalibrator):

@@ -37,7 +37,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from calibrant._results import Result
 from calibrant._types import AnyArray, FloatArray
@@ -335,6 +335,8 @@ def _table_of(table: BinTable, level: FloatArray, count: AnyArray, events: AnyAr
 
 def likeliest_rate(table: BinTable, target: FloatArray) -> float:
     """Return the base rate that makes the target's predictions likeliest, outputs taken at word."""
+    from scipy.optimize import brentq  # half a second, which few callers need
+
     n1 = float(table.sum_y.sum())
     prior = (n1 + 0.5) / (table.n + 1)
     s = np.where(np.isnan(table.level[0]), 0.5, table.level[0])
@@ -349,7 +351,7 @@ def likeliest_rate(table: BinTable, target: FloatArray) -> float:
         return low
     if slope(high) >= 0:
         return high
-    return float(optimize.brentq(slope, low, high))
+    return float(brentq(slope, low, high))
 
 
 def rate_interval(table: BinTable, target: FloatArray, delta: float) -> tuple[float, float]:
@@ -380,6 +382,8 @@ def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
 
 def label_shift_pvalue(table: BinTable, target: FloatArray) -> float:
     """Test that the target's predictions are a mixture of the source's events and others."""
+    from scipy.optimize import minimize_scalar  # half a second, which few callers need
+
     events = table.sum_y[0]
     cells = _joined(np.stack([events, table.count[0] - events, target]))
     one, other, seen = cells / cells.sum(axis=1, keepdims=True)
@@ -393,7 +397,7 @@ def label_shift_pvalue(table: BinTable, target: FloatArray) -> float:
         noise = mixed / n + q**2 * one / n1 + (1 - q) ** 2 * other / n0
         return float(np.sum((seen - mixed) ** 2 / np.maximum(noise, 1e-300)))
 
-    best = optimize.minimize_scalar(distance, bounds=(0.0, 1.0), method="bounded")
+    best = minimize_scalar(distance, bounds=(0.0, 1.0), method="bounded")
     return float(special.chdtrc(cells.shape[1] - 2, min(best.fun, distance(0.0), distance(1.0))))
 
 

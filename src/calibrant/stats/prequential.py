@@ -33,7 +33,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.atoms import Atoms, check_rows
 from calibrant.stats.e_values import ClassSums
 from calibrant.stats.intervals import check_level
-from calibrant.stats.isotonic_curve import interpolate
+from calibrant.stats.isotonic_curves import interpolate
 from calibrant.stats.logistic import logistic_fit
 from calibrant.stats.refutation import binnings_of, lower_bound
 
