@@ -175,6 +175,7 @@ FUNCTIONS = {
         cb.recalibrators.resolution_report, recalibrator=PLATT, y_prob=P, y_true=Y
     ),
     "apply_to_frame": with_usual(PLATT.apply_to_frame, data=FRAME, column="p"),
+    "inverse": with_usual(PLATT.inverse, p=[0.5]),
     "RecalibratedClassifier": classified,
     "RecalibratedClassifier of prefit": with_usual(classified, cv="prefit", estimator=FITTED),
     "RecalibratedClassifier.fit": partial(cb.RecalibratedClassifier(cv=2).fit, X, Y),
@@ -194,6 +195,7 @@ RECALIBRATORS = (
     cb.HistogramBinning,
     cb.IsotonicCalibration,
     cb.PlattScaling,
+    cb.PriorShift,
     cb.QuadraticScaling,
     cb.ScalingBinning,
     cb.TemperatureScaling,

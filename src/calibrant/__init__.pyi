@@ -25,6 +25,7 @@ from calibrant.recalibrators import IsotonicCalibration as IsotonicCalibration
 from calibrant.recalibrators import MatrixScaling as MatrixScaling
 from calibrant.recalibrators import OneVsRest as OneVsRest
 from calibrant.recalibrators import PlattScaling as PlattScaling
+from calibrant.recalibrators import PriorShift as PriorShift
 from calibrant.recalibrators import QuadraticScaling as QuadraticScaling
 from calibrant.recalibrators import RecalibratedClassifier as RecalibratedClassifier
 from calibrant.recalibrators import ScalingBinning as ScalingBinning

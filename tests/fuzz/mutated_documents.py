@@ -63,7 +63,7 @@ def documents() -> dict[str, list[str]]:
     binary = [
         cb.PlattScaling(), cb.BetaScaling(), cb.QuadraticScaling(), cb.HistogramBinning(bins=5),
         cb.ScalingBinning(bins=5), cb.IsotonicCalibration(), cb.VennAbers(), cb.Identity(),
-        cb.TemperatureScaling(),
+        cb.TemperatureScaling(), cb.PriorShift(target_mean=0.3),
     ]  # fmt: skip
     multiclass = [
         cb.TemperatureScaling(), cb.VectorScaling(), cb.MatrixScaling(), cb.TopLabel(cb.HistogramBinning(bins=5)),

@@ -15,6 +15,7 @@ from calibrant.recalibrators import (
     MatrixScaling,
     OneVsRest,
     PlattScaling,
+    PriorShift,
     QuadraticScaling,
     ScalingBinning,
     TemperatureScaling,
@@ -45,6 +46,8 @@ ON_LOGITS = [
     QuadraticScaling(input="logits"),
     TemperatureScaling(input="logits"),
 ]
+SHIFTS = [PriorShift(), PriorShift(target_mean=0.02)]
+SHIFT_OF_LOGITS = PriorShift(offset=-1.5, input="logits")
 BINNED = [
     HistogramBinning(),
     HistogramBinning("hybrid:4"),
@@ -127,7 +130,15 @@ def grid_of(fitted):
 def exported_cases():
     """Return (fitted, inputs) for graphs: one of each formula, with every edge and its neighbours."""
     cases = []
-    for recalibrator in (*SCALING[:8], *STEPS, ISOTONIC[0], ISOTONIC[2], VennAbers(), Identity()):
+    for recalibrator in (
+        *SCALING[:8],
+        *SHIFTS,
+        *STEPS,
+        ISOTONIC[0],
+        ISOTONIC[2],
+        VennAbers(),
+        Identity(),
+    ):
         fitted = clone(recalibrator).fit(*binary_rows(900))
         names = ("cuts_", "x_", "cuts0_", "cuts1_")
         edges = [getattr(fitted, n) for n in names if getattr(fitted, n, None) is not None]
@@ -136,7 +147,7 @@ def exported_cases():
         grid = [*edges, *short, *near, np.linspace(0, 1, 101), [5e-324, 1e-300, 1e-13, 1 - 1e-16]]
         cases.append((fitted, np.clip(np.concatenate(grid), 0, 1)))
     z = np.linspace(-5, 5, 200)
-    for recalibrator in ON_LOGITS:
+    for recalibrator in (*ON_LOGITS, SHIFT_OF_LOGITS):
         far = [-0.0, 1e6, -1e6, 800.0, -800.0]
         cases.append((clone(recalibrator).fit(z, z % 0.3 < 0.1), np.append(z * 8, far)))
     probs, y = class_rows(600)

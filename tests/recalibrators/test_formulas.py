@@ -8,7 +8,7 @@ import sys
 import narwhals as nw
 import numpy as np
 import pytest
-from shared import ON_LOGITS, ONE_SCORE, SEVERAL, binary_rows, class_rows
+from shared import ON_LOGITS, ONE_SCORE, SEVERAL, SHIFT_OF_LOGITS, SHIFTS, binary_rows, class_rows
 from sklearn.base import clone
 
 import calibrant as cb
@@ -23,9 +23,10 @@ NO_NUMBERS = [np.nan, np.inf, -np.inf]
 """What logits cannot be."""
 
 PROBABILITIES = [
-    clone(r).set_params(keep_order=False) if hasattr(r, "keep_order") else r for r in ONE_SCORE
+    clone(r).set_params(keep_order=False) if hasattr(r, "keep_order") else r
+    for r in (*ONE_SCORE, *SHIFTS)
 ]
-LOGITS = [*ON_LOGITS, cb.ScalingBinning(7, cb.PlattScaling(input="logits"))]
+LOGITS = [*ON_LOGITS, SHIFT_OF_LOGITS, cb.ScalingBinning(7, cb.PlattScaling(input="logits"))]
 
 
 def fitted_on_probabilities(recalibrator):

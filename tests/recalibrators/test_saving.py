@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from shared import ON_LOGITS, ONE_SCORE, SEVERAL, binary_rows, class_rows
+from shared import ON_LOGITS, ONE_SCORE, SEVERAL, SHIFT_OF_LOGITS, SHIFTS, binary_rows, class_rows
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -26,7 +26,9 @@ from calibrant.recalibrators import (
 from calibrant.recalibrators.saving import from_json, to_json
 
 
-@pytest.mark.parametrize("recalibrator", [*ONE_SCORE, *ON_LOGITS, *SEVERAL], ids=str)
+@pytest.mark.parametrize(
+    "recalibrator", [*ONE_SCORE, *SHIFTS, *ON_LOGITS, SHIFT_OF_LOGITS, *SEVERAL], ids=str
+)
 def test_the_round_trip_is_exact(recalibrator, tmp_path):
     rows = class_rows(400) if recalibrator in SEVERAL else binary_rows(400)
     fitted = clone(recalibrator).fit(*rows)

@@ -10,6 +10,7 @@ from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest, TopLabel
 from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
+from calibrant.recalibrators.prior_shift import PriorShift
 from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
 from calibrant.recalibrators.saving import load
 from calibrant.recalibrators.scaling import (
@@ -34,6 +35,7 @@ __all__ = [
     "OneVsRest",
     "OverlapWarning",
     "PlattScaling",
+    "PriorShift",
     "QuadraticScaling",
     "RecalibratedClassifier",
     "Recalibrator",

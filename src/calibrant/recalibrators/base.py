@@ -262,6 +262,15 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             answers = self._certifiable(rows, kind)
         return verify.recheck_source(certificate, ArraySource(answers), self._digests(rows))
 
+    def inverse(self, p: Any, side: Literal["least", "greatest"] = "least") -> FloatArray:
+        """Return the least, or the greatest, score that is mapped to each probability.
+
+        See `calibrant.recalibrators.inverse.inverse`.
+        """
+        from calibrant.recalibrators.inverse import inverse
+
+        return inverse(self, p, side)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted recalibrator as readable, versioned JSON; a failure changes nothing."""
         from calibrant.recalibrators.saving import to_json

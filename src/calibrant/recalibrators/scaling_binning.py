@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -31,14 +30,10 @@ from calibrant.recalibrators.binning import (
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import NUMPY, Operations
+from calibrant.recalibrators.inverse import invert, rises
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
 from calibrant.table import BinTable
-
-Ranks: TypeAlias = npt.NDArray[np.int64]
-
-CUTS_AT_ONCE = 512
-"""Evaluations of the scaler for one round of the inversion: affects speed only."""
 
 
 class ScalingBinning(Recalibrator):
@@ -227,7 +222,7 @@ class ScalingBinning(Recalibrator):
             return None
         reach = 2 * float(np.abs(values).max()) + 64
         ends = (-reach, reach) if self.input == "logits" else (0.0, 1.0)
-        if not _rises(self.scaler_, *ends):
+        if not rises(self.scaler_, *ends):
             return None
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
@@ -252,51 +247,6 @@ class ScalingBinning(Recalibrator):
             raise ValueError("there must be one cut fewer than levels")
         if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():
             raise ValueError("cuts must rise")
-
-
-def invert(scaler: Recalibrator, edges: FloatArray, low: float, high: float) -> FloatArray:
-    """Return the largest inputs whose scaled value is at most each edge.
-
-    Cuts the order of all float64 numbers between `low` and `high`, again and again, until
-    neighbours are left. With few edges, many cuts at a time cost no more than one.
-    """
-    below, above = (_rank(np.full(edges.size, end)) for end in (low, high))
-    parts = max(2, CUTS_AT_ONCE // max(edges.size, 1))
-    share = np.arange(1, parts, dtype=np.uint64)[:, None]
-    column = np.arange(edges.size)
-    while ((width := (above - below).view(np.uint64)) > 1).any():
-        step = np.maximum(width // np.uint64(parts), np.uint64(1))
-        cuts = below + np.minimum(share * step, width).view(np.int64)
-        large = scaler._apply(_unrank(cuts.ravel())).reshape(cuts.shape) > edges
-        first = np.where(large.any(axis=0), large.argmax(axis=0), parts - 1)
-        ladder = np.vstack((below, cuts, above))
-        below, above = ladder[first, column], ladder[first + 1, column]
-    lowest, highest = scaler._apply(np.array([low, high]))
-    cuts_below = np.where(highest <= edges, high, _unrank(below))
-    return np.asarray(np.maximum.accumulate(np.where(lowest > edges, low - 1, cuts_below)))
-
-
-def _rises(scaler: Recalibrator, low: float, high: float) -> bool:
-    """Tell whether a map never falls, beyond the scores that it was fitted on too.
-
-    A quadratic in the log-odds rises over the fitting scores and may fall near 0 or 1.
-    """
-    are_logits = (low, high) != (0.0, 1.0)
-    logits = np.linspace(low, high, 1025) if are_logits else np.linspace(-28.0, 28.0, 1025)
-    inner = logits if are_logits else 1 / (1 + np.exp(-logits))
-    mapped = scaler._apply(np.concatenate(([low], inner, [high])))
-    return bool(np.all(np.diff(mapped) >= -1e-12))
-
-
-def _rank(x: FloatArray) -> Ranks:
-    """Return whole numbers in the order of the floats, neighbours to neighbours."""
-    bits = x.view(np.int64)
-    return np.where(bits < 0, -(bits & np.iinfo(np.int64).max), bits)
-
-
-def _unrank(rank: Ranks) -> FloatArray:
-    size = np.abs(rank).view(np.float64)
-    return np.where(rank < 0, -size, size)
 
 
 def _levels(second: BinnedScores, third: BinnedScores) -> FloatArray:
