@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -28,6 +29,7 @@ LEVELS = np.round(P, 1)
 PROBS = RNG.dirichlet(np.ones(3), size=400)
 CLASS = RNG.integers(3, size=400)
 WEIGHTS = RNG.exponential(size=400) + 0.1
+LOG = Path(__file__).parent / "evaluation.jsonl"
 GROUP = np.where(np.arange(400) % 3 > 0, "a", "b")
 
 
@@ -84,6 +86,8 @@ MADE = {
     "selective curve": lambda: cb.selective_curve(Y, P),
     "selective certificate": lambda: cb.selective_curve(Y, P).certificate(0.9),
     "selective display": lambda: cb.SelectiveDisplay.from_predictions(Y, P, draw=False),
+    "evaluation log": lambda: cb.read_log(LOG, "jsonl", question="question"),
+    "evaluation pairs": lambda: make("evaluation log").paired(make("evaluation log")),
     "report": lambda: report(Y, P),
     "report of classes": lambda: report(CLASS, PROBS),
     "scores": lambda: cb.best_recalibrator(Y, P, cv=3).scores_,
@@ -107,6 +111,7 @@ RESULTS = [
     "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
+    "evaluation log", "evaluation pairs",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ X = P[:, None]
 FITTED = LogisticRegression().fit(X, Y)
 PLATT = cb.PlattScaling().fit(P, Y)
 FRAME = pd.DataFrame({"p": P})
+LOG = Path(__file__).parent / "evaluation.jsonl"
 MARGINAL = cb.tabulate(Y3, P3, kind="marginal", bins=cb.EqualWidth(4))
 
 HOSTILE = {
@@ -164,6 +166,7 @@ FUNCTIONS = {
     ),
     "compare_tables": with_usual(cb.compare_tables, a=MARGINAL, b=MARGINAL),
     "load": cb.load,
+    "read_log": with_usual(cb.read_log, path=LOG, format="jsonl"),
     "report": partial(cb.report, [0, 1] * 10, [0.25, 0.75] * 10),
     "recheck": with_usual(
         cb.recheck,
@@ -278,6 +281,7 @@ NAMED = {
     "SelectiveCurve.certificate": ["threshold", "simultaneous"],
 }
 OPTIONS = {
+    "read_log": cb.read_log,
     "interval": cb.calibration_error(Y, P).confidence_interval,
     "CalibrationMetric": cb.CalibrationMetric,
     "CalibrationMonitor": cb.CalibrationMonitor,

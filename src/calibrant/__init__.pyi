@@ -36,6 +36,7 @@ from calibrant.recalibrators import VennAbers as VennAbers
 from calibrant.recalibrators import best_recalibrator as best_recalibrator
 from calibrant.recalibrators import load as load
 from calibrant.reports import report as report
+from calibrant.sources.logs import read_log as read_log
 from calibrant.stats import Certificate as Certificate
 from calibrant.stats import compare_tables as compare_tables
 from calibrant.stats import recommended_bins as recommended_bins

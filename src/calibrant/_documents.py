@@ -30,8 +30,10 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def read_json(text: str | bytes, what: str) -> Any:
+def read_json(text: str | bytes, what: str, strict: bool = True) -> Any:
     """Parse a document that `what` names, such as "A table"; refuse what is not strict JSON.
+
+    Where it is another program's, `strict` may be False: NaN and infinities are then read.
 
     >>> read_json('{"n": 3}', "A note")
     {'n': 3}
@@ -47,8 +49,8 @@ def read_json(text: str | bytes, what: str) -> Any:
         document = json.loads(
             raw.decode("utf-8-sig"),
             object_pairs_hook=_distinct_names,
-            parse_constant=_refuse_constant,
-            parse_float=_finite_float,
+            parse_constant=_refuse_constant if strict else float,
+            parse_float=_finite_float if strict else float,
             parse_int=_bounded_int,
         )
         if _SURROGATE.search(raw.decode("utf-8-sig")):

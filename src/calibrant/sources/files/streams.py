@@ -29,12 +29,13 @@ class BadContentError(Exception):
 @contextmanager
 def opened(path: str) -> Iterator[tuple[Any, Callable[[], float]]]:
     """Open a file, unpack it where its name says so, and tell the share that was read."""
-    import pyarrow as pa
-
     size = max(Path(path).stat().st_size, 1)
     with open(path, "rb") as raw:
-        codec = COMPRESSIONS.get(Path(path).suffix.lower())
-        stream = pa.CompressedInputStream(pa.PythonFile(raw), codec) if codec else raw
+        stream: Any = raw
+        if codec := COMPRESSIONS.get(Path(path).suffix.lower()):
+            import pyarrow as pa
+
+            stream = pa.CompressedInputStream(pa.PythonFile(raw), codec)
         yield stream, lambda: raw.tell() / size
 
 

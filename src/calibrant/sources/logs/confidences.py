@@ -1,0 +1,157 @@
+"""Confidences: what a model states, how its samples vote, how likely it finds each choice."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import FloatArray
+from calibrant.exceptions import InvalidInputError
+from calibrant.sources.logs.settings import ABSENT, LENGTHS, Answer, LogSettings, UnparsedError
+
+NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+PERCENT = re.compile(rf"({NUMBER})\s*(?:%|per ?cent)", re.IGNORECASE)
+RATIO = re.compile(rf"({NUMBER})\s*(?:/|out of)\s*({NUMBER})", re.IGNORECASE)
+PLAIN = re.compile(NUMBER)
+
+Choice = tuple[Any, Any]
+"""The text of a choice, None where it is not known, and its log-likelihood as it stands there."""
+
+
+def confidence_of(answer: Answer, settings: LogSettings) -> float:
+    """Return the confidence of an answer; UnparsedError if it states none that can be read."""
+    if settings.confidence == "votes":
+        return _share_of_votes(answer)
+    if settings.confidence == "stated":
+        return stated(answer.said, settings)
+    probs = choice_probabilities(answer.said, settings, answer.where)
+    if settings.confidence == "choices":
+        return float(probs.max())
+    return float(probs[true_index(answer.said, settings, answer.where)])
+
+
+def stated(said: Any, settings: LogSettings) -> float:
+    """Read "90%", "9/10", a number at the declared scale, or one of the declared words.
+
+    All of the text must be the confidence, or what the pattern takes from it: "80 to 90%" is
+    neither 0.8 nor 0.9.
+    """
+    if said is None or said is ABSENT or isinstance(said, bool | dict | list):
+        shown = "nothing" if said is None or said is ABSENT else repr(said)[:60]
+        raise UnparsedError(f"a confidence is expected, and {shown} is there")
+    text = extracted(said, settings.pattern)
+    if text is None:
+        raise UnparsedError(f"the pattern is not in {said!r:.80}")
+    if text.casefold() in settings.words:
+        return settings.words[text.casefold()]
+    if match := PERCENT.fullmatch(text):
+        value = float(match[1]) / 100
+    elif match := RATIO.fullmatch(text):
+        value = float(match[1]) / float(match[2]) if float(match[2]) > 0 else math.nan
+    elif PLAIN.fullmatch(text):
+        value = float(text) / settings.scale
+    else:
+        raise UnparsedError(f"{text!r:.60} is neither a number nor one of the declared words")
+    if not 0 <= value <= 1:
+        raise UnparsedError(
+            f"{text!r:.60} is not within 0 and 1 at scale {settings.scale:g}: declare another "
+            "scale if it is meant"
+        )
+    return value
+
+
+def extracted(said: Any, pattern: re.Pattern[str] | None) -> str | None:
+    """Return the text that a pattern takes from an answer, the last if there are several."""
+    text = said if isinstance(said, str) else repr(said)
+    if pattern is None:
+        return text.strip()
+    found = None
+    for match in pattern.finditer(text):
+        found = (match[1] if pattern.groups else match[0]) or ""
+    return None if found is None else found.strip()
+
+
+def _share_of_votes(answer: Answer) -> float:
+    votes, chosen = answer.said, answer.chosen
+    if not isinstance(votes, list) or not votes:
+        raise UnparsedError(f"a list of sampled answers is expected, and {votes!r:.60} is there")
+    if chosen is None or chosen is ABSENT:
+        raise UnparsedError("no answer was found in the samples, so none was graded")
+    agree = sum(vote == chosen for vote in votes)
+    if not agree:
+        raise InvalidInputError(
+            f"{answer.where}: {chosen!r:.60} was graded, but none of the {len(votes):,} sampled "
+            f"answers is that (first: {votes[0]!r:.60}). Give the pattern= by which the graded "
+            "answer was taken from them."
+        )
+    return float(agree) / len(votes)
+
+
+def as_choices(value: Any) -> list[Choice]:
+    """Return (text, log-likelihood) of choices that a field holds as a dict or as a list."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return [(None, number) for number in value] if isinstance(value, list) else []
+
+
+def choice_probabilities(
+    choices: Sequence[Choice], settings: LogSettings, where: str
+) -> FloatArray:
+    """Return the softmax over the log-likelihoods of the choices."""
+    if len(choices) < 2:
+        raise InvalidInputError(
+            f"{where}: log-likelihoods of at least two choices are needed for a confidence; there "
+            f"are {len(choices)}. For answers in free text use confidence='stated' or 'votes'."
+        )
+    numbers = np.array([_log_likelihood(value, where) for _, value in choices])
+    if settings.normalize is not None:
+        numbers = numbers / _lengths([text for text, _ in choices], settings.normalize, where)
+    if numbers.max() == -math.inf:
+        raise InvalidInputError(
+            f"{where}: every choice has the log-likelihood -inf, so none has a probability."
+        )
+    weights = np.exp(numbers - numbers.max())
+    probs: FloatArray = weights / weights.sum()
+    return probs
+
+
+def true_index(choices: Sequence[Choice], settings: LogSettings, where: str) -> int:
+    """Return which choice says that the proposed answer is true."""
+    texts = [str(text) for text, _ in choices if text is not None]
+    wanted = settings.true_choice.strip().casefold()
+    hits = [i for i, text in enumerate(texts) if text.strip().casefold() == wanted]
+    if len(hits) != 1:
+        raise InvalidInputError(
+            f"{where}: one choice must be {settings.true_choice!r:.40}; the choices are "
+            f"{', '.join(repr(text)[:30] for text in texts[:5]) or 'without texts'}. Name the one "
+            "that means so with true_choice=."
+        )
+    return hits[0]
+
+
+def _log_likelihood(value: Any, where: str) -> float:
+    """Return a log-likelihood; lm-eval writes numbers as text."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if math.isnan(number) or number == math.inf:
+        raise InvalidInputError(
+            f"{where}: a log-likelihood must be a number or -inf; got {value!r:.60}."
+        )
+    return number
+
+
+def _lengths(texts: list[Any], unit: str, where: str) -> FloatArray:
+    """Return the lengths of the choices' texts; a likelihood over no text has none."""
+    lengths = np.array([0.0 if text is None else LENGTHS[unit](str(text)) for text in texts])
+    if not lengths.all() or len(set(texts)) == 1:
+        raise InvalidInputError(
+            f"{where}: log-likelihoods are divided by the length of each choice's text, and the "
+            f"texts are {', '.join(repr(text)[:30] for text in texts[:5])}. Leave normalize= out."
+        )
+    return lengths

@@ -1,0 +1,203 @@
+"""How a log is to be read, and one answer of it, whichever tool wrote the log."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from calibrant._options import is_among, is_integer, is_real
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+
+LogFormat = Literal["lm-eval", "inspect", "jsonl"]
+Confidence = Literal["choices", "p-true", "votes", "stated"]
+
+FORMATS = ("lm-eval", "inspect", "jsonl")
+CONFIDENCES = ("choices", "p-true", "votes", "stated")
+LENGTHS: dict[str, Callable[[str], float]] = {
+    "characters": len,
+    "bytes": lambda text: len(text.encode()),
+}
+"""What log-likelihoods may be divided by: lengths of the text of a choice."""
+
+ABSENT = object()
+"""Stands for a field that a row does not have."""
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """What `calibrant.read_log` was told; its parameters are described there."""
+
+    format: str
+    confidence: str
+    field: str | None
+    correct: str | None
+    answer: str | None
+    task: str | None
+    question: str | None
+    normalize: str | None
+    true_choice: str
+    pattern: re.Pattern[str] | None
+    scale: float
+    words: dict[str, float]
+    abstain: re.Pattern[str] | None
+    unparsed: str
+    filter: str | None
+    epoch: int | None
+
+    @classmethod
+    def of(cls, format_: Any, given: dict[str, Any]) -> LogSettings:
+        """Check every option; none is guessed."""
+        _check_among("format", format_, FORMATS)
+        confidence = given["confidence"]
+        if confidence is None:
+            confidence = "choices" if format_ == "lm-eval" else "stated"
+        _check_among("confidence", confidence, CONFIDENCES)
+        for name in ("field", "correct", "answer", "task", "question", "filter"):
+            if not (given[name] is None or (isinstance(given[name], str) and given[name])):
+                raise InvalidArgumentError(f"{name} must be a name; got {given[name]!r:.60}.")
+        if not isinstance(given["true_choice"], str):
+            raise InvalidArgumentError(
+                f"true_choice must be the text of a choice; got {given['true_choice']!r:.60}."
+            )
+        if given["normalize"] is not None:
+            _check_among("normalize", given["normalize"], LENGTHS)
+        _check_among("unparsed", given["unparsed"], ("refuse", "abstain"))
+        if not (is_real(given["scale"]) and given["scale"] > 0):
+            raise InvalidArgumentError(
+                "scale must be the number that means certainty, such as 1, 10 or 100; got "
+                f"{given['scale']!r:.60}."
+            )
+        if not (given["epoch"] is None or (is_integer(given["epoch"]) and given["epoch"] >= 1)):
+            raise InvalidArgumentError(
+                f"epoch must be a whole number of at least 1; got {given['epoch']!r:.60}."
+            )
+        patterns = {name: _compiled(name, given[name]) for name in ("pattern", "abstain")}
+        words = _checked_words(given["words"])
+        return cls(
+            **{**given, **patterns, "words": words, "confidence": confidence}, format=format_
+        )
+
+    def in_words(self) -> str:
+        """Say in one line what a confidence is."""
+        divided = "" if self.normalize is None else f" divided by {self.normalize}"
+        return {
+            "choices": f"softmax over the log-likelihoods of the choices{divided}",
+            "p-true": f"probability of {self.true_choice!r:.40} among the choices{divided}",
+            "votes": "share of the sampled answers that agree with the graded one",
+            "stated": "what the model states",
+        }[self.confidence]
+
+
+def _check_among(name: str, value: Any, choices: Any) -> None:
+    if not is_among(value, choices):
+        raise InvalidArgumentError(
+            f"{name} must be one of {', '.join(choices)}; got {value!r:.60}."
+        )
+
+
+def _compiled(name: str, pattern: Any) -> re.Pattern[str] | None:
+    if pattern is None:
+        return None
+    try:
+        compiled = re.compile(pattern)
+    except (TypeError, ValueError, OverflowError, RecursionError, re.error) as error:
+        raise InvalidArgumentError(
+            f"{name} must be a regular expression; got {pattern!r:.60} ({error!s:.60})."
+        ) from error
+    if not isinstance(compiled.pattern, str) or compiled.groups > 1:
+        raise InvalidArgumentError(
+            f"{name} must be a regular expression for text with one group at most, what is to be "
+            f"read; got {pattern!r:.60}."
+        )
+    return compiled
+
+
+def _checked_words(words: Any) -> dict[str, float]:
+    if words is None:
+        return {}
+    if not isinstance(words, Mapping) or not words:
+        raise InvalidArgumentError(
+            "words must be a dict of what is said and the probability that it stands for, such as "
+            f"{{'very likely': 0.9}}; got {words!r:.60}."
+        )
+    for word, value in words.items():
+        if not (isinstance(word, str) and is_real(value) and 0 <= value <= 1):
+            raise InvalidArgumentError(
+                "words must give each phrase a probability in [0, 1]; got "
+                f"{word!r:.60}: {value!r:.60}."
+            )
+    return {word.strip().casefold(): float(value) for word, value in words.items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One graded answer as it stands in a log; nothing is checked yet.
+
+    Attributes
+    ----------
+    where : str
+        File and row, for messages.
+    grade
+        What says whether it was right.
+    said
+        What the confidence is read from: text or a number; or the sampled answers; or the
+        log-likelihoods of the choices, a dict where their texts are known.
+    chosen
+        The answer that was graded, where answers vote.
+    """
+
+    where: str
+    task: str
+    question: str
+    epoch: int
+    grade: Any
+    said: Any
+    chosen: Any = None
+
+
+class UnparsedError(Exception):
+    """No confidence can be read from an answer; the message says why."""
+
+
+def member(row: Any, path: str) -> Any:
+    """Return the value at a dotted path such as ``metadata.confidence``, or ABSENT.
+
+    >>> member({"scores": [{"value": 3}]}, "scores.0.value")
+    3
+    """
+    if isinstance(row, dict) and path in row:
+        return row[path]
+    for name in path.split("."):
+        if isinstance(row, dict) and name in row:
+            row = row[name]
+        elif isinstance(row, list) and name.isdecimal() and int(name) < len(row):
+            row = row[int(name)]
+        else:
+            return ABSENT
+    return row
+
+
+def key_of(value: Any, name: str, where: str) -> str:
+    """Return what names a task or question as text; refuse what names nothing."""
+    if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+        return str(value)
+    raise InvalidInputError(
+        f"{where}: {name} must be text or a whole number; it is "
+        f"{'absent' if value is ABSENT else repr(value)[:60]}. Name another field."
+    )
+
+
+def as_grade(value: Any, where: str) -> bool | None:
+    """Return whether an answer was right, None if it was not graded; refuse partial credit."""
+    if value is None or value is ABSENT or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool | int | float) and value in (0, 1):
+        return bool(value)
+    raise InvalidInputError(
+        f"{where}: a grade must be true or false, 1 or 0; it is {value!r:.60}. Name the field that "
+        "says whether the answer was right with correct=; partial credit has no calibration of "
+        "one event."
+    )
