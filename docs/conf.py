@@ -25,11 +25,40 @@ extensions = [
     "site_extensions",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 default_role = "py:obj"  # in docstrings, `calibration_error` is a link
-add_module_names = False
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say more
 autodoc_member_order = "bysource"
+
+# Pages that the reference links to: the theory of each name.
+guide_pages = {
+    "how-it-works": "calibration_error tabulate brier_decomposition BinTable Tables "
+    "stats.CalibrationErrorResult stats.ScoreDecomposition stats.ConfidenceInterval",
+    "choosing": "calibration_error reliability_curve EqualMass EqualWidth Hybrid Distinct Bins "
+    "recommended_bins",
+    "coverage": "calibration_error stats.CalibrationErrorResult stats.ConfidenceInterval compare "
+    "compare_tables stats.Comparison stats.Comparisons stats.Difference stats.TableComparison",
+    "quickstart": "calibration_error CalibrationMetric show_versions",
+    "certificates": "certify Certificate certify_label_shift recheck bin_free_bounds "
+    "prequential_lower_bound samples_to_certify smallest_certifiable_error stats.Recheck "
+    "stats.BinFreeBounds stats.MiscalibrationBound stats.LabelShiftCertificate",
+    "calibration-tests": "calibration_test stats.CalibrationTestResult stats.CoxTestResult",
+    "groups": "audit compare compare_tables Tables stats.Audit stats.AuditedGroup "
+    "stats.GroupCertificates stats.GroupErrors stats.GroupCurves stats.GroupSelectiveCurves",
+    "monitoring": "CalibrationMonitor stats.MonitoredBatch",
+    "recalibrating": "ScalingBinning HistogramBinning PlattScaling BetaScaling QuadraticScaling "
+    "IsotonicCalibration VennAbers Identity TemperatureScaling VectorScaling MatrixScaling "
+    "OneVsRest TopLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
+    "recalibrators.Recalibrator recalibrators.FitResult recalibrators.RecalibratorScores "
+    "recalibrators.Fingerprint recalibrators.ResolutionReport",
+    "deploying": "load recalibrators.Recalibrator",
+    "selective": "selective_curve SelectiveDisplay stats.SelectiveCurve stats.SelectiveCertificate",
+    "plotting": "ReliabilityDisplay reliability_curve stats.ReliabilityCurve stats.IsotonicCurve",
+    "report": "report reports.Report",
+    "recipe-torch": "torch.CalibrationError",
+    "install": "show_versions",
+}
 
 # Classes list their methods with their text on one page: nothing to click through.
 numpydoc_show_class_members = False
@@ -47,6 +76,7 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = html_show_sourcelink = False
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": html_title},
     "navbar_align": "left",

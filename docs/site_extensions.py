@@ -5,29 +5,41 @@ All of it works in a page that is opened from a folder, without a server and wit
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.transforms.references import Substitutions
-from docutils.utils.math import latex2mathml
+from docutils.utils.math import MathError, latex2mathml
 from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
+
+LOGGER = logging.getLogger(__name__)
+
+
+def mathml(node: nodes.math | nodes.math_block) -> str:
+    """Return a formula as MathML, which browsers draw without a script."""
+    try:
+        return latex2mathml.tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block))
+    except MathError as error:
+        LOGGER.warning("%s", error, location=node)
+        return ""
 
 
 def inline_formula(self: HTML5Translator, node: nodes.math) -> None:
-    """Write a formula in a line as MathML, which browsers draw without a script."""
-    self.body.append(latex2mathml.tex2mathml(node.astext()))
+    """Write a formula in a line."""
+    self.body.append(mathml(node))
     raise nodes.SkipNode
 
 
 def displayed_formula(self: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula of its own line as MathML."""
-    formula = latex2mathml.tex2mathml(node.astext().strip(), as_block=True)
-    self.body.append(f'<div class="math">{formula}</div>\n')
+    """Write a formula that stands by itself."""
+    self.body.append(f'<div class="math">{mathml(node)}</div>\n')
     raise nodes.SkipNode
 
 
@@ -81,10 +93,37 @@ def markdown_of(cell: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def skip_foreign_members(
+    app: Sphinx, what: str, name: str, member: Any, skip: bool, _: Any
+) -> bool:
+    """Leave out what scikit-learn or torch document: their methods have pages of their own."""
+    member = inspect.unwrap(getattr(member, "__func__", member))
+    home = getattr(member, "__module__", None) or "calibrant"
+    return skip or (callable(member) and not home.startswith("calibrant"))
+
+
+def add_guide_pages(
+    app: Sphinx, what: str, name: str, member: Any, options: Any, lines: list[str]
+) -> None:
+    """End a docstring with links to the pages that explain it."""
+    short = name.removeprefix("calibrant.")
+    pages = [page for page, names in app.config.guide_pages.items() if short in names.split()]
+    if pages:
+        lines += [
+            "",
+            ".. rubric:: In the guide",
+            "",
+            ", ".join(f":doc:`/{page}`" for page in pages),
+        ]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register what is above."""
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
     app.add_transform(DarkPictures)
     app.add_source_suffix(".ipynb", "ipynb")
     app.add_source_parser(NotebookParser)
+    app.add_config_value("guide_pages", {}, "env")
+    app.connect("autodoc-skip-member", skip_foreign_members)
+    app.connect("autodoc-process-docstring", add_guide_pages, priority=600)  # after numpydoc
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

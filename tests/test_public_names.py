@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 import calibrant
 
+ROOT = Path(__file__).parents[1]
+AUTOSUMMARY = re.compile(
+    r"^.. currentmodule:: (\S+)\n\n.. autosummary::\n   :toctree: generated\n\n((?:   \S+\n)+)",
+    re.MULTILINE,
+)
 HEAVY = (
     "numpy",
     "scipy",
@@ -34,6 +40,32 @@ def test_type_checkers_see_the_names_that_there_are():
     listed = re.findall(r"^from \S+ import (\w+) as \1$", stub, re.MULTILINE)
     assert sorted(set(listed) - {"__version__"}) == calibrant.__all__
     assert len(listed) == len(set(listed)) == stub.count("import ")
+
+
+def listed_in_the_reference() -> set[str]:
+    """Return the names that have a page, as docs/reference/*.md lists them."""
+    names = set()
+    for page in sorted((ROOT / "docs/reference").glob("*.md")):
+        for module, listed in AUTOSUMMARY.findall(page.read_text(encoding="utf-8")):
+            names |= {f"{module}.{name}" for name in listed.split()}
+    return names
+
+
+def test_every_public_name_has_a_page_of_the_reference():
+    modules = {"recalibrators", "stats"}
+    public = {f"calibrant.{name}" for name in {*calibrant.__all__} - modules - {"exceptions"}}
+    public |= {
+        f"calibrant.{module}.{name}"
+        for module in modules
+        for name in getattr(calibrant, module).__all__
+        if module == "stats" or name not in calibrant.__all__
+    }
+    pages = listed_in_the_reference()
+    pages |= {f"calibrant.stats.{name}" for name in calibrant.__all__}  # one page is enough
+    assert sorted(public - pages) == [], "add them to a page of docs/reference"
+    assert "calibrant.torch.CalibrationError" in pages
+    for name in sorted(pages - public - {f"calibrant.stats.{name}" for name in calibrant.__all__}):
+        assert attrgetter(name.removeprefix("calibrant."))(calibrant) is not None
 
 
 @pytest.mark.parametrize("name", ["paper", "samples_to_balance", "resolution_report"])

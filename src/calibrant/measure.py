@@ -77,7 +77,7 @@ def calibration_error(
     shared_bins: bool = True,
     cluster: Any = None,
 ) -> stats.CalibrationErrorResult | stats.GroupErrors:
-    """Measure how far predicted probabilities are from what happens.
+    r"""Measure how far predicted probabilities are from what happens.
 
     The l_p calibration error is ``E[|E[Y | f] - f|^p]^(1/p)``, estimated in bins. If every bin
     holds one distinct prediction, that is the error itself; otherwise it is a lower bound
@@ -140,6 +140,43 @@ def calibration_error(
     -------
     CalibrationErrorResult
         With `by`, a `GroupErrors`: a mapping from the key of each group to its result.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+    NoSuchEstimatorError
+        If ``debias=True`` is asked of a norm that has no correction.
+
+    See Also
+    --------
+    certify : bounds that hold at any number of rows, with a verdict.
+    calibration_test : is there any error at all?
+    reliability_curve : where is it wrong?
+    CalibrationMetric : the same, batch by batch.
+
+    Notes
+    -----
+    In bin j with :math:`N_j` of n rows, let :math:`s_j` be the mean prediction, :math:`x_j` the
+    event rate, and :math:`u_i = y_i - p_i` for each row. The plug-in estimate is
+
+    .. math:: \left( \sum_j \frac{N_j}{n} |x_j - s_j|^p \right)^{1/p},
+
+    which noise makes too large. The debiased squared l2 error is the mean over pairs of different
+    rows of a bin,
+
+    .. math:: \sum_j \frac{N_j}{n} \, \frac{(\sum u_i)^2 - \sum u_i^2}{N_j (N_j - 1)},
+
+    with the sums over the rows of bin j. Its expectation is exactly the squared error in these
+    bins, and it is clipped at zero once, at the end. The debiased l1 error is twice the plug-in
+    estimate less its expectation under a normal approximation, in closed form (appendix G of the
+    paper).
+
+    References
+    ----------
+    Kumar, Liang, Ma (2019), Verified uncertainty calibration, NeurIPS.
 
     Examples
     --------
@@ -232,10 +269,36 @@ def tabulate(
     by: Any = None,
     shared_bins: bool = True,
 ) -> BinTable | Tables:
-    """Count predictions and labels in bins; the parameters are those of `calibration_error`.
+    """Count predictions and labels in bins.
 
-    Tables with the same bins can be added, so rows may come in parts. With `by` they are `Tables`,
-    one for each group.
+    Tables with the same bins can be added, so rows may come in parts: from days, files or workers.
+
+    Parameters
+    ----------
+    y_true, y_prob, kind, sample_weight, classes, pos_label, data, input
+        As in `calibration_error`.
+    bins : int, str, rule, Bins or array of edges
+        As in `calibration_error`. Parts that will be added need bins that do not depend on the
+        rows: `EqualWidth`, `Distinct`, or the `bins` of another table.
+    by, shared_bins
+        As in `calibration_error`.
+
+    Returns
+    -------
+    BinTable
+        With `by`, `Tables`: one for each group.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibration_error : takes a table in place of rows.
+    CalibrationMetric : adds up tables, batch by batch.
 
     Examples
     --------
@@ -317,8 +380,44 @@ def reliability_curve(
 ) -> stats.ReliabilityCurve | stats.GroupCurves:
     """Return event rates beside predictions, bin by bin, with intervals.
 
-    The parameters are those of `calibration_error` and `calibrant.stats.reliability_curve`. With
-    `by` there is a curve for each group.
+    Parameters
+    ----------
+    class_label : label, optional
+        Which class of a marginal problem.
+    confidence_level : float
+        Of the Clopper-Pearson limits of each event rate.
+    simultaneous : bool
+        Whether the limits hold in all bins at once, or in each by itself.
+    y_true, y_prob, kind, bins, sample_weight, classes, pos_label, data, input, by, shared_bins
+        As in `calibration_error`.
+
+    Returns
+    -------
+    ReliabilityCurve
+        With `by`, a `GroupCurves`: a mapping from the key of each group to its curve.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    ReliabilityDisplay : draws it.
+    calibrant.stats.isotonic_curve : a curve without bins.
+
+    Notes
+    -----
+    Of N rows in a bin, k events have an event rate of k / N with the limits of Clopper and Pearson:
+    the rates at which as many events, or as few, have half of the error probability. With m
+    occupied bins and ``simultaneous=True``, each bin has the m-th part of it (Bonferroni).
+
+    References
+    ----------
+    Clopper, Pearson (1934), The use of confidence or fiducial limits illustrated in the case of the
+    binomial, Biometrika 26.
 
     Examples
     --------
@@ -407,6 +506,33 @@ def selective_curve(
         As in `calibration_error`; binary and top-label problems. A `BinTable` may stand in place
         of `y_true` and `y_prob`. With `by` there is a curve for each group.
 
+    Returns
+    -------
+    SelectiveCurve
+        With `by`, a `GroupSelectiveCurves`: a mapping from the key of each group to its curve.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    SelectiveDisplay : draws it.
+    calibrant.stats.SelectiveCurve.certificate : what is proved at one threshold.
+
+    Notes
+    -----
+    At threshold t, coverage is the share of rows with confidence above t, and risk the share of
+    wrong answers among them. AURC is the mean risk over coverages, those of the rows from the most
+    confident on. Limits are binomial; the thresholds share one error probability.
+
+    References
+    ----------
+    Geifman, El-Yaniv (2017), Selective classification for deep neural networks, NeurIPS.
+
     Examples
     --------
     >>> import numpy as np
@@ -460,9 +586,49 @@ def brier_decomposition(
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
 ) -> stats.ScoreDecomposition:
-    """Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
+    r"""Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
 
-    The parameters are those of `calibration_error` and `calibrant.stats.brier_decomposition`.
+    Parameters
+    ----------
+    debias : bool
+        Whether the terms are corrected for bias: miscalibration is then the debiased square,
+        uncertainty is multiplied by n / (n - 1), and discrimination keeps the sum.
+    y_true, y_prob, kind, bins, sample_weight, class_weight, classes, pos_label, data, input
+        As in `calibration_error`.
+
+    Returns
+    -------
+    ScoreDecomposition
+        With `value`, `miscalibration`, `discrimination` and `uncertainty`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibration_error : the root of miscalibration, without its bias and with an interval.
+
+    Notes
+    -----
+    With the mean prediction :math:`s_j` and the event rate :math:`x_j` of bin j, and the event rate
+    :math:`\bar y` of all rows,
+
+    .. math::
+
+        \frac1n \sum_i (y_i - p_i)^2 = \sum_j \frac{N_j}{n} (x_j - s_j)^2
+        - \left[ \sum_j \frac{N_j}{n} (x_j - \bar y)^2 - W \right] + \bar y (1 - \bar y).
+
+    W is what predictions that differ inside a bin add, so that the sum is exact with any bins;
+    with one prediction in each bin it is 0.
+
+    References
+    ----------
+    Murphy (1973), A new vector partition of the probability score, Journal of Applied
+    Meteorology 12.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def certify(
     shared_bins: bool = True,
     cluster: Any = None,
 ) -> stats.Certificate | stats.GroupCertificates:
-    """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
+    r"""Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
     The bounds hold at any sample size, without approximation, under the assumptions that the
     certificate lists: independent rows whose labels were not used to make the model's outputs.
@@ -150,6 +150,36 @@ def certify(
     -------
     Certificate
         With `by`, a `GroupCertificates`: a mapping from the key of each group to its certificate.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    Recalibrator.certify : applies a repair and certifies it, with the outputs that it declares.
+    audit : verdicts for all groups at once.
+    recheck : checks a certificate against its rows.
+    samples_to_certify : how many rows will be needed?
+
+    Notes
+    -----
+    A model that gives output :math:`s_j` with probability :math:`\pi_j`, after which events happen
+    at the rate :math:`\theta_j`, has the l2 error
+
+    .. math:: t = \left( \sum_j \pi_j (\theta_j - s_j)^2 \right)^{1/2}.
+
+    Given how many rows each output has, the numbers of events are independent binomials. Every t
+    for which the observed counts would be less probable than 1 - `confidence_level`, at the worst
+    rates that t allows, is rejected; the largest t that is not rejected is the upper bound.
+
+    References
+    ----------
+    Kumar, Liang, Ma (2019), Verified uncertainty calibration, NeurIPS: Proposition 3.2 and
+    Example 3.1, why continuous outputs cannot be certified.
 
     Examples
     --------
@@ -211,6 +241,18 @@ def recheck(
     -------
     Recheck
         True if all agrees; as text it says what does not.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    Certificate.recheck : without the rows, from the document alone.
+    Recalibrator.recheck : with the recalibrator whose outputs were certified.
 
     Examples
     --------
@@ -330,6 +372,30 @@ def audit(
     Audit
         A mapping from the key of a group to its certificate; the worst group is printed first.
 
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    certify : one statement; with ``by=`` one for each group, each by itself.
+    calibration_error : with ``by=`` the estimates of all groups.
+
+    Notes
+    -----
+    Of G groups each has the error probability (1 - `confidence_level`) / G, so that by the union
+    bound no verdict is wrong with probability `confidence_level`, whatever the dependence of
+    groups. Holm's adjusted p-value of the k-th smallest of G is the largest of (G - i + 1) p_(i)
+    over i <= k, at most 1.
+
+    References
+    ----------
+    Holm (1979), A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6.
+
     Examples
     --------
     >>> import numpy as np
@@ -391,13 +457,66 @@ def calibration_test(
     input: Input = "probabilities",  # noqa: A002
     cluster: Any = None,
 ) -> stats.CalibrationTestResult:
-    """Test whether labels are what perfectly calibrated predictions would produce.
+    r"""Test whether labels are what perfectly calibrated predictions would produce.
 
-    A binary or top-label problem; for one class k of several pass ``y_true == k`` and its
-    column. A table counted with ``bins="distinct"`` may stand in place of both. `method`, `bins`,
-    `n_resamples` and `rng` are those of `calibrant.stats.calibration_test`, the others those of
-    `calibration_error`. Where rows come in clusters there is one test, of the l2 error, and no
-    other `method`: see `calibrant.stats.clusters`.
+    A binary or top-label problem; for one class k of several pass ``y_true == k`` and its column.
+
+    Parameters
+    ----------
+    method : str
+        "exact" (standardised gaps in bins), "adaptive" (the same at several numbers of bins),
+        "l2", "hosmer-lemeshow", "kuiper" (no bins), "spiegelhalter" (the Brier score) or "cox" (a
+        logistic fit).
+    bins : int, str, rule, Bins or array of edges
+        For "exact", "l2" and "hosmer-lemeshow"; as in `calibration_error`. Rules see predictions
+        only, so the level is kept.
+    n_resamples : int
+        Sets of labels drawn by all methods but "spiegelhalter" and "cox"; the p-value is at least
+        ``1 / (n_resamples + 1)``, unless something happened that was predicted with probability 0.
+    rng : numpy Generator or int, optional
+        Source of these draws.
+    y_true, y_prob, kind, classes, pos_label, data, input
+        As in `calibration_error`. A table counted with ``bins="distinct"`` may stand in place of
+        `y_true` and `y_prob`.
+    cluster : array_like or column name, optional
+        The patient, prompt or day of each row, where rows of one depend on each other. There is
+        one test then, of the l2 error, and no other `method`; it needs many clusters.
+
+    Returns
+    -------
+    CalibrationTestResult
+        With `statistic` and `pvalue`; "cox" returns a `CoxTestResult`, which has the fit as well.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibration_error : how large is the error?
+    certify : is it larger, or smaller, than matters?
+
+    Notes
+    -----
+    The statistic of "exact" adds up the squared gaps :math:`(\sum y - p)^2` of the bins, each
+    standardised by its mean and variance if the model is calibrated. Methods that draw compare the
+    statistic T with the :math:`T_r` of labels drawn from the predictions themselves,
+
+    .. math:: p = \frac{1 + \#\{T_r \ge T\}}{1 + \text{n\_resamples}},
+
+    which has the stated level at any number of rows. "spiegelhalter" and "cox" rest on large
+    samples. Which one sees what is tabulated in the guide.
+
+    References
+    ----------
+    Vaicenavicius et al. (2019), Evaluating model calibration in classification, AISTATS.
+    Spiegelhalter (1986), Probabilistic prediction in patient management and clinical trials,
+    Statistics in Medicine 5. Cox (1958), Two further applications of a model for binary regression,
+    Biometrika 45. Hosmer, Lemeshow (1980), Goodness of fit tests for the multiple logistic
+    regression model, Communications in Statistics 9.
 
     Examples
     --------
@@ -439,8 +558,45 @@ def bin_free_bounds(
 ) -> stats.BinFreeBounds:
     """Bound the cumulative, cutoff and smooth calibration errors of any model, without bins.
 
-    These are not the l1 or l2 calibration error, which no finite sample bounds for a
-    continuous model; see `calibrant.stats.bin_free_bounds`.
+    These are not the l1 or l2 calibration error, which no finite sample bounds from above for a
+    continuous model. The statement is conditional on the predictions: it is about the average over
+    these rows.
+
+    Parameters
+    ----------
+    confidence_level : float
+        Of all three at once.
+    y_true, y_prob, kind, classes, pos_label, data, input
+        As in `calibration_error`; binary and top-label problems. A table counted with
+        ``bins="distinct"`` may stand in place of `y_true` and `y_prob`.
+
+    Returns
+    -------
+    BinFreeBounds
+        With the intervals `cumulative`, `cutoff` and `smooth`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    certify : bounds of the l1 and l2 error for models with finitely many outputs.
+    prequential_lower_bound : a lower bound of the l1 and l2 error for any model.
+
+    Notes
+    -----
+    With D(a, b) the mean over rows of (E[y | p] - p) where a < p <= b and 0 elsewhere: the
+    cumulative error is the largest D(0, b) in size, the cutoff error the largest D(a, b) of any
+    interval, and the smooth error the largest mean of w(p) (E[y | p] - p) over weights w in
+    [-1, 1] that change by at most one per unit of p. The proof is in `calibrant.stats.bin_free`.
+
+    References
+    ----------
+    Blasiok, Gopalan, Hu, Nakkiran (2023), A unifying theory of distance from calibration, STOC.
 
     Examples
     --------
@@ -471,10 +627,56 @@ def prequential_lower_bound(
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
 ) -> stats.MiscalibrationBound:
-    """Prove miscalibration of any model: bound its true calibration error from below.
+    r"""Prove miscalibration of any model: bound its true calibration error from below.
 
     Curves fitted to the past bet on the next labels, and likelihood ratios look at 1, 2, 4, ..., 64
-    bins, under one error probability; see `calibrant.stats.prequential_lower_bound`.
+    bins, under one error probability. The statement is about the population.
+
+    Parameters
+    ----------
+    norm : {"l1", "l2"}
+    confidence_level : float
+        One-sided: the error is at least `value` with this probability.
+    method : {"mixture", "betting", "normal"}
+        "mixture" shares the error probability between bets and likelihood ratios in bins: mostly
+        the largest bound that holds at any n. "betting" has the bets alone. "normal" is larger,
+        and right in the limit only.
+    rng : numpy Generator or int, optional
+        Draws the order of the rows; by default the same rows give the same bound.
+    y_true, y_prob, kind, classes, pos_label, data, input
+        As in `calibration_error`; binary and top-label problems.
+
+    Returns
+    -------
+    MiscalibrationBound
+        A number with `value`, `norm`, `method` and `n`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    certify : its lower bound can be checked again from a table; bets cannot.
+    CalibrationMonitor : bets on batches as they come.
+
+    Notes
+    -----
+    Before its label is seen, row i gets a weight :math:`w_i \in \{-1, 1\}`, the sign of what a
+    curve fitted to earlier rows expects of y - p. Whatever the weights,
+
+    .. math:: E[w_i (y_i - p_i)] \le E|E[y | p] - p|,
+
+    so the mean gain exceeds the l1 error, and thereby the l2 error, by chance only. How much by
+    chance is bounded by betting.
+
+    References
+    ----------
+    Waudby-Smith, Ramdas (2024), Estimating means of bounded random variables by betting, Journal of
+    the Royal Statistical Society B 86.
 
     Examples
     --------
@@ -549,19 +751,53 @@ def compare(
 
     Differences are paired, so what both models share cancels, and each has an interval; if it
     holds 0, the answer is "no difference that these rows can show". For top-label problems the
-    event of each model is that its own choice was right. See `calibrant.stats.compare_errors`;
-    the other parameters are those of `calibration_error`.
+    event of each model is that its own choice was right.
 
     Parameters
     ----------
+    y_true : array_like of shape (n,)
+        Labels, as in `calibration_error`.
     prob_a, prob_b
         Predictions of both models; or several models as one dict by name, of which every pair is
         compared, and intervals hold for all pairs at once.
     y_true_b : optional
         Labels of model b where they are its own: of two language models on the same questions each
         has its own answers, right or wrong. With a dict of models, `y_true` may be a dict too.
+    confidence_level : float
+        Of each interval by itself; of several models, of all pairs at once.
     cluster : array_like or column name, optional
         The patient, prompt or day of each row, where rows of one depend on each other.
+    kind, bins, class_weight, classes, pos_label, data, input
+        As in `calibration_error`.
+
+    Returns
+    -------
+    Comparison
+        With the differences `squared_error`, `brier` and `log_loss`; of several models
+        `Comparisons`, a mapping from pairs of names.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    compare_tables : two tables of different rows, such as two months.
+
+    Notes
+    -----
+    The difference of Brier scores, or log losses, is the mean of one number for each row, with
+    Student's interval. That of squared calibration errors is the difference of the two debiased
+    squares, whose variance has a part that is linear in the rows and one that is of pairs
+    (Hoeffding's decomposition); the proof is in `calibrant.stats.comparison`.
+
+    References
+    ----------
+    Hoeffding (1948), A class of statistics with asymptotically normal distribution, Annals of
+    Mathematical Statistics 19.
 
     Examples
     --------
@@ -702,6 +938,33 @@ def certify_label_shift(
         Draws, out of the labelled rows, a sample of the target.
     y_true, y_prob, kind, classes, pos_label, data, input
         The labelled rows, as in `calibration_error`: one event, and finitely many outputs.
+
+    Returns
+    -------
+    LabelShiftCertificate
+        With `offset`, the base rate or its interval, and a verdict if `max_error` was given.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    certify : for the population that the labels are from.
+
+    Notes
+    -----
+    At the base rate q, odds are those of the source times the ratio of the odds of both rates:
+    ``offset = logit(q) - logit(share of events in the labelled rows)``. A sample of the target is
+    drawn from the labelled rows, events with probability q, and `certify` holds for it.
+
+    References
+    ----------
+    Saerens, Latinne, Decaestecker (2002), Adjusting the outputs of a classifier to new a priori
+    probabilities, Neural Computation 14.
 
     Examples
     --------

@@ -65,9 +65,9 @@ def page(site):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("calibration_test", "calibration-tests.html"),
-        ("prequential", "certificates.html"),
-        ("temperature", "recalibrating.html"),
+        ("calibration_test", "calibrant.calibration_test.html"),
+        ("prequential", "calibrant.prequential_lower_bound.html"),
+        ("temperature", "calibrant.TemperatureScaling.html"),
     ],
 )
 def test_search_works_from_a_folder(site, page, words, expected):

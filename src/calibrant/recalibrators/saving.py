@@ -53,8 +53,26 @@ def to_dict(recalibrator: Recalibrator) -> dict[str, Any]:
 def load(path: str | os.PathLike[str]) -> Recalibrator:
     """Read a recalibrator that `Recalibrator.save` wrote.
 
-    Nothing in the file is executed; a file that is damaged, incomplete or of another version
-    is refused with an InvalidDocumentError.
+    Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The JSON file.
+
+    Returns
+    -------
+    Recalibrator
+        Fitted, of the class that was saved.
+
+    Raises
+    ------
+    InvalidDocumentError
+        If the file is damaged, incomplete or of another version.
+
+    See Also
+    --------
+    Recalibrator.save : writes it.
 
     Examples
     --------

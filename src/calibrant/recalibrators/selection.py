@@ -128,7 +128,7 @@ def best_recalibrator(
     rng: np.random.Generator | int | None = 0,
     data: Any = None,
 ) -> Recalibrator:
-    """Choose a recalibrator by cross-validation, fit it on all rows, and return it.
+    r"""Choose a recalibrator by cross-validation, fit it on all rows, and return it.
 
     Candidates are compared by a proper score on rows they were not fitted on. The answer is
     the first candidate, from the simplest on, that is within one standard error of the best
@@ -157,6 +157,28 @@ def best_recalibrator(
     -------
     Recalibrator
         Fitted on all rows; its `scores_` are the `RecalibratorScores` of all candidates.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels, or are too few for the folds.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    RecalibratedClassifier : a classifier with its repair, fitted together.
+
+    Notes
+    -----
+    With the loss :math:`L_c` of candidate c over held-out rows and the standard error
+    :math:`\mathrm{se}_c` of its paired difference from the best, the answer is the first c with
+    :math:`L_c - L_{best} \le \mathrm{se}_c`, or `Identity` if its difference is at most twice that.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen, Stone (1984), Classification and regression trees: the rule of one
+    standard error.
 
     Examples
     --------

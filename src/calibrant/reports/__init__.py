@@ -73,6 +73,18 @@ def report(
     Report
         With ``.html``, ``.summary``, ``.findings`` and ``.save(path)``.
 
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibrant.certify : the verdict.
+    calibrant.ReliabilityDisplay : the diagram alone.
+
     Examples
     --------
     >>> import numpy as np

@@ -80,6 +80,26 @@ def samples_to_certify(
         That of `certify`: how often the rows will be certified as they grow. The power is that of
         one look.
 
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument has an invalid value.
+
+    See Also
+    --------
+    smallest_certifiable_error : the other way round.
+    calibrant.certify : what is planned here.
+
+    Notes
+    -----
+    A plan imagines a model whose outputs are spread evenly over [0, 1], or are `levels`, all
+    equally likely, and asks the certificate itself at the error estimates that it would show.
+
     Examples
     --------
     >>> samples_to_certify(0.05, n_bins=10)
@@ -126,7 +146,26 @@ def smallest_certifiable_error(
 ) -> float:
     """Return the smallest tolerance that n rows certify with the given power.
 
-    The parameters are those of `samples_to_certify`.
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    n_bins, levels, confidence_level, power, true_error, norm, balanced, looks
+        As in `samples_to_certify`.
+
+    Returns
+    -------
+    float
+        The tolerance.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument has an invalid value.
+
+    See Also
+    --------
+    samples_to_certify : the other way round.
 
     Examples
     --------

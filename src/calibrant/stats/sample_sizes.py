@@ -60,13 +60,47 @@ def samples_to_calibrate(
 ) -> int:
     """Return how many rows a recalibrator needs to reach an l2 error of `max_error`.
 
-    Histogram binning estimates n_bins rates: its squared error is at most
-    ``(B + 2 sqrt(B L) + 2 L) / (4 n)`` with L = log(1 / delta), for n rows spread evenly over
-    bins that were fixed beforehand (sub-Gaussian labels, Laurent and Massart).
-    Scaling-binning estimates `n_parameters`: its squared error is at most about
-    ``chi2 quantile / (4 n)`` in large samples, if some function of the family is calibrated;
-    its bins only need to be well-balanced (`samples_to_balance`). That is Theorem 4.1,
-    O(1 / max_error^2 + B) against O(B / max_error^2), with numbers.
+    Parameters
+    ----------
+    max_error : float
+        The l2 error to reach.
+    n_bins : int
+        The number B of bins.
+    method : {"scaling-binning", "histogram-binning"}
+    n_parameters : int
+        Of the function that scaling-binning fits: 2 for Platt scaling, 3 for beta scaling.
+    confidence_level : float
+        The probability 1 - delta that the error is reached.
+
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument has an invalid value.
+
+    See Also
+    --------
+    samples_to_certify : the rows that prove it, which must be others.
+    recommended_bins : how many bins?
+
+    Notes
+    -----
+    Histogram binning estimates B rates: its squared error is at most
+    ``(B + 2 sqrt(B L) + 2 L) / (4 n)`` with ``L = log(1 / delta)``, for n rows spread evenly over
+    bins that were fixed beforehand (sub-Gaussian labels). Scaling-binning estimates
+    `n_parameters`: its squared error is at most about ``chi2 quantile / (4 n)`` in large samples,
+    if some function of the family is calibrated; its bins only need to be well-balanced
+    (`samples_to_balance`). That is Theorem 4.1 of the paper, O(1 / max_error^2 + B) against
+    O(B / max_error^2), with numbers.
+
+    References
+    ----------
+    Kumar, Liang, Ma (2019), Verified uncertainty calibration, NeurIPS. Laurent, Massart (2000),
+    Adaptive estimation of a quadratic functional by model selection, Annals of Statistics 28.
 
     Examples
     --------
@@ -125,9 +159,28 @@ def recommended_bins(
 ) -> int:
     """Return how many bins suit n rows.
 
-    To evaluate, or for scaling-binning: about 0.8 n^(2/5), which balances what bins hide against
-    what verification costs. For histogram binning: about n^(1/3), which balances the noise of the
-    bin rates against the sharpness that bins lose.
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    purpose : {"evaluation", "histogram-binning"}
+        To evaluate, or for scaling-binning: about ``0.8 n^(2/5)``, which balances what bins hide
+        against what verification costs. For histogram binning: about ``n^(1/3)``, which balances
+        the noise of the bin rates against the sharpness that bins lose.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument has an invalid value.
+
+    See Also
+    --------
+    calibrant.calibration_error : takes the first by default, as ``bins="auto"``.
+    samples_to_balance : the rows that uniform-mass bins need.
 
     Examples
     --------

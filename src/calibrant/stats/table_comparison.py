@@ -88,6 +88,26 @@ def compare_tables(
     confidence_level : float
         Of the interval, which is approximate: it needs some ten rows and events a bin.
 
+    Returns
+    -------
+    TableComparison
+        With the difference `squared_error`, its interval and a verdict.
+
+    Raises
+    ------
+    IncompatibleTablesError
+        If the tables are of different problems.
+
+    See Also
+    --------
+    calibrant.compare : two models on the same rows.
+    calibrant.CalibrationMonitor : a table every night.
+
+    Notes
+    -----
+    The difference is T_a - T_b, the debiased squared errors of both tables; the rows are
+    independent, so its variance is the sum of theirs.
+
     Examples
     --------
     >>> from calibrant import EqualWidth, tabulate
