@@ -21,8 +21,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--fuzz-cases",
         type=int,
-        default=200,
-        help="cases of each category of tests/fuzz (default 200, half a minute on two cores)",
+        default=100,
+        help="cases of each category of tests/fuzz (default 100, twenty seconds on two cores)",
     )
 
 

@@ -52,7 +52,7 @@ def write(path, columns=None, rows=slice(None)):
     elif path.suffix == ".parquet":
         pa_parquet.write_table(table, path, row_group_size=max(400, table.num_rows // 100))
     elif path.suffix == ".arrow":
-        pa_feather.write_feather(table, path, chunksize=400)
+        pa_feather.write_feather(table, path, chunksize=max(400, table.num_rows // 100))
     else:
         lines = (json.dumps(row) for row in table.to_pylist())
         path.write_text("\n".join(lines), encoding="utf-8")

@@ -254,6 +254,11 @@ def apply_to_frame(
         raise InvalidArgumentError(
             f"The frame already has a column {output!r}; name the new one with output=."
         )
+    if frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect():
+        from pyspark.sql.functions import expr
+
+        # An expression of narwhals guards every logarithm anew; Spark plans half a megabyte of it.
+        return frame.to_native().withColumn(output, expr(to_sql(recalibrator, column, "spark")))
     recalibrated = _expression(recalibrator, column, exact_number(frame))
     with blaming_columns(frame, [column]):
         return frame.with_columns(recalibrated.alias(output)).to_native()
@@ -309,10 +314,8 @@ class _FrameOperations:
         return 1.0 / ((-self.clip(x, -STEEPEST, STEEPEST)).exp() + 1.0)
 
     def clip(self, x: Any, low: float, high: float) -> Any:
-        import narwhals as nw
-
-        above = nw.when(x < low).then(nw.lit(float(low))).otherwise(x)
-        return nw.when(x > high).then(nw.lit(float(high))).otherwise(above)
+        # Not when-then: naming x three times at each of three levels makes plans of megabytes.
+        return x.clip(float(low), float(high))
 
     def factor(self, x: Any) -> Any:
         return x
