@@ -8,6 +8,7 @@ from typing import Any
 from calibrant.cli.certify import EXIT
 from calibrant.cli.input import add_data_arguments, add_group_argument, predictions
 from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import emit, say
 from calibrant.cli.parser import NORMS, add_command, fraction
 
@@ -40,6 +41,7 @@ def add(commands: Any) -> None:
         NOTES,
     )
     add_data_arguments(command, bins_help="bins instead of every distinct output")
+    add_log_argument(command)
     add_group_argument(command)
     command.add_argument(
         "--max-error",

@@ -16,6 +16,7 @@ from calibrant.cli.input import (
     read_levels,
 )
 from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import emit, say
 from calibrant.cli.parser import (
     NORMS,
@@ -67,6 +68,7 @@ def add(commands: Any) -> None:
         commands, "certify", run, "certify or refute that an error is small enough", EXAMPLES, NOTES
     )
     add_data_arguments(command, bins_help="bins instead of every distinct output")
+    add_log_argument(command)
     add_group_argument(command)
     add_cluster_argument(command)
     command.add_argument(

@@ -14,6 +14,7 @@ from calibrant.cli.input import (
     open_files,
     saved_table,
 )
+from calibrant.cli.logs import add_log_argument, read_command_log
 from calibrant.cli.output import complain, say, say_json
 from calibrant.cli.parser import add_command, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
@@ -31,6 +32,7 @@ calibrant compare preds.parquet --y-true label --y-prob old_score --versus new_s
 calibrant compare preds.parquet --y-true label --y-prob 'old_*' --versus 'new_*' --json
 calibrant compare a.csv b.csv --y-true right --y-prob confidence --key question
 calibrant compare preds.csv --y-true right_a --y-prob conf_a --versus conf_b --y-true-b right_b
+calibrant compare 'a/samples_*.jsonl' 'b/samples_*.jsonl' --log lm-eval
 calibrant compare last-week.json this-week.json
 """
 NOTES = """
@@ -53,6 +55,7 @@ def add(commands: Any) -> None:
         commands, "compare", run, "compare two models on the same rows", EXAMPLES, NOTES
     )
     add_data_arguments(command)
+    add_log_argument(command)
     command.add_argument(
         "--versus",
         metavar="COLUMN",
@@ -79,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
             "Give two files, or one file and --versus with the columns of model b; "
             f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
         )
+    if args.log:
+        return _show(_compare_logs(args), args, [f"{n} = {file}" for n, file, _ in _legend(args)])
     if tables := _tables(args):
         result: Comparison | TableComparison = compare_tables(
             *tables, confidence_level=args.confidence_level
@@ -105,6 +110,31 @@ def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend
             say(line)
         say(str(result))
     return OK
+
+
+def _compare_logs(args: argparse.Namespace) -> Comparison:
+    """Pair the answers of two logs by question, each with its own grades."""
+    from calibrant.verify import compare
+
+    if len(args.files) != 2:
+        raise InvalidArgumentError(
+            f"Two logs are compared, each a file or a pattern; got {len(args.files)}."
+        )
+    a, b = (read_command_log(args, [file]) for file in args.files)
+    pairs = a.paired(b)
+    complain(str(pairs))
+    bins = "auto" if args.bins is None else read_bins(args.bins)
+    cluster = args.cluster or ("question" if a.is_repeated else None)
+    return compare(
+        "correct_a",
+        "confidence_a",
+        "confidence_b",
+        y_true_b="correct_b",
+        data=pairs,
+        bins=bins,
+        cluster=cluster,
+        confidence_level=args.confidence_level,
+    )
 
 
 def _tables(args: argparse.Namespace) -> list[BinTable]:

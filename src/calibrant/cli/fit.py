@@ -6,7 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_data_arguments, columns_of, labels_to_fit, open_files
+from calibrant.cli.input import (
+    add_data_arguments,
+    arrays_of,
+    columns_of,
+    labels_to_fit,
+    open_files,
+)
+from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
 from calibrant.cli.parser import add_command, read_bins
 from calibrant.exceptions import InvalidArgumentError
@@ -47,6 +54,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "fit", run, "learn to repair predictions", EXAMPLES, NOTES)
     bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20, width:20 or edges (auto)"
     add_data_arguments(command, bins_help=bins_help, level=False)
+    add_log_argument(command)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
     command.add_argument(
         "--method",
@@ -62,15 +70,14 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, save and say what to do next."""
     from calibrant.cli.resume import Progress
-    from calibrant.sources.files import read_files
 
     method = new_method(args.method, args.bins)
     if args.input == "logits":
         method = _of_logits(method, args.method)
-    with open_files(args.files, args.format) as files:
-        given = columns_of(args, files, Progress())
+    with open_files([] if args.log else args.files, args.format) as files:
+        given = log_columns(args) if args.log else columns_of(args, files, Progress())
         given.pop("bins", None)
-        y_true, y_prob, weights = read_files(**given).arrays()
+        y_true, y_prob, weights = arrays_of(given)
     labels, classes = labels_to_fit(y_true, y_prob, args)
     if y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)

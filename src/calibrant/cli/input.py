@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from calibrant.cli.logs import log_columns
 from calibrant.cli.parser import (
     KINDS,
     bins_text,
@@ -57,6 +58,7 @@ ABOUT_ROWS = {
     "y_prob": ["probs"],
     **dict.fromkeys(("kind", "input", "bins", "classes", "pos_label", "format")),
     **dict.fromkeys(("sample_weight", "calibrator", "versus", "by", "cluster", "key", "y_true_b")),
+    "log": None,
 }
 """Options that say how rows are read, and their defaults."""
 
@@ -165,6 +167,9 @@ def predictions(args: argparse.Namespace, output: str | None = None) -> Iterator
     table = saved_table(args)
     if table is not None:
         yield {"y_true": table}
+        return
+    if getattr(args, "log", None):
+        yield log_columns(args)
         return
     settings = {name: getattr(args, name, default) for name, default in ABOUT_ROWS.items()}
     with open_files(args.files, args.format) as files, hooks_for(output, files, settings) as hooks:
@@ -291,6 +296,16 @@ def read_levels(given: list[float] | str | None) -> list[float] | None:
     return [float(level) for level in calibrator.levels_]
 
 
+def arrays_of(given: dict[str, Any]) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+    """Return the labels, predictions and weights that keywords of the library name."""
+    from calibrant.sources.files import Files, read_files
+
+    data = given["data"]
+    if isinstance(data, Files):
+        return read_files(**given).arrays()
+    return data[given["y_true"]], data[given["y_prob"]], None
+
+
 def labels_to_fit(
     y_true: AnyArray, y_prob: AnyArray, args: argparse.Namespace
 ) -> tuple[AnyArray, Any]:
@@ -319,11 +334,9 @@ def arrays_to_certify(
 
     Its event must be --pos-label, and its input --input.
     """
-    from calibrant.sources.files import read_files
-
     given = {name: value for name, value in given.items() if name != "bins"}
     given["input"] = input_of(calibrator, args.input)
-    y_true, y_prob, _ = read_files(**given).arrays()
+    y_true, y_prob, _ = arrays_of(given)
     labels, classes = labels_to_fit(y_true, y_prob, args)
     own = calibrator.classes_
     if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:

@@ -13,6 +13,7 @@ from calibrant.cli.input import (
     predictions,
 )
 from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import aligned, name_of, say, say_json
 from calibrant.cli.parser import add_command, norm_value
 
@@ -24,6 +25,7 @@ calibrant measure preds.parquet --y-true label --y-prob score
 calibrant measure preds.csv --y-true label --y-prob score --norm l1 --bins width:15 --json
 calibrant measure 'part-*.parquet' --y-true label --y-prob 'prob_*' --kind marginal --table out.json
 calibrant measure preds.parquet --y-true label --y-prob score --by sex age=0,40,65,120
+calibrant measure quiz.eval --log inspect field=metadata.confidence
 calibrant measure week.json --norm l1
 zcat preds.csv.gz | calibrant measure - --y-true label --y-prob score
 """
@@ -49,6 +51,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "measure", run, "measure a calibration error", EXAMPLES, NOTES)
     add_data_arguments(command)
+    add_log_argument(command)
     add_group_argument(command)
     add_cluster_argument(command)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")

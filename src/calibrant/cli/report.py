@@ -16,6 +16,7 @@ from calibrant.cli.input import (
     read_levels,
 )
 from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command, fraction, levels
 
@@ -23,6 +24,7 @@ EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
 calibrant report preds.csv --y-true label --y-prob score --max-error 0.02 -o report.html
 calibrant report preds.parquet --y-true label --y-prob 'prob_*' --kind marginal -o report.html
+calibrant report 'samples_*.jsonl' --log lm-eval normalize=characters -o report.html
 """
 NOTES = """
 One HTML file that needs no network and no script, with the verdict first. All rows are held in
@@ -34,7 +36,7 @@ leaves out because it needs rows.
 DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "confidence_level": 0.95}
 SHOWN = (
     *("y_true", "y_prob", "kind", "input", "bins", "classes", "pos_label", "format"),
-    *("by", "confidence_level", "max_error", "levels", "title", "output"),
+    *("log", "by", "confidence_level", "max_error", "levels", "title", "output"),
 )
 
 
@@ -42,6 +44,7 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "report", run, "write a report to mail", EXAMPLES, NOTES)
     add_data_arguments(command)
+    add_log_argument(command)
     add_group_argument(command)
     command.add_argument(
         "--max-error",

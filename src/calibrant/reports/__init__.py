@@ -20,6 +20,7 @@ from calibrant.reports.findings import Findings, findings_of
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
 from calibrant.sources import read
+from calibrant.sources.logs.evaluation import EvaluationLog
 from calibrant.stats.curves import diagram_of
 
 __all__ = ["Findings", "Report", "report"]
@@ -122,11 +123,12 @@ def report(
         options["by"] = [column.name for column in source.by]
     arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
     arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    about = [data.in_short()] if isinstance(data, EvaluationLog) else []
     html = page(
         findings,
         title or "How far the probabilities can be trusted",
         command or f"calibrant.report({', '.join(arguments)})",
-        None if data is None else f"{y_true!s}; {y_prob!s}",
+        None if data is None else "; ".join([str(y_true), str(y_prob), *about]),
         now().strftime("%d %B %Y").lstrip("0"),
     )
     return Report(findings, html)

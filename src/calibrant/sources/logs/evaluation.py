@@ -155,8 +155,16 @@ class EvaluationLog(_Columns):
             yield 'questions were asked several times: pass cluster="question"'
         yield from self.notes
 
+    def in_short(self) -> str:
+        """Say in one line what a confidence is, how many there are, and what was left out."""
+        return f"confidence: {self.meaning}; {self._summary()}"
+
     def _summary(self) -> str:
-        return f"{self.n:,} answers in {len(self.tasks):,} tasks, {sum(self.declined):,} declined"
+        ungraded = sum(self.ungraded)
+        return (
+            f"{self.n:,} answers in {len(self.tasks):,} tasks, {sum(self.declined):,} declined"
+            f"{f', {ungraded:,} not graded' if ungraded else ''}"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
