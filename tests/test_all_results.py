@@ -67,6 +67,7 @@ MADE = {
     "curve": lambda: cb.reliability_curve(Y, P),
     "isotonic curve": lambda: stats.isotonic_curve(cb.tabulate(Y, P, bins=7)),
     "Brier": lambda: cb.brier_decomposition(Y, P),
+    "backtest of grades": lambda: cb.grade_backtest(Y, LEVELS),
     "certificate": lambda: cb.certify(Y, LEVELS, max_error=0.2),
     "certificate of classes": lambda: cb.certify(CLASS, PROBS, kind="marginal", max_error=0.2),
     "recheck": lambda: cb.certify(Y, LEVELS, max_error=0.2).recheck(),
@@ -108,7 +109,7 @@ make = cache(lambda name: MADE[name]())
 
 RESULTS = [
     "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
-    "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
+    "backtest of grades", "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs",

@@ -122,6 +122,7 @@ PREDICTIONS = {
     "reliability_curve": cb.reliability_curve,
     "brier_decomposition": cb.brier_decomposition,
     "certify": cb.certify,
+    "grade_backtest": cb.grade_backtest,
     "selective_curve": cb.selective_curve,
     "calibration_test": cb.calibration_test,
     "bin_free_bounds": cb.bin_free_bounds,
@@ -143,6 +144,10 @@ FUNCTIONS = {
     "stats.calibration_error": partial(stats.calibration_error, MARGINAL),
     "stats.reliability_curve": partial(stats.reliability_curve, MARGINAL, class_label=1),
     "stats.brier_decomposition": partial(stats.brier_decomposition, MARGINAL),
+    "stats.prudent_pds": with_usual(stats.prudent_pds, count=[5, 5], defaults=[0, 1]),
+    "BinTable.from_counts": with_usual(
+        cb.BinTable.from_counts, prediction=[0.1], count=[5], events=[1]
+    ),
     "stats.certify": partial(stats.certify, TABLE),
     "stats.isotonic_curve": partial(stats.isotonic_curve, MARGINAL, class_label=1),
     "stats.consistency_limits": partial(stats.consistency_limits, TABLE),
@@ -279,6 +284,8 @@ NAMED = {
     "certify_label_shift of predictions": ["target_prob"],
     "SelectiveDisplay.plot": ["ax", "band"],
     "SelectiveCurve.certificate": ["threshold", "simultaneous"],
+    "stats.prudent_pds": ["count", "defaults", "confidence_level", "correlation"],
+    "BinTable.from_counts": ["prediction", "count", "events"],
 }
 OPTIONS = {
     "read_log": cb.read_log,

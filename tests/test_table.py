@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.exceptions import IncompatibleTablesError, InvalidDocumentError
+from calibrant.exceptions import CalibrantError, IncompatibleTablesError, InvalidDocumentError
 
 RNG = np.random.default_rng(7)
 P = RNG.uniform(size=300)
@@ -195,3 +195,34 @@ def test_documents_that_call_their_schema_a_version_are_still_read():
     older = table.to_dict()
     older["version"] = older.pop("schema")
     assert cb.BinTable.from_dict(older) == table
+
+
+def test_counts_of_distinct_predictions_are_the_table_of_their_rows():
+    p, n, y = [0.05, 0.01, 0.2], [100, 900, 0], [6, 7, 0]
+    rows = np.repeat(p, n)
+    labels = np.concatenate([np.arange(k) < e for k, e in zip(n, y, strict=True)])
+    counted, made = cb.tabulate(labels, rows, bins="distinct"), cb.BinTable.from_counts(p, n, y)
+    assert made.n == counted.n
+    assert made.count[0, :2].tolist() == counted.count[0].tolist()
+    np.testing.assert_allclose(made.sum_py[0, :2], counted.sum_py[0], rtol=1e-12)
+    assert cb.certify(made).upper_bound == pytest.approx(cb.certify(counted).upper_bound, rel=1e-9)
+    assert cb.BinTable.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "y"),
+    [
+        ([], [], []),
+        ([0.1, 0.1], [1, 1], [0, 0]),
+        ([0.1], [0], [0]),
+        ([0.1], [2], [3]),
+        ([0.1], [2.5], [1]),
+        ([1.1], [2], [1]),
+        ([np.nan], [2], [1]),
+        ([0.1, 0.2], [2], [1]),
+        ("text", [2], [1]),
+    ],
+)
+def test_counts_that_no_rows_have_are_refused(p, n, y):
+    with pytest.raises(CalibrantError):
+        cb.BinTable.from_counts(p, n, y)

@@ -8,13 +8,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from calibrant._documents import check_header, check_names, header, read_json
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray
-from calibrant.bins import Bins
-from calibrant.exceptions import IncompatibleTablesError, InvalidDocumentError
+from calibrant.bins import Bins, Distinct
+from calibrant.exceptions import (
+    IncompatibleTablesError,
+    InvalidArgumentError,
+    InvalidDocumentError,
+    InvalidShapeError,
+)
 from calibrant.problem import Problem
 
 FORMAT = "calibrant.table"
@@ -64,6 +70,44 @@ class BinTable(ReadOnlyArrays):
             sums = {name: getattr(self, name) for name in SUMS}
             object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
         super().__post_init__()
+
+    @classmethod
+    def from_counts(cls, prediction: ArrayLike, count: ArrayLike, events: ArrayLike) -> BinTable:
+        """Make a table of one event from rows and events of each distinct prediction.
+
+        What a report prints, such as PD, obligors and defaults of every rating grade, is all
+        that a table holds.
+
+        Examples
+        --------
+        >>> table = BinTable.from_counts([0.01, 0.05], count=[900, 100], events=[7, 6])
+        >>> table.n, table.is_binned_model
+        (1000, True)
+        """
+        try:
+            columns = [np.asarray(x, np.float64) for x in (prediction, count, events)]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError("prediction, count and events must be numbers.") from error
+        p, n, y = columns
+        if p.ndim != 1 or p.size == 0 or not p.shape == n.shape == y.shape:
+            raise InvalidShapeError(
+                "prediction, count and events must have a number for each distinct prediction; got "
+                f"shapes {p.shape}, {n.shape} and {y.shape}."
+            )
+        good = np.isfinite(columns).all() and p.min() >= 0 and p.max() <= 1
+        whole = good and np.all((n == np.floor(n)) & (y == np.floor(y)) & (y >= 0) & (y <= n))
+        if not whole or n.sum() == 0 or np.unique(p).size < p.size:
+            raise InvalidArgumentError(
+                "Predictions must lie in [0, 1] and differ, counts must be whole numbers with "
+                f"0 <= events <= count, and there must be a row; got {prediction!r:.50}, "
+                f"{count!r:.50} and {events!r:.50}."
+            )
+        order = np.argsort(p)
+        p, n, y = (x[order][None] for x in columns)
+        sums = {"count": n, "sum_y": y, "sum_p": n * p, "sum_pp": n * p * p, "sum_py": y * p}
+        level = np.where(n > 0, p, np.nan)
+        bins = (Distinct().choose(p[0], n[0]),)
+        return cls(Problem("binary"), bins, **sums, **unit_weight_sums(**sums), level=level)
 
     @property
     def n(self) -> int:

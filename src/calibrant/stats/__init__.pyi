@@ -16,6 +16,9 @@ from calibrant.stats.comparison import compare_errors as compare_errors
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve
 from calibrant.stats.curves import consistency_limits as consistency_limits
 from calibrant.stats.curves import reliability_curve as reliability_curve
+from calibrant.stats.grades import GradeBacktest as GradeBacktest
+from calibrant.stats.grades import grade_backtest as grade_backtest
+from calibrant.stats.grades import prudent_pds as prudent_pds
 from calibrant.stats.group_results import GroupCertificates as GroupCertificates
 from calibrant.stats.group_results import GroupCurves as GroupCurves
 from calibrant.stats.group_results import GroupErrors as GroupErrors
