@@ -99,7 +99,9 @@ class RowDigest:
         self._sums = np.zeros(LANES, np.uint64)
 
     def update(self, probs: AnyArray, codes: IntArray) -> None:
-        """Add predictions (n,) or (n, K) with these codes of classes."""
+        """Add predictions (n,) or (n, K) with these codes of classes, or (n, K) events."""
+        if codes.ndim == 2:
+            probs, codes = np.column_stack([probs, codes]), np.zeros(len(codes), np.intp)
         rows = probs.reshape(len(probs), -1)
         factors = _factors(rows.shape[1] + 1)
         size = max(1, BLOCK_VALUES // rows.shape[1])

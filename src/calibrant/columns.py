@@ -37,8 +37,9 @@ class Columns:
     Attributes
     ----------
     problem : Problem
-    labels : ndarray of shape (n,)
-    predictions : ndarray of shape (n,) or (n, n_classes)
+    labels : ndarray of shape (n,), or (n, n_groups)
+        A table of 0 and 1 where the problem has columns of events.
+    predictions : ndarray of shape (n,) or (n, n_groups)
         Probabilities; or logits where `are_logits` says so: those of a top-label problem, of whose
         many columns only one number is needed.
     weights : ndarray of shape (n,) or None
@@ -61,7 +62,7 @@ class Columns:
         return Columns(self.problem, self.labels[index], predictions, weights, self.are_logits)
 
     def codes(self) -> IntArray:
-        """Return the checked class index of every row."""
+        """Return the checked class index of every row, or 0 and 1 of its events."""
         codes = self.problem.codes(self.labels)
         if codes.min() < 0:
             self.explain_labels()
@@ -79,7 +80,7 @@ class Columns:
     def events(self) -> tuple[FloatArray, FloatArray]:
         """Return what happened, 0 or 1, and what was predicted: one column for each group."""
         codes = self.codes()
-        if self.problem.kind == "binary":
+        if self.problem.kind == "binary" or self.problem.has_event_columns:
             return codes.astype(np.float64), self.predictions.astype(np.float64)
         if self.problem.kind == "marginal":
             one_hot = codes[:, None] == np.arange(self.problem.n_classes)
@@ -148,6 +149,15 @@ class Columns:
 
     def explain_labels(self) -> NoReturn:
         """Raise the exception that says which labels are wrong."""
+        if self.problem.has_event_columns:
+            places = np.argwhere(self.problem.codes(self.labels) < 0)
+            row, column = places[0]
+            raise InvalidLabelsError(
+                f"Labels of a multi-label problem must be 0 and 1 or booleans; {len(places):,} of "
+                f"{self.labels.size:,} are not (first: y_true[{row}, {column}] = "
+                f"{short(self.labels[row, column].item())}). Drop the rows of missing labels, or "
+                "measure a label that was not asked for everywhere by itself."
+            )
         wrong = np.flatnonzero(self.problem.codes(self.labels) < 0)
         first = int(wrong[0])
         value = self.labels[first : first + 1].tolist()[0]

@@ -85,15 +85,20 @@ def calibration_error(
 
     Parameters
     ----------
-    y_true : array_like of shape (n,), or BinTable
-        Labels: 0/1 or booleans, class indices, or names given by `classes` or `pos_label`. A table
-        counted before stands in place of labels and predictions.
+    y_true : array_like of shape (n,), or (n, K) of kind "multi-label"; or BinTable
+        Labels: 0/1 or booleans, class indices, or names given by `classes` or `pos_label`; real
+        outcomes of kind "quantile". A table counted before stands in place of labels and
+        predictions.
     y_prob : array_like of shape (n,) or (n, n_classes)
-        Probabilities. Rows need not add up to 1.
-    kind : {"binary", "top-label", "marginal"}, optional
+        Probabilities. Rows need not add up to 1, but for kind "ordinal".
+    kind : {"binary", "top-label", "marginal", "multi-label", "ordinal", "quantile"}, optional
         (n,) and (n, 2) are "binary", and the second of two columns is the event's, as in
         scikit-learn's ``predict_proba``; three columns and more are "top-label" unless
-        "marginal" is asked for. Ties for the top go to the lowest index.
+        "marginal" is asked for. Ties for the top go to the lowest index. Of "multi-label" every
+        column is an event of its own, and a row may have none or several. Of "ordinal", columns
+        are classes in ascending order, and the events are "this class or a lower one". Of
+        "quantile", `y_prob` holds predicted quantiles of a real outcome and `classes` their
+        levels; the events are "at most this quantile".
     bins : int, str, rule, Bins or array of edges
         15 or "mass:15" (uniform mass), "auto" (about ``0.8 n^(2/5)`` of them), "width:15",
         "hybrid:15", "distinct", or edges; see `calibrant.bins.as_bin_rule`.
@@ -109,18 +114,20 @@ def calibration_error(
     class_weight : dict or sequence, optional
         Importance of each class of a marginal problem; equal by default.
     classes : sequence, optional
-        Labels in the order of the columns; for "binary" (no, yes).
+        Labels in the order of the columns; for "binary" (no, yes), for "quantile" the levels.
     pos_label : label, optional
         The event of a binary problem. With two columns it needs `classes`, unless labels are 0
         and 1: the event's column is the one at its place.
     data : data frame, dict, or path, optional
-        Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list. Lazy
-        frames are counted where they are. A path, a pattern such as ``"part-*.parquet"`` or a
-        list of them names files (CSV, TSV, Parquet, JSON lines, Arrow, .npz), which are read in
-        chunks; there `y_prob` may be a pattern of columns, such as ``"prob_*"``.
+        Where `y_true`, `y_prob` and `sample_weight` are column names; `y_prob` may be a list, or a
+        pattern of columns, such as ``"prob_*"``, and so may `y_true` of kind "multi-label":
+        ``"y_*"`` beside ``"prob_*"``. Lazy frames are counted where they are. A path, a pattern
+        such as ``"part-*.parquet"`` or a list of them names files (CSV, TSV, Parquet, JSON lines,
+        Arrow, .npz), which are read in chunks.
     input : {"probabilities", "logits"}
-        What `y_prob` holds. Logits go through a sigmoid (one column) or a softmax (several), in
-        float64; the many columns of a top-label problem are never copied for it.
+        What `y_prob` holds. Logits go through a sigmoid (one column, and each of "multi-label") or
+        a softmax (several), in float64; the many columns of a top-label problem are never copied
+        for it.
     by : array_like, list, dict or column name, optional
         What puts rows into groups, each measured apart, all counted in one pass. With `data`, a
         name, a list of names (which cross), or a dict of names and cuts: ``{"age": [0, 40, 65,
@@ -646,6 +653,11 @@ def brier_decomposition(
         sample_weight=sample_weight,
         data=data,
     )
+    if source.problem.kind == "quantile":
+        raise InvalidArgumentError(
+            'The Brier score judges probabilities; kind is "quantile". Score quantiles with '
+            "pinball_loss."
+        )
     return stats.brier_decomposition(
         source.tabulate(bins), debias=debias, class_weight=class_weight
     )

@@ -36,7 +36,7 @@ class CalibrationMetric:
 
     Parameters
     ----------
-    kind : {"binary", "top-label", "marginal"}
+    kind : {"binary", "top-label", "marginal", "multi-label", "ordinal", "quantile"}
     bins : "width:15", EqualWidth(15), Bins or an array of edges
         Bins chosen from the data (15, "auto", ...) would differ from batch to batch and are
         refused; take the edges of an earlier table, ``table.bins[0].edges``.

@@ -34,6 +34,7 @@ from calibrant.exceptions import (
     InvalidWeightsError,
 )
 from calibrant.problem import (
+    EVENT_KINDS,
     Input,
     Kind,
     Label,
@@ -494,6 +495,12 @@ def _check_table(table: BinTable) -> None:
         raise InvalidArgumentError(
             f"A monitor bets on each bin, of which there may be {MOST_BINS}; there are "
             f"{len(table.bins[0]):,}. Count in fewer: bins=10 sees most drifts soonest."
+        )
+    kind = table.problem.kind
+    if kind in EVENT_KINDS:
+        raise InvalidArgumentError(
+            f'A monitor watches one event; kind is "{kind}", of {table.n_groups:,}. Watch one of '
+            "them as a binary problem: whether it happened, with its probability."
         )
     if table.n_groups > 1:
         raise InvalidArgumentError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
@@ -22,13 +23,21 @@ from calibrant.exceptions import (
     NotFiniteError,
 )
 
-Kind: TypeAlias = Literal["binary", "top-label", "marginal"]
+Kind: TypeAlias = Literal["binary", "top-label", "marginal", "multi-label", "ordinal", "quantile"]
 Input: TypeAlias = Literal["probabilities", "logits"]
 KINDS, INPUTS = get_args(Kind), get_args(Input)
 Label: TypeAlias = str | int | float | bool
 
+SINGLE_KINDS = ("binary", "top-label")
+"""One prediction a row is judged; of every other kind, each class, label, threshold or level."""
+EVENT_KINDS = ("multi-label", "ordinal", "quantile")
+"""Their labels are read as a table of 0 and 1: what happened, one column for each event."""
+
 MOST_CLASSES = 1 << 22
 """Of a problem in a document, which may ask for a list of their names."""
+SUM_TOLERANCE = 0.01
+"""How far the probabilities of ordered classes may be from adding up to 1: float16 and two decimals
+pass, scores that were never meant to add up do not."""
 NUMERIC = "biuf"
 """The kinds of array whose values are numbers."""
 PIECE_VALUES = 1 << 18
@@ -41,12 +50,15 @@ class Problem:
 
     Parameters
     ----------
-    kind : {"binary", "top-label", "marginal"}
-        One probability of an event; the confidence in the predicted class; every class's own.
+    kind : {"binary", "top-label", "marginal", "multi-label", "ordinal", "quantile"}
+        One probability of an event; the confidence in the predicted class; every class's own; every
+        label's own, where a row may have none or several; for ordered classes, the probability of
+        each class or a lower one; the level of each predicted quantile of a real outcome.
     n_classes : int
         2 for a binary problem, else the number of columns.
     classes : tuple, optional
-        The labels in the order of the columns; None means 0, 1, ..., n_classes - 1.
+        The labels in the order of the columns; None means 0, 1, ..., n_classes - 1. Those of
+        ordered classes ascend, and those of quantiles are their levels.
     pos_label : label, optional
         The event of a binary problem, where any other label means that it did not happen.
     """
@@ -75,7 +87,7 @@ class Problem:
         if kind is None:
             kind = "binary" if width <= 2 else "top-label"
         check_kind(kind)
-        if kind != "binary" and width == 1:
+        if width == 1 and kind in ("top-label", "marginal", "ordinal"):
             raise InvalidShapeError(
                 f'kind="{kind}" needs one column per class; y_prob has shape {shape}. '
                 'For the probability of one event use kind="binary".'
@@ -95,21 +107,43 @@ class Problem:
         return problem, 0 if first and width == 2 else width - 1
 
     @property
+    def is_marginal(self) -> bool:
+        """Whether each class, label, threshold or level is judged, not one prediction a row."""
+        return self.kind not in SINGLE_KINDS
+
+    @property
+    def has_event_columns(self) -> bool:
+        """Whether what happened is a table of 0 and 1, one column for each group."""
+        return self.kind in EVENT_KINDS
+
+    @property
     def n_groups(self) -> int:
-        """How many one-dimensional problems this is: one a class if marginal, else one."""
-        return self.n_classes if self.kind == "marginal" else 1
+        """How many one-dimensional problems this is: one a class if marginal, else one.
+
+        Of K ordered classes K - 1: that the last or a lower one comes is no event.
+        """
+        if not self.is_marginal:
+            return 1
+        return self.n_classes - 1 if self.kind == "ordinal" else self.n_classes
 
     @property
     def class_names(self) -> tuple[Label, ...]:
         """The labels in the order of the columns."""
         return self.classes if self.classes is not None else tuple(range(self.n_classes))
 
+    @property
+    def group_names(self) -> tuple[Label, ...]:
+        """The classes, labels, thresholds ("this class or a lower one") or levels of the groups."""
+        return self.class_names[: self.n_groups]
+
     def codes(self, labels: AnyArray) -> IntArray:
         """Return the class index of each label, -1 where a label is not among the classes.
 
-        A binary problem has the codes 0 and 1, and 1 is the event. They may be the very array of
-        labels: not to be written to.
+        A binary problem has the codes 0 and 1, and 1 is the event; so has a table of events. They
+        may be the very array of labels: not to be written to.
         """
+        if self.has_event_columns:
+            return _whole_codes(labels.view(np.uint8) if labels.dtype == np.bool_ else labels, 2)
         if labels.dtype.kind not in NUMERIC:
             return self._codes_by_name(labels.tolist())
         if labels.dtype.kind == "b":
@@ -146,7 +180,7 @@ class Problem:
         kind, n_classes, classes = document["kind"], document["n_classes"], document["classes"]
         well_formed = (
             isinstance(kind, str)
-            and is_whole(n_classes, 2, MOST_CLASSES)
+            and is_whole(n_classes, 1, MOST_CLASSES)
             and (classes is None or (isinstance(classes, list) and len(classes) == n_classes))
             and all(isinstance(x, str | int | float) and x == x for x in (classes or []))
             and isinstance(document["pos_label"], str | int | float | None)
@@ -221,24 +255,44 @@ def read_problem(
         n_classes = len(names) if names is not None else 2 if kind == "binary" else None
     if n_classes is None:
         raise InvalidArgumentError(f'kind="{kind}" needs n_classes= or classes=.')
-    if not is_integer(n_classes) or n_classes < 2 or (kind == "binary" and n_classes != 2):
+    least = 1 if kind in ("multi-label", "quantile") else 2
+    if not is_integer(n_classes) or n_classes < least or (kind == "binary" and n_classes != 2):
         raise InvalidArgumentError(
-            f'n_classes must be {"2" if kind == "binary" else "at least 2"} for kind="{kind}"; '
-            f"got {n_classes!r}."
+            f"n_classes must be {'2' if kind == 'binary' else f'at least {least}'} for "
+            f'kind="{kind}"; got {n_classes!r}.'
         )
     if names is not None and len(names) != n_classes:
         raise InvalidArgumentError(
             f"classes must name every one of the {n_classes:,} classes; got {len(names):,} names."
         )
+    if kind == "quantile":
+        names = _read_levels(names, n_classes)
     return Problem(kind, n_classes, *_read_event(kind, names, pos_label))
+
+
+def _read_levels(levels: tuple[Label, ...] | None, n_columns: int) -> tuple[Label, ...]:
+    """Return the levels of quantiles as floats; they must be named, and ascend."""
+    required = 'kind="quantile" needs the levels of the columns, classes=(0.05, 0.5, 0.95), '
+    if levels is None:
+        raise InvalidArgumentError(
+            f"{required}strictly between 0 and 1; {n_columns:,} columns of quantiles came without."
+        )
+    wrong = [x for x in levels if isinstance(x, str | bool) or not 0 < x < 1]
+    falls = [a for a, b in pairwise(levels) if not wrong and not a < b]  # type: ignore[operator]
+    if wrong or falls:
+        came = f"{wrong[0]!r:.60}" if wrong else f"{falls[0]!r} before a smaller one"
+        raise InvalidArgumentError(
+            f"{required}strictly between 0 and 1 and ascending; got {came}. Write 0.9 for 90%, and "
+            "put the columns in the order of their levels."
+        )
+    return tuple(float(x) for x in levels)
 
 
 def check_kind(kind: Any) -> None:
     """Refuse what is not the name of a kind of problem."""
     if not is_among(kind, KINDS):
-        raise InvalidArgumentError(
-            f'kind must be "binary", "top-label" or "marginal"; got {kind!r:.60}.'
-        )
+        *first, last = (f'"{name}"' for name in KINDS)
+        raise InvalidArgumentError(f"kind must be {', '.join(first)} or {last}; got {kind!r:.60}.")
 
 
 def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:

@@ -141,8 +141,9 @@ class CalibrationError(Metric):  # type: ignore[misc]
 
     Parameters
     ----------
-    kind : {"binary", "top-label", "marginal"}, optional
-        "top-label" where `n_classes` is above 2, else "binary", unless given.
+    kind : {"binary", "top-label", "marginal", "multi-label"}, optional
+        "top-label" where `n_classes` is above 2, else "binary", unless given. Targets of
+        "multi-label" are 0 and 1, of the shape of the predictions; `n_classes` is how many.
     bins : "width:15", EqualWidth(15), Bins or an array of edges
         As for `calibrant.CalibrationMetric`: known before the rows.
     n_classes : int, optional
@@ -193,6 +194,11 @@ class CalibrationError(Metric):  # type: ignore[misc]
         super().__init__(**options)
         if kind is None:
             kind = "binary" if n_classes is None or n_classes == 2 else "top-label"
+        if kind in ("ordinal", "quantile"):
+            raise InvalidArgumentError(
+                'kind must be "binary", "top-label", "marginal" or "multi-label" in a training '
+                f'loop; got "{kind}". calibrant.CalibrationMetric takes it.'
+            )
         self.problem = read_problem(kind, n_classes)
         check_input(input)
         is_debiased(power_of(norm), debias)
@@ -281,6 +287,8 @@ class CalibrationError(Metric):  # type: ignore[misc]
             )
         target = target.to(preds.device, non_blocking=True)
         binary, k = self.problem.kind == "binary", self.problem.n_classes
+        if self.problem.has_event_columns:
+            return self._label_rows(preds, target)
         if binary and preds.shape == target.shape:
             return target.reshape(-1), preds.reshape(-1)
         has_axis = preds.ndim == target.ndim + 1 and -preds.ndim <= self.class_dim < preds.ndim
@@ -298,6 +306,19 @@ class CalibrationError(Metric):  # type: ignore[misc]
         if target.ndim != 1:
             target, rows = target.reshape(-1), rows.reshape(-1, rows.shape[-1])
         return target, self._event(rows) if binary else rows
+
+    def _label_rows(self, preds: Any, target: Any) -> tuple[Any, Any]:
+        """Return marks and predictions of several labels as rows of n_classes each."""
+        axis, k = self.class_dim, self.problem.n_classes
+        has_axis = -preds.ndim <= axis < preds.ndim and preds.shape[axis] == k
+        if preds.shape != target.shape or not has_axis:
+            raise InvalidShapeError(
+                f"preds and target of several labels must have one shape, with an axis, "
+                f"class_dim={axis}, of {k:,} labels; got preds of shape {tuple(preds.shape)} and "
+                f"target of shape {tuple(target.shape)}. Pass 0 and 1 for each label."
+            )
+        marks, rows = (x.movedim(axis, -1).reshape(-1, k) for x in (target, preds))
+        return marks, rows
 
     def _event(self, rows: Any) -> Any:
         """Return the second of two columns, or the log-odds; the first too must be possible."""

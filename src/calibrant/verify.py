@@ -865,6 +865,11 @@ def compare_sources(
         raise InvalidArgumentError(
             f"Both models must predict the same classes; these are {a.problem} and {b.problem}."
         )
+    if a.problem.kind == "quantile":
+        raise InvalidArgumentError(
+            'compare judges probabilities by Brier score and log loss; kind is "quantile". Compare '
+            "pinball_loss of both models."
+        )
     clusters = None
     if a.by:
         rows = clustered_rows(a)
@@ -880,6 +885,7 @@ def compare_sources(
         weights=class_weights(class_weight, a.problem),
         confidence_level=confidence_level,
         clusters=clusters,
+        one_label=not a.problem.has_event_columns,
     )
 
 
@@ -894,12 +900,23 @@ def _events_or_table(
 
 def _events(function: str, source: Source) -> tuple[FloatArray, FloatArray]:
     """Return the events and predictions of a binary or top-label problem, checked."""
-    if source.problem.kind == "marginal":
-        raise InvalidArgumentError(
-            f'{function} needs a binary or top-label problem; kind is "marginal". For class k '
-            "pass y_true == k and y_prob[:, k]."
-        )
+    _check_one_event(function, source)
     return source.columns().events()
+
+
+def _check_one_event(function: str, source: Source) -> None:
+    """Refuse a problem of several events a row, and say how to pass one of them."""
+    kind = source.problem.kind
+    if source.problem.is_marginal:
+        one = {
+            "marginal": "For class k pass y_true == k and y_prob[:, k].",
+            "multi-label": "For label k pass y_true[:, k] and y_prob[:, k].",
+            "ordinal": "For class k or a lower one pass y_true <= k and the sum of their columns.",
+            "quantile": "Quantiles are judged by calibration_error, certify and coverage.",
+        }
+        raise InvalidArgumentError(
+            f'{function} needs a binary or top-label problem; kind is "{kind}". {one[kind]}'
+        )
 
 
 def certify_label_shift(
@@ -989,6 +1006,7 @@ def certify_label_shift(
     source = read(
         y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
     )
+    _check_one_event("certify_label_shift", source)
     table = tabulate_outputs(source)
     options: dict[str, Any] = {"max_error": max_error, "norm": norm}
     options |= {"confidence_level": confidence_level}

@@ -36,7 +36,10 @@ class Home:
         exotic = {column.dtype for column in (y, p)} & {np.dtype("f2"), np.dtype(">i4")}
         if exotic:
             pytest.skip(f"neither files nor frames have numbers of type {exotic}")
-        columns = {"y": y}
+        labels, columns = "y", {"y": y}
+        if y.ndim == 2:
+            labels = [f"y{k}" for k in range(y.shape[1])]
+            columns = {name: y[:, k] for k, name in enumerate(labels)}
         if p.ndim == 1:
             names = "p"
             columns["p"] = p
@@ -52,7 +55,7 @@ class Home:
             options["by"] = {name: cuts for name, (_, cuts) in pairs.items()}
         data = self.files(columns) if self.name in FILES else lazy_frame(self.name, columns)
         weight = None if sample_weight is None else "w"
-        return read("y", names, data=data, sample_weight=weight, **options)
+        return read(labels, names, data=data, sample_weight=weight, **options)
 
     def files(self, columns):
         """Write the rows in two files, and return the pattern that names both."""
@@ -61,7 +64,7 @@ class Home:
                 columns[name] = column.astype(float)  # as text, the shortest that is this float32
             if column.dtype == object:
                 columns[name] = column.astype(str)  # no pickle is ever read
-        n = len(columns["y"])
+        n = len(next(iter(columns.values())))
         cuts = [slice(0, -(-n // 3)), slice(-(-n // 3), n)] if n > 1 else [slice(0, n)]
         number = len(list(self.folder.iterdir()))
         for part in cuts:

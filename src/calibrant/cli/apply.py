@@ -258,7 +258,7 @@ class Repair:
         parts = [as_numbers(column, name, self.shown, self.n_rows) for column, name in pairs]
         probs = side_by_side(parts, names, self.shown)
         file = File("", "", self.shown)
-        with located(Chunk(file, self.n_rows, 0.0, probs, probs, None, names, "")):
+        with located(Chunk(file, self.n_rows, 0.0, probs, probs, None, names, names)):
             after = self.calibrator.predict_proba(probs)
         self.n_rows += len(probs)
         if len(names) == 1:

@@ -71,6 +71,12 @@ def run(args: argparse.Namespace) -> int:
     """Fit, save and say what to do next."""
     from calibrant.cli.resume import Progress
 
+    if args.kind in ("multi-label", "ordinal", "quantile"):
+        raise InvalidArgumentError(
+            "fit repairs the probability of one event, or of classes of which a row has one; got "
+            f"--kind {args.kind}. Fit each label or threshold as an event of its own; quantiles "
+            "are repaired by QuantileRecalibration in Python."
+        )
     method = new_method(args.method, args.bins)
     if args.input == "logits":
         method = _of_logits(method, args.method)

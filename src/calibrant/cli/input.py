@@ -76,7 +76,8 @@ def add_data_arguments(
         "--kind",
         choices=KINDS,
         help="binary for one column or two, of which the second is the event's; for more "
-        "top-label (the default) or marginal",
+        "top-label (the default) or marginal; multi-label for --y-true 'y_*' beside 'p_*'; ordinal "
+        "for classes in ascending order; quantile for quantiles at the levels --classes",
     )
     add_input_argument(command)
     command.add_argument("--bins", metavar="RULE", type=bins_text, help=bins_help)

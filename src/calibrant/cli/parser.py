@@ -38,7 +38,7 @@ COMMANDS = (
 """Modules of this package, in the order of the help."""
 
 NORMS = ("l1", "l2", "max")
-KINDS = ("binary", "top-label", "marginal")
+KINDS = ("binary", "top-label", "marginal", "multi-label", "ordinal", "quantile")
 MOST_DIGITS = 15
 """Of a whole number: what a float holds exactly, and more than any machine counts."""
 

@@ -181,7 +181,9 @@ def _labels(problem: Problem, labels: Any, ignore_index: int | None) -> tuple[An
 
 
 def fits(sums: Any, predictions: Any) -> bool:
-    """Tell whether a block can hold the edges of 32 classes."""
+    """Tell whether a block can hold the edges of 32 classes, and rows have one label each."""
+    if sums.problem.has_event_columns:
+        return False
     one_column = sums.problem.kind != "marginal"
     most = _limits(predictions.device.index)[1] - 2048
     return bool(one_column or 32 * 8 * sums.n_cells <= most)

@@ -122,9 +122,10 @@ class ExactSums:
         p, event, missing, impossible, unknown = events_of(
             self.problem, labels, predictions, self.are_logits
         )
-        used = (
-            torch.ones_like(unknown) if self.ignore_index is None else labels != self.ignore_index
-        )
+        used = torch.ones_like(unknown)
+        if self.ignore_index is not None:
+            used = labels != self.ignore_index
+            used = used.all(1) if used.ndim == 2 else used  # of several labels, the whole row
         found = (missing, impossible & ~missing, unknown)
         state[: len(found)] += torch.stack([(used & bad).sum() for bad in found])
         used = used & ~(missing | impossible | unknown)

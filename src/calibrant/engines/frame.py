@@ -262,13 +262,24 @@ def _explain(
     first = group[key == code].min()
     rows = f"{int(count[(key == code) & (group == first)].sum()):,} rows"
     if code in (LABEL_MISSING, LABEL_UNKNOWN):
+        label = columns.label_of(first)
+        if columns.problem.kind == "quantile" and code == LABEL_UNKNOWN:
+            raise InvalidLabelsError(
+                f"Outcomes in column {label!r} must be finite, and the quantiles of a row neither "
+                f"missing nor falling as their level rises; {rows} are not like that. Put the "
+                "columns in the order of classes=, sort single rows that cross, and drop rows of "
+                "missing values first."
+            )
         what = "is missing in" if code == LABEL_MISSING else "is not among the classes in"
+        if columns.problem.kind == "multi-label" and code == LABEL_UNKNOWN:
+            what = "must be 0 or 1, and is not in"
         raise InvalidLabelsError(
-            f"The label in column {columns.labels!r} {what} {rows}. "
+            f"The label in column {label!r} {what} {rows}. "
             "Name the labels with classes= or pos_label=, or drop these rows first."
         )
     if code in (PROB_MISSING, PROB_OUTSIDE):
-        several = columns.problem.kind == "top-label" or columns.are_logits
+        kind = columns.problem.kind
+        several = kind in ("top-label", "ordinal") or (columns.are_logits and kind != "multi-label")
         named = columns.predictions if several else columns.predictions[first : first + 1]
         named += columns.beside
         shown = ", ".join(map(repr, named[:6]))
@@ -279,6 +290,8 @@ def _explain(
                 "Drop or mend these rows first."
             )
         what = "missing" if code == PROB_MISSING else "NaN or outside [0, 1]"
+        if kind == "ordinal":
+            what += ", or do not add up to 1"
         raise InvalidProbabilitiesError(
             f"Predictions in column {shown} must lie in [0, 1]; {rows} are {what}. Drop or impute "
             'missing rows first; pass input="logits" if these are logits.'

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
 )
 from calibrant.groups import GroupColumn
-from calibrant.problem import Label, Problem, same_number
+from calibrant.problem import SUM_TOLERANCE, Label, Problem, same_number
 from calibrant.table import WEIGHT_SUMS
 
 LABEL_MISSING, LABEL_UNKNOWN, PROB_MISSING, PROB_OUTSIDE, WEIGHT_BAD, WEIGHT_ZERO = range(
@@ -39,6 +40,7 @@ STEEP_SHARE = 2.0**-11
 """Orders of magnitude, as powers of two, at which fine grids are steep, and the share of the cells
 that they take there: down to 2^-128 beside 0, and to 2^-48 beside 1, where floats end at 2^-53. A
 poor choice costs a pass more, never an edge."""
+LARGEST_OUTCOME = float(np.finfo(np.float64).max)
 STEEPEST = 709.0
 """The exponential of a number beyond it is infinite, or an exception, depending on the engine."""
 
@@ -101,12 +103,12 @@ class FrameColumns:
 
     `beside` are predictions that are read and not counted: of two columns the one that is not the
     event's. Logits of every kind of problem stay logits: their sigmoid or softmax is a part of the
-    plan.
+    plan. Of a multi-label problem, `labels` are the columns of all labels.
     """
 
     frame: Any
     problem: Problem
-    labels: str
+    labels: str | tuple[str, ...]
     predictions: tuple[str, ...]
     weights: str | None = None
     beside: tuple[str, ...] = ()
@@ -118,7 +120,16 @@ class FrameColumns:
         """The columns that are read, without repeats."""
         others = [] if self.weights is None else [self.weights]
         others += [column.name for column in self.by]
-        return [*dict.fromkeys([self.labels, *self.predictions, *self.beside, *others])]
+        return [*dict.fromkeys([*self.label_names, *self.predictions, *self.beside, *others])]
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The column of labels, or those of several."""
+        return (self.labels,) if isinstance(self.labels, str) else self.labels
+
+    def label_of(self, group: int) -> str:
+        """Return the column that says whether the event of a group happened."""
+        return self.label_names[group if len(self.label_names) > 1 else 0]
 
     @property
     def group_names(self) -> list[str]:
@@ -146,13 +157,12 @@ class FrameColumns:
     def influences(self, edges: Sequence[FloatArray], influence: Influence) -> Any:
         """Return one lazy plan that sums what each row adds to a marginal error."""
         nw = _nw()
-        code, _ = self._codes(nw.col(self.labels))
         number, first, second = exact_number(self.frame), [], []
         frame, probs = self._probabilities()
         for k, p in enumerate(probs):
             inner = edges[k][1:-1]
             slope = _stepped(p, inner, influence.slope[k], number)
-            first.append(slope * (_equal(code, nw.lit(float(k))) - p))
+            first.append(slope * (self._happened(k)[0] - p))
             second.append(_stepped(p, inner, influence.offset[k], number))
         w = nw.lit(1.0)
         if self.weights is not None:
@@ -244,11 +254,12 @@ class FrameColumns:
     def _read(self, group: int) -> tuple[Any, Any, Any, list[tuple[Any, int]]]:
         """Return the rows; p and y as expressions of them; and the checks with their codes."""
         nw = _nw()
-        code, known = self._codes(nw.col(self.labels))
-        if self.problem.kind == "marginal":
+        if self.problem.is_marginal:
             rows, probs = self._probabilities()
             p = probs[group]
-            return rows, p, _equal(code, nw.lit(float(group))), self._faults([p], known)
+            happened, known = self._happened(group)
+            return rows, p, happened, self._faults([p], known, group)
+        code, known = self._codes(self.label_of(group))
         if self.problem.kind == "binary":
             p, *beside = (self._number(name) for name in (*self.predictions, *self.beside))
             if self.are_logits:
@@ -263,14 +274,59 @@ class FrameColumns:
             return rows, p, right, self._faults([p], known)
         return rows, nw.col(best), right, self._faults([nw.col(name) for name in scores], known)
 
-    def _probabilities(self) -> tuple[Any, list[Any]]:
-        """Return the rows, and the probability of every class as expressions of them."""
-        if not self.are_logits:
-            return self.frame, [self._number(name) for name in self.predictions]
+    def _happened(self, group: int) -> tuple[Any, Any]:
+        """Return 1.0 where the event of a group happened, else 0.0, and whether the label is fine.
+
+        Quantiles that are missing or cross make no fine label: nobody knows what happened.
+        """
         nw = _nw()
-        rows, scores, best = self._with_best()
-        total = _sum_of_exps(scores, best)
-        return rows, [(nw.col(name) - nw.col(best)).exp() / total for name in scores]
+        if self.problem.kind == "quantile":
+            y, quantiles = self._outcome(), [self._number(name) for name in self.predictions]
+            rising = [a <= b for a, b in pairwise(quantiles)]
+            there = [~(q.is_null() | q.is_nan()) for q in quantiles]
+            finite = y.is_between(-LARGEST_OUTCOME, LARGEST_OUTCOME)
+            return _equal(y <= quantiles[group], nw.lit(True)), _all([finite, *there, *rising])
+        code, known = self._codes(self.label_of(group))
+        if self.problem.kind == "multi-label":
+            return code, known
+        if self.problem.kind == "ordinal":
+            return _equal(code <= nw.lit(float(group)), nw.lit(True)), known
+        return _equal(code, nw.lit(float(group))), known
+
+    def _outcome(self) -> Any:
+        nw = _nw()
+        name = self.label_of(0)
+        dtype = self._schema[name]
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise InvalidLabelsError(
+                f"Outcomes must be real numbers; column {name!r} is of type {dtype}. "
+                "Convert the column to float first."
+            )
+        return nw.col(name).cast(nw.Float64)
+
+    def _probabilities(self) -> tuple[Any, list[Any]]:
+        """Return the rows, and the probability of every event as expressions of them."""
+        nw, kind = _nw(), self.problem.kind
+        if kind == "quantile":
+            number, none = exact_number(self.frame), self._outcome() * 0.0
+            return self.frame, [none + number(float(level)) for level in self.problem.class_names]
+        rows, probs = self.frame, [self._number(name) for name in self.predictions]
+        if self.are_logits and kind == "multi-label":
+            return rows, [_sigmoid(z) for z in probs]
+        if self.are_logits:
+            rows, scores, best = self._with_best()
+            total = _sum_of_exps(scores, best)
+            probs = [(nw.col(name) - nw.col(best)).exp() / total for name in scores]
+        if kind != "ordinal":
+            return rows, probs
+        # of a row that does not add up to 1, and of an impossible probability, impossible ones
+        *up_to, total = accumulate(probs)
+        fine = (total - 1.0).is_between(-SUM_TOLERANCE, SUM_TOLERANCE)
+        fine = _all([fine, *(p.is_between(0, 1) for p in probs)])
+        return rows, [
+            nw.when(fine).then(nw.when(p > 1.0).then(nw.lit(1.0)).otherwise(p)).otherwise(total + 2)
+            for p in up_to
+        ]
 
     def _with_best(self) -> tuple[Any, list[str], str]:
         """Return the rows with the scores of all classes as floats, and the largest of each row."""
@@ -280,12 +336,12 @@ class FrameColumns:
         rows = self.frame.with_columns(**scores)
         return rows.with_columns(_nw().max_horizontal(*scores).alias(best)), list(scores), best
 
-    def _faults(self, probs: list[Any], known: Any) -> list[tuple[Any, int]]:
+    def _faults(self, probs: list[Any], known: Any, group: int = 0) -> list[tuple[Any, int]]:
         faults = [
             (_all(p.is_between(0, 1) for p in probs), PROB_OUTSIDE),
             (_all(~p.is_null() for p in probs), PROB_MISSING),
             (known, LABEL_UNKNOWN),
-            (~_nw().col(self.labels).is_null(), LABEL_MISSING),
+            (~_nw().col(self.label_of(group)).is_null(), LABEL_MISSING),
         ]
         if self.weights is None:
             return faults
@@ -314,34 +370,36 @@ class FrameColumns:
             prefix += "_"
         return prefix
 
-    def _codes(self, label: Any) -> tuple[Any, Any]:
+    def _codes(self, column: str) -> tuple[Any, Any]:
         """Return the class index of each label as a float, and whether it is one."""
         nw = _nw()
-        problem, dtype = self.problem, self._schema[self.labels]
+        label, dtype, problem = nw.col(column), self._schema[column], self.problem
+        if problem.kind == "multi-label":  # whose classes are names of columns, not of values
+            problem = Problem("binary")
         names = problem.classes or (() if problem.pos_label is None else (problem.pos_label,))
         numeric = dtype.is_numeric() or dtype == nw.Boolean
         if numeric == bool(names and isinstance(names[0], str)):
             raise InvalidLabelsError(
-                f"Labels in column {self.labels!r} are of type {dtype}; the classes "
+                f"Labels in column {column!r} are of type {dtype}; the classes "
                 f"({', '.join(map(repr, names or problem.class_names[:6]))}) are not. "
                 "Name the labels with classes= or pos_label=, of the same type as the column."
             )
         if problem.pos_label is not None:
-            event = self._is_label(label, names[0], 1.0)
+            event = self._is_label(column, names[0], 1.0)
             return event, ~label.is_nan() if dtype.is_float() else ~label.is_null()
         if problem.classes is not None:
-            place = [self._is_label(label, name, float(k + 1)) for k, name in enumerate(names)]
+            place = [self._is_label(column, name, float(k + 1)) for k, name in enumerate(names)]
             return _balanced(place) - 1.0, _balanced(place) > 0
         code = label.cast(nw.Float64)
         known = code.is_between(0, problem.n_classes - 1)
         return code, known & (code % 1.0 == 0.0) if dtype.is_float() else known
 
-    def _is_label(self, column: Any, label: Label, code: float) -> Any:
+    def _is_label(self, name: str, label: Label, code: float) -> Any:
         """Return the code where the column holds the label, else 0; integers stay integers."""
         nw = _nw()
+        column, dtype = nw.col(name), self._schema[name]
         if isinstance(label, str):
             return nw.when(column == label).then(nw.lit(code)).otherwise(nw.lit(0.0))
-        dtype = self._schema[self.labels]
         whole = dtype.is_integer()
         unsigned = whole and dtype == nw.UInt64
         number = same_number(label, np.dtype("u8" if unsigned else "i8" if whole else "f8"))

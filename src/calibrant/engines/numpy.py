@@ -139,7 +139,7 @@ def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, Any
     codes = block.problem.codes(block.labels)
     if codes.min() < 0:
         columns.explain_labels()
-    if block.problem.kind != "marginal":
+    if not block.problem.is_marginal:
         if block.problem.kind == "binary":
             columns.check_probabilities(block.predictions)
             p, happened = block.predictions.astype(np.float64, copy=False), codes
@@ -148,10 +148,13 @@ def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, Any
             happened = codes == top
         yield p[None, :], happened[None, :]
         return
-    for first in range(0, block.problem.n_classes, BLOCK_GROUPS):
+    for first in range(0, block.problem.n_groups, BLOCK_GROUPS):
         p = np.ascontiguousarray(block.predictions[:, first : first + BLOCK_GROUPS].T, np.float64)
         columns.check_probabilities(p)
-        yield p, codes == np.arange(first, first + len(p))[:, None]
+        if block.problem.has_event_columns:
+            yield p, codes[:, first : first + len(p)].T
+        else:
+            yield p, codes == np.arange(first, first + len(p))[:, None]
 
 
 class _Tally:

@@ -38,10 +38,10 @@ MANY_ROWS = 1 << 25
 
 def choose_bins(rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
     """Let the rule choose bins for each group from its distinct predictions."""
-    if rows.problem.kind != "marginal":
+    if not rows.problem.is_marginal:
         return (rule.choose(*_seen_by(rule, _single(rows), rows)),)
     width = max(1, min(16, SORTED_VALUES // len(rows)))
-    starts = range(0, rows.problem.n_classes, width)
+    starts = range(0, rows.problem.n_groups, width)
     chosen = run([partial(_choose_columns, rows, rule, slice(k, k + width)) for k in starts])
     return tuple(bins for part in chosen for bins in part)
 

@@ -75,6 +75,13 @@ def events_of(
     import torch
 
     x = widened(predictions)
+    if problem.has_event_columns:
+        missing = x.isnan().any(1)
+        x = 1 / (1 + (-x).exp()) if are_logits else x
+        marks = torch.zeros_like(x) if labels is None else labels
+        unknown = ~((marks == 0) | (marks == 1)).all(1)
+        impossible = ~((x >= 0) & (x <= 1)).all(1)
+        return x.T.contiguous(), (marks == 1).T.contiguous(), missing, impossible, unknown
     codes = (
         torch.zeros_like(x[..., 0] if x.ndim > 1 else x)
         if labels is None

@@ -67,7 +67,7 @@ def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
     level = 1 - (1 - confidence_level) / (2 * table.n_groups)
     low, high = _intervals(cells, errors, level)
     order = np.lexsort((-low, -errors))[:MOST_CLASSES]
-    labels = [table.problem.class_names[i] for i in order]
+    labels = [table.problem.group_names[i] for i in order]
     most = min(max(MOST_CELLS // len(labels), FEWEST_BINS), MOST_BINS_DRAWN)
     drawn = join_bins(table, most)
     return ClassFindings(

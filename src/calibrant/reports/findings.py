@@ -193,7 +193,7 @@ def findings_of(
     if not source.has_rows:
         table = source.tabulate(bins)
         certificate = certify(table)
-        marginal = table.problem.kind == "marginal"
+        marginal = table.problem.is_marginal
         classes = class_findings(table, confidence_level) if marginal else None
         found = _of_table(table, certificate, classes)
         return replace(found, audit=_audit(source, max_error, confidence_level))
@@ -202,6 +202,9 @@ def findings_of(
     certificate = certify(outputs, digests=Digests(rows.digest()))
     table = _measured(rows, bins, outputs)
     classes = _each_class(rows, bins, table, confidence_level)
+    if rows.problem.has_event_columns:  # no recalibrator takes several events of a row at once
+        found = _of_table(table, certificate, classes, rows)
+        return replace(found, audit=_audit(rows, max_error, confidence_level))
     columns = rows.columns()
     probs, codes = columns.probabilities(), columns.codes()
     return replace(
@@ -214,7 +217,7 @@ def findings_of(
 
 
 def _selective(rows: ArraySource, confidence_level: float) -> stats.SelectiveCurve | None:
-    if rows.problem.kind == "marginal":
+    if rows.problem.is_marginal:
         return None
     table = rows.tabulate(confidence_bins(rows.problem.kind))
     return stats.selective_curve(table, confidence_level=confidence_level)

@@ -364,4 +364,7 @@ def _problem_words(findings: Findings) -> str:
         "binary": "the probability of one event",
         "top-label": f"confidence in the top answer of {problem.n_classes:,} classes",
         "marginal": f"the probabilities of {problem.n_classes:,} classes",
+        "multi-label": f"the probabilities of {problem.n_classes:,} labels",
+        "ordinal": f"the probabilities of {problem.n_classes:,} ordered classes",
+        "quantile": f"{problem.n_classes:,} quantiles of a real outcome",
     }[problem.kind]

@@ -13,8 +13,11 @@ SUBJECT = {
     "binary": "The predicted probabilities",
     "top-label": "The model's stated confidence in its answers",
     "marginal": "The predicted probabilities of the classes, taken together,",
+    "multi-label": "The predicted probabilities of the labels, taken together,",
+    "ordinal": "The predicted probabilities of a class or a lower one, taken together,",
+    "quantile": "The levels of the predicted quantiles, taken together,",
 }
-VERB = {"binary": "are", "top-label": "is", "marginal": "are"}
+VERB = {"top-label": "is"}
 # Where the interval lies if it says the same as the verdict: within the limit, beyond it, or both.
 AGREEING = {("certified", "within"), ("refuted", "beyond"), ("undecided", "across")}
 RMS = "in the root mean square over all rows"
@@ -194,7 +197,7 @@ def _cause(findings: Findings) -> str:
 
 def _subject(findings: Findings) -> str:
     kind = findings.table.problem.kind
-    return f"{SUBJECT[kind]} {VERB[kind]}"
+    return f"{SUBJECT[kind]} {VERB.get(kind, 'are')}"
 
 
 def _chance(findings: Findings) -> str:

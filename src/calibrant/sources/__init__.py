@@ -28,6 +28,7 @@ from calibrant.tables import Tables
 if TYPE_CHECKING:
     from calibrant.sources.arrays import ArraySource
 
+ONE_BIN = Bins(np.array([0.0, 1.0]))
 SMALLEST_SQUARE = 1e-200
 """Where the sum of all squared weights is less, every weight is below 1e-100."""
 
@@ -108,7 +109,7 @@ class Source(ABC):
 
     def tabulate(self, bins: BinsLike) -> BinTable:
         """Choose bins for all rows, and check and count them."""
-        rule: Bins | BinRule | Literal["auto"] = "auto" if is_auto(bins) else as_bin_rule(bins, 0)
+        rule = self._rule(bins)
         chosen = (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
         table = self.count(chosen)
         if self.problem.pos_label is not None and not table.sum_y.any():
@@ -118,7 +119,7 @@ class Source(ABC):
     def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
         """Choose bins for all rows, or for each group from its own, and check and count them."""
         check_flag("shared_bins", shared_bins)
-        rule: Bins | BinRule | Literal["auto"] = "auto" if is_auto(bins) else as_bin_rule(bins, 0)
+        rule = self._rule(bins)
         if not (shared_bins or isinstance(rule, Bins)):
             return self.in_memory().tabulate_own(rule)
         chosen = (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
@@ -126,6 +127,11 @@ class Source(ABC):
         if self.problem.pos_label is not None and not tables.sum_y.any():
             self.check_event()
         return tables
+
+    def _rule(self, bins: BinsLike) -> Bins | BinRule | Literal["auto"]:
+        """Read ``bins=``; a quantile's level is one output, which no rule can part."""
+        rule: Bins | BinRule | Literal["auto"] = "auto" if is_auto(bins) else as_bin_rule(bins, 0)
+        return ONE_BIN if self.problem.kind == "quantile" and self.has_rows else rule
 
     def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
         """Draw as many rows as there are, with replacement, and count them."""
@@ -169,10 +175,7 @@ def read(
     if data is not None:
         from calibrant.sources.frames import read_frame
 
-        source = read_frame(data, y_true, y_prob, **given)
-        several = isinstance(y_prob, list | tuple)
-        source.names = (str(y_true), *map(str, y_prob if several else [y_prob]))
-        return source
+        return read_frame(data, y_true, y_prob, **given)
     if getattr(getattr(y_prob, "device", None), "type", "cpu") not in ("cpu", "meta"):
         from calibrant.sources.tensors import read_tensors
 

@@ -38,6 +38,7 @@ from calibrant.exceptions import (
 )
 from calibrant.groups import Groups, required
 from calibrant.problem import (
+    EVENT_KINDS,
     NUMERIC,
     Input,
     Kind,
@@ -49,6 +50,7 @@ from calibrant.problem import (
     short,
 )
 from calibrant.sources import Source
+from calibrant.sources.events import as_events
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
 
@@ -166,6 +168,10 @@ def read_arrays(
     """
     check_input(input)
     labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
+    if kind in EVENT_KINDS:
+        probs = probs if kind == "quantile" else _as_numbers(probs, labels)
+        problem, events, predicted = as_events(labels, probs, kind, input, classes, pos_label)
+        return Columns(problem, events, predicted, read_weights(sample_weight, len(events)))
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     probs = _as_numbers(probs, labels)
     check_shapes(labels, probs)
@@ -336,7 +342,7 @@ def _advice(labels: AnyArray) -> str:
     return (
         f"Several labels of a row may be 1 here: {several.size:,} of {len(labels):,} rows have "
         f"none or several (first: row {first} has {int(events[first]):,}). Measure each label as "
-        "an event of its own: y_true[:, k] and y_prob[:, k]."
+        'an event of its own with kind="multi-label".'
     )
 
 

@@ -18,10 +18,12 @@ from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_plan import FrameColumns
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.groups import Groups
-from calibrant.problem import Input, Kind, Label, Problem, check_input
+from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
+from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import columns_named
+from calibrant.sources.patterns import is_pattern, matching, paired, shown_names
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -69,7 +71,7 @@ class FrameSource(Source):
         names = [*columns.beside, *columns.predictions]  # of two, the event's column last
         source = read_frame(
             eager,
-            columns.labels,
+            columns.labels if isinstance(columns.labels, str) else list(columns.labels),
             names[0] if single and len(names) == 1 else names,
             kind=self.problem.kind,
             input="logits" if columns.are_logits else "probabilities",
@@ -88,7 +90,7 @@ class FrameSource(Source):
         """Refuse a pos_label that no row has."""
         import narwhals as nw
 
-        label = self._columns.labels
+        label = self._columns.label_of(0)
         distinct = self._columns.frame.select(nw.col(label)).unique().collect()
         labels = np.asarray(distinct.get_column(label).to_numpy())
         event = self.problem.pos_label
@@ -108,9 +110,14 @@ def read_frame(
     sample_weight: Any = None,
     by: Any = None,
 ) -> Source:
-    """Read column names: arrays from a frame in memory, and queries of a lazy one."""
+    """Read column names: arrays from a frame in memory, and queries of a lazy one.
+
+    A name that is no column may be a pattern, ``"prob_*"``, which stands for several.
+    """
     frame = None if isinstance(data, Mapping) else as_frame(data)
     grouping = () if by is None else columns_named(by)
+    known = list(data) if frame is None else frame.collect_schema().names()
+    y_true, y_prob = _expanded(y_true, y_prob, known, kind)
     if frame is None or not _is_lazy(frame):
         columns = data if frame is None else frame
         arrays = read_arrays(
@@ -122,23 +129,50 @@ def read_frame(
             pos_label=pos_label,
             sample_weight=None if sample_weight is None else _column(columns, sample_weight),
         )
-        if by is None:
-            return ArraySource(arrays)
         values = [_column(columns, own.name) for own in grouping]
-        return ArraySource(arrays, Groups.of(grouping, values))
+        source: Source = ArraySource(arrays, None if by is None else Groups.of(grouping, values))
+        source.names = shown_names(y_true, y_prob)
+        return source
     check_input(input)
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
-    columns = frame.collect_schema().names()
     beside = [*([] if sample_weight is None else [sample_weight]), *(own.name for own in grouping)]
-    for name in [y_true, *names, *beside]:
-        refuse_pattern(known_column(name, columns))
+    labels = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
+    for name in [*labels, *names, *beside]:
+        refuse_pattern(known_column(name, known))
+    if kind in EVENT_KINDS:
+        check_event_shapes(*_widths(labels, names), kind)
+        if kind == "quantile":
+            check_quantile_input(input)
     problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
     used = tuple(names) if column is None else (names[column],)
     others = () if column is None else tuple(names[:column] + names[column + 1 :])
     logits = input == "logits"
-    return FrameSource(
+    if len(labels) == 1 and (kind != "multi-label" or len(names) == 1):
+        y_true = labels[0]
+    else:
+        y_true = tuple(labels)
+    source = FrameSource(
         FrameColumns(frame, problem, y_true, used, sample_weight, others, logits, grouping)
     )
+    source.names = shown_names(y_true, y_prob)
+    return source
+
+
+def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> tuple[Any, Any]:
+    """Return lists of names for patterns; labels and predictions of one name belong together."""
+    several = kind == "multi-label" and is_pattern(y_true, known)
+    labels = matching(y_true, known) if several else y_true
+    if not is_pattern(y_prob, known):
+        return labels, y_prob
+    taken = labels if several else [y_true]
+    names = [name for name in matching(y_prob, known) if name not in taken]
+    return labels, paired(labels, names, y_true, y_prob) if several else names
+
+
+def _widths(labels: list[Any], names: list[Any]) -> tuple[AnyArray, AnyArray]:
+    """Return a row of each, to check how many columns there are."""
+    first, second = (np.empty((1, len(x)) if len(x) > 1 else 1) for x in (labels, names))
+    return first, second
 
 
 def collected(data: Any, *names: Any) -> Any:

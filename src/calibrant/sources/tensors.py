@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +14,20 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
-from calibrant.engines.tensors import CHUNK_VALUES, Tensors, widened
+from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, widened
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
 from calibrant.groups import Groups, required
-from calibrant.problem import Input, Kind, Label, Problem, check_input, probabilities_of
+from calibrant.problem import (
+    EVENT_KINDS,
+    SUM_TOLERANCE,
+    Input,
+    Kind,
+    Label,
+    Problem,
+    check_input,
+    probabilities_of,
+)
 from calibrant.sources import Source
 from calibrant.sources.arrays import (
     ArraySource,
@@ -26,6 +37,7 @@ from calibrant.sources.arrays import (
     read_arrays,
     refuse_masked,
 )
+from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import read_groups
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -143,6 +155,13 @@ def read_tensors(
         labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
     except (TypeError, ValueError):
         return on_host()
+    if kind in EVENT_KINDS:
+        found = _as_events(labels, probs, kind, input, classes, pos_label)
+        if found is None:
+            return on_host()  # which refuses them
+        problem, labels, probs = found
+        input = "probabilities"  # noqa: A001
+        return _source(problem, labels, probs, input, sample_weight, by) or on_host()
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or probs.ndim == 0:
         return on_host()  # which refuses them, and says what to do
@@ -159,15 +178,68 @@ def read_tensors(
         probs = _event_column(probs, column, input)
         if probs is None:
             return on_host()  # which refuses them
+    return _source(problem, labels, probs, input, sample_weight, by) or on_host()
+
+
+def _source(
+    problem: Problem,
+    labels: Any,
+    probs: Any,
+    input: Input,  # noqa: A002
+    sample_weight: Any,
+    by: Any,
+) -> TensorSource | None:
+    """Return the source of tensors; None where weights are wrong, or the device has no float64."""
+    import torch
+
     weights = None
     if sample_weight is not None:
         if probs.device.type == "mps":
-            return on_host()  # for there are no float64
+            return None
         weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
         if not _are_weights(weights, len(labels)):
-            return on_host()  # which refuses them
+            return None
     groups = None if by is None else read_groups(by, len(labels))
     return TensorSource(Tensors(problem, labels, probs, weights, input == "logits"), groups)
+
+
+def _as_events(
+    labels: Any,
+    probs: Any,
+    kind: Kind,
+    input: Input,  # noqa: A002
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
+) -> tuple[Problem, Any, Any] | None:
+    """Do as `calibrant.sources.events.as_events`; None where values are wrong."""
+    import torch
+
+    labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
+    if labels.ndim == 0 or probs.ndim == 0:
+        return None
+    check_event_shapes(labels, probs, kind)
+    problem, _ = Problem.of(tuple(probs.shape), kind, classes, pos_label)
+    table = probs.reshape(len(probs), -1)
+    if kind == "multi-label":
+        p = 1 / (1 + (-widened(table)).exp()) if input == "logits" else table
+        return problem, labels.reshape(table.shape), p
+    wide = widened(table)
+    if kind == "quantile":
+        check_quantile_input(input)
+        y = widened(labels)
+        fine = y.isfinite().all() & ~wide.isnan().any() & ~(wide[:, 1:] < wide[:, :-1]).any()
+        levels = torch.tensor(problem.class_names, dtype=wide.dtype, device=wide.device)
+        return (problem, y[:, None] <= wide, levels.expand_as(wide)) if bool(fine) else None
+    if problem.classes is not None:
+        check_label_type(np.asarray(off_device(labels[:1])), problem)
+    codes = codes_of(replace(problem, kind="marginal"), labels)
+    wide = wide.softmax(1) if input == "logits" else wide
+    *up_to, total = accumulate(wide.unbind(1))  # in the order of the host: the same bits
+    fine = (codes >= 0).all() & ((wide >= 0) & (wide <= 1)).all()
+    if not bool(fine & ((total - 1).abs() <= SUM_TOLERANCE).all()):
+        return None
+    thresholds = torch.arange(problem.n_groups, device=codes.device)
+    return problem, codes[:, None] <= thresholds, torch.stack(up_to, 1).clamp(max=1.0)
 
 
 def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002

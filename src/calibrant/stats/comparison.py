@@ -216,13 +216,14 @@ def compare_errors(
     weights: FloatArray | None = None,
     confidence_level: float = 0.95,
     clusters: IntArray | None = None,
+    one_label: bool = True,
 ) -> Comparison:
     """Compare two models on the same rows: calibration error, Brier score and log loss.
 
     Parameters
     ----------
     y : ndarray of shape (n,) or (n, K)
-        Events, 0 or 1; for K classes one column each (one-hot).
+        Events, 0 or 1; for K classes, or other events of a row, one column each.
     p_a, p_b : ndarray of the same shape
         Predictions of either model.
     y_b : ndarray, optional
@@ -236,12 +237,15 @@ def compare_errors(
         Of each interval by itself.
     clusters : ndarray of shape (n,), optional
         The number of each row's cluster; rows of one may depend on each other.
+    one_label : bool
+        Whether every row has exactly one of the labels (one-hot).
 
     Notes
     -----
     Rows, or clusters, must be independent. Predictions are clipped to [1e-12, 1 - 1e-12] for the
     log loss, so one row can cost 27.6 at most. The log loss of several classes is that of the
-    label's probability, which is a proper score where rows add up to 1.
+    label's probability, which is a proper score where rows add up to 1; that of several labels or
+    thresholds, without `one_label`, is the mean over events of the binary log loss.
 
     Examples
     --------
@@ -270,7 +274,7 @@ def compare_errors(
     return Comparison(
         squared,
         _mean_difference(a.brier(w), b.brier(w), reach, codes),
-        _mean_difference(a.log_loss(), b.log_loss(), reach, codes),
+        _mean_difference(a.log_loss(w, one_label), b.log_loss(w, one_label), reach, codes),
         len(a.y),
         confidence_level,
         None if codes is None else units,
@@ -301,12 +305,12 @@ class _Model:
     def brier(self, weights: FloatArray) -> FloatArray:
         return np.asarray((self.y - self.p) ** 2 @ weights)
 
-    def log_loss(self) -> FloatArray:
+    def log_loss(self, weights: FloatArray, one_label: bool) -> FloatArray:
         p = np.clip(self.p, CLIP, 1 - CLIP)
         loss = -self.y * np.log(p)
-        if p.shape[1] == 1:
-            loss = loss - (1 - self.y) * np.log1p(-p)
-        return np.asarray(loss.sum(axis=1))
+        if one_label and p.shape[1] > 1:
+            return np.asarray(loss.sum(axis=1))
+        return np.asarray((loss - (1 - self.y) * np.log1p(-p)) @ weights)
 
     def groups(self) -> list[_Group]:
         return [_Group.of(*column) for column in zip(self.y.T, self.p.T, self.bins, strict=True)]

@@ -131,9 +131,9 @@ def diagram_of(table: BinTable, confidence_level: float = 0.95) -> str:
     from calibrant._svg import diagram_svg
 
     worst = None
-    if table.problem.kind == "marginal":
+    if table.problem.is_marginal:
         errors = error_of(cells_of(table).one_class_each, np.ones(1), 2.0, True)
-        worst = table.problem.class_names[int(np.argmax(errors))]
+        worst = table.problem.group_names[int(np.argmax(errors))]
     drawn = join_bins(table, MOST_BINS_DRAWN)
     curve = reliability_curve(drawn, confidence_level=confidence_level, class_label=worst)
     return diagram_svg(curve, None if worst is None else str(worst))
@@ -211,13 +211,14 @@ def _binomial_quantile(chance: float, size: FloatArray, p: FloatArray) -> FloatA
 
 def group_of(table: BinTable, class_label: Label | None) -> int:
     """Return the row of the table that holds a class; 0 where there is one group only."""
-    if table.problem.kind != "marginal":
+    if not table.problem.is_marginal:
         if class_label is not None:
             raise InvalidArgumentError(
-                f'class_label applies to kind="marginal"; this problem is "{table.problem.kind}".'
+                'class_label applies to kind="marginal" and other problems of several events; this '
+                f'problem is "{table.problem.kind}".'
             )
         return 0
-    names = table.problem.class_names
+    names = table.problem.group_names
     if not isinstance(class_label, str | int | float) or class_label not in names:
         raise InvalidArgumentError(
             f"class_label must be one of the classes {names!r:.80}; got {class_label!r}."

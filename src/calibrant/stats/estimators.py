@@ -22,7 +22,7 @@ from scipy import special
 from calibrant._options import check_flag, is_real
 from calibrant._types import BoolArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
-from calibrant.problem import Label, Problem
+from calibrant.problem import Kind, Label, Problem
 from calibrant.table import BinTable
 
 Norm: TypeAlias = str | float
@@ -143,18 +143,19 @@ def class_weights(class_weight: ClassWeight, problem: Problem) -> FloatArray:
     """Return one weight per group, adding up to 1; equal weights unless told otherwise."""
     if class_weight is None:
         return np.full(problem.n_groups, 1.0 / problem.n_groups)
-    if problem.kind != "marginal":
+    if not problem.is_marginal:
         raise InvalidArgumentError(
-            f'class_weight applies to kind="marginal"; this problem is "{problem.kind}".'
+            'class_weight applies to kind="marginal" and other problems of several events; this '
+            f'problem is "{problem.kind}".'
         )
     if isinstance(class_weight, Mapping):
-        unknown = [name for name in class_weight if name not in problem.class_names]
+        unknown = [name for name in class_weight if name not in problem.group_names]
         if unknown:
             raise InvalidWeightsError(
                 f"class_weight names {unknown[0]!r}, which is not among the classes "
-                f"{problem.class_names!r:.80}."
+                f"{problem.group_names!r:.80}."
             )
-        class_weight = [class_weight.get(name, 0.0) for name in problem.class_names]
+        class_weight = [class_weight.get(name, 0.0) for name in problem.group_names]
     try:
         weights = np.asarray(class_weight, float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -231,7 +232,9 @@ def null_variance(cells: Cells, label_variance: FloatArray) -> FloatArray:
     return np.asarray(2 * per_bin.sum(axis=-1))
 
 
-def noise_floor(cells: Cells, weights: FloatArray, power: float, debiased: bool) -> float:
+def noise_floor(
+    cells: Cells, weights: FloatArray, power: float, debiased: bool, kind: Kind = "marginal"
+) -> float:
     """Return what calibrated predictions of this kind and number would score on average.
 
     The predictions are kept and the labels imagined drawn from them; bin means are taken as
@@ -241,10 +244,11 @@ def noise_floor(cells: Cells, weights: FloatArray, power: float, debiased: bool)
     (2 - sqrt 2) times the plug-in floor. Debiased l2: the mean of sqrt(max(T, 0)) for T of a
     gamma law with the right first three moments. Classes depend on each other as the labels of
     one row do (the maximum takes them as independent, which is a little too high for two classes
-    that mirror each other).
+    that mirror each other), thresholds and levels as those of one outcome do, and the labels of a
+    multi-label problem are imagined drawn independently.
     """
     if debiased and power == 2:
-        return _mean_root_of_square(cells, weights)
+        return _mean_root_of_square(cells, weights, kind)
     spread = np.sqrt(_ratio(cells.noise, cells.size))
     highest = _mean_of_largest(spread[(weights > 0)[:, None] & (cells.mass > 0)])
     if math.isinf(power) or highest == 0:
@@ -255,12 +259,18 @@ def noise_floor(cells: Cells, weights: FloatArray, power: float, debiased: bool)
     return min(floor * (2 - math.sqrt(2)) if debiased else floor, highest, 1.0)
 
 
-def _mean_root_of_square(cells: Cells, weights: FloatArray) -> float:
+def _mean_root_of_square(cells: Cells, weights: FloatArray, kind: Kind) -> float:
     """E sqrt(max(T, 0)) for the debiased square T at calibration, a sum of centred chi-squares."""
     sd = weights * np.sqrt(null_variance(cells, cells.noise))
     prevalence = (cells.mass * cells.mean).sum(axis=-1)
     odds = _ratio(prevalence, 1 - prevalence)
-    correlation = np.minimum(np.outer(odds, odds), 1.0)
+    # the square of the correlation of two events of a row
+    if kind == "multi-label":
+        correlation = np.zeros((odds.size, odds.size))
+    elif kind in ("ordinal", "quantile"):
+        correlation = _ratio(np.minimum.outer(odds, odds), np.maximum.outer(odds, odds))
+    else:
+        correlation = np.minimum(np.outer(odds, odds), 1.0)
     np.fill_diagonal(correlation, 1.0)
     variance = float(sd @ correlation @ sd)
     if variance < 1e-40:

@@ -50,7 +50,8 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
         return upper, lower_bound_max(evidence, delta), LIMITS
     several = question.n_classes > 1
     if target == "sample" and several:
-        return _bounds_of_classes(evidence, weights, power, delta)
+        one_label = not table.problem.has_event_columns
+        return _bounds_of_classes(evidence, weights, power, delta, one_label)
     name = "absolute" if power == 1 else "squared"
     method = f"{'exponential moments' if several else 'exact tails'} of the {name} error"
     if power == 1:
@@ -82,7 +83,7 @@ def _upper_bound_class_by_class(table: BinTable, weights: FloatArray, setting: S
 
 
 def _bounds_of_classes(
-    evidence: Evidence, weights: FloatArray, power: float, delta: float
+    evidence: Evidence, weights: FloatArray, power: float, delta: float, one_label: bool
 ) -> tuple[float, float, str]:
     """Return the bounds of several classes on the inputs of these rows.
 
@@ -90,8 +91,9 @@ def _bounds_of_classes(
     """
     mixed, setting = replace(evidence, is_mixed=True), Setting("sample", delta)
     lower = (lower_bound_l1 if power == 1 else lower_bound)(mixed, setting)
-    upper = upper_bound_of_classes(evidence, weights, power, delta)
-    return upper, lower, "concentration of one-hot labels"
+    upper = upper_bound_of_classes(evidence, weights, power, delta, one_label)
+    name = "one-hot labels" if one_label else "the events of a row"
+    return upper, lower, f"concentration of {name}"
 
 
 def unseen_of(table: BinTable, question: Question) -> tuple[float, str | None]:

@@ -103,9 +103,9 @@ def calibration_error(
     cells = cells_of(table)
     unresolved = float(cells.unresolved_mass @ weights)
     per_class: dict[Label, float] | None = None
-    if table.problem.kind == "marginal":
+    if table.problem.is_marginal:
         values = error_of(cells.one_class_each, np.ones(1), power, debiased).tolist()
-        per_class = dict(zip(table.problem.class_names, values, strict=True))
+        per_class = dict(zip(table.problem.group_names, values, strict=True))
     squared = raw_error(cells, weights, power, debiased) if power == 2 else None
     if clusters is not None:
         squared = np.asarray(clusters.squared)
@@ -204,7 +204,8 @@ class CalibrationErrorResult(NumberResult):
         """What a perfectly calibrated model with these predictions would score on average."""
         if self.clusters is not None:
             return min(MEAN_ROOT * math.sqrt(math.sqrt(self._null_variance())), 1.0)
-        return noise_floor(cells_of(self.table), self.class_weights, self.power, self.is_debiased)
+        cells, kind = cells_of(self.table), self.table.problem.kind
+        return noise_floor(cells, self.class_weights, self.power, self.is_debiased, kind)
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()

@@ -255,10 +255,10 @@ class SelectiveCurve(Result):
 def selective_curve(table: BinTable, *, confidence_level: float = 0.95) -> SelectiveCurve:
     """Return accuracy above every edge of a table; see `calibrant.selective_curve`."""
     check_level(confidence_level)
-    if table.n_groups > 1:
+    if table.problem.is_marginal:
         raise InvalidArgumentError(
             "Rows are accepted by the confidence in their top label; this table is of "
-            'kind="marginal". Count with kind="top-label".'
+            f'kind="{table.problem.kind}". Count with kind="top-label", or one event by itself.'
         )
     if table.is_weighted:
         raise InvalidWeightsError(

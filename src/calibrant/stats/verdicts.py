@@ -41,6 +41,8 @@ def verdict_of(
         if question.power == 2:
             reason += _advice(table, question, question.max_error)
         reason += _look_again(question.looks)
+    if table.problem.kind == "quantile":  # a level is what it is: nothing to compare it with
+        return verdict, reason
     trivial = trivial_error(table, question.weights, question.power)
     return verdict, reason + _emptiness(verdict, upper, question.max_error, trivial)
 
@@ -51,7 +53,7 @@ def _judge(
     looks, max_error = question.looks, question.max_error
     sure = f"with {100 * question.confidence_level:g}% confidence"
     sure += f" over {looks:,} looks" if looks > 1 else ""
-    what = f"{table.problem.kind} error"
+    what = f"{'coverage' if table.problem.kind == 'quantile' else table.problem.kind} error"
     if question.target == "sample":
         what += " on inputs like these rows"
     elif not table.is_binned_model:

@@ -30,6 +30,7 @@ from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.sources.files.names import expand
 from calibrant.sources.files.reading import Chunk, ColumnNames, File, located, read_chunks
 from calibrant.sources.groups import columns_named
+from calibrant.sources.patterns import shown_names
 from calibrant.table import BinTable
 from calibrant.tables import RunningTables, Tables
 
@@ -104,7 +105,8 @@ class FileSource(Source):
         with self._pass("reading"):
             for file in self._files:
                 for chunk in read_chunks(file, names):
-                    self.names = (names.labels, *chunk.names)
+                    self.names = shown_names(chunk.label_names, chunk.names)
+                    self._label_names = chunk.label_names
                     self._first_labels = chunk.labels[:LABELS_SHOWN]
                     with located(chunk):
                         self.problem = self._columns_of(chunk).problem
@@ -310,7 +312,8 @@ class FileSource(Source):
 
     def _read_file(self, number: int, step: Callable[[Columns, Chunk], object]) -> None:
         """Hand over the rows of a file, chunk by chunk; say where the wrong ones are."""
-        for chunk in read_chunks(self._files[number], self._columns, self.names[1:]):
+        own = (self.names[1:], self._label_names)
+        for chunk in read_chunks(self._files[number], self._columns, *own):
             self._hooks.advance(number, chunk.share, len(chunk))
             with located(chunk):
                 columns = self._columns_of(chunk)
@@ -358,15 +361,24 @@ def read_files(
 ) -> FileSource:
     """Read columns of files: names, and for predictions patterns such as ``"prob_*"``."""
     patterns = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
-    for name in (y_true, *(patterns or [y_prob]), sample_weight or ""):
+    labels = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
+    for name in (*(labels or [y_true]), *(patterns or [y_prob]), sample_weight or ""):
         if not isinstance(name, str):
             raise InvalidArgumentError(
                 "With files as data=, y_true, y_prob and sample_weight are names of columns; got "
                 f"{name!r:.60}."
             )
+    if kind != "multi-label" and len(labels) != 1:
+        raise InvalidArgumentError(
+            f'Several columns of labels are those of kind="multi-label"; got {len(labels):,} for '
+            f"kind={kind!r:.30}. Name one column."
+        )
     known = pos_label if classes is None else next(iter(classes), None)
     text = None if known is None else isinstance(known, str)
+    if kind in ("multi-label", "quantile"):  # classes name columns there, not values
+        text = False
     grouping = () if by is None else columns_named(by)
-    names = ColumnNames(y_true, patterns, sample_weight, text, grouping)
+    own = tuple(labels) if kind == "multi-label" else labels[0]
+    names = ColumnNames(own, patterns, sample_weight, text, grouping)
     meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
     return FileSource(Files.of(data), names, meaning)

@@ -20,6 +20,7 @@ from calibrant.sources.files.names import (
     match_columns,
 )
 from calibrant.sources.files.npz import npz_chunks
+from calibrant.sources.patterns import is_pattern, paired
 
 # how exceptions about arrays name a value; in a file it has a column and a row
 PLACE = re.compile(r"(?:y_(true|prob)|by)\[(\d+)(?:, (\d+))?\] = ")
@@ -43,30 +44,45 @@ class File:
 class ColumnNames:
     """The columns to read: labels, predictions (names or patterns), weights, and those of groups.
 
-    `text_labels` says whether labels are names or numbers; None lets every file tell.
+    `text_labels` says whether labels are names or numbers; None lets every file tell. Several
+    columns of labels, as of a multi-label problem, are a tuple of names or patterns.
     """
 
-    labels: str
+    labels: str | tuple[str, ...]
     predictions: Sequence[str]
     weights: str | None = None
     text_labels: bool | None = None
     by: tuple[GroupColumn, ...] = ()
 
-    @property
-    def others(self) -> list[str]:
-        """The columns that are not predictions, though these may tell groups apart as well."""
-        names = (self.labels, self.weights, *(own.name for own in self.by))
-        return [name for name in names if name is not None]
+    def labels_among(self, names: Sequence[str], shown: str) -> list[str]:
+        """Return the column of labels, or those of several."""
+        if isinstance(self.labels, tuple):
+            return match_columns(names, self.labels, shown)
+        return [self.labels]
+
+    def others_among(self, names: Sequence[str], shown: str) -> list[str]:
+        """Return the columns that are not predictions, though these may tell groups apart, too."""
+        beside = (self.weights, *(own.name for own in self.by))
+        return [*self.labels_among(names, shown), *(name for name in beside if name is not None)]
 
     def predictions_among(self, names: Sequence[str], shown: str) -> list[str]:
-        """Return the columns of predictions; a pattern never means labels, weights or groups."""
-        matches = match_columns(names, self.predictions, shown)
-        groups = {own.name for own in self.by} & {*self.predictions} - {self.labels, self.weights}
-        kept = [name for name in matches if name not in self.others or name in groups]
+        """Return the columns of predictions; a pattern never means labels, weights or groups.
+
+        Where labels have a pattern too, predictions come in the order of their labels.
+        """
+        matches, labels = match_columns(names, self.predictions, shown), self.labels
+        own = self.labels_among(names, shown)
+        groups = {own.name for own in self.by} & {*self.predictions} - {*own, self.weights}
+        others = self.others_among(names, shown)
+        kept = [name for name in matches if name not in others or name in groups]
         if not kept:
             raise InvalidInputError(
-                f"{shown}: labels and predictions are both read from column {self.labels!r:.80}."
+                f"{shown}: labels and predictions are both read from column {own[0]!r:.80}."
             )
+        if isinstance(labels, tuple) and len(labels) == len(self.predictions) == 1:
+            pattern = self.predictions[0]
+            if is_pattern(labels[0], names) and is_pattern(pattern, names):
+                return paired(own, kept, labels[0], pattern)
         return kept
 
 
@@ -81,7 +97,7 @@ class Chunk:
     probs: AnyArray
     weights: AnyArray | None
     names: list[str]
-    label_name: str
+    label_names: list[str]
     groups: tuple[AnyArray | Factor, ...] = ()
 
     def __len__(self) -> int:
@@ -89,7 +105,10 @@ class Chunk:
 
 
 def read_chunks(
-    file: File, columns: ColumnNames, names: Sequence[str] | None = None
+    file: File,
+    columns: ColumnNames,
+    names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
 ) -> Iterator[Chunk]:
     """Yield the named columns of a file, a bounded number of rows at a time.
 
@@ -98,6 +117,8 @@ def read_chunks(
     names : sequence of str, optional
         The columns of predictions in the order of the classes, as an earlier file has fixed them.
         Without them the first rows of this file do.
+    label_names : sequence of str, optional
+        Those of labels, in the same sense.
     """
     start = 0
     for arrays, share in _arrays(file, columns):
@@ -106,13 +127,18 @@ def read_chunks(
         names = matches if names is None else in_fixed_order(matches, names, file.shown)
         parts = [as_numbers(arrays[name], name, *where) for name in names]
         probs = side_by_side(parts, names, file.shown)
-        label = columns.labels
-        labels = as_labels(arrays[label], columns.text_labels, label, *where)
+        own = columns.labels_among(list(arrays), file.shown)
+        own = own if label_names is None else in_fixed_order(own, label_names, file.shown)
+        label_names, text = own, columns.text_labels
+        marks = [as_labels(arrays[name], text, name, *where) for name in own]
+        labels = (
+            marks[0] if isinstance(columns.labels, str) else side_by_side(marks, own, file.shown)
+        )
         weights = None
         if columns.weights is not None:
             weights = as_numbers(arrays[columns.weights], columns.weights, *where)
         groups = tuple(as_group(arrays[own.name], own, *where) for own in columns.by)
-        yield Chunk(file, start, share, labels, probs, weights, list(names), label, groups)
+        yield Chunk(file, start, share, labels, probs, weights, list(names), own, groups)
         start += len(probs)
 
 
@@ -120,9 +146,10 @@ def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], 
     """Yield columns by name: arrays of an archive, or Arrow columns."""
 
     def choose(names: list[str]) -> list[str]:
-        check_columns(names, columns.others, file.shown)
+        others = columns.others_among(names, file.shown)
+        check_columns(names, others, file.shown)
         predictions = columns.predictions_among(names, file.shown)
-        return list(dict.fromkeys([*columns.others, *predictions]))
+        return list(dict.fromkeys([*others, *predictions]))
 
     if file.format == "npz":
         yield from npz_chunks(file.path, choose, file.shown)
@@ -148,7 +175,6 @@ def _in_file(place: re.Match[str], chunk: Chunk) -> str:
     column, row, position = place.groups()
     if column is None:
         return f"row {chunk.start + int(row) + 1:,} = "
-    name = chunk.names[int(position or 0) % len(chunk.names)]
-    if column == "true":
-        name = chunk.label_name
+    names = chunk.label_names if column == "true" else chunk.names
+    name = names[int(position or 0) % len(names)]
     return f"column {name!r:.80}, row {chunk.start + int(row) + 1:,} = "

@@ -1,0 +1,217 @@
+"""Problems whose rows hold several events: labels, thresholds of ordered classes, quantiles.
+
+All three become a table of what happened, 0 or 1, and one of what was predicted, with a column for
+each event. Everything after that counts columns, and nothing needs to know which of the three it
+was:
+
+* multi-label: label k is there, and its probability (of logits the sigmoid, column by column);
+* ordinal: the class is k or a lower one, and the sum of the probabilities up to k;
+* quantile: the outcome is at most the predicted quantile, and the level of the quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import AnyArray, BoolArray, FloatArray
+from calibrant.columns import Columns, explain_probabilities
+from calibrant.exceptions import (
+    EmptyInputError,
+    InvalidArgumentError,
+    InvalidLabelsError,
+    InvalidProbabilitiesError,
+    InvalidShapeError,
+    LengthMismatchError,
+    NotFiniteError,
+)
+from calibrant.problem import (
+    NUMERIC,
+    SUM_TOLERANCE,
+    Input,
+    Kind,
+    Label,
+    Problem,
+    explain_logits,
+    probabilities_of,
+    short,
+)
+
+
+def check_event_shapes(labels: Any, probs: Any, kind: Kind) -> None:
+    """Refuse arrays or tensors that cannot be the outcomes and predictions of these events."""
+    if probs.ndim > 2 or (probs.ndim == 2 and probs.shape[1] == 0):
+        raise InvalidShapeError(
+            f"y_prob must have shape (n,) or (n, K); got {tuple(probs.shape)}. "
+            "Flatten positions such as pixels or tokens into rows."
+        )
+    if labels.shape[0] != probs.shape[0]:
+        raise LengthMismatchError(
+            f"y_true and y_prob must have the same number of rows; got {labels.shape[0]:,} and "
+            f"{probs.shape[0]:,}."
+        )
+    if labels.shape[0] == 0:
+        raise EmptyInputError("y_true and y_prob have no rows; at least one is needed.")
+    if kind == "multi-label" and labels.shape != probs.shape:
+        raise InvalidShapeError(
+            'kind="multi-label" needs a column of 0 and 1 in y_true for each column of y_prob; got '
+            f"shapes {tuple(labels.shape)} and {tuple(probs.shape)}. For one label a row, use "
+            'kind="marginal" or "top-label".'
+        )
+    if kind != "multi-label" and labels.ndim != 1:
+        raise InvalidLabelsError(
+            f'kind="{kind}" needs y_true to be one column of '
+            f"{'outcomes' if kind == 'quantile' else 'labels'}; got shape {tuple(labels.shape)}. "
+            "Pick the column that the predictions are about."
+        )
+
+
+def as_events(
+    labels: AnyArray,
+    probs: AnyArray,
+    kind: Kind,
+    input: Input,  # noqa: A002
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
+) -> tuple[Problem, AnyArray, AnyArray]:
+    """Return the problem, what happened and what was predicted, both of shape (n, n_groups)."""
+    labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
+    check_event_shapes(labels, probs, kind)
+    problem, _ = Problem.of(probs.shape, kind, classes, pos_label)
+    table = probs.reshape(len(probs), -1)
+    if kind == "multi-label":
+        return problem, _marks(labels.reshape(table.shape)), _of_each_label(table, input)
+    if kind == "ordinal":
+        return problem, *_up_to(problem, labels, table, input)
+    return problem, *covered(problem, labels, table, input)
+
+
+def _marks(labels: AnyArray) -> AnyArray:
+    """Return labels of 0 and 1 as numbers; which value is wrong is found where they are counted."""
+    if labels.dtype.kind in NUMERIC:
+        return labels
+    try:
+        if labels.dtype.kind != "O":
+            raise TypeError
+        return np.asarray(labels, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        flat = labels.ravel().tolist()
+        wrong = [i for i, x in enumerate(flat) if not isinstance(x, int | float)]
+        first = np.unravel_index(wrong[0] if wrong else 0, labels.shape)
+        raise InvalidLabelsError(
+            f'y_true of kind="multi-label" must hold 0 and 1 or booleans; {len(wrong):,} of '
+            f"{labels.size:,} values are something else (first: y_true"
+            f"[{', '.join(str(int(i)) for i in first)}] = {short(labels[first])}). Make a column "
+            "of 0 and 1 for each label, for instance with sklearn's MultiLabelBinarizer."
+        ) from None
+
+
+def _of_each_label(table: AnyArray, input: Input) -> AnyArray:  # noqa: A002
+    """Return probabilities; labels do not compete, so that logits go through a sigmoid each."""
+    if input == "probabilities":
+        return table
+    if np.isnan(table).any():
+        explain_logits(table)
+    return probabilities_of(table.ravel()).reshape(table.shape)
+
+
+def _up_to(
+    problem: Problem,
+    labels: AnyArray,
+    table: AnyArray,
+    input: Input,  # noqa: A002
+) -> tuple[BoolArray, FloatArray]:
+    """Return whether the class is k or a lower one, and its probability, of all k but the last."""
+    codes = Columns(replace(problem, kind="marginal"), labels, table).codes()
+    if input == "logits":
+        table = probabilities_of(table)
+    elif not (table.min() >= 0 and table.max() <= 1):
+        explain_probabilities(table)
+    cumulative = np.cumsum(table, axis=1, dtype=np.float64)
+    off = np.abs(cumulative[:, -1] - 1) > SUM_TOLERANCE
+    if off.any():
+        first = int(off.argmax())
+        raise InvalidProbabilitiesError(
+            "The probabilities of ordered classes must add up to 1 in each row; of "
+            f"{int(off.sum()):,} of {off.size:,} rows they do not (first: row {first} adds up to "
+            f'{cumulative[first, -1]:.6g}). Divide each row by its sum; pass input="logits" if '
+            "these are logits."
+        )
+    events = codes[:, None] <= np.arange(problem.n_groups)
+    return events, np.minimum(cumulative[:, :-1], 1.0)
+
+
+def covered(
+    problem: Problem,
+    outcomes: AnyArray,
+    table: AnyArray,
+    input: Input = "probabilities",  # noqa: A002
+) -> tuple[BoolArray, FloatArray]:
+    """Return whether outcomes are at most each quantile, and the levels, one row as all others."""
+    check_quantile_input(input)
+    y, q = read_outcomes(outcomes), read_quantiles(table)
+    levels = np.array(problem.class_names, np.float64)
+    return y[:, None] <= q, np.broadcast_to(levels, q.shape)
+
+
+def check_quantile_input(input: Input) -> None:  # noqa: A002
+    """Refuse logits: a quantile is a value of the outcome."""
+    if input != "probabilities":
+        raise InvalidArgumentError(
+            f'kind="quantile" reads predicted quantiles, which are values of the outcome; got '
+            f'input="{input}". Leave it out.'
+        )
+
+
+def read_outcomes(outcomes: AnyArray) -> FloatArray:
+    """Return outcomes as finite floats, or say which are not."""
+    y = _floats(outcomes, "y_true")
+    wrong = ~np.isfinite(y)
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise NotFiniteError(
+            f"Outcomes must be finite numbers; {int(wrong.sum()):,} of {y.size:,} are not (first: "
+            f"y_true[{first}] = {y[first]:g}). Drop these rows first."
+        )
+    return y
+
+
+def read_quantiles(table: AnyArray) -> FloatArray:
+    """Return quantiles as floats that do not cross; a one-sided interval may be infinite."""
+    q = _floats(table, "y_prob")
+    missing = np.isnan(q)
+    if missing.any():
+        row, column = np.argwhere(missing)[0]
+        raise NotFiniteError(
+            f"Quantiles must not be missing; {int(missing.sum()):,} of {q.size:,} values are NaN "
+            f"(first: y_prob[{row}, {column}] = nan). Drop or impute these rows first."
+        )
+    crossing = np.any(q[:, 1:] < q[:, :-1], axis=1)
+    if crossing.any():
+        row = int(crossing.argmax())
+        column = int(np.argmax(q[row, 1:] < q[row, :-1]))
+        raise InvalidProbabilitiesError(
+            f"Quantiles of a row must not fall as their level rises; of {int(crossing.sum()):,} of "
+            f"{len(q):,} rows they do (first: y_prob[{row}, {column}] = {q[row, column]:.6g}, then "
+            f"{q[row, column + 1]:.6g}). Put the columns in the order of classes=; if single rows "
+            "cross, sort them, np.sort(y_prob, axis=1), which can only bring quantiles nearer."
+        )
+    return q
+
+
+def _floats(values: AnyArray, name: str) -> FloatArray:
+    """Return numbers as float64; refuse text, dates and complex numbers."""
+    if values.dtype.kind in NUMERIC:
+        return values.astype(np.float64, copy=False)
+    try:
+        if values.dtype.kind != "O":
+            raise TypeError
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidLabelsError(
+            f'{name} of kind="quantile" must hold real numbers, not {values.dtype} (first: '
+            f"{name}[0] = {short(values.ravel()[0])}). Convert the column to float first."
+        ) from None
