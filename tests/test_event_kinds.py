@@ -111,6 +111,16 @@ def test_the_error_of_all_is_the_mean_over_events_of_squared_errors(kind):
     assert weighted.squared == pytest.approx(squares[0], rel=1e-9)
 
 
+def test_a_repair_of_classes_is_certified_for_their_order():
+    repair = calibrant.OneVsRest(calibrant.HistogramBinning(bins=2), normalize=True)
+    repair.fit(PROBS[:300], GRADES[:300])
+    certificate = repair.certify(PROBS[300:], GRADES[300:], kind="ordinal", max_error=0.3)
+    assert certificate.table.problem.kind == "ordinal"
+    assert repair.recheck(certificate, PROBS[300:], GRADES[300:])
+    with pytest.raises(calibrant.exceptions.InvalidInputError, match="multi-label"):
+        repair.certify(PROBS[300:], GRADES[300:], kind="multi-label")
+
+
 def test_a_metric_of_batches_is_that_of_all_rows():
     for kind, (y, p, options) in ROWS.items():
         metric = calibrant.CalibrationMetric(**options, n_classes=p.shape[1], bins="width:10")

@@ -260,7 +260,7 @@ class ReliabilityDisplay:
             source = read(
                 y_true,
                 y_prob,
-                kind="marginal" if by is None else kind,
+                kind=kind or ("marginal" if by is None else None),
                 input=input,
                 classes=classes,
                 pos_label=pos_label,

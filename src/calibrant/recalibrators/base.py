@@ -21,7 +21,7 @@ from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidShapeError
-from calibrant.problem import Input, Kind, Label, Problem
+from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.class_rows import map_rows
 from calibrant.recalibrators.fingerprint import Fingerprint
@@ -35,7 +35,7 @@ from calibrant.recalibrators.reading import (
     width_of,
 )
 from calibrant.recalibrators.scores import Scores
-from calibrant.sources.arrays import ArraySource
+from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.stats import Certificate, Recheck
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.stats.questions import MinBinMass
@@ -385,6 +385,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
         """Return the rows with recalibrated predictions, as the problem that is certified."""
         answers = self._answers(rows.predictions)
+        if kind in EVENT_KINDS:
+            return read_arrays(rows.labels, answers, kind=kind, classes=rows.problem.classes)
         problem, column = Problem.of(answers.shape, kind, rows.problem.classes)
         return Columns(problem, rows.labels, answers if column is None else answers[:, column])
 
