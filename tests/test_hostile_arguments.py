@@ -228,7 +228,14 @@ def wrapper_call(made):
     return lambda **options: fitted(made(**{"recalibrator": cb.PlattScaling(), **options}), P3, Y3)
 
 
+def by_group_call(**options):
+    made = cb.ByGroup(**{"recalibrator": cb.PlattScaling(), **options})
+    groups = np.arange(len(Y)) % 2
+    return made.fit(P, Y, by=groups).predict_proba(P, by=groups)
+
+
 MADE = {
+    "ByGroup": (cb.ByGroup, by_group_call),
     **{each.__name__: (each, rule_call(each)) for each in RULES},
     **{each.__name__: (each, recalibrator_call(each)) for each in RECALIBRATORS},
     **{each.__name__: (each, classes_call(each)) for each in OF_CLASSES},

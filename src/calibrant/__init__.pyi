@@ -20,6 +20,7 @@ from calibrant.measure import tabulate as tabulate
 from calibrant.metric import CalibrationMetric as CalibrationMetric
 from calibrant.monitor import CalibrationMonitor as CalibrationMonitor
 from calibrant.recalibrators import BetaScaling as BetaScaling
+from calibrant.recalibrators import ByGroup as ByGroup
 from calibrant.recalibrators import HistogramBinning as HistogramBinning
 from calibrant.recalibrators import Identity as Identity
 from calibrant.recalibrators import IsotonicCalibration as IsotonicCalibration

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -106,7 +106,7 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
     ) -> Tables:
         """Leave out the groups without rows, and put the others in the order of their labels."""
         used = np.flatnonzero(sums["count"][:, 0].sum(axis=1) > 0)
-        rank = _ranking(by)
+        rank = ranking(by)
         order = np.array(sorted(used.tolist(), key=lambda i: rank(labels[i])), np.intp)
         own = bins if len(bins) == 1 else tuple(bins[i] for i in order)
         arrays = {name: sums[name][order] for name in ARRAYS}
@@ -236,7 +236,7 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
         return {
             **header(FORMAT, SCHEMA),
             "problem": self.problem.to_dict(),
-            "by": [{"name": column.name, "cuts": _cuts_to_json(column)} for column in self.by],
+            "by": by_to_json(self.by),
             "groups": [list(labels) for labels in self.labels],
             "bins": [[bins.to_dict() for bins in own] for own in self.bins],
             **{name: self._flat(name).tolist() for name in names},
@@ -268,8 +268,8 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
         names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
         entries = ("format", "schema", "problem", "by", "groups", "bins", *names, "level")
         check_names(document, entries, what)
-        problem, by = Problem.from_dict(document["problem"]), _read_by(document["by"])
-        labels = _read_labels(document["groups"], by)
+        problem, by = Problem.from_dict(document["problem"]), read_by(document["by"])
+        labels = read_labels(document["groups"], by)
         own = document["bins"]
         if not isinstance(own, list) or len(own) not in (1, len(labels)):
             raise InvalidDocumentError('"bins" must be one list of bins, or one for each group.')
@@ -417,7 +417,7 @@ def more_groups(n: int) -> list[str]:
     return [f"... and {n:,} more group{'s' if n > 1 else ''}"] if n > 0 else []
 
 
-def _ranking(by: tuple[GroupColumn, ...]) -> Any:
+def ranking(by: tuple[GroupColumn, ...]) -> Callable[[tuple[GroupLabel, ...]], Any]:
     """Return what sorts labels: intervals as they are cut, numbers before text, missing last."""
     orders = [column.order() for column in by]
 
@@ -437,14 +437,17 @@ def _ranking(by: tuple[GroupColumn, ...]) -> Any:
     return rank
 
 
-def _cuts_to_json(column: GroupColumn) -> list[Any] | None:
-    """Return the cuts; JSON has no infinite numbers, so these are text."""
-    if column.cuts is None:
-        return None
-    return [cut if math.isfinite(cut) else str(cut) for cut in column.cuts]
+def by_to_json(by: tuple[GroupColumn, ...]) -> list[dict[str, Any]]:
+    """Return columns of groups; JSON has no infinite numbers, so such cuts are text."""
+    cuts = [
+        column.cuts and [cut if math.isfinite(cut) else str(cut) for cut in column.cuts]
+        for column in by
+    ]
+    return [{"name": column.name, "cuts": own} for column, own in zip(by, cuts, strict=True)]
 
 
-def _read_by(document: Any) -> tuple[GroupColumn, ...]:
+def read_by(document: Any) -> tuple[GroupColumn, ...]:
+    """Rebuild columns of groups from `by_to_json`."""
     if not isinstance(document, list) or not document:
         raise InvalidDocumentError('"by" must be a list of the columns that tell groups apart.')
     columns = []
@@ -463,7 +466,8 @@ def _read_by(document: Any) -> tuple[GroupColumn, ...]:
     return tuple(columns)
 
 
-def _read_labels(document: Any, by: tuple[GroupColumn, ...]) -> list[tuple[GroupLabel, ...]]:
+def read_labels(document: Any, by: tuple[GroupColumn, ...]) -> list[tuple[GroupLabel, ...]]:
+    """Rebuild the labels of groups in these columns."""
     rows = document if isinstance(document, list) else []
     allowed = [None if column.cuts is None else {*column.intervals, None} for column in by]
     for row in rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.binning import HistogramBinning
+from calibrant.recalibrators.by_group import ByGroup
 from calibrant.recalibrators.classifier import RecalibratedClassifier
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
@@ -26,6 +27,7 @@ from calibrant.recalibrators.temperature import TemperatureScaling
 __all__ = [
     "AccuracyWarning",
     "BetaScaling",
+    "ByGroup",
     "Fingerprint",
     "FitResult",
     "HistogramBinning",

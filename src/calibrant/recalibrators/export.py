@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from calibrant._types import FloatArray
 from calibrant.engines.frame import blaming_columns
 from calibrant.engines.frame_plan import exact_number
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.recalibrators.base import Recalibrator, check_of_one_column
+from calibrant.recalibrators.export_groups import (
+    Equals,
+    FrameGroups,
+    check_types_of_groups,
+    equals_binary,
+    equals_doubled,
+    equals_escaped,
+    equals_hex,
+    group_names,
+    interval_in_sql,
+    outside_in_sql,
+)
 from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns
+
+if TYPE_CHECKING:
+    from calibrant.recalibrators.by_group import ByGroup
 
 STEEPEST = 700
 """Beyond this, exp overflows or the answer is 0 or 1 to the last bit."""
@@ -41,13 +58,14 @@ def _fraction(x: float) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a database writes names, float64 and its numbers, and the smaller of two numbers."""
+    """How a database writes names, float64 and numbers, the smaller of two, and equal texts."""
 
     mark: str
     float64: str
     number: Callable[[float], str] = _decimal
     least: str = "LEAST"
     greatest: str = "GREATEST"
+    equals: Equals = equals_doubled
 
     def clip(self, x: str, low: str, high: str) -> str:
         """Return a number kept within two others."""
@@ -56,13 +74,13 @@ class Dialect:
 
 DIALECTS = {
     "ansi": Dialect('"', "DOUBLE PRECISION"),
-    "bigquery": Dialect("`", "FLOAT64"),
+    "bigquery": Dialect("`", "FLOAT64", equals=equals_escaped),
     "duckdb": Dialect('"', "DOUBLE"),
-    "mysql": Dialect("`", "DOUBLE"),
+    "mysql": Dialect("`", "DOUBLE", equals=equals_hex),
     "postgresql": Dialect('"', "DOUBLE PRECISION"),
-    "snowflake": Dialect('"', "DOUBLE"),
-    "spark": Dialect("`", "DOUBLE"),
-    "sqlite": Dialect('"', "REAL", _fraction, "MIN", "MAX"),
+    "snowflake": Dialect('"', "DOUBLE", equals=equals_escaped),
+    "spark": Dialect("`", "DOUBLE", equals=equals_escaped),
+    "sqlite": Dialect('"', "REAL", _fraction, "MIN", "MAX", equals_binary),
 }
 
 TINY_FACTOR, HUGE_FACTOR = 1e-100, 1e100
@@ -70,7 +88,12 @@ TINY_FACTOR, HUGE_FACTOR = 1e-100, 1e100
 overflows, which PostgreSQL answers with an error. No answer changes by more than rounding."""
 
 
-def to_sql(recalibrator: Recalibrator, column: str, dialect: str = "duckdb") -> str:
+def to_sql(
+    recalibrator: Recalibrator,
+    column: str,
+    dialect: str = "duckdb",
+    by: Sequence[str] | None = None,
+) -> str:
     """Return an SQL expression of one column that equals `predict_proba`.
 
     Binned recalibrators become comparisons with the same float64 numbers, so the answers are
@@ -87,6 +110,8 @@ def to_sql(recalibrator: Recalibrator, column: str, dialect: str = "duckdb") -> 
     column : str
         The column of predictions (or of logits, if that is the recalibrator's input).
     dialect : {"ansi", "bigquery", "duckdb", "mysql", "postgresql", "snowflake", "spark", "sqlite"}
+    by : sequence of str, optional
+        The columns of groups of a `ByGroup`, where they are called otherwise than in its fit.
 
     Examples
     --------
@@ -105,7 +130,9 @@ def to_sql(recalibrator: Recalibrator, column: str, dialect: str = "duckdb") -> 
         )
     name, sql = quote(column, dialect), DIALECTS[dialect]
     x = f"CAST({name} AS {sql.float64})"
-    answer = recalibrator._formula(_SqlOperations(sql), _Sql(x, sql), recalibrator)
+    groups = tuple(quote(group, dialect) for group in group_names(recalibrator, by))
+    operations = _SqlOperations(sql, groups)
+    answer = recalibrator._formula(operations, _Sql(x, sql), recalibrator)
     # It says what must hold, not what must not: NaN is greater than all numbers in some databases
     # and comparable to none in others, and fails this condition in both.
     valid = f"{x} >= 0 AND {x} <= 1"
@@ -114,8 +141,9 @@ def to_sql(recalibrator: Recalibrator, column: str, dialect: str = "duckdb") -> 
         valid = f"{x} >= {sql.number(-largest)} AND {x} <= {sql.number(largest)}"
     if dialect == "sqlite":
         valid = f"TYPEOF({name}) IN ('integer', 'real') AND {valid}"
+    refused = operations.outside(getattr(recalibrator, "by_", ()), dialect == "sqlite")
     # PostgreSQL reads 5e-01 as a decimal number, so the answer is cast too.
-    return f"CASE WHEN {valid} THEN CAST(\n{answer.text}\nAS {sql.float64}) END"
+    return f"CASE {refused}WHEN {valid} THEN CAST(\n{answer.text}\nAS {sql.float64}) END"
 
 
 def quote(name: str, dialect: str) -> str:
@@ -167,10 +195,12 @@ class _Sql:
 
 @dataclass(frozen=True)
 class _SqlOperations:
-    """The operations of formulas, as SQL of one dialect."""
+    """The operations of formulas, as SQL of one dialect, with the quoted columns of groups."""
 
     dialect: Dialect
+    groups: tuple[str, ...] = ()
     target = "SQL"
+    pooled = None
 
     def log(self, x: _Sql) -> _Sql:
         return _Sql(f"LN({x.text})", self.dialect)
@@ -202,9 +232,59 @@ class _SqlOperations:
         lines = ["CASE " + whens[0], *whens[1:], f"ELSE {number(levels[-1])} END"]
         return _Sql("\n".join(lines), self.dialect)
 
+    def by_group(self, fitted: ByGroup, parts: Sequence[_Sql], otherwise: _Sql) -> _Sql:
+        """Return the part of each row's group."""
+        return _Sql(f"{self._cases(fitted, parts)} ELSE\n{otherwise.text}\nEND", self.dialect)
+
+    def shifted_by_group(self, fitted: ByGroup, odds: _Sql, pooled: _Sql) -> _Sql:
+        """Return answers with the log-odds of each row's group shifted, where it is known."""
+        number = self.dialect.number
+        shifts = [_Sql(number(shift), self.dialect) for shift in fitted.shifts_.tolist()]
+        shift = _Sql(f"({self._cases(fitted, shifts)} END)", self.dialect)
+        own = self.sigmoid(odds + shift)
+        text = f"WHEN {shift.text} IS NOT NULL THEN\n{own.text}\nELSE {pooled.text} END"
+        return _Sql(f"CASE {text}", self.dialect)
+
+    def _cases(self, fitted: ByGroup, parts: Sequence[_Sql]) -> str:
+        whens = [
+            f"WHEN {self._condition(fitted, labels)} THEN {part.text}"
+            for labels, part in zip(fitted.groups_, parts, strict=True)
+        ]
+        return "CASE " + "\n".join(whens)
+
+    def _condition(self, fitted: ByGroup, labels: tuple[GroupLabel, ...]) -> str:
+        sides = []
+        for column, name, label in zip(fitted.by_, self.groups, labels, strict=True):
+            if column.cuts is not None:
+                x = f"CAST({name} AS {self.dialect.float64})"
+                sides.append(interval_in_sql(column, label, x, self.dialect.number))
+            elif isinstance(label, str):
+                sides.append(self.dialect.equals(name, label))
+            elif isinstance(label, float):
+                sides.append(f"{name} = {self.dialect.number(label)}")
+            else:
+                sides.append(f"{name} = {str(label).upper()}")
+        return " AND ".join(sides)
+
+    def outside(self, by: tuple[GroupColumn, ...], has_types: bool) -> str:
+        """Return the case of numbers outside their cuts, which has no answer."""
+        sides = []
+        for column, name in zip(by, self.groups, strict=True):
+            if column.cuts is not None:
+                x = f"CAST({name} AS {self.dialect.float64})"
+                sides.append(outside_in_sql(column, x, self.dialect.number))
+                sides.append(f"TYPEOF({name}) = 'text'" if has_types else None)
+        said = " OR ".join(side for side in sides if side)
+        return f"WHEN {said} THEN NULL\n" if said else ""
+
 
 def apply_to_frame(
-    recalibrator: Recalibrator, data: Any, column: str, *, output: str = "calibrated"
+    recalibrator: Recalibrator,
+    data: Any,
+    column: str,
+    *,
+    output: str = "calibrated",
+    by: Sequence[str] | None = None,
 ) -> Any:
     """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
 
@@ -222,6 +302,8 @@ def apply_to_frame(
         The predictions, or the logits if that is the recalibrator's input.
     output : str
         The name of the new column; that of `column` replaces it.
+    by : sequence of str, optional
+        As in `to_sql`.
 
     Returns
     -------
@@ -238,12 +320,18 @@ def apply_to_frame(
     0    0.1         0.5
     1    0.9         1.0
     """
+    import narwhals as nw
+
     check_of_one_column(recalibrator, "An expression", "an expression of one column")
     frame = as_frame(data)
-    columns = frame.collect_schema().names()
-    known_column(column, columns)
-    if takes_patterns(frame):
-        refuse_pattern(column)
+    schema, groups = frame.collect_schema(), group_names(recalibrator, by)
+    columns = schema.names()
+    for name in (column, *groups):
+        known_column(name, columns)
+        if takes_patterns(frame):
+            refuse_pattern(name)
+    if groups:
+        check_types_of_groups(recalibrator, groups, schema)
     if frame.implementation.is_duckdb() and "*" in columns:
         refuse_pattern("*")  # DuckDB would put all columns in the place of this one
     if not isinstance(output, str):
@@ -258,13 +346,21 @@ def apply_to_frame(
         from pyspark.sql.functions import expr
 
         # An expression of narwhals guards every logarithm anew; Spark plans half a megabyte of it.
-        return frame.to_native().withColumn(output, expr(to_sql(recalibrator, column, "spark")))
-    recalibrated = _expression(recalibrator, column, exact_number(frame))
-    with blaming_columns(frame, [column]):
-        return frame.with_columns(recalibrated.alias(output)).to_native()
+        return frame.to_native().withColumn(output, expr(to_sql(recalibrator, column, "spark", by)))
+    number = exact_number(frame)
+    with blaming_columns(frame, [column, *groups]):
+        if not groups:
+            recalibrated = _expression(recalibrator, column, number)
+            return frame.with_columns(recalibrated.alias(output)).to_native()
+        # Pooled answers are the last resort of every group: a column of their own, computed once.
+        spare = next(name for i in count() if (name := f"calibrant_{i}") not in columns)
+        pooled = _expression(recalibrator.pooled_, column, number)
+        frame = frame.with_columns(pooled.alias(spare))
+        recalibrated = _expression(recalibrator, column, number, groups, nw.col(spare))
+        return frame.with_columns(recalibrated.alias(output)).drop(spare).to_native()
 
 
-def to_expression(recalibrator: Recalibrator, column: str) -> Any:
+def to_expression(recalibrator: Recalibrator, column: str, by: Sequence[str] | None = None) -> Any:
     """Return a narwhals expression of one column that equals `predict_proba`.
 
     Takes what `apply_to_frame` takes, and can be used in any plan that narwhals builds. On Ibis,
@@ -282,18 +378,29 @@ def to_expression(recalibrator: Recalibrator, column: str) -> Any:
     """
     import narwhals as nw
 
-    refuse_pattern(column)
     check_of_one_column(recalibrator, "An expression", "an expression of one column")
-    return _expression(recalibrator, column, nw.lit)
+    groups = group_names(recalibrator, by)
+    for name in (column, *groups):
+        refuse_pattern(name)
+    return _expression(recalibrator, column, nw.lit, groups)
 
 
-def _expression(recalibrator: Recalibrator, column: str, number: Callable[[float], Any]) -> Any:
+def _expression(
+    recalibrator: Recalibrator,
+    column: str,
+    number: Callable[[float], Any],
+    groups: tuple[str, ...] = (),
+    pooled: Any = None,
+) -> Any:
     import narwhals as nw
 
     x = nw.col(column).cast(nw.Float64)
     largest = sys.float_info.max if recalibrator.input == "logits" else 1.0
     valid = x.is_between(-largest if recalibrator.input == "logits" else 0.0, largest)
-    return nw.when(valid).then(recalibrator._formula(_FrameOperations(number), x, recalibrator))
+    if groups:
+        valid = FrameGroups(recalibrator, groups).inside(valid)
+    operations = _FrameOperations(number, groups, pooled)
+    return nw.when(valid).then(recalibrator._formula(operations, x, recalibrator))
 
 
 @dataclass(frozen=True)
@@ -301,6 +408,8 @@ class _FrameOperations:
     """The operations of formulas, as narwhals expressions with exact numbers."""
 
     number: Callable[[float], Any]
+    groups: tuple[str, ...] = ()
+    pooled: Any = None
     target = "an expression of one column"
 
     def log(self, x: Any) -> Any:
@@ -330,3 +439,17 @@ class _FrameOperations:
         below = self.steps(x, cuts[:middle], levels[: middle + 1])
         above = self.steps(x, cuts[middle + 1 :], levels[middle + 1 :])
         return nw.when(x <= self.number(float(cuts[middle]))).then(below).otherwise(above)
+
+    def by_group(self, fitted: ByGroup, parts: Sequence[Any], otherwise: Any) -> Any:
+        """Return the part of each row's group."""
+        return FrameGroups(fitted, self.groups).chosen(parts, otherwise)
+
+    def shifted_by_group(self, fitted: ByGroup, odds: Any, pooled: Any) -> Any:
+        """Return answers with the log-odds of each row's group shifted, where it is known."""
+        import narwhals as nw
+
+        groups, zero = FrameGroups(fitted, self.groups), self.number(0.0)
+        shifts = [self.number(shift) for shift in fitted.shifts_.tolist()]
+        known = groups.chosen([self.number(1.0)] * len(shifts), zero) > zero
+        own = self.sigmoid(odds + groups.chosen(shifts, zero))
+        return nw.when(known).then(own).otherwise(pooled)

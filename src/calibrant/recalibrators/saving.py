@@ -19,6 +19,7 @@ from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
+from calibrant.tables import by_to_json, read_by
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1
@@ -109,7 +110,8 @@ def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
         **_encode_unfitted(recalibrator),
         "classes": recalibrator.classes_.tolist(),
         "learned": {
-            name.rstrip("_"): _encode(getattr(recalibrator, name)) for name in recalibrator._learned
+            name.rstrip("_"): _encode(getattr(recalibrator, name), kind)
+            for name, kind in recalibrator._learned.items()
         },
         "fit": {
             name: str(value) if isinstance(value, float) and not np.isfinite(value) else value
@@ -159,7 +161,9 @@ def _encode_bins(bins: Any) -> Any:
     return "distinct" if isinstance(bins, Distinct) else bins
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: Any, kind: str = "") -> Any:
+    if kind == "group columns":
+        return by_to_json(value)
     if isinstance(value, Recalibrator):
         return _encode_fitted(value)
     if isinstance(value, Bins | Fingerprint):
@@ -263,6 +267,10 @@ def _decode(value: Any, kind: str, name: str, depth: int) -> Any:
         return Bins.from_dict(value)
     if kind == "fingerprint":
         return Fingerprint.from_dict(value)
+    if kind == "group columns":
+        return read_by(value)
+    if kind == "groups":
+        return value  # `ByGroup` reads them with its columns
     if kind == "recalibrator":
         return _decode_fitted(value, depth + 1)
     if kind == "recalibrators":

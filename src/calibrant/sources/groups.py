@@ -27,17 +27,21 @@ def columns_named(by: Any) -> tuple[GroupColumn, ...]:
     return tuple(GroupColumn(name, _cuts(name, cuts[name])) for name in cuts)
 
 
-def read_groups(by: Any, n: int) -> Groups:
+def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = None) -> Groups:
     """Read `by=` of arrays: one column, a list of them, a data frame, or a dict by name.
 
-    In a dict, ``(values, cuts)`` cuts a numeric column.
+    In a dict, ``(values, cuts)`` cuts a numeric column. `like` are the columns of an earlier call:
+    names are matched with theirs, and numbers are cut as theirs were. Without `n`, columns have
+    as many rows as the first.
     """
     columns = []
-    for name, values, cuts in _named_arrays(by):
+    arrays = _named_arrays(by)
+    for name, values, cuts in arrays if like is None else _in_order_of(like, by, arrays):
         from calibrant.sources.arrays import as_array
 
         shown = f"{name:.60}" if isinstance(by, Mapping) else "by"
         array = as_array(values, shown)
+        n = array.shape[0] if n is None and array.ndim else n
         if array.shape != (n,):
             raise LengthMismatchError(
                 f"{shown} must have one value per row, shape ({n},); it has shape "
@@ -64,6 +68,36 @@ def _named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
     return [
         (str(getattr(values, "name", None) or name), values, None)
         for name, values in zip(names, columns, strict=True)
+    ]
+
+
+def _in_order_of(
+    like: tuple[GroupColumn, ...], by: Any, arrays: list[tuple[str, Any, Any]]
+) -> list[tuple[str, Any, Any]]:
+    """Return the columns that were read before, by name where they are named, else in order."""
+    names = [column.name for column in like]
+    named = isinstance(by, Mapping) or hasattr(by, "columns")
+    given = {name: (values, cuts) for name, values, cuts in arrays}
+    if len(arrays) < len(like) or (named and not set(names) <= set(given)):
+        raise InvalidArgumentError(
+            f"Groups are those by {', '.join(names):.100}, {len(names)} column"
+            f"{'s' * (len(names) > 1)}; got {', '.join(given):.100}. Pass a dict by these names, "
+            "or the columns in this order."
+        )
+    if not named and len(arrays) > len(like):
+        raise InvalidArgumentError(
+            f"Groups are those by {', '.join(names):.100}; got {len(arrays)} columns. Pass a dict "
+            "by these names, or these columns only."
+        )
+    pairs = [given[name] for name in names] if named else [pair[1:] for pair in arrays]
+    for column, (_, cuts) in zip(like, pairs, strict=True):
+        if cuts is not None and _cuts(column.name, cuts) != column.cuts:
+            raise InvalidArgumentError(
+                f"{column.name!r:.60} was cut at {list(column.cuts or ())!r:.80} before; got "
+                f"{list(cuts)!r:.80}. Leave the cuts out: those from before are used."
+            )
+    return [
+        (column.name, values, column.cuts) for column, (values, _) in zip(like, pairs, strict=True)
     ]
 
 

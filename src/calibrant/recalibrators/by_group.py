@@ -1,0 +1,510 @@
+"""Repair by group: one recalibrator for each group, pulled towards the one of all rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from calibrant import stats, verify
+from calibrant._options import is_integer, is_real
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.bins import BinsLike
+from calibrant.columns import Columns
+from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
+from calibrant.groups import GroupColumn, GroupLabel, Groups
+from calibrant.problem import Input, Kind, Label
+from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
+from calibrant.recalibrators.foreign import is_foreign
+from calibrant.recalibrators.formulas import log_odds
+from calibrant.recalibrators.pooling import (
+    GroupedRows,
+    Pool,
+    Repair,
+    chosen,
+    repair_of,
+    rows_by_group,
+)
+from calibrant.recalibrators.reading import (
+    Reads,
+    read_again,
+    read_labelled,
+    read_unlabelled,
+    width_of,
+)
+from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.scores import Scores
+from calibrant.sources.arrays import ArraySource
+from calibrant.sources.groups import read_groups
+from calibrant.stats.estimators import ClassWeight, Norm, Target
+from calibrant.table import BinTable
+from calibrant.tables import ranking, read_labels
+
+Own: TypeAlias = Literal["auto", "shift", "map"]
+
+
+class ByGroup(Recalibrator):
+    """Repair each group by itself, as far as its rows can tell, and else as all rows are.
+
+    Every group is pulled towards the repair that was fitted on all rows. What is its own is a
+    shift of the log-odds of the pooled answers, or a whole map: the recalibrator fitted on its
+    rows together with all rows, which count as `pool` rows then (a penalised likelihood, see
+    `calibrant.recalibrators.pooling`). A group of n rows gets the weight ``n / (n + pool)``, so
+    large groups are repaired by their own rows and small ones like all others.
+
+    What is a group's own, and how much is pooled, has the lowest log loss in a cross-validation
+    whose folds are always the same. Pooling everything takes part in it, so the answer is never
+    worse there than one repair for all.
+
+    **A group that the fit has not seen, and a row of which a column says nothing, get the pooled
+    repair**; `has_own_repair` tells which rows do not.
+
+    Parameters
+    ----------
+    recalibrator : recalibrator
+        A fresh copy of it is fitted on all rows, and one for each group. Of one event any
+        will do; of several classes those that take all columns, such as `TemperatureScaling`,
+        `VectorScaling`, or `TopLabel` and `OneVsRest` of another.
+    pool : "auto" or float
+        How many rows the rows of all groups count for in the repair of each: 0 fits every group
+        by itself (for a shift at least 1 row is pooled, so that groups of one label have one).
+    own : {"auto", "shift", "map"}
+        What a group may have of its own; of several classes always a map.
+    cv : int
+        The number of folds that decide what is left at "auto".
+
+    Attributes
+    ----------
+    groups_ : list of tuple
+        The labels of the groups that have a repair, one of each column.
+    sizes_ : ndarray
+        The number of rows of each.
+    own_ : {"nothing", "shift", "map"}
+        What groups have of their own; with "nothing" all answers are the pooled ones.
+    pool_ : float or None
+        How many rows the pool counts for; None where everything is pooled.
+    pooled_ : recalibrator
+        Fitted on all rows.
+    recalibrators_ : list
+        That of each group, where it has a map of its own.
+    shifts_ : ndarray
+        That of each group, where it has a shift.
+    cv_loss_, cv_loss_pooled_ : float or None
+        The cross-validated log loss, and that of one repair for all; None where nothing was left to
+        choose.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p, site = rng.uniform(size=4000), rng.choice(["east", "north", "west"], size=4000)
+    >>> y = rng.uniform(size=4000) < np.where(site == "north", p**2, p)
+    >>> from calibrant.recalibrators import PlattScaling
+    >>> repair = ByGroup(PlattScaling()).fit(p, y, by={"site": site})
+    >>> repair.groups_, repair.cv_loss_ < repair.cv_loss_pooled_
+    ([('east',), ('north',), ('west',)], True)
+    >>> repair.predict_proba([0.5, 0.5, 0.5], by=["north", "west", "south"]).round(2)
+    array([0.28, 0.5 , 0.41])
+    """
+
+    _learned: ClassVar[dict[str, str]] = {
+        "by_": "group columns",
+        "groups_": "groups",
+        "sizes_": "vector",
+        "pooled_": "recalibrator",
+        "recalibrators_": "recalibrators",
+        "shifts_": "vector",
+        "pool_": "number?",
+        "cv_loss_": "number?",
+        "cv_loss_pooled_": "number?",
+    }
+    by_: tuple[GroupColumn, ...]
+    groups_: list[tuple[GroupLabel, ...]]
+    sizes_: FloatArray
+    pooled_: Recalibrator
+    recalibrators_: list[Recalibrator]
+    shifts_: FloatArray
+    pool_: float | None
+    cv_loss_: float | None
+    cv_loss_pooled_: float | None
+
+    def __init__(
+        self,
+        recalibrator: Any,
+        pool: float | Literal["auto"] = "auto",
+        own: Own = "auto",
+        cv: int = 5,
+    ) -> None:
+        self.recalibrator = recalibrator
+        self.pool = pool
+        self.own = own
+        self.cv = cv
+
+    @property
+    def input(self) -> Input:  # type: ignore[override]
+        """What the predictions are: what the recalibrator takes."""
+        return getattr(self.recalibrator, "input", "probabilities")
+
+    @property
+    def _reads(self) -> Reads:  # type: ignore[override]
+        return getattr(self.recalibrator, "_reads", "one event")
+
+    @property
+    def own_(self) -> Literal["nothing", "shift", "map"]:
+        """What groups have of their own."""
+        if self.recalibrators_:
+            return "map"
+        return "shift" if self.shifts_.size else "nothing"
+
+    def fit(
+        self,
+        y_prob: Any,
+        y_true: Any,
+        sample_weight: Any = None,
+        classes: Sequence[Label] | None = None,
+        *,
+        by: Any = None,
+    ) -> Self:
+        """Learn from predictions, labels and groups, and return self.
+
+        Parameters
+        ----------
+        by
+            The group of each row, as in `calibrant.calibration_error`: one column, several, a data
+            frame, or a dict by name, ``{"age": (age, [0, 40, 65, 120])}`` for a number to be
+            cut. Rows of which a column says nothing are in no group: they shape the pooled repair.
+        y_prob, y_true, sample_weight, classes
+            As of every recalibrator.
+        """
+        self._check_parameters()
+        rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
+        groups = read_groups(_required(by), len(rows))
+        codes = rows.codes()
+        place = self._find_groups(groups, rows.weights)
+        self.classes_ = np.array(rows.problem.class_names)
+        pool = Pool(self.recalibrator, self.classes_, self._grouped(rows, codes, place))
+        k = None if self.pool == "auto" else float(self.pool)
+        choice = chosen(pool, self.own, k, self.cv)
+        self._keep(repair_of(pool, choice.own, choice.k))
+        self.pool_ = choice.k if np.isfinite(choice.k) else None
+        self.cv_loss_, self.cv_loss_pooled_ = choice.loss, choice.loss_pooled
+        self._remember(rows.predictions, codes, rows.weights)
+        return self
+
+    def _find_groups(self, groups: Groups, weights: FloatArray | None) -> IntArray:
+        """Keep the groups that rows with a weight are in, and return the number of each row's."""
+        used = np.ones(len(groups.codes), bool) if weights is None else weights > 0
+        counts = np.bincount(groups.codes[used], minlength=len(groups.labels))
+        rank, labels = ranking(groups.by), groups.labels
+        known = [code for code in np.flatnonzero(counts).tolist() if None not in labels[code]]
+        known.sort(key=lambda code: rank(labels[code]))
+        if not known:
+            raise InvalidGroupsError(
+                f"A repair by group needs rows that are in one; of all {len(groups.codes):,} rows "
+                "a column of by= says nothing, or they have no weight. Pass other columns, or "
+                "fit the recalibrator itself."
+            )
+        self.by_, self.groups_ = groups.by, [labels[code] for code in known]
+        self.sizes_ = counts[known].astype(np.float64)
+        return self._places(groups)
+
+    def _places(self, groups: Groups) -> IntArray:
+        """Return the number of each row's group; -1 where the fit has not seen it."""
+        number = {labels: i for i, labels in enumerate(self.groups_)}
+        return np.array([number.get(labels, -1) for labels in groups.labels])[groups.codes]
+
+    def _grouped(self, rows: Columns, codes: IntArray, place: IntArray) -> GroupedRows:
+        """Return rows with weights that add up to their effective number."""
+        n, weights = len(self.groups_), rows.weights
+        if weights is None:
+            return GroupedRows(rows.predictions, codes, np.ones(len(codes)), place, n)
+        weights = weights / weights.max()
+        weights = weights * (weights.sum() / (weights**2).sum())
+        return GroupedRows(rows.predictions, codes, weights, place, n).take(weights > 0)
+
+    def _keep(self, repair: Repair) -> None:
+        self.pooled_, self.recalibrators_ = repair.pooled, repair.maps or []
+        self.shifts_ = np.empty(0) if repair.shifts is None else repair.shifts
+        results = [part.fit_result_ for part in self.recalibrators_]
+        pooled = self.pooled_.fit_result_
+        self.fit_result_ = replace(
+            pooled,
+            converged=pooled.converged and all(result.converged for result in results),
+            flags=tuple(sorted({x for result in (pooled, *results) for x in result.flags})),
+        )
+
+    @property
+    def _repair(self) -> Repair:
+        shifts = self.shifts_ if self.shifts_.size else None
+        return Repair(self.pooled_, shifts, self.recalibrators_ or None)
+
+    def predict_proba(self, y_prob: Any, by: Any = None) -> FloatArray:
+        """Return recalibrated probabilities in the shape of `y_prob`.
+
+        Parameters
+        ----------
+        by
+            The group of each row, in the columns of the fit: by name where they have names, else in
+            the same order. Numbers are cut where the fit cut them.
+        """
+        probs, shape = read_unlabelled(self, y_prob)
+        out = self._repair.answers(probs, self._places(self._read_groups(by, len(probs))))
+        if out.ndim == 1 and width_of(shape) == 2:
+            return np.column_stack((1 - out, out))
+        return out.reshape(shape)
+
+    def predict(self, y_prob: Any, by: Any = None) -> AnyArray:
+        """Return the most probable class of each row; ties go to the first."""
+        probs = self.predict_proba(y_prob, by)
+        narrow = probs.ndim == 1 or probs.shape[1] == 1
+        top = (probs.ravel() > 0.5).astype(np.intp) if narrow else probs.argmax(axis=1)
+        return np.asarray(self.classes_[top])
+
+    def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None, by: Any = None) -> float:
+        """Return the negative Brier score of the recalibrated probabilities: higher is better."""
+        check_is_fitted(self, "classes_")
+        rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
+        place = self._places(self._read_groups(by, len(rows)))
+        probs = self._repair.answers(rows.predictions, place)
+        return -float(np.average(squared_errors(probs, rows.codes()), weights=rows.weights))
+
+    def has_own_repair(self, by: Any) -> BoolArray:
+        """Tell of each row whether the fit has seen its group; all others get the pooled repair.
+
+        Examples
+        --------
+        >>> from calibrant.recalibrators import PlattScaling
+        >>> repair = ByGroup(PlattScaling()).fit([0.2, 0.4, 0.6], [0, 1, 0], by=["a", "b", "a"])
+        >>> int((~repair.has_own_repair(["a", "c", None])).sum())
+        2
+        """
+        check_is_fitted(self, "classes_")
+        groups = self._read_groups(by, None)
+        return np.asarray(self._places(groups) >= 0)
+
+    def certify(  # type: ignore[override]
+        self,
+        y_prob: Any,
+        y_true: Any,
+        *,
+        by: Any = None,
+        max_error: float | None = None,
+        norm: Norm = "l2",
+        confidence_level: float = 0.95,
+        kind: Kind | None = None,
+        bins: BinsLike | None = None,
+        target: Target = "population",
+        class_weight: ClassWeight = None,
+        classes: Sequence[Label] | None = None,
+    ) -> stats.Audit:
+        """Recalibrate fresh predictions and audit the result: what is proved of every group.
+
+        The result has a certificate for each group, all of which hold at once, and bounds of the
+        worst group's error; see `calibrant.audit`. Groups that the fit has not seen, and rows
+        that are in none, are groups too. The very rows of the fit are refused.
+
+        Parameters
+        ----------
+        by
+            As in `predict_proba`.
+        y_prob, y_true, kind, classes
+            As in `Recalibrator.certify`.
+        max_error, norm, confidence_level, bins, target, class_weight
+            As in `calibrant.audit`.
+        """
+        rows = read_again(self, y_prob, y_true, classes=classes)
+        groups = self._read_groups(by, len(rows))
+        self._check_fresh(rows.predictions, rows.codes())
+        source = ArraySource(self._certifiable_by(rows, kind, self._places(groups)), groups)
+        return stats.audit(
+            verify.tabulate_groups(source, bins),
+            max_error=max_error,
+            norm=norm,
+            confidence_level=confidence_level,
+            target=target,
+            class_weight=class_weight,
+        )
+
+    def _certifiable_by(self, rows: Columns, kind: Kind | None, place: IntArray) -> Columns:
+        """Return the rows with recalibrated predictions, as the problem that is certified."""
+        out = self.pooled_._certifiable(rows, kind)
+        if self.own_ == "shift":
+            answers = self._repair.answers(rows.predictions, place, levels=True)
+            return replace(out, predictions=answers)
+        for group, own in rows_by_group(place) if self.recalibrators_ else ():
+            part = self.recalibrators_[group]._certifiable(rows.take(own), kind)
+            out.predictions[own] = part.predictions
+        return out
+
+    def to_sql(self, column: str, dialect: str = "duckdb", by: Sequence[str] | None = None) -> str:
+        """Return an SQL expression of the predictions and the columns of groups.
+
+        A group that is NULL or unknown gets the pooled repair, as by `predict_proba`; a number
+        outside its cuts gives NULL. `by` names the columns of groups where they are called
+        otherwise than in the fit. See `calibrant.recalibrators.export.to_sql`.
+        """
+        from calibrant.recalibrators.export import to_sql
+
+        return to_sql(self, column, dialect, by)
+
+    def to_expression(self, column: str, by: Sequence[str] | None = None) -> Any:
+        """Return a narwhals expression of the predictions and the columns of groups.
+
+        See `to_sql`, and `calibrant.recalibrators.export.to_expression`.
+        """
+        from calibrant.recalibrators.export import to_expression
+
+        return to_expression(self, column, by)
+
+    def apply_to_frame(
+        self,
+        data: Any,
+        column: str,
+        *,
+        output: str = "calibrated",
+        by: Sequence[str] | None = None,
+    ) -> Any:
+        """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
+
+        See `to_sql`, and `calibrant.recalibrators.export.apply_to_frame`.
+        """
+        from calibrant.recalibrators.export import apply_to_frame
+
+        return apply_to_frame(self, data, column, output=output, by=by)
+
+    def to_torch(self, dtype: Any = None) -> NoReturn:
+        """Refuse: a module is given predictions, and no groups."""
+        self._refuse_export("torch")
+
+    def to_onnx(self, path: str | os.PathLike[str], **options: Any) -> NoReturn:
+        """Refuse: a model is given predictions, and no groups."""
+        self._refuse_export("ONNX")
+
+    def _refuse_export(self, target: str) -> NoReturn:
+        check_is_fitted(self, "classes_")
+        raise InvalidArgumentError(
+            f"An export to {target} has the predictions as its one input; the answers of ByGroup "
+            "depend on groups too. Use to_sql, apply_to_frame or predict_proba, or export the "
+            "parts: pooled_ and recalibrators_."
+        )
+
+    def fit_table(self, table: BinTable) -> NoReturn:
+        """Refuse: a table has no groups, and folds need rows."""
+        raise InvalidArgumentError(
+            f"A repair by group is fitted on rows with their groups; got {table!r:.60}. Use fit "
+            "with by=, or fit_table of the recalibrator itself."
+        )
+
+    def recheck(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse: a certificate of one group is checked with the rows of that group."""
+        raise InvalidArgumentError(
+            "The certificate of a group is checked against its own repaired rows; ByGroup holds "
+            "all groups. Pass what predict_proba gives for the rows of the group, and their "
+            "labels, to calibrant.recheck."
+        )
+
+    def _read_groups(self, by: Any, n: int | None) -> Groups:
+        """Read groups in the columns of the fit; refuse text for numbers and numbers for text."""
+        groups = read_groups(_required(by), n, self.by_)
+        for i, column in enumerate(self.by_):
+            fitted, given = ({_is_text(x[i]) for x in y} for y in (self.groups_, groups.labels))
+            fitted, given = fitted - {None}, given - {None}
+            if len(fitted) == 1 and given and not fitted & given:
+                wrong = next(x[i] for x in groups.labels if x[i] is not None)
+                what = ("text", "numbers") if fitted == {True} else ("numbers", "text")
+                raise InvalidGroupsError(
+                    f"Groups by {column.name!r:.60} were {what[0]} in the fit, such as "
+                    f"{self.groups_[0][i]!r:.40}; here they are {what[1]}, such as {wrong!r:.40}, "
+                    "and none would be known again. Convert the column."
+                )
+        return groups
+
+    def _learn(self, scores: Scores) -> NoReturn:
+        raise InvalidArgumentError(
+            "ByGroup learns from rows with their groups, and can stand in no other recalibrator. "
+            "Put it outermost, as in ByGroup(TopLabel(PlattScaling()))."
+        )
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        return np.asarray(_required(None))
+
+    def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
+        """Return the answers by operations that know the columns of groups."""
+        pooled = ops.pooled
+        if pooled is None:
+            pooled = self.pooled_._formula(ops, x, self.pooled_)
+        if self.own_ == "nothing":
+            return pooled
+        if self.own_ == "shift":
+            return ops.shifted_by_group(self, log_odds(ops, pooled), pooled)
+        parts = [part._formula(ops, x, part) for part in self.recalibrators_]
+        return ops.by_group(self, parts, pooled)
+
+    def _check_parameters(self) -> None:
+        check_choice("own", self.own, ("auto", "shift", "map"))
+        if not (is_integer(self.cv) and self.cv >= 2):
+            raise InvalidArgumentError(f"cv must be 2 folds or more; got {self.cv!r:.60}.")
+        pool = self.pool
+        named = isinstance(pool, str) and pool == "auto"
+        if not named and not (is_real(pool) and 0 <= float(pool) < np.inf):
+            raise InvalidArgumentError(
+                f'pool must be "auto" or a number of rows, 0 or more; got {pool!r:.60}. To pool '
+                "everything, fit the recalibrator itself."
+            )
+        self._check_inner()
+
+    def _check_inner(self) -> None:
+        inner = self.recalibrator
+        if is_foreign(inner):
+            if has_fit_parameter(inner, "sample_weight"):
+                return
+            raise InvalidArgumentError(
+                f"Groups are pooled by weights, and the fit of {type(inner).__name__} takes no "
+                "sample_weight. Use one of calibrant's recalibrators, such as PlattScaling()."
+            )
+        if not isinstance(inner, Recalibrator) or isinstance(inner, ByGroup):
+            raise InvalidArgumentError(
+                "recalibrator must be what repairs all groups, such as PlattScaling() or "
+                f"TopLabel(ScalingBinning()); got {inner!r:.100}. Cross several columns of groups "
+                "in by=."
+            )
+        inner._check_parameters()
+        if isinstance(inner, ScalingBinning) and inner.split is not None:
+            raise InvalidArgumentError(
+                f"Groups are pooled by weights, and a split deals out rows; got split="
+                f"{inner.split!r:.60}. Use split=None."
+            )
+        if self.own == "shift" and inner._reads == "classes":
+            raise InvalidArgumentError(
+                'own="shift" shifts the log-odds of one event; the recalibrator repairs all '
+                f'classes: {inner!r:.60}. Use own="map".'
+            )
+
+    def _check_learned(self) -> None:
+        self.groups_ = read_labels(self.groups_, self.by_)
+        if any(None in labels for labels in self.groups_):
+            raise ValueError("rows of which a column says nothing are in no group")
+        n = len(self.groups_)
+        sizes = (len(self.sizes_) == n, len(self.recalibrators_) in (0, n))
+        if not all(sizes) or self.shifts_.size not in (0, n):
+            raise ValueError("there must be a size and a repair for each group")
+        if self.shifts_.size and self.recalibrators_:
+            raise ValueError("groups have shifts or maps of their own, not both")
+        if None in self.recalibrators_:
+            raise ValueError("there must be a recalibrator for each group")
+
+
+def _required(by: Any) -> Any:
+    if by is None:
+        raise InvalidArgumentError(
+            "ByGroup needs the group of each row; got none. Pass by=, one value for each row or "
+            "several columns."
+        )
+    return by
+
+
+def _is_text(label: GroupLabel) -> bool | None:
+    return None if label is None else isinstance(label, str)

@@ -1,0 +1,317 @@
+"""Pooling: how far the repair of a group follows its own rows, and how far the rows of all groups.
+
+**A map of its own.** Group g minimises the loss on its own rows plus k / n times the loss on all n
+rows: the rows of all groups are a prior that is worth k rows (the power prior of Ibrahim, Chen,
+2000). Near the pooled parameters t that is the penalised likelihood
+``L_g(t') + (k / 2) (t' - t)' I (t' - t)`` with I the information of an average row, so directions
+that few rows tell little of stay pooled, and a group of n_g rows gets the weight n_g / (n_g + k).
+Nothing in it depends on what is fitted: any recalibrator of weighted rows can be pooled so.
+
+**A shift of its own.** The pooled answers q keep their shape and only their log-odds are shifted,
+``sigma(logit q + d_g)``, where d_g minimises the log loss plus ``(k / 2) v d^2`` with v the mean of
+q (1 - q). One number is learned from far fewer rows than a map.
+
+**How much** is decided by cross-validation: the log loss of rows that neither the pooled repair nor
+that of their group has seen. Pooled answers take part, so what is chosen is never worse there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.problem import sigmoid
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.class_rows import own_values
+from calibrant.recalibrators.folds import fold_of_rows
+from calibrant.recalibrators.foreign import ForeignEstimator, as_recalibrator
+from calibrant.recalibrators.formulas import CLIP, NUMPY, log_odds
+from calibrant.recalibrators.multiclass import OneVsRest
+from calibrant.recalibrators.scores import Scores
+
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0, 30_000.0)
+"""The k that are tried. The loss is flat around its minimum: steps of three are fine enough."""
+FIRST_TRIED = STRENGTHS.index(100.0)
+PRIOR_CELLS = 512
+"""Cells of equal weight that stand for the scores of all rows: what a cell hides of them moves the
+prior by far less than its own uncertainty."""
+PRIOR_VALUES, FEWEST_PRIOR_ROWS = 1 << 20, 2_000
+"""Values of all rows of several classes that a group is fitted with: more would cost time only."""
+COMPARED_GROUPS = 200
+"""Groups that take part in the cross-validation where there are more; the others count as pooled
+there. Two hundred tell the strength to a factor of two."""
+LARGEST_SHIFT, MAX_ITERATIONS, STEP_TOLERANCE = 30.0, 60, 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Checked rows, with weights that add up to their effective number, and their groups.
+
+    Attributes
+    ----------
+    probs, codes, weights : ndarray
+    place : ndarray of int
+        The number of each row's group; -1 for a row of none.
+    n_groups : int
+    """
+
+    probs: AnyArray
+    codes: IntArray
+    weights: FloatArray
+    place: IntArray
+    n_groups: int
+
+    def take(self, rows: IntArray | BoolArray) -> GroupedRows:
+        """Return some of the rows."""
+        probs, codes = self.probs[rows], self.codes[rows]
+        return GroupedRows(probs, codes, self.weights[rows], self.place[rows], self.n_groups)
+
+    @property
+    def is_one_event(self) -> bool:
+        """Whether there is one score for each row."""
+        return self.probs.ndim == 1
+
+    def by_group(self) -> Iterator[tuple[int, IntArray]]:
+        """Yield the number and the rows of every group that has any."""
+        yield from rows_by_group(self.place)
+
+
+def rows_by_group(place: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Yield the number and the rows of every group that has any."""
+    order = np.argsort(place, kind="stable")
+    order = order[int((place < 0).sum()) :]
+    present, first = np.unique(place[order], return_index=True)
+    if present.size:
+        yield from zip(present.tolist(), np.split(order, first[1:]), strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The repair fitted on all rows, and what pulls those of the groups towards it."""
+
+    recalibrator: Any
+    classes: AnyArray
+    rows: GroupedRows
+    warns: bool = True
+
+    @cached_property
+    def pooled(self) -> Recalibrator:
+        """The repair of all rows."""
+        rows = self.rows
+        fresh, even = self._fresh(self.warns), (rows.weights == 1).all()
+        fresh._fit(rows.probs, rows.codes, None if even else rows.weights)
+        return fresh
+
+    def _fresh(self, warns: bool = False) -> Recalibrator:
+        fresh = as_recalibrator(self.recalibrator)
+        if isinstance(fresh, OneVsRest):
+            fresh._warns = warns  # once, of the pooled repair; flags tell of the groups
+        fresh.classes_, fresh.fingerprint_ = self.classes, None
+        return fresh
+
+    def shifts(self, k: float) -> FloatArray:
+        """Return the shift of each group's log-odds; at least one row's worth is pooled."""
+        known = self.rows.take(self.rows.place >= 0)
+        odds = log_odds(NUMPY, self.pooled._apply(known.probs))
+        q = self.pooled._apply(self.rows.probs)
+        information = float(np.average(q * (1 - q), weights=self.rows.weights))
+        return _shifts(odds, known, max(k, 1.0) * max(information, CLIP))
+
+    def maps(self, k: float) -> list[Recalibrator]:
+        """Return the repair of each group; one without rows has the pooled one."""
+        out = [self.pooled] * self.rows.n_groups
+        for group, rows in self.rows.by_group():
+            own = self.rows.take(rows)
+            out[group] = self._map_of_scores(own, k) if own.is_one_event else self._map(own, k)
+        return out
+
+    def _map_of_scores(self, own: GroupedRows, k: float) -> Recalibrator:
+        fresh, happened = self._fresh(), own.codes == 1
+        if k == 0:
+            even = (own.weights == 1).all()
+            values = np.ascontiguousarray(own.probs, np.float64)
+            fresh._learn(Scores.of_rows(values, happened, None if even else own.weights))
+            return fresh
+        prior = self._prior
+        share, size = k / prior.total, float(own.weights.sum())
+        values = np.concatenate((own.probs, prior.values))
+        events = np.concatenate((own.weights * happened, share * prior.events))
+        weights = np.concatenate((own.weights, share * prior.weight))
+        fresh._learn(Scores(values, events, weights, size + k))
+        return fresh
+
+    def _map(self, own: GroupedRows, k: float) -> Recalibrator:
+        fresh, prior = self._fresh(), self._prior_rows
+        if k == 0:
+            fresh._fit(own.probs, own.codes, own.weights)
+            return fresh
+        weights = prior.weights * (k / prior.weights.sum())
+        pairs = (own.probs, prior.probs), (own.codes, prior.codes), (own.weights, weights)
+        fresh._fit(*(np.concatenate(pair) for pair in pairs))
+        return fresh
+
+    @cached_property
+    def _prior(self) -> Scores:
+        """The scores of all rows in few cells; for other libraries a row has one label."""
+        rows = self.rows
+        events = rows.weights * (rows.codes == 1)
+        values = rows.probs.astype(np.float64)
+        every = Scores(values, events, rows.weights, float(rows.weights.sum()))
+        cells = _in_cells(every.distinct())
+        if not isinstance(as_recalibrator(self.recalibrator), ForeignEstimator):
+            return cells
+        rest = np.maximum(cells.weight - cells.events, 0.0)
+        events = np.concatenate((cells.events, np.zeros_like(rest)))
+        weights = np.concatenate((cells.events, rest))
+        used = weights > 0
+        return Scores(np.tile(cells.values, 2)[used], events[used], weights[used], cells.size)
+
+    @cached_property
+    def _prior_rows(self) -> GroupedRows:
+        n, width = self.rows.probs.shape
+        most = max(PRIOR_VALUES // width, FEWEST_PRIOR_ROWS)
+        if n <= most:
+            return self.rows
+        return self.rows.take(np.random.default_rng(0).permutation(n)[:most])
+
+
+def _in_cells(scores: Scores) -> Scores:
+    """Return scores in few cells of neighbours, each at its mean."""
+    if scores.values.size <= PRIOR_CELLS:
+        return scores
+    weight = scores.weight
+    # The cell of a score is where its own middle lies among all weight.
+    middle = (np.cumsum(weight) - weight / 2) / weight.sum()
+    cell = np.minimum((middle * PRIOR_CELLS).astype(np.intp), PRIOR_CELLS - 1)
+    terms = (weight * scores.values, scores.events, weight)
+    sums = [np.bincount(cell, term, PRIOR_CELLS).astype(np.float64) for term in terms]
+    values, events, weights = (total[sums[2] > 0] for total in sums)
+    return Scores(values / weights, events, weights, scores.size)
+
+
+def _shifts(odds: FloatArray, rows: GroupedRows, prior: float) -> FloatArray:
+    """Return where each group's rising slope ``sum w (sigma(odds + d) - y) + prior d`` is 0."""
+    place, y, w, n = rows.place, rows.codes == 1, rows.weights, rows.n_groups
+    shift, low, high = np.zeros(n), np.full(n, -LARGEST_SHIFT), np.full(n, LARGEST_SHIFT)
+    for _ in range(MAX_ITERATIONS):
+        p = sigmoid(odds + shift[place])
+        slope = np.bincount(place, w * (p - y), n) + prior * shift
+        curvature = np.bincount(place, w * p * (1 - p), n) + prior
+        low, high = np.where(slope < 0, shift, low), np.where(slope > 0, shift, high)
+        trial = shift - slope / curvature
+        trial = np.where((trial > low) & (trial < high), trial, (low + high) / 2)
+        trial = np.where(slope == 0, shift, trial)
+        done, shift = float(np.abs(trial - shift).max(initial=0.0)) < STEP_TOLERANCE, trial
+        if done:
+            break
+    return shift
+
+
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """The pooled repair and what groups have of their own: shifts, maps, or nothing."""
+
+    pooled: Recalibrator
+    shifts: FloatArray | None = None
+    maps: list[Recalibrator] | None = None
+
+    def answers(self, probs: AnyArray, place: IntArray, *, levels: bool = False) -> FloatArray:
+        """Return the answer for each row; -1 for a row of no known group.
+
+        With `levels`, without the breaking of ties.
+        """
+        apply = "_answers" if levels else "_apply"
+        out = np.array(getattr(self.pooled, apply)(probs))
+        if self.shifts is not None:
+            known = place >= 0
+            out[known] = shifted(out[known], self.shifts[place[known]])
+        elif self.maps is not None:
+            for group, rows in rows_by_group(place):
+                out[rows] = getattr(self.maps[group], apply)(probs[rows])
+        return out
+
+
+def shifted(answers: FloatArray, shift: FloatArray | float) -> FloatArray:
+    """Return probabilities with log-odds that are shifted."""
+    return np.asarray(sigmoid(log_odds(NUMPY, answers) + shift))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What groups have of their own, how much is pooled, and the cross-validated log losses."""
+
+    own: str
+    k: float
+    loss: float | None = None
+    loss_pooled: float | None = None
+
+
+def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
+    """Choose what is left open: what is a group's own, and how many rows the pool is worth."""
+    kinds = [own]
+    if own == "auto":
+        kinds = ["shift", "map"] if pool.rows.is_one_event else ["map"]
+    if k is not None and len(kinds) == 1:
+        return Choice(kinds[0], k)
+    cv = min(cv, len(pool.rows.codes))
+    if cv < 2:  # of one row nothing is learned
+        return Choice("nothing", np.inf)
+    folds = _folds(pool, cv)
+    best = Choice("nothing", np.inf)
+    pooled = best_loss = _loss(folds, lambda own: Repair(own.pooled))
+    for kind in kinds:
+        loss = cache(lambda strength, kind=kind: _loss(folds, _repair_by(kind, strength)))
+        strength = _lowest(loss) if k is None else k
+        if loss(strength) < best_loss or (k is not None and best.own == "nothing"):
+            best, best_loss = Choice(kind, strength), loss(strength)
+    return replace(best, loss=best_loss, loss_pooled=pooled)
+
+
+def _repair_by(kind: str, k: float) -> Callable[[Pool], Repair]:
+    return lambda pool: repair_of(pool, kind, k)
+
+
+def repair_of(pool: Pool, own: str, k: float) -> Repair:
+    """Fit what groups have of their own."""
+    if own == "shift":
+        return Repair(pool.pooled, shifts=pool.shifts(k))
+    return Repair(pool.pooled, maps=pool.maps(k)) if own == "map" else Repair(pool.pooled)
+
+
+def _folds(pool: Pool, cv: int) -> list[tuple[Pool, GroupedRows]]:
+    """Return what is fitted on and what is held out; labels and groups are spread evenly."""
+    rows, random = pool.rows, np.random.default_rng(0)
+    if rows.n_groups > COMPARED_GROUPS:
+        compared = random.permutation(rows.n_groups) < COMPARED_GROUPS
+        rows = replace(rows, place=np.where(compared[rows.place], rows.place, -1))
+    n_classes = int(rows.codes.max()) + 1
+    fold = fold_of_rows(rows.place * n_classes + rows.codes, cv, random)
+    parts = [(rows.take(fold != i), rows.take(fold == i)) for i in range(cv)]
+    return [(replace(pool, rows=fitted, warns=False), held) for fitted, held in parts]
+
+
+def _loss(folds: list[tuple[Pool, GroupedRows]], repair: Callable[[Pool], Repair]) -> float:
+    """Return the mean log loss of rows that were held out."""
+    lost, weight = 0.0, 0.0
+    for pool, held in folds:
+        out = repair(pool).answers(held.probs, held.place)
+        likely = np.abs(held.codes + out - 1) if out.ndim == 1 else own_values(out, held.codes)
+        lost -= float(held.weights @ np.log(np.maximum(likely, CLIP)))
+        weight += float(held.weights.sum())
+    return lost / weight
+
+
+def _lowest(loss: Callable[[float], float]) -> float:
+    """Walk downhill from the middle: the loss falls and rises once in the strength."""
+    here = FIRST_TRIED
+    while True:
+        near = (here, min(here + 1, len(STRENGTHS) - 1), max(here - 1, 0))
+        best = min(near, key=lambda place: loss(STRENGTHS[place]))
+        if best == here:
+            return STRENGTHS[here]
+        here = best
