@@ -46,6 +46,9 @@ from calibrant.tables import ranking, read_labels
 
 Own: TypeAlias = Literal["auto", "shift", "map"]
 
+MOST_POOLED = 1e12
+"""More rows than any group has: everything is pooled, and nothing overflows."""
+
 
 class ByGroup(Recalibrator):
     """Repair each group by itself, as far as its rows can tell, and else as all rows are.
@@ -391,6 +394,13 @@ class ByGroup(Recalibrator):
             "parts: pooled_ and recalibrators_."
         )
 
+    def inverse(self, p: Any, side: Literal["least", "greatest"] = "least") -> NoReturn:
+        """Refuse: every group has an inverse of its own."""
+        raise InvalidArgumentError(
+            "Every group has an inverse of its own; inverse takes probabilities and no groups. Use "
+            "that of a part: pooled_ or one of recalibrators_."
+        )
+
     def fit_table(self, table: BinTable) -> NoReturn:
         """Refuse: a table has no groups, and folds need rows."""
         raise InvalidArgumentError(
@@ -449,10 +459,10 @@ class ByGroup(Recalibrator):
             raise InvalidArgumentError(f"cv must be 2 folds or more; got {self.cv!r:.60}.")
         pool = self.pool
         named = isinstance(pool, str) and pool == "auto"
-        if not named and not (is_real(pool) and 0 <= float(pool) < np.inf):
+        if not named and not (is_real(pool) and 0 <= float(pool) <= MOST_POOLED):
             raise InvalidArgumentError(
-                f'pool must be "auto" or a number of rows, 0 or more; got {pool!r:.60}. To pool '
-                "everything, fit the recalibrator itself."
+                f'pool must be "auto" or a number of rows from 0 to 1e12; got {pool!r:.60}. To '
+                "pool everything, fit the recalibrator itself."
             )
         self._check_inner()
 
