@@ -2,25 +2,36 @@
 
 All geometry is here: a page that shows another curve swaps the path strings of `paths`, which
 came with it. The plot is a square of 800 units: whole numbers are exact enough to draw with,
-none has more than three digits, and a page of a thousand curves stays below 2 MB.
+few have more than three digits, and a page of a thousand curves stays below 2 MB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
 
 from calibrant._html import Attribute, Content, Element, element, short
+from calibrant._read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from calibrant._types import BoolArray, FloatArray
 
 SIDE = 800
-COUNTS_TOP, COUNTS_BOTTOM = SIDE + 58, SIDE + 178
-VIEW_BOX = f"-107 -27 933 {COUNTS_BOTTOM + 98}"
+BASE, HALF = SIDE + 136, 74  # the base line of the histogram, and its height on either side
+BOTTOM = BASE + HALF
+COLUMNS = 40  # of the histogram, 20 units each: a little wider than a point
+VIEW_BOX = f"-107 -27 933 {BOTTOM + 98}"
 STEPS = 5
-BAR_LENGTH = 871
 LIMITS = (*(float(f"{digit}e-{power}") for power in range(6, 0, -1) for digit in (1, 2, 5)), 1.0)
+EMPTY_COLUMNS = 2  # as many break the ribbon: one is often empty by chance
+LONE = 7  # half the width of the ribbon where it stands for one point
+CLOSER = 2 / 3  # the share of rows that crowd in a corner, for it to be worth a closer look
+CLOSER_LENGTH = 0.3  # of the axes, at most: in more than this they do not crowd
 # A report's style sheet paints these classes; in a notebook, presentation attributes do. Grey is
 # the colour of the text around, and the blue shows on light and dark alike.
 _POINTS: dict[str, Attribute] = {
@@ -43,7 +54,8 @@ PAINT: dict[str, dict[str, Attribute]] = {
     "points": _POINTS,
     "inner": {"stroke": "#fff", "stroke-width": 8},
     "filled": _POINTS,
-    "counts": {"fill": "none", "stroke": "currentColor", "stroke-opacity": 0.6, "stroke-width": 6},
+    "events": {"fill": "#3b82c4", "fill-opacity": 0.8},
+    "others": {"fill": "currentColor", "fill-opacity": 0.35},
     "end": {"text-anchor": "end"},
     "mid": {"text-anchor": "middle"},
     "diagram": {
@@ -62,7 +74,8 @@ LAYERS = (
     ("points", "points"),
     ("points", "points inner"),
     ("filled", "filled"),
-    ("counts", "counts"),
+    ("events", "events"),
+    ("others", "others"),
 )
 
 
@@ -79,6 +92,104 @@ class DrawableCurve(Protocol):
     def low(self) -> FloatArray: ...
     @property
     def high(self) -> FloatArray: ...
+    @property
+    def left(self) -> FloatArray: ...
+    @property
+    def right(self) -> FloatArray: ...
+
+
+class Window(NamedTuple):
+    """The part of the axes that a diagram shows: predictions, and event rates."""
+
+    start: float
+    end: float
+    bottom: float
+    top: float
+
+    @property
+    def columns(self) -> FloatArray:
+        """The edges of the columns of the histogram."""
+        return np.linspace(self.start, self.end, COLUMNS + 1)
+
+    def holds(self, curve: DrawableCurve) -> BoolArray:
+        """Return which points of a curve lie in the window."""
+        x, y, slack = curve.mean_prediction, curve.event_rate, 1e-12  # 1 - limit is rounded
+        is_beside = (x >= self.start - slack) & (x <= self.end + slack)
+        return is_beside & (y >= self.bottom - slack) & (y <= self.top + slack)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(ReadOnlyArrays):
+    """Rows with and without the event in each column of a window, or at each point of a curve."""
+
+    events: FloatArray
+    others: FloatArray
+
+
+class Frame(NamedTuple):
+    """What a diagram shows besides its curve.
+
+    Attributes
+    ----------
+    window : Window
+    histogram : Histogram
+    is_binned : bool
+        Whether each point is one distinct prediction, so that there is nothing between two: the
+        histogram then has a bar at each.
+    """
+
+    window: Window
+    histogram: Histogram
+    is_binned: bool = False
+
+
+def frame_of(curve: DrawableCurve, window: Window | None = None, is_binned: bool = False) -> Frame:
+    """Return a frame whose histogram spreads the rows of each bin evenly between its edges."""
+    shown = window or window_of(curve)
+    events = curve.count * curve.event_rate
+    others = curve.count - events
+    if is_binned:
+        return Frame(shown, Histogram(events, others), is_binned)
+    return Frame(shown, Histogram(*(_spread(curve, rows, shown) for rows in (events, others))))
+
+
+def _spread(curve: DrawableCurve, rows: FloatArray, window: Window) -> FloatArray:
+    if not rows.size:
+        return np.zeros(COLUMNS)
+    total = np.cumsum(rows)
+    edges = np.stack([curve.left, curve.right], axis=1).ravel()
+    below = np.stack([total - rows, total], axis=1).ravel()
+    return np.diff(np.interp(window.columns, edges, below))
+
+
+def window_of(curve: DrawableCurve) -> Window:
+    """Return the least round square, from 0 or up to 1, that holds all points."""
+    means = np.concatenate([curve.mean_prediction, curve.event_rate])
+    from_0 = round_limit(float(means.max(initial=0.0)))
+    to_1 = round_limit(float((1 - means).max(initial=0.0))) if means.size else 1.0
+    if from_0 <= to_1:
+        return Window(0.0, from_0, 0.0, from_0)
+    return Window(1 - to_1, 1.0, 1 - to_1, 1.0)
+
+
+def closer_window(curve: DrawableCurve, window: Window) -> Window | None:
+    """Return a window that shows most rows larger, where they crowd in a corner of this one.
+
+    It holds the event rates of all its points, so that its sides may differ.
+    """
+    x, y, most = (
+        curve.mean_prediction,
+        curve.event_rate,
+        CLOSER_LENGTH * (window.end - window.start),
+    )
+    for limit in (limit for limit in LIMITS if limit <= most):
+        for is_low in (True, False):
+            inside = x <= limit if is_low else x >= 1 - limit
+            if inside.sum() < 3 or curve.count[inside].sum() < CLOSER * curve.count.sum():
+                continue
+            reach = round_limit(max(limit, float((y if is_low else 1 - y)[inside].max())))
+            return Window(0, limit, 0, reach) if is_low else Window(1 - limit, 1, 1 - reach, 1)
+    return None
 
 
 def diagram(
@@ -87,29 +198,33 @@ def diagram(
     title: str,
     labels: tuple[str, str] = ("predicted", "happened"),
     name: str | None = None,
+    frame: Frame | None = None,
 ) -> Element:
-    """Return the diagram of a curve, with the number of rows below.
+    """Return the diagram of a curve, with a histogram of the predictions by outcome below.
 
-    Bars are the limits of `curve`, the band those of `at_once`. The `name` begins the ids, of
+    Bars are the limits of `curve`, the ribbon those of `at_once`. The `name` begins the ids, of
     which a page may have only one of each; without it there are none.
     """
-    limit = axis_limit(curve)
+    frame = frame or frame_of(curve)
     label_x, label_y = labels
-    drawn = paths(curve, at_once)
+    drawn = paths(curve, at_once, frame)
+    most_events, most_others = most_rows(frame)
     return element(
         "svg",
         element("title", title, id=name and f"{name}-title"),
         element("desc", description(curve, at_once), id=name and f"{name}-description"),
-        _axes(ticks(limit)),
+        _axes(frame.window),
         *(element("path", d=drawn[part], class_=classes) for part, classes in LAYERS),
-        element("path", d=f"M0 0V{COUNTS_BOTTOM}", class_="here", visibility="hidden"),
-        element("path", d=f"M0 {COUNTS_BOTTOM}h{SIDE}", class_="grid"),
-        element("text", "rows", x=-13, y=COUNTS_BOTTOM, class_="end tick"),
-        element("text", largest_count(curve), x=-13, y=COUNTS_TOP + 20, class_="end tick largest"),
+        element("path", d=f"M0 0V{BOTTOM}", class_="here", visibility="hidden"),
+        element("path", d=f"M0 {BASE}h{SIDE}", class_="grid"),
+        element("text", most_events, x=-13, y=BASE - HALF + 22, class_="end tick most-events"),
+        element("text", most_others, x=-13, y=BOTTOM, class_="end tick most-others"),
+        element("text", histogram_label(label_y), x=0, y=BOTTOM + 58, class_="tick outcomes"),
         element("text", f"{label_y} ↑", x=18, y=40, class_="axis axis-y"),
-        element("text", f"{label_x} →", x=SIDE, y=COUNTS_BOTTOM + 58, class_="axis end axis-x"),
+        element("text", f"{label_x} →", x=SIDE, y=BOTTOM + 58, class_="axis end axis-x"),
         viewBox=VIEW_BOX,
         role="img",
+        aria_label=None if name else title,
         aria_labelledby=name and f"{name}-title {name}-description",
         id=name and f"{name}-svg",
         class_="diagram",
@@ -129,106 +244,109 @@ def diagram_svg(curve: DrawableCurve, class_name: str | None = None) -> str:
     """
     labels = ("predicted", "happened")
     if class_name is not None:
-        labels = (f"predicted: {short(class_name, 30)}", "happened")
-    return str(_painted(diagram(curve, curve, "Reliability diagram", labels)))
+        labels = (f"predicted: {short(class_name, 20)}", "happened")
+    return str(painted(diagram(curve, curve, "Reliability diagram", labels)))
 
 
-def differences_svg(rows: Sequence[tuple[str, float, float, float]]) -> str:
-    """Return differences a - b with their intervals for a notebook, each line to its own scale.
-
-    A row is a name, the difference, and the ends of its interval; less is better.
-    """
-    middle, reach, height = 600, 220, 55
-    bottom = height * len(rows)
-    marks: list[Content] = [element("path", d=f"M{middle} 0V{bottom}", class_="diagonal")]
-    for i, (name, value, low, high) in enumerate(rows):
-        y, scale = height * i + 30, reach / (max(abs(low), abs(value), abs(high)) or 1.0)
-        x, left, right = (round(middle + scale * v) for v in (value, low, high))
-        marks += [
-            element("text", name, x=0, y=y + 9),
-            element("path", d=f"M{left} {y}H{right}", class_="bars"),
-            element("path", d=f"M{x} {y}h0", class_="points"),
-            element("path", d=f"M{x} {y}h0", class_="points inner") if low <= 0 <= high else None,
-        ]
-    picture = element(
-        "svg",
-        element("title", "Differences a - b and their intervals, each line to its own scale"),
-        *marks,
-        element("text", "← a is better", x=middle - 20, y=bottom + 36, class_="end"),
-        element("text", "b is better →", x=middle + 20, y=bottom + 36),
-        viewBox=f"-10 0 850 {bottom + 50}",
-        role="img",
-        class_="diagram",
-    )
-    return str(_painted(picture))
-
-
-def error_bar(
-    estimate: float,
-    interval: tuple[float, float],
-    chance: float,
-    limit: float | None,
-    written: Callable[[float], str],
-    description: str,
-) -> Element:
-    """Return an error to scale: estimate, interval, what chance alone gives, and the limit."""
-    low, high = interval
-    end = round_limit(max(high, chance, estimate, limit or 0.0))
-
-    def at(value: float) -> int:
-        return round(BAR_LENGTH * min(value / end, 1.0))
-
-    def label(x: int, y: int, text: str) -> Element:
-        """Write beside a mark, on the side where there is room."""
-        where = "" if x < BAR_LENGTH / 3 else " end" if x > 2 * BAR_LENGTH / 3 else " mid"
-        return element("text", text, x=x, y=y, class_=f"axis{where}")
-
-    marks = [
-        ("grid", f"M0 0H{BAR_LENGTH}"),
-        ("chance", f"M0 -36H{at(chance)}V36H0Z"),
-        ("interval", f"M{at(low)} 0H{at(high)}"),
-        ("estimate", f"M{at(estimate)} 0h0"),
-        *([("limit", f"M{at(limit)} -49V49")] if limit else []),
-    ]
-    places = ("tick", *["tick mid"] * 3, "tick end")
-    return element(
-        "svg",
-        element("title", "The error to scale", id="error-bar-title"),
-        element("desc", description, id="error-bar-description"),
-        *(element("path", d=d, class_=name) for name, d in marks),
-        label(at(estimate), -58, f"error {written(estimate)}"),
-        label(at(limit), 82, f"limit {written(limit)}") if limit else None,
-        *(
-            element("text", f"{25 * end * i:.3g}", x=at(end * i / 4), y=129, class_=place)
-            for i, place in enumerate(places)
-        ),
-        viewBox=f"-31 -111 {BAR_LENGTH + 62} 249",
-        role="img",
-        aria_labelledby="error-bar-title error-bar-description",
-        class_="error-bar",
-    )
-
-
-def paths(curve: DrawableCurve, at_once: DrawableCurve) -> dict[str, str]:
+def paths(curve: DrawableCurve, at_once: DrawableCurve, frame: Frame) -> dict[str, str]:
     """Return what moves when another curve is shown: the data of each path, by its class."""
-    limit = axis_limit(curve)
-    x = _placed(curve.mean_prediction, limit)
+    (start, end, bottom, top), inside = frame.window, frame.window.holds(curve)
+    x = _placed(curve.mean_prediction[inside], start, end)
     low, high, low_all, high_all, rate = (
-        [SIDE - y for y in _placed(values, limit)]
+        [SIDE - y for y in _placed(values[inside], bottom, top)]
         for values in (curve.low, curve.high, at_once.low, at_once.high, curve.event_rate)
     )
-    most = float(curve.count.max(initial=0))
-    heights = _placed(curve.count, most, COUNTS_BOTTOM - COUNTS_TOP)
     points = [f"M{a} {b}h0" for a, b in zip(x, rate, strict=True)]
-    filled = beyond_chance(at_once).tolist()
-    outline = [*zip(x, high_all, strict=True), *zip(x[::-1], low_all[::-1], strict=True)]
+    filled = beyond_chance(at_once)[inside].tolist()
     return {
-        "band": "M" + "L".join(f"{a} {b}" for a, b in outline) + "Z" if outline else "",
+        "band": _ribbon(x, low_all, high_all, _joined(curve, frame, inside)),
         "bars": "".join(f"M{a} {b}V{c}" for a, b, c in zip(x, low, high, strict=True)),
         "points": "".join(points),
         "filled": "".join(p for p, beyond in zip(points, filled, strict=True) if beyond),
-        "counts": "".join(f"M{a} {COUNTS_BOTTOM}v-{h}" for a, h in zip(x, heights, strict=True)),
+        **{
+            name: _bars_at(x, rows[inside], side) if frame.is_binned else _staircase(rows, side)
+            for (name, rows), side in zip(vars(frame.histogram).items(), (-1, 1), strict=True)
+        },
     }
+
+
+def _joined(curve: DrawableCurve, frame: Frame, inside: BoolArray) -> list[bool]:
+    """Return for each point whether there are predictions between it and the one before."""
+    left, right, mean = curve.left[inside], curve.right[inside], curve.mean_prediction[inside]
+    if frame.is_binned or not mean.size:
+        return [False] * mean.size
+    empty = np.cumsum(np.append(0, frame.histogram.events + frame.histogram.others <= 0))
+    place = np.searchsorted(frame.window.columns[1:-1], mean)
+    between = np.diff(empty[place]) < EMPTY_COLUMNS
+    return [False, *(between & (left[1:] <= right[:-1])).tolist()]
+
+
+def _ribbon(x: list[int], low: list[int], high: list[int], joined: list[bool]) -> str:
+    """Return the ribbon in pieces: it says nothing where there are no predictions."""
+    pieces: list[list[int]] = []
+    for i, is_joined in enumerate(joined):
+        if is_joined:
+            pieces[-1].append(i)
+        else:
+            pieces.append([i])
+    return "".join(_piece(x, low, high, piece) for piece in pieces)
+
+
+def _piece(x: list[int], low: list[int], high: list[int], places: list[int]) -> str:
+    i = places[0]
+    if len(places) == 1:
+        return f"M{x[i] - LONE} {high[i]}h{2 * LONE}V{low[i]}h-{2 * LONE}Z"
+    outline = [(x[i], high[i]) for i in places] + [(x[i], low[i]) for i in places[::-1]]
+    return "M" + "L".join(f"{a} {b}" for a, b in outline) + "Z"
+
+
+def _heights(rows: FloatArray) -> list[int]:
+    """Return heights in proportion to the tallest; a single row shows."""
+    most = float(rows.max(initial=0.0)) or 1.0
+    return [math.ceil(HALF * max(n, 0.0) / most) for n in rows.tolist()]
+
+
+def _bars_at(x: list[int], rows: FloatArray, side: int) -> str:
+    """Return a bar at each point, upwards or downwards."""
+    bars = zip(x, _heights(rows), strict=True)
+    return "".join(f"M{a - LONE} {BASE}v{side * h}h{2 * LONE}V{BASE}Z" for a, h in bars if h)
+
+
+def _staircase(rows: FloatArray, side: int) -> str:
+    """Return columns side by side, upwards or downwards."""
+    steps, x, width = [], 0, SIDE // COLUMNS
+    for height, run in groupby(_heights(rows)):
+        x += width * len(list(run))
+        steps.append(f"V{BASE + side * height}H{x}")
+    return f"M0 {BASE}{''.join(steps)}V{BASE}Z" if rows.any() else ""
+
+
+def most_rows(frame: Frame) -> tuple[str, str]:
+    """Return the rows of the tallest columns, with and without the event."""
+    rows = frame.histogram
+    return _compact(rows.events.max(initial=0.0)), _compact(rows.others.max(initial=0.0))
+
+
+def _compact(number: float) -> str:
+    """Return a count in at most five characters.
+
+    >>> [_compact(n) for n in (7, 999, 1234, 56_789, 3_400_000)]
+    ['7', '999', '1.2k', '57k', '3.4M']
+    """
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return (
+                f"{number / size:.2g}{unit}"
+                if number < 100 * size
+                else f"{number / size:.0f}{unit}"
+            )
+    return f"{number:.0f}"
+
+
+def histogram_label(happened: str) -> str:
+    """Say which side of the histogram is which."""
+    above, below = ("right", "wrong") if happened == "was right" else ("happened", "did not")
+    return f"rows: {above} above, {below} below"
 
 
 def beyond_chance(at_once: DrawableCurve) -> BoolArray:
@@ -251,45 +369,40 @@ def description(curve: DrawableCurve, at_once: DrawableCurve) -> str:
     )
 
 
-def axis_limit(curve: DrawableCurve) -> float:
-    """Return where the axes end: the least round number that no mean lies beyond."""
-    means = (curve.mean_prediction, curve.event_rate)
-    return round_limit(max(float(values.max(initial=0)) for values in means))
-
-
 def round_limit(largest: float) -> float:
     """Return the least round number that is not below this one, 1 at most."""
     return next(limit for limit in LIMITS if limit >= largest or limit == 1.0)
 
 
-def ticks(limit: float) -> list[str]:
-    """Return the labels of the axes."""
-    return [f"{float(f'{100 * limit * step / STEPS:.3g}'):g}%" for step in range(STEPS + 1)]
+def ticks(start: float, end: float) -> list[str]:
+    """Return the labels of an axis."""
+    values = np.linspace(start, end, STEPS + 1)
+    return [f"{float(f'{100 * value:.6g}'):g}%" for value in values.tolist()]
 
 
-def largest_count(curve: DrawableCurve) -> str:
-    """Return the label of the tallest bar of the counts."""
-    return f"{curve.count.max(initial=0):,.0f}"
-
-
-def _axes(labels: list[str]) -> Iterable[Content]:
+def _axes(window: Window) -> Iterable[Content]:
+    start, end, bottom, top = window
     places = [step * SIDE // STEPS for step in range(STEPS + 1)]
     grid = "".join(f"M0 {s}h{SIDE}M{s} 0v{SIDE}" for s in places)
+    ends = np.array([max(start, bottom), min(end, top)])
+    (left, right), (low, high) = _placed(ends, start, end), _placed(ends, bottom, top)
     yield element("path", d=grid, class_="grid")
-    yield element("path", d=f"M0 {SIDE}L{SIDE} 0", class_="diagonal")
-    for i, (s, label) in enumerate(zip(places, labels, strict=True)):
-        yield element("text", label, x=-13, y=SIDE - s + 9, class_=f"end tick tick-{i}")
-        yield element("text", label, x=s, y=SIDE + 36, class_=f"mid tick tick-{i}")
+    yield element("path", d=f"M{left} {SIDE - low}L{right} {SIDE - high}", class_="diagonal")
+    labels = zip(places, ticks(start, end), ticks(bottom, top), strict=True)
+    for i, (s, said, happened) in enumerate(labels):
+        yield element("text", happened, x=-13, y=SIDE - s + 9, class_=f"end tick tick-{i}")
+        yield element("text", said, x=s, y=SIDE + 36, class_=f"mid tick tick-{i}")
 
 
-def _placed(values: FloatArray, limit: float, length: int = SIDE) -> list[int]:
-    """Return whole-number coordinates on an axis that ends at `limit`."""
-    return [round(length * min(value / limit, 1.0)) for value in values.tolist()]
+def _placed(values: FloatArray, start: float, end: float) -> list[int]:
+    """Return whole-number coordinates on an axis from `start` to `end`."""
+    shares = (values - start) / (end - start)
+    return [round(SIDE * min(max(share, 0.0), 1.0)) for share in shares.tolist()]
 
 
-def _painted(node: Element) -> Element:
+def painted(node: Element) -> Element:
     """Add to each element the presentation attributes of its classes."""
     names = str(dict(node.attributes).get("class", "")).split()
     paint = {key: value for name in names for key, value in PAINT.get(name, {}).items()}
-    children = (c if not isinstance(c, Element) else _painted(c) for c in node.children)
+    children = (c if not isinstance(c, Element) else painted(c) for c in node.children)
     return Element(node.tag, (*node.attributes, *paint.items()), tuple(children))

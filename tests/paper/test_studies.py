@@ -72,6 +72,7 @@ def test_every_study_runs_and_gives_finite_numbers(name, data):
     result = small(name, data)
     json.loads(result.to_json())
     assert result.rows
+    assert all(panel.title for panel in result.output.panels)
     assert result.output.panels
     assert result.output.findings
     for finding in result.output.findings:

@@ -57,6 +57,14 @@ def certified():
 
 
 @cache
+def rare():
+    """An event of 1.5%, said to be rarer than it is."""
+    rng = np.random.default_rng(3)
+    p = rng.beta(0.6, 60, size=20_000)
+    return report(rng.uniform(size=p.size) < 1.6 * p, p, max_error=0.005)
+
+
+@cache
 def grouped():
     """Groups whose names try to do harm, of which one is wrong."""
     labels, probs = event_rows(6_000, 1.0, 4)

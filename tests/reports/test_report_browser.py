@@ -23,8 +23,8 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PARTS = ["band", "bars", "points", "filled", "counts"]
-DRAWN = "names => names.map(n => document.querySelector(`.diagram .${n}`).getAttribute('d'))"
+PARTS = ["band", "bars", "points", "filled", "events", "others"]
+DRAWN = "names => names.map(n => document.querySelector(`#diagram-svg .${n}`).getAttribute('d'))"
 FAINT_TEXT = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const luminance = (colour) => {
@@ -111,16 +111,47 @@ def test_pointing_at_a_group_reads_out_its_numbers(opened):
         left, top, width, _ = map(
             float, page.locator("#diagram-svg").get_attribute("viewBox").split()
         )
-        path = page.locator(".diagram .inner").get_attribute("d")
+        path = page.locator("#diagram-svg .inner").get_attribute("d")
         x, y = (float(v) for v in re.findall(r"M(\d+) (\d+)h0", path)[-1])
         scale = box["width"] / width
         page.mouse.move(box["x"] + (x - left) * scale, box["y"] + (y - top) * scale)
         said = page.locator("#readout").inner_text()
         assert f"{curve.count[-1]:,.0f}" in said
         assert f"{100 * curve.mean_prediction[-1]:.1f}".removesuffix(".0") + "%" in said
-        line = page.locator(".diagram .here")
+        line = page.locator("#diagram-svg .here")
         assert line.get_attribute("visibility") == "visible"
         assert line.get_attribute("transform") == f"translate({x:g})"
+
+
+@pytest.mark.parametrize("name", ["refuted", "marginal", "certified"])
+def test_the_readout_begins_with_the_worst_group(opened, name):
+    report = getattr(report_data, name)()
+    with opened(report) as page:
+        curve = report.findings.curves[0]
+        said = page.locator("#readout").inner_text()
+        assert "The group that matters most" in said
+        assert f"{curve.alone.count[curve.worst]:,.0f}" in said
+        assert page.locator("#diagram-svg .here").get_attribute("visibility") == "visible"
+        if report.findings.classes is not None:
+            page.select_option("#switch", "3")
+            said = page.locator("#readout").inner_text()
+            curve = report.findings.curves[3]
+            assert f"{curve.alone.count[curve.worst]:,.0f}" in said
+
+
+def test_a_phone_says_tap_and_a_mouse_says_point(opened):
+    with opened(report_data.refuted()) as page:
+        assert "Point at a group" in page.locator(".readout").inner_text()
+    with opened(report_data.refuted(), viewport={"width": 390, "height": 800}) as page:
+        assert "Tap a group" in page.locator(".readout").inner_text()
+
+
+@pytest.mark.parametrize("name", ["refuted", "marginal", "grouped", "rare"])
+def test_no_table_is_cut_on_a_phone(opened, name):
+    cut = "() => [...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    with opened(getattr(report_data, name)(), viewport={"width": 390, "height": 800}) as page:
+        page.locator("summary").click()
+        assert max(page.evaluate(cut)) <= 0
 
 
 def test_arrow_keys_walk_through_the_groups(opened):
@@ -138,7 +169,7 @@ def test_arrow_keys_walk_through_the_groups(opened):
             f"{report.findings.curve.alone.right[-1]:.4g}" in page.locator("#readout").inner_text()
         )
         page.keyboard.press("Escape")
-        assert "Point at a group" in page.locator("#readout").inner_text()
+        assert "The group that matters most" in page.locator("#readout").inner_text()
 
 
 def test_the_switch_draws_each_class_as_python_would(opened):
@@ -151,7 +182,8 @@ def test_the_switch_draws_each_class_as_python_would(opened):
             page.select_option("#switch", str(i))
             assert drawn(page) == list(curves[i]["paths"].values())
             assert (
-                page.locator(".diagram .tick-5").all_text_contents() == [curves[i]["ticks"][5]] * 2
+                page.locator("#diagram-svg .tick-5").all_text_contents()
+                == [curves[i]["ticks"][5]] * 2
             )
             assert page.locator("#diagram-description").text_content() == curves[i]["description"]
             rows = page.locator("#bin-table tbody tr")
@@ -183,9 +215,9 @@ def test_answers_come_before_the_classes_in_the_switch(opened):
         page.locator("#class-table tbody button").nth(2).click()
         assert page.locator("#switch").input_value() == "3"
         assert page.locator("#switch option").first.inner_text() == "All answers"
-        assert page.locator(".diagram .axis-x").text_content() == "said →"
+        assert page.locator("#diagram-svg .axis-x").text_content() == "said →"
         page.select_option("#switch", "0")
-        assert page.locator(".diagram .axis-x").text_content() == "confidence →"
+        assert page.locator("#diagram-svg .axis-x").text_content() == "confidence →"
         assert page.locator("#bin-table thead").text_content().count("was right") == 1
 
 
@@ -227,7 +259,7 @@ def test_everything_can_be_read_without_the_script(opened):
     with opened(report, java_script_enabled=False) as page:
         assert page.locator(".sentence").inner_text().startswith("In groups of similar")
         assert page.locator("#class-table tbody tr").count() == 6
-        assert page.locator(".diagram .inner").get_attribute("d").startswith("M")
+        assert page.locator("#diagram-svg .inner").get_attribute("d").startswith("M")
         assert not page.locator("#switch").is_visible()
         assert not page.locator("#readout").is_visible()
         page.locator("summary").click()

@@ -90,7 +90,9 @@ def test_headings_landmarks_and_names_are_there(number):
 @pytest.mark.parametrize("number", range(4))
 def test_every_picture_has_words_or_is_decoration(number):
     for picture in Outline(pages()[number].html).named("svg"):
-        described = picture.get("role") == "img" and "aria-labelledby" in picture
+        described = picture.get("role") == "img" and {"aria-labelledby", "aria-label"} & set(
+            picture
+        )
         assert described or picture.get("aria-hidden") == "true"
 
 
@@ -279,3 +281,41 @@ def test_tables_of_groups_make_a_report_without_rows():
     assert made.findings.error.n == 900
     assert [group.n for group in made.findings.audit.groups] == [450, 450]
     assert "Verdict</th>" not in made.html.split('id="groups"')[1].split("</section>")[0]
+
+
+def test_the_marginal_view_opens_with_the_six_worst_classes():
+    made = report_data.hostile()
+    labels, probs = report_data.class_rows(2000, 9, 1.4, 3)
+    part = report(labels, probs, kind="marginal").html.split('id="diagram"')[1].split("<h2")[1]
+    assert part.count("<figcaption><bdi>") == 6
+    assert "The 6 classes that are off most" in part
+    assert part.index("The 6 classes") < part.index('id="diagram-svg"')
+    assert 'class="panels"' not in made.html  # a top-label report opens with all answers
+
+
+def test_bounds_stand_beside_the_interval_and_a_sentence_says_why_they_differ():
+    for made in (report_data.refuted(), report_data.certified(), report_data.marginal()):
+        part = made.html.split('id="error"')[1].split("</section>")[0]
+        assert 'class="proved"' in part
+        assert (
+            "two-sided and an approximation for many rows; a bound is one-sided and exact" in part
+        )
+    proof = report_data.certified().findings.certificate
+    part = report_data.certified().html.split('id="error"')[1]
+    assert f"at most {100 * proof.upper_bound:.2f}, each with 95% confidence" in part
+
+
+def test_rare_events_have_a_closer_look_and_others_have_none():
+    assert 'id="closer"' in report_data.rare().html
+    assert 'id="closer"' not in report_data.refuted().html
+    curve = report_data.rare().findings.curve
+    rows = sum(part.sum() for part in vars(curve.frame.histogram).values())
+    assert rows == (report_data.rare().findings.curve.alone.count.sum())
+    closer = sum(part.sum() for part in vars(curve.closer.histogram).values())
+    assert 2 / 3 * rows <= closer < rows
+
+
+def test_the_verdict_card_holds_three_numbers():
+    for made in (report_data.refuted(), report_data.certified(), report_data.marginal()):
+        card = made.html.split('id="verdict"')[1].split("</section>")[0]
+        assert card.count('class="number"') == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
@@ -29,6 +30,8 @@ figure (PNG and SVG), and index.html with every claim of the paper beside ours. 
 runs all studies that it has the data for. Finished studies are kept when a run is interrupted, and
 skipped when it is repeated with the same settings, seed, data and version.
 """
+
+WIDTH = 100  # of a terminal; longer rules are wrapped
 
 
 def add(commands: Any) -> None:
@@ -153,7 +156,7 @@ class Board(ProgressLine):
 def _summary(store: Store, tasks: list[Task]) -> str:
     """Return the verdict on every claim that these studies speak of."""
     from calibrant.paper import STUDIES
-    from calibrant.paper.claims import claim_lines
+    from calibrant.paper.claims import HOW_JUDGED, claim_lines
 
     names = {task.study.name for task in tasks}
     lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]
@@ -163,4 +166,8 @@ def _summary(store: Store, tasks: list[Task]) -> str:
         for line in lines
     ]  # fmt: skip
     head = ("verdict", "agreeing splits", "paper", "ours", "90% interval", "claim")
-    return aligned([head, *rows], indent="")
+    rules = (
+        fill(f"{name}: {text}.", WIDTH, initial_indent="  ", subsequent_indent="    ")
+        for name, text in HOW_JUDGED
+    )
+    return "\n".join([aligned([head, *rows], indent=""), "\nHow a verdict is reached", *rules, ""])

@@ -90,7 +90,13 @@ def _brier_panel(scores: MethodScores, factor: float) -> Panel:
         series(name, scores.settings.bins, factor * scores.brier[i].mean(axis=1))
         for i, name in enumerate(scores.settings.methods)
     )
-    return Panel("", "B, bins", "mean squared error", lines, from_zero=False)
+    return Panel(
+        "mean squared error by number of bins",
+        "B, bins",
+        "mean squared error",
+        lines,
+        from_zero=False,
+    )
 
 
 @dataclass(frozen=True)

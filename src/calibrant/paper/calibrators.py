@@ -135,7 +135,7 @@ def rows_of(scores: MethodScores) -> list[Row]:
     ]
 
 
-def error_panel(scores: MethodScores, title: str = "") -> Panel:
+def error_panel(scores: MethodScores, title: str = "error by number of bins") -> Panel:
     """Draw squared error against the number of bins."""
     s = scores.settings
     lines = tuple(
@@ -152,7 +152,7 @@ def trade_panel(scores: MethodScores, factor: float) -> Panel:
         x, y = scores.squared[i].mean(axis=1), factor * scores.brier[i].mean(axis=1)
         best = pareto(x, y)
         lines.append(series(name, x[best], y[best]))
-    return Panel("calibration against mean squared error", "squared marginal error",
+    return Panel("mean squared error against calibration error", "squared marginal error",
                  "mean squared error", tuple(lines), from_zero=False)  # fmt: skip
 
 

@@ -37,6 +37,8 @@ SPLITS = (
     "the paper's own files is that of the authors' scripts. The number shown is the median over "
     "the splits, the interval holds nine in ten of them"
 )
+HOW_JUDGED = (*((name, text) for name, text in RULES.items() if name != "ours"), ("splits", SPLITS))
+"""How a verdict is reached, to be printed with the verdicts."""
 ONE_NUMBER: tuple[Rule, ...] = ("number", "in range")
 AUTHORS_SPLIT: dict[Verdict, str] = {
     "agree": "the authors' among them",

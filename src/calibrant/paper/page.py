@@ -15,9 +15,8 @@ from calibrant._html import Content, Element, Embedded, element, png_image
 from calibrant._writing import write_whole
 from calibrant.exceptions import InvalidDocumentError
 from calibrant.paper.claims import (
+    HOW_JUDGED,
     NOT_RUN,
-    RULES,
-    SPLITS,
     Line,
     claim_lines,
     lines_of,
@@ -97,9 +96,8 @@ def _introduction(results: Sequence[StudyResult], claims: Sequence[Line]) -> lis
 
 
 def _rules() -> Element:
-    rules = [*RULES.items(), ("splits", SPLITS)]
-    items = (element("li", element("strong", name), f": {text}.") for name, text in rules)
-    return element("details", element("summary", "How a verdict is reached"), element("ul", *items))
+    items = (element("li", element("strong", name), f": {text}.") for name, text in HOW_JUDGED)
+    return element("section", element("h2", "How a verdict is reached"), element("ul", *items))
 
 
 def _table(lines: Sequence[Line], *, with_study: bool) -> Element:
@@ -167,7 +165,9 @@ def refreshed(text: str, results: Sequence[StudyResult]) -> str:
 
 def documentation(results: Sequence[StudyResult]) -> str:
     """Return how the run was made, the table of claims, why some differ, and our own numbers."""
-    parts = [_run(results), markdown_table(results), _reasons(results), _ours(results)]
+    rules = "\n".join(f"- *{name}*: {text}." for name, text in HOW_JUDGED)
+    parts = [_run(results), f"How a verdict is reached:\n\n{rules}", markdown_table(results)]
+    parts += [_reasons(results), _ours(results)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -216,7 +216,7 @@ def noisy(settings: Synthetic, context: Context) -> Output:
     lines: tuple[Series, ...] = tuple(
         series(name, settings.n, [mean(of_n[0]) for of_n in errors[name]]) for name in shown
     )
-    panel = Panel("", "n, rows to recalibrate on", "squared error", lines)
+    panel = Panel("error by number of rows", "n, rows to recalibrate on", "squared error", lines)
     gains = [
         ratio(errors[SCALING][i, 0], errors["scaling-binning"][i, 0], paired=True)
         for i in range(len(settings.n))

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from calibrant import _svg, stats
+import numpy as np
+
+from calibrant import stats
+from calibrant._html import Element
+from calibrant._svg import (
+    Frame,
+    Histogram,
+    beyond_chance,
+    closer_window,
+    diagram,
+    frame_of,
+)
 from calibrant._types import BoolArray
+from calibrant.bins import Bins
 from calibrant.problem import Label
+from calibrant.sources.arrays import ArraySource
 from calibrant.table import BinTable
 
 # Of all classes together: 12 bins of each of 1,000 classes are 1.5 MB of a page.
@@ -23,10 +36,16 @@ class ReportedCurve:
         Its limits hold in each bin by itself.
     at_once : ReliabilityCurve
         Its limits hold in all bins at once, and where there are classes, in those of all classes.
+    frame : Frame
+        The part of the axes that is shown, and a histogram of the predictions in it.
+    closer : Frame or None
+        A closer look at most of the rows, where they crowd in a corner.
     """
 
     alone: stats.ReliabilityCurve
     at_once: stats.ReliabilityCurve
+    frame: Frame
+    closer: Frame | None = None
 
     def __len__(self) -> int:
         return len(self.alone)
@@ -34,7 +53,25 @@ class ReportedCurve:
     @property
     def beyond_chance(self) -> BoolArray:
         """Bins whose mean prediction lies outside the limits that hold for all bins at once."""
-        return _svg.beyond_chance(self.at_once)
+        return beyond_chance(self.at_once)
+
+    @property
+    def worst(self) -> int:
+        """The bin that adds most to the error; among those beyond chance, if there are any."""
+        curve, off = self.alone, self.beyond_chance
+        weight = curve.count * (curve.event_rate - curve.mean_prediction) ** 2
+        return int(np.argmax(np.where(off, weight, -1.0) if off.any() else weight))
+
+    def picture(self, title: str, words: tuple[str, str], name: str | None = None) -> Element:
+        """Return the diagram."""
+        return diagram(self.alone, self.at_once, title, words, name, self.frame)
+
+    def counted_in(self, rows: ArraySource) -> ReportedCurve:
+        """Return the same curve with histograms of the rows themselves, not of its bins."""
+        if self.frame.is_binned:
+            return self
+        closer = self.closer and _counted(self.closer, rows)
+        return replace(self, frame=_counted(self.frame, rows), closer=closer)
 
 
 def curve_of(
@@ -57,4 +94,18 @@ def curve_of(
             (True, level_at_once or confidence_level),
         )
     )
-    return ReportedCurve(alone, at_once)
+    frame = frame_of(alone, is_binned=table.is_binned_model)
+    closer = closer_window(alone, frame.window)
+    return ReportedCurve(
+        alone, at_once, frame, closer and frame_of(alone, closer, table.is_binned_model)
+    )
+
+
+def _counted(frame: Frame, rows: ArraySource) -> Frame:
+    """Count the rows of one event in the columns of the frame's own window."""
+    window = frame.window
+    edges = np.unique([0.0, *window.columns.tolist(), 1.0])
+    table = rows.tabulate(Bins(edges))
+    inside = (edges[:-1] >= window.start) & (edges[1:] <= window.end)
+    events, count = table.sum_y[0, inside], table.count[0, inside]
+    return frame._replace(histogram=Histogram(events, count - events))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.selection import RecalibratorScores, recalibrator_scores
 from calibrant.reports.classes import ClassFindings, class_findings
 from calibrant.reports.curves import ReportedCurve, curve_of
+from calibrant.reports.key_numbers import KeyNumbers, key_numbers, with_rows
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource
 from calibrant.stats.curves import MOST_BINS_DRAWN, join_bins
@@ -127,6 +128,8 @@ class Findings:
         Accuracy above thresholds of confidence; None without rows, and of a marginal problem.
     audit : Audit or None
         Every group of rows, where ``by=`` tells them apart.
+    key_numbers : KeyNumbers or None
+        Events, O/E, slope and AUC; None of a marginal problem.
     """
 
     error: stats.CalibrationErrorResult
@@ -140,6 +143,7 @@ class Findings:
     fingerprint: Fingerprint | None
     selective: stats.SelectiveCurve | None = None
     audit: stats.Audit | None = None
+    key_numbers: KeyNumbers | None = None
 
     @property
     def table(self) -> BinTable:
@@ -169,6 +173,7 @@ class Findings:
             "lower_bound": certificate.lower_bound,
             "upper_bound": certificate.upper_bound,
             "brier": self.brier.to_dict(),
+            "key_numbers": None if self.key_numbers is None else asdict(self.key_numbers),
             "recalibration_gain": gain,
             "recalibration_gain_standard_error": gain_error,
             "rows_to_certify": {f"{error:g}": rows for error, rows in self.plan.needed},
@@ -207,8 +212,12 @@ def findings_of(
         return replace(found, audit=_audit(rows, max_error, confidence_level))
     columns = rows.columns()
     probs, codes = columns.probabilities(), columns.codes()
+    found = _of_table(table, certificate, classes, rows)
     return replace(
-        _of_table(table, certificate, classes, rows),
+        found,
+        curve=found.curve and found.curve.counted_in(rows),
+        key_numbers=found.key_numbers
+        and with_rows(found.key_numbers, probs, codes, confidence_level),
         gain=gain_of(probs, codes),
         fingerprint=Fingerprint.of(probs, codes),
         selective=_selective(rows, confidence_level),
@@ -252,6 +261,7 @@ def _of_table(
         gain=None,
         plan=plan_of(certificate),
         fingerprint=None,
+        key_numbers=key_numbers(table, level),
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from calibrant import _svg
 from calibrant._html import Content, Element, element, scrolling, shown, table
 from calibrant.reports.curves import curve_of
 from calibrant.reports.findings import Findings
+from calibrant.reports.reliability import PANELS, panels
 from calibrant.reports.sections import section
 from calibrant.reports.wording import percent, points
 from calibrant.stats import Audit, AuditedGroup
 from calibrant.stats.curves import join_bins
 from calibrant.tables import key_of, shown_key
 
-PANELS = 6
 BINS_OF_A_PANEL = 20
 """More points than these run together in a small diagram."""
 MOST_GROUPS = 200
@@ -54,7 +53,9 @@ def _row(group: AuditedGroup) -> tuple[Content, ...]:
         f"{group.n:,}",
         points(group.error),
         f"{points(group.low)} to {points(group.high)}",
-        f"{points(group.lower_bound)} to {points(group.upper_bound)}",
+        f"{points(group.lower_bound)} to {points(group.upper_bound)}"
+        if group.upper_bound < 1
+        else f"≥ {points(group.lower_bound)}",
         "too small" if group.is_too_small else group.verdict or "",
     )
 
@@ -87,13 +88,7 @@ def _panels(audit: Audit) -> Element | None:
         return None
     level = audit.confidence_level
     at_once = 1 - (1 - level) / len(audit)
-    panels = []
-    for group in audit.groups[:PANELS]:
-        drawn = join_bins(audit.tables[key_of(group.group)], BINS_OF_A_PANEL)
-        curve = curve_of(drawn, None, level, at_once)
-        name = shown_key(group.group)
-        title = f"Reliability diagram of the group {name}"
-        caption = element("figcaption", shown(name), f": {points(group.error)} points")
-        picture = _svg.diagram(curve.alone, curve.at_once, title, ("said", "happened"))
-        panels.append(element("figure", caption, picture))
-    return element("div", *panels, class_="panels")
+    worst = audit.groups[:PANELS]
+    drawn = (join_bins(audit.tables[key_of(group.group)], BINS_OF_A_PANEL) for group in worst)
+    curves = (curve_of(table, None, level, at_once) for table in drawn)
+    return panels((shown_key(g.group), g.error, c) for g, c in zip(worst, curves, strict=True))

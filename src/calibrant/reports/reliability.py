@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from calibrant import _svg
@@ -17,13 +17,15 @@ Words: TypeAlias = tuple[str, str]
 
 EVENTS: Words = ("said", "happened")
 ANSWERS: Words = ("confidence", "was right")
+PANELS = 6  # small diagrams of the worst: two lines of a screen
 PRINTED = 40  # a page of paper; the style sheet hides the rows after these
-# Where the script writes the numbers of the group that is pointed at.
+# Where the script writes the numbers of the group that is pointed at, the worst one at first.
 _READOUT = element(
     "div",
-    element("div", "Point at a group, or use the arrow keys on the diagram.", id="readout"),
+    element("div", id="readout", aria_live="polite"),
+    element("p", "Point at a group, or use the arrow keys on the diagram.", class_="by-mouse"),
+    element("p", "Tap a group of the diagram to see its numbers.", class_="by-touch"),
     class_="readout needs-script",
-    aria_live="polite",
 )
 
 
@@ -44,12 +46,70 @@ def reliability(findings: Findings) -> Element:
             "events happen exactly as often as predicted; below it the model says too much, "
             "above it too little.",
         ),
+        _worst_classes(classes) if findings.curve is None and classes else None,
         element(
             "figure",
-            _svg.diagram(curve.alone, curve.at_once, title, words, "diagram"),
+            curve.picture(title, words, "diagram"),
             element("figcaption", _switch(findings), _legend(findings), _READOUT, class_="beside"),
         ),
+        _closer(curve, words),
         _bin_table(curve, name, words, findings.confidence_level),
+    )
+
+
+def panels(pictures: Iterable[tuple[object, float, ReportedCurve]]) -> Element:
+    """Return small diagrams, each under its name and error."""
+    return element(
+        "div",
+        *(
+            element(
+                "figure",
+                element("figcaption", shown(name), f": {points(error)} points"),
+                curve.picture(f"Reliability diagram: {short(name)}", EVENTS),
+            )
+            for name, error, curve in pictures
+        ),
+        class_="panels",
+    )
+
+
+def _worst_classes(classes: ClassFindings) -> list[Element]:
+    """Return diagrams of the worst classes, before any single one is looked at."""
+    n = min(PANELS, len(classes))
+    head = f"The {n} classes that are off most" if n < classes.n_classes else "All classes"
+    pictures = zip(classes.labels[:n], classes.error[:n], classes.curves[:n], strict=True)
+    return [
+        element("h3", f"{head}, and by how much"),
+        panels(pictures),
+        element("h3", "One class, with its numbers"),
+    ]
+
+
+def _closer(curve: ReportedCurve, words: Words) -> Element | None:
+    """Return a second diagram of the corner that most rows crowd in, where there is one."""
+    if curve.closer is None:
+        return None
+    start, end, bottom, top = curve.closer.window
+    inside = curve.closer.window.holds(curve.alone)
+    share = percent(curve.alone.count[inside].sum() / curve.alone.count.sum())
+    where = f"below {percent(end)}" if start == 0 else f"above {percent(start)}"
+    title = f"Reliability diagram, closer: the groups {where}"
+    return element(
+        "figure",
+        _svg.diagram(curve.alone, curve.at_once, title, words, "closer", curve.closer),
+        element(
+            "figcaption",
+            element("h3", "A closer look"),
+            element(
+                "p",
+                f"{share} of the rows are in {inside.sum():,} groups {where}, in a corner of the "
+                "diagram above. Here they fill the axes."
+                + " The axes differ in scale."
+                * (top - bottom > end - start),
+            ),
+            class_="beside",
+        ),
+        id="closer",
     )
 
 
@@ -57,9 +117,11 @@ def curves_data(findings: Findings) -> list[dict[str, Any]]:
     """Return what the script swaps to show another curve, in the order of the switch."""
     return [
         {
-            "paths": _svg.paths(curve.alone, curve.at_once),
-            "ticks": _svg.ticks(_svg.axis_limit(curve.alone)),
-            "largest": _svg.largest_count(curve.alone),
+            "paths": _svg.paths(curve.alone, curve.at_once, curve.frame),
+            "ticks": _svg.ticks(curve.frame.window.start, curve.frame.window.end),
+            "most": _svg.most_rows(curve.frame),
+            "outcomes": _svg.histogram_label(_words(findings, i)[1]),
+            "worst": curve.worst,
             "description": _svg.description(curve.alone, curve.at_once),
             "words": _words(findings, i),
             "rows": ["|".join(row).replace(" to ", "~") for row in _bin_rows(curve)],
@@ -101,18 +163,25 @@ def _legend(findings: Findings) -> Element:
     if findings.curve is not None:
         more = "; of a class, for those of all classes" if findings.classes else ""
         at_once = f"all groups at once{more}"
+    above, below = ("right", "wrong") if _words(findings, 0) == ANSWERS else ("events", "others")
     entries = [
-        ("M2 9L60 2V29L2 36Z", ("band",), f"{level} range for {at_once}"),
-        ("M18 4V33M44 4V33", ("bars",), f"{level} range of each group by itself"),
-        ("M31 20h0", ("points",), "filled: off by more than chance allows"),
-        ("M31 20h0", ("points", "points inner"), "hollow: within what chance allows"),
+        ([("band", "M2 9L60 2V29L2 36Z")], f"{level} range for {at_once}"),
+        ([("bars", "M18 4V33M44 4V33")], f"{level} range of each group by itself"),
+        ([("points", "M31 20h0")], "filled: off by more than chance allows"),
+        ([("points", "M31 20h0"), ("inner", "M31 20h0")], "hollow: within what chance allows"),
+        (
+            [("events", "M2 18V11H21V3H41V13H60V18Z"), ("others", "M2 18V23H21V34H41V27H60V18Z")],
+            f"rows by prediction: {above} above, {below} below, each to its own scale",
+        ),
     ]
     sample = {"viewBox": "0 0 62 38", "class_": "sample", "aria_hidden": "true"}
     lines = (
         element(
-            "li", element("svg", *(element("path", d=d, class_=c) for c in layers), **sample), text
+            "li",
+            element("svg", *(element("path", d=d, class_=c) for c, d in layers), **sample),
+            text,
         )
-        for d, layers, text in entries
+        for layers, text in entries
     )
     return element("ul", *lines, class_="key")
 
@@ -132,7 +201,9 @@ def _bin_rows(curve: ReportedCurve) -> Iterator[tuple[str, ...]]:
     alone, at_once = curve.alone, curve.at_once
     for i in range(len(curve)):
         yield (
-            f"{alone.left[i]:.4g} to {alone.right[i]:.4g}",
+            f"{alone.mean_prediction[i]:.4g}"
+            if curve.frame.is_binned
+            else f"{alone.left[i]:.4g} to {alone.right[i]:.4g}",
             f"{alone.count[i]:,.0f}",
             percent(alone.mean_prediction[i]),
             percent(alone.event_rate[i]),

@@ -8,10 +8,17 @@ from importlib.metadata import version
 import numpy as np
 
 from calibrant._html import Content, Element, element, scrolling, short, shown, table
-from calibrant._svg import error_bar
+from calibrant._svg_bars import ErrorBar, error_bar
 from calibrant._version import __version__
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.reports.findings import FOLDS, Findings, Gain
+from calibrant.reports.numbers_in_words import (
+    Figure,
+    bounds_words,
+    error_bar_words,
+    key_figures,
+    three_numbers,
+)
 from calibrant.reports.wording import percent, points, verdict_of
 from calibrant.table import describe_bins
 
@@ -31,7 +38,7 @@ def section(name: str, heading: Content, *content: Content) -> Element:
 
 
 def verdict(findings: Findings) -> Element:
-    """Return the answer, before anything else."""
+    """Return the answer, before anything else, with the three numbers it rests on."""
     answer = verdict_of(findings)
     return element(
         "section",
@@ -41,9 +48,13 @@ def verdict(findings: Findings) -> Element:
             answer.word.capitalize(),
             id="verdict-heading",
         ),
-        element("p", answer.sentence, class_="sentence"),
-        element("ul", *(element("li", line) for line in answer.meaning), class_="meaning"),
-        element("p", OFF_BY, class_="note"),
+        element(
+            "div",
+            element("p", answer.sentence, class_="sentence"),
+            element("ul", *(element("li", line) for line in answer.meaning), class_="meaning"),
+            element("p", OFF_BY, class_="note"),
+        ),
+        _figures(three_numbers(findings)),
         id="verdict",
         class_=f"verdict {answer.word}",
         aria_labelledby="verdict-heading",
@@ -51,53 +62,42 @@ def verdict(findings: Findings) -> Element:
 
 
 def error(findings: Findings) -> Element:
-    """Return the error with its interval and what chance alone would give."""
-    result, (low, high) = findings.error, findings.interval
-    level = percent(findings.confidence_level)
-    sign = "≥ " if result.is_lower_bound else ""
-    figures = [
-        ("Calibration error", f"{sign}{points(result.value)}", "percentage points"),
-        (f"{level} interval", f"{points(low)} to {points(high)}", f"{result.n:,} rows"),
-        ("Chance alone", points(result.noise_floor), "what a perfect model would score here"),
-    ]
+    """Return the error on one scale with its interval, its bounds and chance alone."""
+    bar = _bar(findings)
+    note = "To scale, in percentage points: the dot is the estimate, the bar its interval, the "
+    note += "grey box what chance alone would give"
+    note += "; the bracket below is what is proved." if bar.bounds else "."
     return section(
         "error",
         "How large the error is",
-        element("dl", *(_figure(*figure) for figure in figures), class_="figures"),
-        error_bar(
-            result.value,
-            (low, high),
-            result.noise_floor,
-            findings.certificate.max_error,
-            points,
-            _error_bar_words(findings),
-        ),
-        element(
-            "p",
-            "To scale, in percentage points: the dot is the estimate, the bar its interval, the "
-            "grey box what chance alone would give.",
-            class_="note",
-        ),
+        error_bar(bar, points, error_bar_words(findings)),
+        element("p", note, class_="note"),
+        element("p", bounds_words(findings)) if bar.bounds else None,
         element("p", _error_words(findings)),
+        _figures(key_figures(findings)),
     )
 
 
-def _figure(name: str, number: str, note: str) -> Element:
-    return element(
-        "div",
-        element("dt", name),
-        element("dd", element("span", number, class_="number"), element("span", note)),
-    )
+def _bar(findings: Findings) -> ErrorBar:
+    result, proof = findings.error, findings.certificate
+    bounds = None if proof.agrees_too_well else (proof.lower_bound, proof.upper_bound)
+    low, high = findings.interval
+    return ErrorBar(result.value, (low, high), result.noise_floor, bounds, proof.max_error)
 
 
-def _error_bar_words(findings: Findings) -> str:
-    error, (low, high) = findings.error, findings.interval
-    limit = findings.certificate.max_error
-    tail = f", limit {points(limit)}" if limit else ""
-    return (
-        f"Error {points(error.value)} percentage points, {percent(findings.confidence_level)} "
-        f"interval {points(low)} to {points(high)}, chance alone {points(error.noise_floor)}{tail}."
+def _figures(figures: list[Figure]) -> Element | None:
+    """Return large numbers, each with its name above and a note below."""
+    if not figures:
+        return None
+    pairs = (
+        element(
+            "div",
+            element("dt", name),
+            element("dd", element("span", number, class_="number"), element("span", note)),
+        )
+        for name, number, note in figures
     )
+    return element("dl", *pairs, class_="figures")
 
 
 def _error_words(findings: Findings) -> str:
@@ -233,16 +233,12 @@ def _gain_table(gain: Gain) -> Element | None:
     scores = gain.scores
     if scores is None:
         return None
-    heads = ("Recalibrator", "Log loss", "Above the best", "Standard error", "")
-    names: list[Content] = [
-        "leave it as it is",
-        *(element("code", str(c)) for c in scores.candidates[1:]),
-    ]
+    heads = ("Recalibrator", "Log loss", "Above the best", "Standard error")
+    names: list[list[Content]] = [[element("code", str(c))] for c in scores.candidates]
+    names[0] = ["leave it as it is"]
+    names[scores.chosen].append(element("strong", " ← choice"))
     columns = zip(names, scores.loss, scores.excess, scores.standard_error, strict=True)
-    rows = (
-        (name, f"{loss:.4f}", f"{excess:.4f}", f"{spread:.4f}", "← choice" * (i == scores.chosen))
-        for i, (name, loss, excess, spread) in enumerate(columns)
-    )
+    rows = ((name, *(f"{value:.4f}" for value in values)) for name, *values in columns)
     listed = table("Recalibrators, from the simplest on", heads, rows)
     return scrolling("Recalibrators compared", listed)
 

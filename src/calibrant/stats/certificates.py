@@ -117,7 +117,8 @@ class Certificate(Result):
     version: str = __version__
 
     def __str__(self) -> str:
-        return "\n".join([self._summary(), "It holds if", *(f"  - {x}" for x in self.assumptions)])
+        head = "The bounds hold if" if self.verdict == "undecided" else "It holds if"
+        return "\n".join([self._summary(), head, *(f"  - {x}" for x in self.assumptions)])
 
     def _summary(self) -> str:
         head = f"{self.verdict}: " if self.verdict else ""

@@ -149,7 +149,7 @@ class Comparison(Result):
         return f"squared calibration error {self.squared_error}, n = {self.n:,}"
 
     def _picture(self) -> str:
-        from calibrant._svg import differences_svg
+        from calibrant._svg_bars import differences_svg
 
         return differences_svg([(name, d.value, d.low, d.high) for name, d in self])
 

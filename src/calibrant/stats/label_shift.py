@@ -108,7 +108,8 @@ class LabelShiftCertificate(Result):
     certificate: Certificate
 
     def __str__(self) -> str:
-        return "\n".join([self._summary(), "It holds if", *(f"  - {x}" for x in self.assumptions)])
+        head = "The bounds hold if" if self.verdict == "undecided" else "It holds if"
+        return "\n".join([self._summary(), head, *(f"  - {x}" for x in self.assumptions)])
 
     def _summary(self) -> str:
         low, high = self.rate_interval

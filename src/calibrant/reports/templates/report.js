@@ -29,7 +29,8 @@
     [heads[2].textContent, heads[3].textContent] = curve.words;
     part("axis-x").textContent = `${curve.words[0]} →`;
     part("axis-y").textContent = `${curve.words[1]} ↑`;
-    part("largest").textContent = curve.largest;
+    [part("most-events").textContent, part("most-others").textContent] = curve.most;
+    part("outcomes").textContent = curve.outcomes;
     byId("diagram-description").textContent = curve.description;
     byId("bin-table").tBodies[0].replaceChildren(
       ...curve.rows.map((cells) => {
@@ -55,22 +56,20 @@
     });
     const off = curve.beyond.includes(here);
     const verdict = off ? "Off by more than chance allows." : "Within what chance allows.";
-    byId("readout").replaceChildren(make("strong", verdict), list);
+    const worst = here === curve.worst ? "The group that matters most. " : "";
+    byId("readout").replaceChildren(make("strong", worst + verdict), list);
   }
 
-  const help = byId("readout").textContent;
-
-  function clear() {
+  function reset() {
     here = -1;
-    part("here").setAttribute("visibility", "hidden");
-    byId("readout").replaceChildren(help);
+    point(curve.worst);
   }
 
   function nearest(event) {
     const spot = new DOMPoint(event.clientX, event.clientY).matrixTransform(
       svg.getScreenCTM().inverse(),
     );
-    const isAmongCounts = spot.y > part("counts").getBBox().y;
+    const isAmongCounts = spot.y > part("events").getBBox().y;
     let best = 0;
     let least = Infinity;
     points().forEach(([x, y], i) => {
@@ -84,7 +83,7 @@
   function show(i) {
     curve = curves[i];
     draw();
-    clear();
+    reset();
     const option = byId("switch").options[i];
     byId("switch").value = String(i);
     byId("shown-name").textContent = option.textContent;
@@ -100,7 +99,7 @@
       if (next !== undefined) {
         event.preventDefault();
         point(next);
-      } else if (event.key === "Escape") clear();
+      } else if (event.key === "Escape") reset();
     });
   }
 
@@ -163,4 +162,5 @@
   addPointing();
   addSwitching();
   addSorting();
+  reset();
 })();
