@@ -111,3 +111,19 @@ def test_the_representation_is_one_line_and_in_a_notebook_it_is_escaped():
     assert "\n" not in repr(refuted)
     assert refuted._repr_html_().startswith("<pre>Refuted: ")
     assert refuted._repr_html_().count("<svg ") == 1
+
+
+@pytest.mark.usefixtures("quick_plans")
+def test_the_verdict_says_which_groups_it_does_not_hold_for():
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 4, size=20_000) / 4
+    site = np.where(np.arange(p.size) % 20 == 0, "north", "south")
+    small = np.where(np.arange(p.size) < 30, "west", site)
+    right, wrong = rng.uniform(size=p.size) < p, site == "north"
+    y = np.where(wrong, rng.uniform(size=p.size) < p**3, right)
+    first = report(y, p, max_error=0.1, by={"site": small}).summary.splitlines()[0]
+    assert first.startswith("Certified: ")
+    assert "Not every group is certified: of 3 groups by site, 1 is refuted and 1 is undec" in first
+    assert "the worst, north, is off by at least " in first
+    even = report(right, p, max_error=0.1, by={"site": site}).summary.splitlines()[0]
+    assert even.endswith("Each of the 2 groups by site is certified by itself, all at once.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant.reports.findings import Findings
 from calibrant.table import describe_bins
+from calibrant.tables import shown_key
 
 SUBJECT = {
     "binary": "The predicted probabilities",
@@ -74,6 +75,7 @@ def verdict_of(findings: Findings) -> Verdict:
         "undecided": _undecided,
         "measured": _measured,
     }[word](findings)
+    sentence = " ".join(filter(None, (sentence, _by_group(findings))))
     meaning = [
         _difference(findings),
         _chance(findings),
@@ -83,6 +85,26 @@ def verdict_of(findings: Findings) -> Verdict:
         _worst(findings),
     ]
     return Verdict(word, sentence, [line for line in meaning if line])
+
+
+def _by_group(findings: Findings) -> str:
+    """Say whether the verdict on all rows holds in every group that was asked for."""
+    audit = findings.audit
+    if audit is None or audit.max_error is None:
+        return ""
+    what = f"groups by {audit.tables.described_by}"
+    if audit.verdict == "certified":
+        return f"Each of the {len(audit):,} {what} is certified by itself, all at once."
+    counts = [(len(audit.of(verdict)), verdict) for verdict in ("refuted", "undecided")]
+    said = " and ".join(f"{n:,} {'is' if n == 1 else 'are'} {word}" for n, word in counts if n)
+    told = f"Not every group is certified: of {len(audit):,} {what}, {said}"
+    if audit.verdict == "undecided":
+        return f"{told}."
+    worst = audit.groups[0]
+    return (
+        f"{told}; the worst, {shown_key(worst.group)}, is off by at least "
+        f"{points(worst.lower_bound)} points."
+    )
 
 
 def _trivial(findings: Findings) -> str:
