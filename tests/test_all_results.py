@@ -61,6 +61,9 @@ MADE = {
     "curves of groups": lambda: cb.reliability_curve(Y, P, by=GROUP),
     "certificates of groups": lambda: cb.certify(Y, LEVELS, max_error=0.2, by=GROUP),
     "audit": lambda: cb.audit(Y, LEVELS, by=GROUP, max_error=0.2),
+    "validation": lambda: cb.validate(Y, P),
+    "validations of groups": lambda: cb.validate(Y, P, by=GROUP),
+    "measure of a validation": lambda: make("validation")["slope"],
     "bins": lambda: cb.tabulate(Y, P, bins=7).bins[0],
     "problem": lambda: cb.tabulate(CLASS, PROBS, kind="marginal").problem,
     "rule": lambda: cb.Hybrid(4),
@@ -112,11 +115,11 @@ RESULTS = [
     "backtest of grades", "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
-    "evaluation log", "evaluation pairs",
+    "evaluation log", "evaluation pairs", "validation", "measure of a validation",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",
-    "lower bound",
+    "lower bound", "measure of a validation",
 ]  # fmt: skip
 
 

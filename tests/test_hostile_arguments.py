@@ -120,6 +120,7 @@ PREDICTIONS = {
     "calibration_error": cb.calibration_error,
     "tabulate": cb.tabulate,
     "reliability_curve": cb.reliability_curve,
+    "validate": cb.validate,
     "brier_decomposition": cb.brier_decomposition,
     "certify": cb.certify,
     "grade_backtest": cb.grade_backtest,

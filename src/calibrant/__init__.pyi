@@ -47,6 +47,7 @@ from calibrant.stats import samples_to_certify as samples_to_certify
 from calibrant.stats import smallest_certifiable_error as smallest_certifiable_error
 from calibrant.table import BinTable as BinTable
 from calibrant.tables import Tables as Tables
+from calibrant.validation import validate as validate
 from calibrant.verify import audit as audit
 from calibrant.verify import bin_free_bounds as bin_free_bounds
 from calibrant.verify import calibration_test as calibration_test

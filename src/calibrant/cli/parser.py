@@ -23,6 +23,7 @@ COMMANDS = (
     "measure",
     "certify",
     "audit",
+    "validate",
     "recheck",
     "plan",
     "fit",

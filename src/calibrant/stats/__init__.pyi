@@ -53,3 +53,6 @@ from calibrant.stats.selective import SelectiveCurve as SelectiveCurve
 from calibrant.stats.selective import selective_curve as selective_curve
 from calibrant.stats.table_comparison import TableComparison as TableComparison
 from calibrant.stats.table_comparison import compare_tables as compare_tables
+from calibrant.stats.validation_results import GroupValidations as GroupValidations
+from calibrant.stats.validation_results import Measure as Measure
+from calibrant.stats.validation_results import Validation as Validation

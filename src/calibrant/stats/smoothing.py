@@ -1,0 +1,201 @@
+"""The loess calibration curve, its noise, and intervals of what is read off a curve.
+
+A loess curve is a linear function of the events: at a prediction x, the value at x of the quadratic
+that fits the nearest share of the rows best, tricube weights falling with the distance
+(Cleveland, 1979; R's ``loess`` with its defaults and ``surface = "direct"``). Quadratics are
+reproduced, so a calibrated model has the diagonal for its expected curve, without a bias; of others
+it is the calibration curve as smoothed by the same weights, and that is what is estimated.
+
+The integrated calibration index and its companions (Austin and Steyerberg, 2019) are the mean, the
+quantiles and the largest of |curve - prediction|. Chance alone makes them positive: a bootstrap
+never covers a calibrated model. `functional_limits` allows for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from calibrant._types import FloatArray, IntArray
+from calibrant.stats.samples import Sample
+
+SPAN = 0.75
+"""The share of the rows in a window: R's default, and that of Austin and Steyerberg."""
+MOST_POINTS = 2048
+"""Predictions that are smoothed one by one. More are pooled first, equally many rows a point: in
+simulation of 100,000 rows that moved no value of the curve by more than 2e-5."""
+GRID = 64
+"""Points at which the noise of a curve is simulated; the curve itself has four times as many."""
+SPREAD_CAUTION = 1.1
+"""Times the standard deviation of quantiles and maxima, whose noise is not normal: without it 95%
+intervals of E50 and E90 covered down to 92% in simulation."""
+DRAWS = 500
+"""Of the noise: a tail of 2.5% is met to 0.7 points, the same for all rows alike."""
+SEED = 20190904
+"""Noise is drawn from this seed, so that the same rows always have the same interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Rows pooled at equal, or of very many at neighbouring, predictions.
+
+    Attributes
+    ----------
+    x, rate, weight, rows : ndarray of shape (m,)
+        Weighted mean prediction, event rate, sum of weights, and number of rows of each point.
+    place : ndarray of shape (n,)
+        The point of every row.
+    """
+
+    x: FloatArray
+    rate: FloatArray
+    weight: FloatArray
+    rows: FloatArray
+    place: IntArray
+
+    @classmethod
+    def of(cls, sample: Sample, most: int = MOST_POINTS) -> Pooled:
+        """Pool the rows of a sample, in rising order of predictions."""
+        values, place, count = np.unique(sample.p, return_inverse=True, return_counts=True)
+        if values.size > most:
+            middle = np.cumsum(count) - count / 2
+            share = (middle / len(sample) * most).astype(np.intp)
+            place = np.unique(share, return_inverse=True)[1][place]
+        weight = np.bincount(place, sample.weight).astype(float)
+        x = np.bincount(place, sample.weight * sample.p) / weight
+        rate = np.bincount(place, sample.weight * sample.y) / weight
+        return cls(x, rate, weight, np.bincount(place).astype(float), place)
+
+    def quantiles(self, n: int) -> IntArray:
+        """Return the points at n shares of the rows, spread evenly; fewer if there are fewer."""
+        reached = (np.cumsum(self.rows) - self.rows / 2) / self.rows.sum()
+        places = np.searchsorted(reached, (np.arange(n) + 0.5) / n)
+        return np.unique(places.clip(0, self.x.size - 1))
+
+
+def loess_weights(pooled: Pooled, at: FloatArray, span: float = SPAN) -> FloatArray:
+    """Return the matrix that smooths event rates: a line for each of `at`, a column a point."""
+    distance = np.abs(at[:, None] - pooled.x)
+    width = _bandwidths(distance, pooled.rows, span)[:, None]
+    near = np.clip(1 - (distance / width) ** 3, 0.0, None) ** 3 * pooled.weight
+    z = (pooled.x - at[:, None]) / width
+    moments = [near.sum(axis=1)]
+    power = near
+    for _ in range(4):
+        power = power * z
+        moments.append(power.sum(axis=1))
+    gram = np.stack([np.stack(moments[i : i + 3], axis=-1) for i in range(3)], axis=-1)
+    # a window of one or two predictions holds no parabola: the pseudo-inverse takes what there is
+    a, b, c = np.linalg.pinv(gram, rcond=1e-12, hermitian=True)[:, 0, :].T[:, :, None]
+    return np.asarray((a + z * (b + z * c)) * near)
+
+
+def _bandwidths(distance: FloatArray, rows: FloatArray, span: float) -> FloatArray:
+    """Return the distance to the row at which the span is filled, a little beyond for ties."""
+    needed = max(np.floor(rows.sum() * min(span, 1.0) + 1e-5), 1.0)
+    if rows.max() == 1:
+        place = int(needed) - 1
+        width = np.partition(distance, place, axis=1)[:, place]
+    else:
+        order = np.argsort(distance, axis=1)
+        last = np.argmax(np.cumsum(rows[order], axis=1) >= needed - 1e-9, axis=1)
+        width = np.take_along_axis(distance, order, axis=1)[np.arange(len(distance)), last]
+    # where ties fill the window it has no width: it reaches half way to the next prediction
+    beyond = np.where(distance > 0, distance, np.inf).min(axis=1, initial=np.inf)
+    return np.where(width > 0, width, np.where(np.isfinite(beyond), beyond / 2, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LoessCurve:
+    """A loess curve at some predictions, and its noise at some of them.
+
+    Attributes
+    ----------
+    x, rate : ndarray
+        The curve at quantiles of the predictions; the first and last are the least and greatest.
+    some : ndarray of int
+        Every fourth of these points, and the first and the last.
+    covariance : ndarray
+        Of the curve's noise at those.
+    """
+
+    x: FloatArray
+    rate: FloatArray
+    some: IntArray
+    covariance: FloatArray
+
+    @property
+    def gap(self) -> FloatArray:
+        """The curve less the diagonal where the noise is known."""
+        return self.rate[self.some] - self.x[self.some]
+
+
+def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
+    """Return the loess curve with the covariance of its noise.
+
+    The covariance is that of residuals, so clusters and weights are in it; it is scaled up by the
+    degrees of freedom that the curve takes.
+    """
+    inner = pooled.quantiles(4 * GRID)
+    at = np.concatenate([pooled.x[:1], pooled.x[inner], pooled.x[-1:]])
+    matrix = loess_weights(pooled, at)
+    smooth = matrix @ pooled.rate
+    residual = sample.y - np.interp(pooled.x, at, smooth)[pooled.place]
+    scatter = sample.scatter(pooled.place, pooled.x.size, residual)
+    # the middle of every four, so that they stand for equally many rows
+    step = 4 if inner.size >= GRID else 1
+    middles = np.arange(1 + step // 2, at.size - 1, step)
+    some = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
+    scaled = matrix[some] / pooled.weight
+    noise = (scaled * scatter) @ scaled.T if scatter.ndim == 1 else scaled @ scatter @ scaled.T
+    noise *= len(sample) / max(len(sample) - 3 / SPAN - 1, 1.0)
+    size = 1 / (matrix[some] ** 2 / pooled.rows).sum(axis=1)
+    return LoessCurve(at, smooth, some, _raised(noise, smooth[some], size))
+
+
+def _raised(covariance: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
+    """Raise variances to those of Agresti and Coull: residuals vanish where nearly all agree."""
+    added = (np.clip(rate, 0.0, 1.0) * size + 2) / (size + 4)
+    least = added * (1 - added) / (size + 4)
+    factor = np.sqrt(np.maximum(least / np.diag(covariance).clip(1e-300), 1.0))
+    return np.asarray(covariance * factor * factor[:, None])
+
+
+def noise_draws(covariance: FloatArray, draws: int = DRAWS) -> FloatArray:
+    """Return draws of normal noise of this covariance, one a line, always the same."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    kept = values > 1e-12 * max(float(values[-1]), 1e-300)
+    normal = np.random.default_rng(SEED).standard_normal((draws, int(kept.sum())))
+    return np.asarray(normal @ root[:, kept].T)
+
+
+Functionals = Callable[[FloatArray], FloatArray]
+"""Of absolute gaps along the last axis, one for each entry of the result's last axis."""
+
+
+def functional_limits(
+    gap: FloatArray, noise: FloatArray, functionals: Functionals, confidence_level: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return intervals of functionals T of |gap|, and what noise alone gives on average.
+
+    The observed gap is the true one plus noise, and |.| makes T larger by that. Adding the noise
+    once more shows by how much, and how T varies. Below, the interval ends where T less that bias
+    and z standard deviations does, or at the lower percentile, if that is less; at 0, a calibrated
+    model, unless noise alone rarely gives as much as T. Above, the bias is left in, for where the
+    gap has one sign there is none: T and z standard deviations, or the upper percentile.
+    """
+    tail = (1 - confidence_level) / 2
+    z = float(special.ndtri(1 - tail))
+    observed, alone = functionals(np.abs(gap)), functionals(np.abs(noise))
+    moved = functionals(np.abs(gap + noise))
+    percentiles = np.quantile(moved, [tail, 1 - tail], axis=0)
+    spread = z * SPREAD_CAUTION * moved.std(axis=0)
+    bias = np.maximum(moved.mean(axis=0) - observed, 0.0)
+    low = np.maximum(np.minimum(observed - bias - spread, percentiles[0]), 0.0)
+    low = np.where(observed <= np.quantile(alone, 1 - tail, axis=0), 0.0, np.minimum(low, observed))
+    high = np.minimum(np.maximum(observed + spread, percentiles[1]), np.maximum(observed, 1.0))
+    return low, high, alone.mean(axis=0)

@@ -1,0 +1,286 @@
+"""Validation of predicted risks: the table that reports of prediction models ask for.
+
+Steyerberg et al. (2010) and Van Calster et al. (2016, 2019) say which numbers, and TRIPOD (Collins
+et al., 2015; 2024) that each comes with an interval. What each estimates:
+
+====================  ===========================================================================
+O/E                   events over the sum of predictions: 1 if as many happen as were predicted
+in the large          a of ``logit P(Y = 1) = a + logit p``: the mean shift on the log-odds scale
+intercept, slope      a, b of ``logit P(Y = 1) = a + b logit p`` (Cox, 1958); b < 1: too extreme
+ICI, E50, E90, Emax   mean, median, 90th percentile, largest |loess curve - prediction| (Austin and
+                      Steyerberg, 2019), see `calibrant.stats.smoothing`
+C                     the share of pairs in which the event had the higher prediction (AUC)
+Brier, scaled         mean (y - p)^2; 1 - Brier / (that of the event rate)
+log loss              mean -log of the probability given to what happened
+smooth ECE            see `calibrant.stats.smooth_ece`
+l2 error              the debiased error in bins, as `calibrant.calibration_error` gives it
+====================  ===========================================================================
+
+Every interval but those of curves and of the l2 error is built on influences, the part of each row
+in the estimate: their squares, summed over clusters, are its variance, weights included. So one
+formula serves independent, weighted and clustered rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special
+
+from calibrant._types import FloatArray
+from calibrant.stats.discrimination import c_limits, c_statistic
+from calibrant.stats.firth import LogisticModel
+from calibrant.stats.results import CalibrationErrorResult
+from calibrant.stats.samples import Sample
+from calibrant.stats.smooth_ece import smooth_ece, smooth_ece_limits
+from calibrant.stats.smoothing import (
+    Pooled,
+    functional_limits,
+    loess_curve,
+    noise_draws,
+)
+from calibrant.stats.validation_results import Measure, Validation
+
+FEW_EVENTS = 20
+"""Events or non-events below which logistic fits have Firth's correction: with fewer, intervals of
+maximum likelihood covered less than 93.5% at a nominal 95% in simulation (docs/coverage.md)."""
+FEW_FOR_CURVES = 50
+"""Events or non-events below which the noise of curves is too far from normal for their level."""
+
+
+def validation(
+    sample: Sample, error: CalibrationErrorResult, kind: str, confidence_level: float
+) -> Validation:
+    """Return the table of a sample; `error` is its l2 error in bins."""
+    notes: list[str] = []
+    measures = [
+        *_counts(sample, confidence_level),
+        *_logistic(sample, confidence_level, notes),
+        *_curve(sample, confidence_level),
+        *_scores(sample, confidence_level, notes),
+        *_errors(sample, error, confidence_level),
+    ]
+    if sample.fewest < FEW_FOR_CURVES:
+        notes.append(
+            f"{_rarer(sample)}: fewer than the {FEW_FOR_CURVES} from which intervals of ICI, E50, "
+            "E90, Emax, scores and smooth ECE keep their level"
+        )
+    return Validation(
+        tuple(measures),
+        kind,
+        confidence_level,
+        None if sample.cluster is None else sample.n_clusters,
+        tuple(notes),
+    )
+
+
+def _counts(sample: Sample, level: float) -> list[Measure]:
+    n, y, p = len(sample), sample.y, sample.p
+    predicted, rate = sample.mean(p), sample.mean(y)
+    reach = sample.quantile(level) * sample.variance(p - predicted) ** 0.5
+    ends = max(predicted - reach, 0.0), min(predicted + reach, 1.0)
+    measures = [
+        Measure("n", "rows", float(n)),
+        Measure("events", "events", float(sample.events)),
+        Measure("mean_prediction", "mean prediction", predicted, *ends),
+        Measure("observed_rate", "observed rate", rate, *sample.rate_limits(level)),
+    ]
+    if predicted == 0:
+        return [*measures, Measure("oe_ratio", "O/E", math.nan, ideal=1.0)]
+    ratio = rate / predicted
+    low, high = _sum_limits(sample, y - ratio * p, level)
+    return [*measures, Measure("oe_ratio", "O/E", ratio, low / predicted, high / predicted, 1.0)]
+
+
+def _sum_limits(sample: Sample, influence: FloatArray, level: float) -> tuple[float, float]:
+    """Return limits of the event rate from the variance of these influences.
+
+    Gamma limits of Fay and Feuer (1997): the exact ones of a Poisson count if there are no weights,
+    never of length 0, and normal ones in the limit of many events.
+    """
+    tail = (1 - level) / 2
+    total, n = float(sample.weight @ sample.y), len(sample)
+    variance = sample.variance(influence) * n**2
+    largest = float(sample.sums(np.ones(n)).max()) if total == 0 else _unit(sample)
+    low = 0.0
+    if total > 0 and variance > 0:
+        low = variance / total * float(special.gammaincinv(total**2 / variance, tail))
+    raised, spread = total + largest, variance + largest**2
+    high = spread / raised * float(special.gammainccinv(raised**2 / spread, tail))
+    return low / n, high / n
+
+
+def _unit(sample: Sample) -> float:
+    """Return how much the number of events grows by one more: the mean of a unit that has any."""
+    sums = sample.sums(sample.y)
+    return float(sums[sums > 0].mean())
+
+
+def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
+    certain = (sample.p == 0) | (sample.p == 1)
+    if certain.any():
+        notes.append(
+            f"{int(certain.sum()):,} rows predicted with 0 or 1 have no logit and are left out of "
+            "calibration in the large, intercept and slope"
+        )
+        codes = None if sample.cluster is None else sample.cluster[~certain]
+        if certain.all():
+            return [
+                Measure(name, label, math.nan, ideal=ideal)
+                for name, label, ideal in (*IN_THE_LARGE, *COX)
+            ]
+        sample = Sample.of(sample.y[~certain], sample.p[~certain], sample.weight[~certain], codes)
+    x = special.logit(sample.p)
+    reason = _why_firth(sample, x)
+    if reason:
+        notes.append(f"Firth's correction in logistic fits: {reason}")
+    one = np.ones_like(x)
+    measures = _fitted(sample, one[None], x, level, bool(reason), IN_THE_LARGE)
+    if np.ptp(x) == 0:
+        notes.append("all predictions are equal: intercept and slope are not defined")
+        return [*measures, *(Measure(name, label, math.nan, ideal=i) for name, label, i in COX)]
+    return [
+        *measures,
+        *_fitted(sample, np.stack([one, x]), np.zeros_like(x), level, bool(reason), COX),
+    ]
+
+
+IN_THE_LARGE = (("in_the_large", "calibration in the large", 0.0),)
+COX = (("intercept", "calibration intercept", 0.0), ("slope", "calibration slope", 1.0))
+
+
+def _why_firth(sample: Sample, x: FloatArray) -> str:
+    """Return why maximum likelihood would not do; nothing where it does."""
+    hits, misses = x[sample.y == 1], x[sample.y == 0]
+    if hits.size == 0 or misses.size == 0:
+        return "there are no events" if hits.size == 0 else "there are no non-events"
+    if misses.max() <= hits.min() or hits.max() <= misses.min():
+        return "a threshold separates events from non-events"
+    if sample.fewest < FEW_EVENTS:
+        return f"only {_rarer(sample)}"
+    return ""
+
+
+def _rarer(sample: Sample) -> str:
+    what = "event" if sample.events == sample.fewest else "non-event"
+    return f"{sample.fewest} {what}{'s' * (sample.fewest != 1)}"
+
+
+def _fitted(
+    sample: Sample,
+    design: FloatArray,
+    offset: FloatArray,
+    level: float,
+    penalised: bool,
+    named: tuple[tuple[str, str, float], ...],
+) -> list[Measure]:
+    """Fit a logistic model; its intervals are Wald's with robust variances, or Firth's profile."""
+    # predictors of mean 0 and spread 1 keep the information far from singular
+    centre, scale = (design[-1].mean(), design[-1].std()) if len(design) > 1 else (0.0, 1.0)
+    scaled = np.stack([design[0], (design[-1] - centre) / scale]) if len(design) > 1 else design
+    back = np.array([[1.0, -centre / scale], [0.0, 1 / scale]]) if len(design) > 1 else np.eye(1)
+    share = sample.effective_n / len(sample) if penalised else 1.0
+    model = LogisticModel(scaled, sample.y, sample.weight * share, offset, penalised)
+    theta = model.fit()
+    if penalised:
+        plain = LogisticModel(design, sample.y, sample.weight * share, offset, True)
+        best = back @ theta
+        limits = [plain.profile_limits(best, i, level) for i in range(len(design))]
+    else:
+        best = back @ theta
+        bread = np.linalg.pinv(model.information(theta), hermitian=True) * len(sample)
+        # HC3: a row's residual without its own pull on the fit
+        residual = (sample.y - model.rate(theta)) / (1 - model.leverage(theta)).clip(1e-3)
+        influences = back @ bread @ (scaled * residual)
+        reach = [
+            sample.quantile(level) * sample.variance(influence) ** 0.5 for influence in influences
+        ]
+        limits = [(b - r, b + r) for b, r in zip(best, reach, strict=True)]
+    return [
+        Measure(name, label, float(value), float(low), float(high), ideal)
+        for (name, label, ideal), value, (low, high) in zip(named, best, limits, strict=True)
+    ]
+
+
+def _curve(sample: Sample, level: float) -> list[Measure]:
+    pooled = Pooled.of(sample)
+    curve = loess_curve(sample, pooled)
+    smooth = np.clip(np.interp(pooled.x, curve.x, curve.rate), 0.0, 1.0)
+    gap = np.abs(smooth - pooled.x)[pooled.place]
+    order = np.argsort(gap)
+    weight = sample.weight[order]
+    # of rows that count alike the quantiles that R and NumPy give
+    reached = (np.cumsum(weight) - weight) / max(len(sample) - weight[-1], 1e-300)
+    quantiles = np.interp([0.5, 0.9], reached, gap[order])
+    values = [sample.mean(gap), *map(float, quantiles), float(gap.max())]
+    limits = functional_limits(curve.gap, noise_draws(curve.covariance), _gaps, level)
+    return [
+        Measure(label.lower(), label, value, min(float(low), value), max(float(high), value), floor)
+        for label, value, low, high, floor in zip(CURVE, values, *limits, strict=True)
+    ]
+
+
+CURVE = ("ICI", "E50", "E90", "Emax")
+
+
+def _gaps(gap: FloatArray) -> FloatArray:
+    """Return mean, median and 90th percentile of the inner points, and the largest of all."""
+    inner = gap[..., 1:-1]
+    places = [int(share * (inner.shape[-1] - 1)) for share in (0.5, 0.9)]
+    parts = np.partition(inner, places, axis=-1)[..., places]
+    ends = inner.mean(axis=-1, keepdims=True), gap.max(axis=-1, keepdims=True)
+    return np.concatenate([ends[0], parts, ends[1]], axis=-1)
+
+
+def _scores(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
+    y, p = sample.y, sample.p
+    squares = (y - p) ** 2
+    with np.errstate(divide="ignore"):
+        logs = -np.log(np.where(y == 1, p, 1 - p))
+    brier, rate = sample.mean(squares), sample.mean(y)
+    log_loss = sample.mean(logs)
+    measures = []
+    if sample.fewest == 0:
+        notes.append("all rows have one outcome: C and scaled Brier are not defined")
+        measures.append(Measure("c_statistic", "C (AUC)", math.nan))
+    else:
+        area, influence = c_statistic(sample)
+        low, high, _ = c_limits(sample, area, influence, level)
+        measures.append(Measure("c_statistic", "C (AUC)", area, low, high))
+    measures.append(_positive(sample, "brier", "Brier", brier, squares - brier, level))
+    variance = rate * (1 - rate)
+    if sample.fewest == 0:
+        measures.append(Measure("scaled_brier", "scaled Brier", math.nan))
+    else:
+        relative = (squares - brier) - brier / variance * (1 - 2 * rate) * (y - rate)
+        part = _positive(sample, "", "", brier / variance, relative / variance, level)
+        scaled = (1 - part.value, 1 - part.high, 1 - part.low)
+        measures.append(Measure("scaled_brier", "scaled Brier", *scaled))
+    if math.isinf(log_loss):
+        wrong = int(np.isinf(logs).sum())
+        notes.append(f"log loss is infinite: {wrong:,} rows predicted with 0 or 1 were wrong")
+        return [*measures, Measure("log_loss", "log loss", math.inf, 0.0, math.inf)]
+    return [*measures, _positive(sample, "log_loss", "log loss", log_loss, logs - log_loss, level)]
+
+
+def _positive(
+    sample: Sample, name: str, label: str, value: float, influence: FloatArray, level: float
+) -> Measure:
+    """Return a positive mean with its interval on the log scale, which allows for its skewness."""
+    error = sample.variance(influence) ** 0.5
+    if value <= 0:
+        return Measure(name, label, value, 0.0, error)
+    factor = math.exp(min(sample.quantile(level) * error / value, 700.0))
+    return Measure(name, label, value, value / factor, value * factor)
+
+
+def _errors(sample: Sample, error: CalibrationErrorResult, level: float) -> list[Measure]:
+    found = smooth_ece(sample)
+    ends = smooth_ece_limits(sample, found, level)
+    interval = error._interval(level)
+    return [
+        Measure("smooth_ece", "smooth ECE", found.value, *ends),
+        Measure("l2_error", "l2 error, debiased", error.value, interval.low, interval.high, 0.0),
+        Measure("noise_floor", "noise floor of l2", error.noise_floor),
+    ]

@@ -1,0 +1,252 @@
+"""validate: its numbers are those of R, scikit-learn and relplot, and it always has an answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+import calibrant as cb
+from calibrant import exceptions as ex
+
+ROW = np.arange(200)
+P = (((ROW * 7919) % 200 + 0.5) / 200) ** 1.5
+U = ((ROW * 104729 + 13) % 997) / 997
+Y = (expit(0.2 + 0.8 * logit(P)) > U).astype(int)
+W = 1 + ROW % 3
+TABLE = cb.validate(Y, P)
+
+# R 4.2.2, rms 6.5.0, pROC, sandwich:
+#   i <- 0:199; p <- (((i*7919) %% 200 + 0.5)/200)^1.5; u <- ((i*104729 + 13) %% 997)/997
+#   y <- as.numeric(u < plogis(0.2 + 0.8*qlogis(p)))
+#   val.prob(p, y, pl=FALSE)[c("C (ROC)", "Brier", "Intercept", "Slope")]; lrm(y ~ qlogis(p))
+#   glm(y ~ offset(qlogis(p)), family=binomial)                               # in the large
+#   l <- loess(y ~ p, control=loess.control(surface="direct"))
+#   d <- abs(predict(l, data.frame(p=p)) - p); mean(d); median(d); quantile(d, .9); max(d)
+R = {
+    "c_statistic": 0.8167830752,
+    "brier": 0.1786502194,
+    "intercept": 0.2128976554,
+    "slope": 0.7974345602,
+    "in_the_large": 0.2967529654,
+    "ici": 0.05982697022,
+    "e50": 0.04755964908,
+    "emax": 0.1259132753,
+}
+# glm(..., weights = 1 + i %% 3), loess(..., weights = 1 + i %% 3)
+R_WEIGHTED = {
+    "intercept": 0.2136556233,
+    "slope": 0.7587724376,
+    "in_the_large": 0.3183745841,
+    "ici": 0.06522002107,
+}
+# sqrt(diag(sandwich::vcovHC(glm(...), type = "HC3"))), of a sum of squares over n - 1 here
+R_ERRORS = {"intercept": 0.1848294032, "slope": 0.1180488892, "in_the_large": 0.1950842751}
+# sqrt(diag(sandwich::vcovCL(glm(y ~ qlogis(p), ...), cluster = i %/% 4, type = "HC0")))
+R_CLUSTERED = {"intercept": 0.2464030051, "slope": 0.1220717872}
+
+
+@pytest.mark.parametrize("name", R)
+def test_estimates_are_those_of_rms_and_loess(name):
+    assert TABLE[name].value == pytest.approx(R[name], abs=2e-9)
+
+
+@pytest.mark.parametrize("name", R_WEIGHTED)
+def test_weighted_estimates_are_those_of_glm_and_loess(name):
+    assert cb.validate(Y, P, sample_weight=W)[name].value == pytest.approx(
+        R_WEIGHTED[name], abs=2e-9
+    )
+
+
+@pytest.mark.parametrize("name", R_ERRORS)
+def test_intervals_of_logistic_fits_are_robust_ones(name):
+    reach = 1.9719565 * R_ERRORS[name] * math.sqrt(200 / 199)  # qt(.975, 199)
+    assert TABLE[name].high - TABLE[name].value == pytest.approx(reach, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", R_CLUSTERED)
+def test_intervals_of_clusters_are_those_of_sandwich(name):
+    table = cb.validate(Y, P, cluster=ROW // 4)
+    reach = 2.0095752 * R_CLUSTERED[name]  # qt(.975, 49)
+    # leverages are allowed for here, as by HC3
+    assert table[name].high - table[name].value == pytest.approx(reach, rel=0.02)
+    assert "in 50 clusters" in str(table)
+
+
+def test_scores_are_those_of_scikit_learn():
+    from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+    for weight in (None, W):
+        table = cb.validate(Y, P, sample_weight=weight)
+        expected = [f(Y, P, sample_weight=weight) for f in (log_loss, brier_score_loss)]
+        assert [table[x].value for x in ("log_loss", "brier")] == pytest.approx(expected)
+        area = roc_auc_score(Y, P, sample_weight=weight)
+        assert table["c_statistic"].value == pytest.approx(area)
+
+
+def test_smooth_ece_is_that_of_relplot():
+    # relplot 1.0.3: relplot.smECE(P, Y)
+    assert TABLE["smooth_ece"].value == pytest.approx(0.06015365526086404, rel=1e-9)
+
+
+def test_the_slope_is_that_of_probcal():
+    # probcal 0.4.0: metrics.calibration_slope(Y, P), metrics.calibration_intercept(Y, P)
+    assert TABLE["slope"].value == pytest.approx(0.7974345607150667, abs=1e-9)
+    assert TABLE["in_the_large"].value == pytest.approx(0.2967529654334112, abs=1e-9)
+
+
+def test_delongs_interval_is_that_of_proc_on_the_log_odds_scale():
+    # pROC: var(roc(y, p)) = 0.000850432733
+    area = R["c_statistic"]
+    reach = 1.9719565 * math.sqrt(0.000850432733) / (area * (1 - area))
+    assert TABLE["c_statistic"].high == pytest.approx(expit(logit(area) + reach), abs=5e-4)
+
+
+def test_separated_events_have_firths_fit_and_its_profile_interval():
+    # R: optim of the log-likelihood + log(det(information)) / 2, its profile by uniroot
+    table = cb.validate([0] * 4 + [1] * 4, [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])
+    slope = table["slope"]
+    assert slope.value == pytest.approx(1.882262985, abs=1e-6)
+    assert (slope.low, slope.high) == pytest.approx((0.2447130371, 7.9282753860), abs=1e-5)
+    assert any("separates events" in note for note in table.notes)
+    assert table["c_statistic"].low < 0.6, "eight rows do not show that C is 1"
+
+
+HARD = {
+    "one row": ([1], [0.3]),
+    "no events": ([0] * 30, np.linspace(0.01, 0.2, 30)),
+    "no non-events": ([1] * 30, np.linspace(0.01, 0.2, 30)),
+    "one event": ([1] + [0] * 99, np.linspace(0.01, 0.2, 100)),
+    "one prediction": ([0, 1] * 20, [0.5] * 40),
+    "two predictions": ([0, 1, 0, 1] * 20, [0.4, 0.6] * 40),
+    "certain": ([0, 1] * 20, [0.0, 1.0] * 20),
+    "certain and wrong": ([0, 1, 1] * 20, [0.0, 1.0, 0.0] * 20),
+    "next to certain": ([0, 1] * 20, [5e-324, 1 - 1e-16] * 20),
+    "all zero": ([0] * 20, [0.0] * 20),
+    "float16": (Y, P.astype(np.float16)),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_hard_cases_have_an_answer_and_a_note_where_they_have_none(case):
+    table = cb.validate(*HARD[case])
+    for m in table.measures:
+        assert not math.isinf(m.value) or m.name == "log_loss", m
+        assert math.isnan(m.low) or m.low <= m.value <= m.high or math.isnan(m.value), m
+    if any(math.isnan(m.value) for m in table.measures):
+        assert table.notes
+    json.dumps(table.to_dict(), allow_nan=False)
+    assert max(map(len, str(table).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("case", ["no events", "no non-events", "one event"])
+def test_few_events_have_finite_logistic_fits(case):
+    table = cb.validate(*HARD[case])
+    for name in ("in_the_large", "intercept", "slope"):
+        assert math.isfinite(table[name].value)
+        assert table[name].low < table[name].value < table[name].high
+    assert table["oe_ratio"].high > table["oe_ratio"].value
+
+
+def test_repeated_rows_in_one_cluster_are_no_news():
+    once = cb.validate(Y, P)
+    again = cb.validate(np.repeat(Y, 3), np.repeat(P, 3), cluster=np.repeat(ROW, 3))
+    for name in ("oe_ratio", "slope", "c_statistic", "brier", "log_loss"):
+        assert again[name].value == pytest.approx(once[name].value)
+        assert again[name].high - again[name].low == pytest.approx(
+            once[name].high - once[name].low, rel=0.03
+        )
+    assert again["ici"].ideal == pytest.approx(once["ici"].ideal, rel=0.15)
+
+
+def test_the_scale_of_weights_and_rows_without_weight_change_nothing():
+    plain = cb.validate(Y, P, sample_weight=W).to_dict()
+    scaled = cb.validate(Y, P, sample_weight=7.0 * W).to_dict()
+    more = cb.validate(
+        np.append(Y, 1),
+        np.append(P, 0.01),
+        sample_weight=np.append(W, 0),
+        bins=np.linspace(0, 1, 9),
+    )
+    fewer = cb.validate(Y, P, sample_weight=W, bins=np.linspace(0, 1, 9))
+    for name, measure in plain["measures"].items():
+        assert scaled["measures"][name]["value"] == pytest.approx(measure["value"], rel=1e-6)
+        if name != "noise_floor":
+            assert more[name].value == pytest.approx(fewer[name].value, rel=1e-9), name
+
+
+def test_logits_and_frames_and_top_labels_are_read_like_anywhere():
+    frame = pd.DataFrame({"y": Y, "p": P, "score": logit(P)})
+    expected = str(TABLE)
+    assert str(cb.validate("y", "p", data=frame)) == expected
+    logits = cb.validate("y", "score", data=frame, input="logits")
+    assert logits["slope"].value == pytest.approx(TABLE["slope"].value)
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), size=300), rng.integers(3, size=300)
+    top = cb.validate(labels, probs)
+    assert top.kind == "top-label"
+    right = (probs.argmax(axis=1) == labels).astype(int)
+    assert top["slope"].value == cb.validate(right, probs.max(axis=1))["slope"].value
+
+
+def test_groups_are_validated_one_by_one():
+    group = np.where(ROW % 3 > 0, "a", "b")
+    tables = cb.validate(Y, P, by={"ward": group})
+    assert list(tables) == ["a", "b"]
+    assert tables["b"].to_dict() == cb.validate(Y[group == "b"], P[group == "b"]).to_dict()
+    assert str(tables).splitlines()[0].split()[:3] == ["ward", "rows", "events"]
+    frame = tables.to_frame()
+    assert len(frame) == 2 * len(TABLE)
+    assert tables.to_latex().count(r"\\") == 3
+    json.dumps(tables.to_dict(), allow_nan=False)
+    with pytest.raises(KeyError):
+        _ = tables["c"]
+
+
+def test_what_validate_cannot_measure_is_refused():
+    probs = np.full((6, 3), 1 / 3)
+    with pytest.raises(ex.InvalidArgumentError, match=r'got kind="marginal" with 3 classes\. Val'):
+        cb.validate([0, 1, 2] * 2, probs, kind="marginal")
+    with pytest.raises(ex.InvalidArgumentError, match="needs the predictions and labels"):
+        cb.validate(cb.tabulate(Y, P))
+    with pytest.raises(ex.InvalidArgumentError, match="cluster= and by="):
+        cb.validate(Y, P, cluster=ROW, by=ROW)
+    with pytest.raises(ex.InvalidWeightsError):
+        cb.validate(Y, P, cluster=ROW, sample_weight=W)
+    with pytest.raises(ex.NotFiniteError):
+        cb.validate(Y, np.where(ROW == 3, np.nan, P))
+    with pytest.raises(ex.EmptyInputError):
+        cb.validate([], [])
+    with pytest.raises(ex.InvalidArgumentError, match=r"Write 0\.95"):
+        cb.validate(Y, P, confidence_level=95)
+
+
+def test_a_table_reads_as_a_mapping_prints_and_travels():
+    assert list(TABLE)[:2] == ["n", "events"]
+    assert float(TABLE["n"]) == 200
+    with pytest.raises(KeyError):
+        _ = TABLE["nothing"]
+    lines = str(TABLE).splitlines()
+    assert len(lines) == 1 + len(TABLE)
+    assert max(map(len, lines)) <= 80
+    assert "<table>" in TABLE._repr_html_()
+    frame = TABLE.to_frame()
+    assert list(frame.columns) == ["name", "label", "value", "low", "high", "ideal"]
+    assert frame["value"][7] == TABLE["slope"].value
+    latex = TABLE.to_latex()
+    assert r"95\% interval" in latex
+    assert latex.count(r"\\") == 1 + len(TABLE)
+    assert pickle.loads(pickle.dumps(TABLE)).to_dict() == TABLE.to_dict()
+
+
+def test_a_higher_level_has_wider_intervals():
+    wider = cb.validate(Y, P, confidence_level=0.99)
+    for m in TABLE.measures:
+        if not math.isnan(m.low):
+            assert wider[m.name].low <= m.low
+            assert wider[m.name].high >= m.high
