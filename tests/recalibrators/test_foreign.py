@@ -12,14 +12,17 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from calibrant import RecalibratedClassifier
+from calibrant import RecalibratedClassifier, best_recalibrator, load
 from calibrant.exceptions import (
     InvalidArgumentError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
 )
-from calibrant.recalibrators import OneVsRest, ScalingBinning, TopLabel
+from calibrant.paper import STUDIES, population
+from calibrant.paper.predictions import Predictions
+from calibrant.recalibrators import Identity, OneVsRest, PlattScaling, ScalingBinning, TopLabel
 
 
 class Share:
@@ -74,11 +77,104 @@ def test_what_it_cannot_do_is_refused(tmp_path):
         fitted.save(tmp_path / "a.json")
     with pytest.raises(InvalidLabelsError, match="with and without the event"):
         OneVsRest(LogisticRegression()).fit(probs, np.zeros(200, int))
-    with pytest.raises(InvalidArgumentError, match="scaler must be a recalibrator"):
-        ScalingBinning(scaler=LogisticRegression()).fit(*binary_rows(50))
+    for nothing in (LogisticRegression, "platt", 3):
+        with pytest.raises(InvalidArgumentError, match="scaler must be a recalibrator"):
+            ScalingBinning(scaler=nothing).fit(*binary_rows(50))
     for nothing in (LogisticRegression, "platt", 3, None):
         with pytest.raises(InvalidArgumentError, match="recalibrator must be"):
             OneVsRest(nothing).fit(probs, y)
+
+
+class Cube:
+    """Thirty lines, or eight: the cube of the score, between two shares that it learns."""
+
+    def fit(self, X, y, sample_weight=None):
+        w = np.ones(len(y)) if sample_weight is None else sample_weight
+        self.slope_, self.share_ = np.polyfit(X[:, 0] ** 3, y, 1, w=np.sqrt(w))
+        return self
+
+    def predict_proba(self, X):
+        p = np.clip(self.share_ + self.slope_ * X[:, 0] ** 3, 0, 1)
+        return np.column_stack([1 - p, p])
+
+
+def cubed(n, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(size=n)
+    return p, (rng.uniform(size=n) < 0.1 + 0.8 * p**3).astype(int)
+
+
+@pytest.mark.parametrize("made", [Cube(), LogisticRegression()], ids=["own", "scikit-learn"])
+def test_the_scaler_of_scaling_binning_may_be_anybodys(made, tmp_path):
+    p, y = cubed(3000, 0)
+    fitted = clone(ScalingBinning(bins=8, scaler=made)).fit(p, y)
+    assert fitted.levels_.size == 8
+    rows = cubed(3000, 1)
+    assert fitted.certify(*rows, max_error=0.1).verdict == "certified"
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(p), fitted.predict_proba(p))
+    with pytest.raises(InvalidArgumentError, match=r"cannot be saved|can be saved.*as_steps\(\)"):
+        fitted.save(tmp_path / "own.json")
+    steps = fitted.as_steps()
+    steps.save(tmp_path / "steps.json")
+    loaded = load(tmp_path / "steps.json")
+    edges = np.concatenate([fitted.cuts_, np.nextafter(fitted.cuts_, 1), [0.0, 1.0], p])
+    for each in (steps, loaded):
+        np.testing.assert_array_equal(each.predict_proba(edges), fitted.predict_proba(edges))
+    with pytest.raises(InvalidInputError, match="same rows|very rows|fitted on"):
+        loaded.certify(p, y)
+    assert loaded.to_sql("p") == fitted.to_sql("p")
+    assert isinstance(fitted.scaler_.estimator_, type(made)), "the original keeps its scaler"
+
+
+def test_steps_are_refused_where_there_are_none():
+    p, y = cubed(500, 0)
+    falling = ScalingBinning(bins=5, scaler=LogisticRegression()).fit(p, 1 - y)
+    assert falling.cuts_ is None
+    with pytest.raises(InvalidArgumentError, match="not increasing"):
+        falling.as_steps()
+    tied = ScalingBinning(bins=5, scaler=Cube(), keep_order=True).fit(p, y)
+    with pytest.raises(InvalidArgumentError, match="keep_order is True"):
+        tied.as_steps()
+    own = ScalingBinning(bins=5).fit(p, y)
+    assert own.as_steps() is own
+
+
+def test_a_weight_of_a_row_is_as_good_as_the_row_twice():
+    p, y = cubed(400, 0)
+    w = np.random.default_rng(1).integers(1, 4, size=400).astype(float)
+    twice = np.repeat(np.arange(400), w.astype(int))
+    a = ScalingBinning(bins="width:5", scaler=Cube()).fit(p, y, w).predict_proba(p)
+    b = ScalingBinning(bins="width:5", scaler=Cube()).fit(p[twice], y[twice]).predict_proba(p)
+    np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+def test_the_best_recalibrator_may_be_ones_own():
+    p, y = cubed(3000, 0)
+    candidates = [Identity(), PlattScaling(), Cube()]
+    best = best_recalibrator(y, p, candidates)
+    assert repr(best) == "Cube()"
+    np.testing.assert_allclose(
+        best.predict_proba(p), Cube().fit(p[:, None], y).predict_proba(p[:, None])[:, 1]
+    )
+    assert "Cube() " in str(best.scores_)
+    probs, labels = class_rows(300)
+    several = best_recalibrator(labels, probs, [Identity(), OneVsRest(Cube(), normalize=True)])
+    assert several.predict_proba(probs).shape == probs.shape
+    with pytest.raises(InvalidArgumentError, match="candidates must be a sequence"):
+        best_recalibrator(y, p, [Identity(), Cube])
+
+
+def test_the_studies_of_the_paper_take_a_method_of_ones_own(monkeypatch):
+    monkeypatch.setitem(population.METHODS, "cube", population.Method(Cube))
+    p, y = cubed(1000, 0)
+    data = Predictions(np.column_stack([1 - p, p]), y)
+    result = STUDIES["calibrators-marginal"].run(
+        data=data, methods=("histogram", "scaling-binning", "cube"), bins=(5,), repeats=3,
+        n_calibration=300,
+    )  # fmt: skip
+    errors = {row["method"]: row["squared_error"] for row in result.rows}
+    assert errors["cube"] == pytest.approx(0.01, abs=0.009)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, Hybrid
 from calibrant.recalibrators import BetaScaling, PlattScaling, QuadraticScaling, Recalibrator
+from calibrant.recalibrators.foreign import as_recalibrator
 from calibrant.stats.estimators import Cells, cells_from_sums, raw_error
 
 ONE = np.ones(1)
@@ -82,14 +83,20 @@ def platt_scaling() -> PlattScaling:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to recalibrate with finitely many outputs: a scaler or none, and a rule of bins."""
+    """A way to recalibrate with finitely many outputs: a scaler or none, and a rule of bins.
 
-    scaler: Callable[[], Recalibrator] | None
+    The scaler may be anything with fit and predict_proba. Entered into `METHODS` under a name, it
+    is compared by the studies whose `methods` have that name.
+    """
+
+    scaler: Callable[[], Any] | None
     is_hybrid: bool = False
 
     def fit_scaler(self, scores: FloatArray, happened: AnyArray) -> Recalibrator | None:
         """Fit step 1; None for histogram binning."""
-        return None if self.scaler is None else self.scaler().fit(scores, happened)
+        if self.scaler is None:
+            return None
+        return as_recalibrator(self.scaler()).fit(scores, happened)
 
     def discretise(self, sample: Ranked, n_bins: int) -> BinnedModel:
         """Choose bins and outputs from a sample whose scores went through the scaler.

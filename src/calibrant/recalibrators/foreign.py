@@ -22,12 +22,24 @@ class ForeignEstimator(Recalibrator):
     """Anything with `fit` and `predict_proba`, fitted on a table with the one column of scores.
 
     It can be neither saved nor exported: its formula is not ours.
+
+    Parameters
+    ----------
+    estimator : object
+        ``fit(X, y)`` gets scores of shape (n, 1), labels 0 and 1, and `sample_weight` if there are
+        weights; ``predict_proba(X)`` answers with one column, the event's, or two.
     """
 
     estimator_: Any
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # noqa: N803
+        """Show what the user passed; a class that shows its address, by its name alone."""
+        own = self.estimator
+        shown = repr(own)[:N_CHAR_MAX]
+        return f"{type(own).__name__}()" if shown == object.__repr__(own) else shown
 
     def _learn(self, scores: Scores) -> None:
         happened = scores.events > 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
@@ -29,9 +30,10 @@ from calibrant.recalibrators.binning import (
     refuse_ties,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.inverse import invert, rises
-from calibrant.recalibrators.scaling import PlattScaling
+from calibrant.recalibrators.scaling import Identity, PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
 from calibrant.table import BinTable
 
@@ -50,7 +52,7 @@ class ScalingBinning(Recalibrator):
         "width:15", "hybrid:15", "distinct", edges. Hybrid bins lose less Brier score. "auto" is
         uniform mass in ``0.8 n^(2/5)`` bins (`calibrant.bins.auto_n_bins`). In `OneVsRest` "auto"
         and a number mean hybrid bins that may be lighter.
-    scaler : recalibrator of one score
+    scaler : recalibrator of one score, or anything with fit and predict_proba
         Step 1; `PlattScaling` unless given.
     split : tuple of three numbers, optional
         Shares of the rows for the three steps, as the theory asks; None uses all rows in all
@@ -101,7 +103,7 @@ class ScalingBinning(Recalibrator):
     def __init__(
         self,
         bins: BinsLike = "auto",
-        scaler: Recalibrator | None = None,
+        scaler: Any = None,
         split: tuple[float, float, float] | None = None,
         keep_order: bool = False,
         random_state: int | None = None,
@@ -115,7 +117,7 @@ class ScalingBinning(Recalibrator):
     @property
     def input(self) -> Input:  # type: ignore[override]
         """What the scores are: what the scaler takes."""
-        return "probabilities" if self.scaler is None else self.scaler.input
+        return getattr(self.scaler, "input", "probabilities")
 
     @property
     def effective_n_bins_(self) -> int:
@@ -129,6 +131,31 @@ class ScalingBinning(Recalibrator):
                 "A table cannot be split into three parts; fit_table needs split=None."
             )
         return super().fit_table(table)
+
+    def as_steps(self) -> ScalingBinning:
+        """Return the same answers without a scaler of your own: a step function of the score.
+
+        A document holds numbers and no code, so that such a scaler cannot be saved; its steps can,
+        and the command line applies and certifies them. Of calibrant's scalers this returns self.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the scaler is not increasing, or ties are broken by it (`keep_order`).
+        """
+        check_is_fitted(self, "classes_")
+        if not is_foreign(self.scaler):
+            return self
+        if self.cuts_ is None or self.keep_order:
+            raise InvalidArgumentError(
+                "Answers are steps of the score only where the scaler is increasing and "
+                "keep_order=False; "
+                f"{'keep_order is True' if self.keep_order else 'this scaler is not increasing'}."
+            )
+        steps = copy(self)
+        steps.scaler = Identity()
+        steps.scaler_ = Identity().fit([0.0, 1.0], [0, 1])  # whatever the rows, it learns nothing
+        return steps
 
     def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         super()._remember(probs, codes, weights)
@@ -164,7 +191,7 @@ class ScalingBinning(Recalibrator):
         if self.split is not None:
             self.fold_ = self._draw_folds(scores.values.size)
             parts = [scores.take(self.fold_ == step) for step in (1, 2, 3)]
-        scaler = PlattScaling() if self.scaler is None else clone(self.scaler)
+        scaler = PlattScaling() if self.scaler is None else as_recalibrator(self.scaler)
         scaler._check_parameters()
         self.scaler_ = scaler._fit_scores(parts[0])
         rule = bin_rule(self.bins, parts[1].size, auto_n_bins(int(parts[1].size)), self._balance)
@@ -238,7 +265,7 @@ class ScalingBinning(Recalibrator):
                 f"split must be None or three shares above 0, such as (1, 1, 1); "
                 f"got {self.split!r}."
             )
-        if self.scaler is not None:
+        if self.scaler is not None and not is_foreign(self.scaler):
             check_of_one_score("scaler", self.scaler)
 
     def _check_learned(self) -> None:

@@ -16,6 +16,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
 from calibrant.recalibrators.folds import fold_of_rows
+from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import CLIP
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
@@ -99,6 +100,7 @@ def recalibrator_scores(
     codes, probs, weights = rows.codes(), rows.predictions, rows.weights
     listed = _default_candidates(probs) if candidates is None else candidates
     chosen = tuple(listed) if isinstance(listed, Sequence) else ()
+    chosen = tuple(as_recalibrator(own) if is_foreign(own) else own for own in chosen)
     given = as_array(y_prob, "y_prob")
     if probs.ndim == 1 and given.ndim == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
@@ -142,7 +144,8 @@ def best_recalibrator(
     y_true, y_prob, sample_weight, classes, data
         As in `calibrant.calibration_error`; of frames and files the named columns are held.
     candidates : sequence of recalibrators, optional
-        From the simplest on; those that you name are all compared on all folds. By default
+        From the simplest on; anything with fit and predict_proba will do. Those that you name are
+        all compared on all folds. By default
         `Identity`, temperature, Platt, beta and Venn-Abers for one event, also in two columns.
         For several classes `Identity`, temperature, `TopLabel` of Platt, vector, `OneVsRest` of
         Platt and of beta, matrix, and `OneVsRest` of Venn-Abers, with rows that add up to 1.
