@@ -353,30 +353,53 @@ def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:
 class Cells:
     """Counts and lists predictions for `calibrant.engines.tensor_quantiles`."""
 
-    def __init__(self, tensors: Tensors, cuts: Any) -> None:
+    def __init__(self, tensors: Tensors) -> None:
         import torch
 
         x, self.tensors = tensors.predictions, tensors
         x = x if x.is_floating_point() else x.double()
         self.x = x[:, None] if x.ndim == 1 else x if x.stride(1) == 1 else x.contiguous()
-        self.narrow = is_narrow(x) and not tensors.are_logits
-        self.cuts = cuts.float() if self.narrow else cuts
         self.flags = torch.zeros(4, dtype=torch.int64, device=x.device)
-        self.rows, self.first = Rows(), None
+        self.rows = Rows()
         if self.x.shape[1] > 1:
             labels, ignored = _labels(tensors.problem, tensors.labels, None)
             self.rows = _read_rows(self.flags, labels, self.x, ignored, tensors.are_logits, 2)
-        else:
-            starts = _search_starts(x.device)
-            self.first = torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
 
-    def count(self) -> Any:
-        """Return the rows of each cell, (groups, cells)."""
+    def sample(self, step: int) -> Any:
+        """Return the predictions of every so many rows, (groups, rows), to the last bit."""
         import torch
 
+        part = self.x[::step]
+        n, n_groups = part.shape
+        if not self.tensors.are_logits:
+            return part.T.double() + 0.0
+        # All lie below a single cut at infinity, and are listed in the order of the groups.
+        values = torch.full((n_groups, n), torch.inf, dtype=torch.float64, device=part.device)
+        begin = torch.full((n_groups, 3), -1, dtype=torch.int32, device=part.device)
+        begin[:, 0] = n * torch.arange(n_groups, device=part.device)
+        rows = Rows(*(None if each is None else each[::step].contiguous() for each in self.rows))
+        self._use(values.new_full((n_groups, 1), torch.inf))
+        self._read(part, rows, None, begin, values)
+        return values
+
+    def _use(self, cuts: Any) -> None:
+        """Keep cuts, and for a single group a table of where to search among them."""
+        import torch
+
+        narrow = is_narrow(self.x) and not self.tensors.are_logits
+        self.cuts, self.first = cuts.float() if narrow else cuts, None
+        if len(cuts) == 1:
+            starts = _search_starts(cuts.device)
+            self.first = torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
+
+    def count(self, cuts: Any) -> Any:
+        """Return the rows of each cell that cuts make, (groups, cells)."""
+        import torch
+
+        self._use(cuts)
         n_groups, n_cuts = self.cuts.shape
         counts = torch.zeros(n_groups, 2 * n_cuts + 1, dtype=torch.int32, device=self.x.device)
-        self._read(counts)
+        self._read(self.x, self.rows, counts)
         refuse_rows(*self.flags[:3].tolist())
         return counts
 
@@ -388,12 +411,14 @@ class Cells:
         """
         import torch
 
-        ends = (first + sizes)[is_open].tolist()
+        several = len(self.cuts) > 1
+        ends = [int(sizes.sum())] if several else (first + sizes)[is_open].tolist()
         n = ends[-1] if ends else 0
         values = torch.empty(n + 1, dtype=self.cuts.dtype, device=self.x.device)
         values[n] = torch.inf
-        self._read(None, first.int().masked_fill_(~is_open, -1).to(values.device), values)
-        if len(self.cuts) > 1:
+        begin = first.int().masked_fill_(~is_open, -1).to(values.device)
+        self._read(self.x, self.rows, None, begin, values)
+        if several:
             numbers = torch.arange(len(self.cuts) + 1, device=self.x.device)
             of_groups = torch.nn.functional.pad(sizes.sum(1), (0, 1), value=1)
             group = numbers.repeat_interleave(of_groups)
@@ -407,18 +432,18 @@ class Cells:
                 start = end
         return None, values
 
-    def _read(self, counts: Any, *listing: Any) -> None:
-        n, n_columns = self.x.shape
+    def _read(self, x: Any, rows: Rows, counts: Any, *listing: Any) -> None:
+        n, n_columns = x.shape
         n_cuts = self.cuts.shape[1]
         tile = 1 if n_columns == 1 else TILE
         of_counts = 0 if counts is None else 4 * (2 * n_cuts + 1)
         shared = tile * (n_cuts * self.cuts.itemsize + of_counts) + 2048
-        n_sm, most_shared = _limits(self.x.device.index)
+        n_sm, most_shared = _limits(x.device.index)
         tiles, at_once = -(-n_columns // tile), max(1, min(2, most_shared // (shared + 1024)))
         splits = min(max(1, n_sm * at_once // tiles), -(-n * tile // 1024))
         _launch(
             "place_cells",
-            self.x,
+            x,
             (
                 *(("LOGITS", int(self.tensors.are_logits)), ("LABEL", 8)),
                 *(("TILE", tile), ("LISTED", int(counts is None))),
@@ -426,7 +451,7 @@ class Cells:
             (tiles, splits),
             (1024, 1),
             (
-                *(self.x, n, n_columns, self.x.stride(0), *self.rows, self.cuts, n_cuts),
+                *(x, n, n_columns, x.stride(0), *rows, self.cuts, n_cuts),
                 *(self.first, SEARCH_SHIFT, counts, *(listing or (None, None)), self.flags),
             ),
             shared,

@@ -34,16 +34,15 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> Iterator[Values]:
 
     if tensors.problem.kind == "top-label":
         tensors = _confidences(tensors)
-    elif tensors.are_logits:
+    elif tensors.are_logits and not cuda.serves(tensors.predictions):
         # The sample must hold the very numbers that are counted: they are computed once.
         parts = [p for p, _, _ in chunks_of(tensors, check_labels=False)]
         p = torch.cat(parts, dim=1)
         p = p[0] if tensors.problem.kind == "binary" else p.T.contiguous()
         tensors = Tensors(tensors.problem, tensors.labels, p)
-    cuts = _sample(tensors, n_bins)
-    on_cuda = cuda.serves(tensors.predictions)
-    cells = cuda.Cells(tensors, cuts) if on_cuda else _Cells(tensors, cuts)
-    counts = cells.count()
+    cells = cuda.Cells(tensors) if cuda.serves(tensors.predictions) else _Cells(tensors)
+    cuts = _distinct(cells.sample(_step(tensors, n_bins)))
+    counts = cells.count(cuts)
     if len(cuts) == 1:  # few numbers, for which a GPU takes longer
         cuts, counts = cuts.cpu(), counts.cpu()
     # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
@@ -149,16 +148,19 @@ def _confidences(tensors: Tensors) -> Tensors:
     return Tensors(read_problem("binary"), tensors.labels, p)
 
 
-def _sample(tensors: Tensors, n_bins: int) -> Any:
-    """Return distinct values of each group in rising order, (groups, cells), ended by infinity."""
-    import torch
-
+def _step(tensors: Tensors, n_bins: int) -> int:
+    """Return which rows are sampled: every so many."""
     n_groups = tensors.problem.n_groups
     size = CELLS_OF_ONE if n_groups == 1 else min(CELLS_OF_MANY, max(CELLS_OF_ALL // n_groups, 8))
     if n_groups == 1 and n_bins > MANY_BINS and is_narrow(tensors.predictions):
         size *= 2  # as many of float32 as fit into the memory that a GPU shares among threads
-    step = -(-len(tensors) // size) | 1  # an odd one meets rows that alternate
-    rows = predictions_of(tensors.problem, tensors.predictions[::step], tensors.are_logits)
+    return -(-len(tensors) // size) | 1  # an odd one meets rows that alternate
+
+
+def _distinct(rows: Any) -> Any:
+    """Return distinct values of each group in rising order, (groups, cells), ended by infinity."""
+    import torch
+
     rows = rows.sort(dim=1).values
     repeated = torch.zeros_like(rows, dtype=torch.bool)
     repeated[:, 1:] = rows[:, 1:] == rows[:, :-1]
@@ -177,13 +179,19 @@ def _places(cuts: Any, p: Any) -> Any:
 class _Cells:
     """Counts and lists predictions by plain PyTorch."""
 
-    def __init__(self, tensors: Tensors, cuts: Any) -> None:
-        self.tensors, self.cuts = tensors, cuts
+    def __init__(self, tensors: Tensors) -> None:
+        self.tensors = tensors
 
-    def count(self) -> Any:
-        """Return the rows of each cell, (groups, cells)."""
+    def sample(self, step: int) -> Any:
+        """Return the predictions of every so many rows, (groups, rows)."""
+        given = self.tensors
+        return predictions_of(given.problem, given.predictions[::step], given.are_logits)
+
+    def count(self, cuts: Any) -> Any:
+        """Return the rows of each cell that cuts make, (groups, cells)."""
         import torch
 
+        self.cuts = cuts
         shape = (len(self.cuts), 2 * self.cuts.shape[1] + 1)
         counts = torch.zeros(shape, dtype=torch.int64, device=self.cuts.device)
         for p, _, _ in chunks_of(self.tensors, check_labels=False):
