@@ -70,6 +70,8 @@ MADE = {
     "curve": lambda: cb.reliability_curve(Y, P),
     "isotonic curve": lambda: stats.isotonic_curve(cb.tabulate(Y, P, bins=7)),
     "Brier": lambda: cb.brier_decomposition(Y, P),
+    "CORP": lambda: cb.brier_decomposition(Y, P, method="corp"),
+    "skill": lambda: cb.skill_score(Y, P),
     "backtest of grades": lambda: cb.grade_backtest(Y, LEVELS),
     "certificate": lambda: cb.certify(Y, LEVELS, max_error=0.2),
     "certificate of classes": lambda: cb.certify(CLASS, PROBS, kind="marginal", max_error=0.2),
@@ -112,13 +114,13 @@ make = cache(lambda name: MADE[name]())
 
 RESULTS = [
     "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
-    "backtest of grades", "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
+    "CORP", "skill", "backtest of grades", "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs", "validation", "measure of a validation",
 ]  # fmt: skip
 NUMBERS = [
-    "error", "error of levels", "error of classes", "Brier", "difference", "bin-free bound",
+    "error", "error of levels", "error of classes", "Brier", "CORP", "skill", "difference", "bin-free bound",
     "lower bound", "measure of a validation",
 ]  # fmt: skip
 
@@ -164,7 +166,9 @@ def test_results_that_are_a_number_read_as_their_value(name):
     assert result.to_dict()["value"] == value
 
 
-@pytest.mark.parametrize("name", ["difference", "bin-free bound", "error", "error of classes"])
+@pytest.mark.parametrize(
+    "name", ["difference", "bin-free bound", "error", "error of classes", "skill"]
+)
 def test_a_printed_estimate_lies_in_its_own_printed_interval(name):
     value, low, high = map(float, re.findall(r"[-+]?\d\.\d+", str(make(name)))[:3])
     assert low <= value <= high

@@ -124,6 +124,7 @@ PREDICTIONS = {
     "brier_decomposition": cb.brier_decomposition,
     "certify": cb.certify,
     "grade_backtest": cb.grade_backtest,
+    "skill_score": cb.skill_score,
     "selective_curve": cb.selective_curve,
     "calibration_test": cb.calibration_test,
     "bin_free_bounds": cb.bin_free_bounds,
@@ -145,6 +146,9 @@ FUNCTIONS = {
     "stats.calibration_error": partial(stats.calibration_error, MARGINAL),
     "stats.reliability_curve": partial(stats.reliability_curve, MARGINAL, class_label=1),
     "stats.brier_decomposition": partial(stats.brier_decomposition, MARGINAL),
+    "ranked_probability_score": partial(cb.ranked_probability_score, Y3, P3),
+    "stats.corp_decomposition": partial(stats.corp_decomposition, TABLE),
+    "CorpDecomposition.confidence_interval": stats.corp_decomposition(TABLE).confidence_interval,
     "stats.prudent_pds": with_usual(stats.prudent_pds, count=[5, 5], defaults=[0, 1]),
     "BinTable.from_counts": with_usual(
         cb.BinTable.from_counts, prediction=[0.1], count=[5], events=[1]

@@ -11,6 +11,8 @@ from calibrant.bins import EqualWidth as EqualWidth
 from calibrant.bins import Hybrid as Hybrid
 from calibrant.display import ReliabilityDisplay as ReliabilityDisplay
 from calibrant.display import SelectiveDisplay as SelectiveDisplay
+from calibrant.forecasts import ranked_probability_score as ranked_probability_score
+from calibrant.forecasts import skill_score as skill_score
 from calibrant.grades import grade_backtest as grade_backtest
 from calibrant.measure import brier_decomposition as brier_decomposition
 from calibrant.measure import calibration_error as calibration_error

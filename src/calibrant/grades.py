@@ -69,6 +69,25 @@ def grade_backtest(
     Returns
     -------
     GradeBacktest
+        One entry for each grade with rows; ``pandas.DataFrame(backtest.to_dict()["grades"])`` is
+        a table of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibrant.stats.prudent_pds : prudent PDs from counts alone.
+    certify : the certificate of any model with finitely many outputs.
+
+    Notes
+    -----
+    With d defaults among n rows and the PD p of a grade, the binomial p-value is P(Bin(n, p) >= d)
+    and the Jeffreys p-value is the Beta(d + 1/2, n - d + 1/2) distribution function at p.
 
     References
     ----------

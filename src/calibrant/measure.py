@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from calibrant import stats
-from calibrant.bins import BinsLike
+from calibrant._options import is_among
+from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
@@ -585,6 +586,7 @@ def brier_decomposition(
     *,
     kind: Kind | None = None,
     bins: BinsLike = "auto",
+    method: Literal["bins", "corp"] = "bins",
     debias: bool = False,
     sample_weight: Any = None,
     class_weight: ClassWeight = None,
@@ -597,6 +599,10 @@ def brier_decomposition(
 
     Parameters
     ----------
+    method : {"bins", "corp"}
+        In bins; or by the isotonic curve of the distinct predictions (CORP; Dimitriadis, Gneiting,
+        Jordan, 2021), of one event and without weights, whose terms have intervals:
+        ``parts.confidence_interval("miscalibration")``. See `calibrant.stats.corp_decomposition`.
     debias : bool
         Whether the terms are corrected for bias: miscalibration is then the debiased square,
         uncertainty is multiplied by n / (n - 1), and discrimination keeps the sum.
@@ -658,6 +664,15 @@ def brier_decomposition(
             'The Brier score judges probabilities; kind is "quantile". Score quantiles with '
             "pinball_loss."
         )
+    if not is_among(method, ("bins", "corp")):
+        raise InvalidArgumentError(f'method must be "bins" or "corp"; got {method!r:.60}.')
+    if method == "corp":
+        if not is_auto(bins) or debias is not False or class_weight is not None:
+            raise InvalidArgumentError(
+                'method="corp" chooses no bins and corrects its intervals for bias; leave bins=, '
+                "debias= and class_weight= out."
+            )
+        return stats.corp_decomposition(source.tabulate("distinct" if source.has_rows else bins))
     return stats.brier_decomposition(
         source.tabulate(bins), debias=debias, class_weight=class_weight
     )

@@ -13,6 +13,8 @@ from calibrant.stats.comparison import Comparison as Comparison
 from calibrant.stats.comparison import Comparisons as Comparisons
 from calibrant.stats.comparison import Difference as Difference
 from calibrant.stats.comparison import compare_errors as compare_errors
+from calibrant.stats.corp import CorpDecomposition as CorpDecomposition
+from calibrant.stats.corp import corp_decomposition as corp_decomposition
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve
 from calibrant.stats.curves import consistency_limits as consistency_limits
 from calibrant.stats.curves import reliability_curve as reliability_curve
@@ -51,6 +53,8 @@ from calibrant.stats.scores import brier_decomposition as brier_decomposition
 from calibrant.stats.selective import SelectiveCertificate as SelectiveCertificate
 from calibrant.stats.selective import SelectiveCurve as SelectiveCurve
 from calibrant.stats.selective import selective_curve as selective_curve
+from calibrant.stats.skill import SkillScore as SkillScore
+from calibrant.stats.skill import skill_score as skill_score
 from calibrant.stats.table_comparison import TableComparison as TableComparison
 from calibrant.stats.table_comparison import compare_tables as compare_tables
 from calibrant.stats.validation_results import GroupValidations as GroupValidations

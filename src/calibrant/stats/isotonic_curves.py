@@ -103,7 +103,7 @@ def isotonic_curve(table: BinTable, *, class_label: Label | None = None) -> Isot
     rate = np.clip(cells.rate[group, used], 0.0, 1.0)
     mean = np.clip(cells.mean[group, used], 0.0, 1.0)
     prediction = np.where(np.isnan(level), mean, level)
-    fitted = _pool(rate, weight)
+    fitted = pooled(rate, weight)
     base = float(table.sum_y[group].sum() / table.sum_w[group].sum())
     columns = (weight, rate, prediction, fitted, np.full_like(rate, min(base, 1.0)))
     return IsotonicCurve(
@@ -125,7 +125,7 @@ def interpolate(scores: FloatArray, knots: FloatArray, values: FloatArray) -> Fl
     return np.interp(LARGE * scores, LARGE * knots, values)
 
 
-def _pool(rate: FloatArray, weight: FloatArray) -> FloatArray:
+def pooled(rate: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the non-decreasing values nearest to the rates, by pooling adjacent violators."""
     from scipy.optimize import isotonic_regression
 
@@ -141,14 +141,14 @@ def _decompose(
     base: FloatArray,
 ) -> ScoreDecomposition:
     score, best, uncertainty = (
-        float(weight @ _score(rule, rate, p)) for p in (prediction, fitted, base)
+        float(weight @ mean_scores(rule, rate, p)) for p in (prediction, fitted, base)
     )
     return ScoreDecomposition(
         rule, score, max(score - best, 0.0), max(uncertainty - best, 0.0), uncertainty
     )
 
 
-def _score(rule: ScoreRule, rate: FloatArray, p: FloatArray) -> FloatArray:
+def mean_scores(rule: ScoreRule, rate: FloatArray, p: FloatArray) -> FloatArray:
     """Mean score of predicting p where a share `rate` of the labels is 1."""
     if rule == "brier":
         return np.asarray((rate - p) ** 2 + rate * (1 - rate))

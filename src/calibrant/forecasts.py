@@ -1,0 +1,205 @@
+"""The front door for forecasters: skill against a reference, and the ranked probability score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant import stats
+from calibrant._options import is_among, is_real
+from calibrant._types import FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
+from calibrant.groups import required
+from calibrant.problem import Input, Label
+from calibrant.sources import Source, in_memory, read
+from calibrant.sources.clusters import cluster_column, clustered_rows
+from calibrant.stats.skill import RULES, Rule, row_scores
+
+
+def skill_score(
+    y_true: Any,
+    y_prob: Any,
+    reference: Any = None,
+    *,
+    score: Rule = "brier",
+    sample_weight: Any = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
+    cluster: Any = None,
+) -> stats.SkillScore:
+    """Return how much better than a reference a forecast scores: ``1 - score / reference``.
+
+    Parameters
+    ----------
+    y_true, y_prob
+        As in `calibration_error`: one event, or a column for each of several classes.
+    reference : optional
+        Another model's predictions of the same rows, or a column name with `data`; a number, the
+        climatology of one event known from elsewhere; or, by default, the base rate of these rows,
+        which no constant forecast beats.
+    score : {"brier", "log", "rps"}
+        Brier score, log loss, or the ranked probability score of ordered classes.
+    cluster : array_like or column name, optional
+        The day, station or patient of each row, where rows of one depend on each other.
+    sample_weight, classes, pos_label, data, input
+        As in `calibration_error`; `input` holds for both models.
+
+    Returns
+    -------
+    SkillScore
+        Its ``confidence_interval()`` is paired, row by row.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    compare : the differences of two models' scores.
+    brier_decomposition : what the Brier score is made of.
+
+    Notes
+    -----
+    With S and R the mean scores of forecast and reference, the skill is 1 - S / R. Its interval is
+    Fieller's, of paired rows; see `calibrant.stats.SkillScore`.
+
+    References
+    ----------
+    Murphy (1973), A new vector partition of the probability score. Fieller (1954), Some problems
+    in interval estimation. Epstein (1969), A scoring system for probability forecasts of ranked
+    categories.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> y = rng.uniform(size=2000) < p
+    >>> print(skill_score(y, p))
+    Brier score skill = 0.3469 [0.3129, 0.3810] at 95%
+      0.16325 against 0.24998 of climatology, n = 2,000
+    >>> skill_score(y, p, reference=p**2).value > 0
+    True
+    """
+    if not is_among(score, RULES):
+        raise InvalidArgumentError(f"score must be one of {', '.join(RULES)}; got {score!r:.60}.")
+    columns = [
+        y_true,
+        y_prob,
+        *(name for name in (reference, sample_weight, cluster) if isinstance(name, str)),
+    ]
+    data = in_memory(data, *columns)
+    reading: dict[str, Any] = {"classes": classes, "pos_label": pos_label, "data": data}
+    reading |= {"input": input, "sample_weight": sample_weight}
+    if cluster is not None:
+        reading["by"] = cluster_column(cluster, data)
+    source = _whole(y_true, y_prob, reading)
+    clusters: IntArray | None = None
+    if cluster is not None:
+        clusters = required(clustered_rows(source).groups).codes
+    rows = source.columns()
+    y, p = rows.events()
+    w = np.ones(len(y)) if rows.weights is None else rows.weights
+    other, name = _reference(reference, y, w)
+    if other is None:
+        model = _whole(y_true, reference, reading).columns().events()[1]
+        if model.shape != p.shape:
+            raise InvalidShapeError(
+                f"Forecast and reference must have the same columns; got {p.shape} and "
+                f"{model.shape}."
+            )
+        other = model
+    return stats.skill_score(
+        row_scores(score, y, p),
+        row_scores(score, y, other),
+        rule=score,
+        reference=name,
+        weights=rows.weights,
+        clusters=clusters,
+    )
+
+
+def ranked_probability_score(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    classes: Sequence[Label] | None = None,
+    sample_weight: Any = None,
+    data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
+) -> float:
+    """Return the mean ranked probability score of forecasts of ordered classes; lower is better.
+
+    The sum over k of ``(P(class <= k) - 1{class <= k})^2``, averaged over rows: the Brier scores of
+    all events "this class or one before" together. Divide by K - 1 for the normalised one.
+
+    Parameters
+    ----------
+    y_true, y_prob, sample_weight, data, input
+        As in `calibration_error`; a column for each class, from the lowest on.
+    classes : sequence, optional
+        Labels in the order of the columns.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    skill_score : the same against a reference, with an interval.
+
+    References
+    ----------
+    Epstein (1969), A scoring system for probability forecasts of ranked categories, Journal of
+    Applied Meteorology 8.
+
+    Examples
+    --------
+    >>> ranked_probability_score([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).__round__(3)
+    0.135
+    """
+    reading = {"classes": classes, "data": data, "input": input, "sample_weight": sample_weight}
+    rows = _whole(y_true, y_prob, reading).columns()
+    return float(np.average(row_scores("rps", *rows.events()), weights=rows.weights))
+
+
+def _whole(y_true: Any, y_prob: Any, reading: dict[str, Any]) -> Source:
+    """Read one event, or the columns of all classes."""
+    source = read(y_true, y_prob, **reading)
+    if not source.has_rows:
+        raise InvalidArgumentError(
+            "Scores of rows are not in a table of sums. Pass the labels and predictions themselves."
+        )
+    return (
+        source
+        if source.problem.kind == "binary"
+        else read(y_true, y_prob, kind="marginal", **reading)
+    )
+
+
+def _reference(reference: Any, y: FloatArray, w: FloatArray) -> tuple[FloatArray | None, str]:
+    """Return the predictions of a constant reference, or None, and what it is called."""
+    if reference is None:
+        rate = np.average(y, axis=0, weights=w)
+        return np.broadcast_to(rate, y.shape), "climatology"
+    if is_real(reference):
+        if y.ndim != 1 or not 0 <= float(reference) <= 1:
+            raise InvalidArgumentError(
+                "A number as reference= is the probability of one event, in [0, 1]; got "
+                f"{reference!r:.60} for {'one event' if y.ndim == 1 else 'several classes'}."
+            )
+        return np.full(y.shape, float(reference)), "a constant"
+    return None, "another model"
