@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from numbers import Real
+from textwrap import fill
 from typing import Any, ClassVar, Self
 
 from calibrant._json import plain
@@ -128,6 +129,19 @@ class NumberResult(Result):
                 "values as floats."
             )
         return bool(relation(self.value, other.value))
+
+
+def statement(summary: str, assumptions: Iterable[str], verdict: str | None = None) -> str:
+    """Return what is proved and what it rests on, in lines that fit into a terminal."""
+    heading = "The bounds hold if" if verdict == "undecided" else "It holds if"
+    rests_on = (_filled(f"  - {assumption}", "    ") for assumption in assumptions)
+    return "\n".join([_filled(summary, "  "), heading, *rests_on])
+
+
+def _filled(text: str, indent: str) -> str:
+    together = text.replace(" = ", "\xa0=\xa0").replace(" <= ", "\xa0<=\xa0")  # not torn
+    lines = fill(together, 79, subsequent_indent=indent, break_on_hyphens=False)
+    return lines.replace("\xa0", " ")
 
 
 def _plain(value: Any) -> Any:

@@ -50,6 +50,10 @@ class Bins(ReadOnlyArrays):
     requested : int, optional
         How many bins were asked for, where ties can have left fewer.
 
+    See Also
+    --------
+    EqualMass, EqualWidth, Hybrid, Distinct : rules that choose the edges.
+
     Examples
     --------
     >>> bins = Bins([0.0, 0.5, 1.0])
@@ -156,6 +160,15 @@ class BinRule(Protocol):
 class EqualWidth:
     """``n_bins`` bins of the same width, whatever the predictions are.
 
+    Parameters
+    ----------
+    n_bins : int
+        How many; 1 or more.
+
+    See Also
+    --------
+    EqualMass : the default, which leaves no bin nearly empty.
+
     Examples
     --------
     >>> EqualWidth(4).bins.edges
@@ -181,6 +194,16 @@ class EqualMass:
     the edge lies half-way between its two neighbours. Equal predictions are never separated, so
     there can be fewer bins than asked; ``Bins.requested`` keeps what was asked.
 
+    Parameters
+    ----------
+    n_bins : int
+        How many; 1 or more.
+
+    See Also
+    --------
+    recommended_bins : how many suit n rows; ``bins="auto"`` takes them.
+    Hybrid : lighter bins where predictions are spread.
+
     Examples
     --------
     >>> EqualMass(2).choose(np.array([0.1, 0.2, 0.6, 0.9]), np.ones(4)).edges
@@ -203,6 +226,10 @@ class Distinct:
     """One bin for each distinct prediction: the bins of a model with finitely many outputs.
 
     With these bins a calibration error is the error itself and not only a lower bound.
+
+    See Also
+    --------
+    ScalingBinning : gives a continuous model finitely many outputs.
 
     Examples
     --------
@@ -230,6 +257,15 @@ class Hybrid:
         How many bins; ties can leave fewer.
     balance : float
         At least 1; how much lighter than average the lightest bin may be.
+
+    See Also
+    --------
+    EqualMass : the case ``balance=1``.
+
+    Examples
+    --------
+    >>> Hybrid(2).choose(np.array([0.1, 0.2, 0.3, 0.9]), np.ones(4)).edges
+    array([0. , 0.6, 1. ])
     """
 
     n_bins: int = 15

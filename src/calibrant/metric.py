@@ -49,6 +49,12 @@ class CalibrationMetric:
         Every batch then comes with ``by=``: the values of one column, or a dict of them by name.
         `compute` gives the error of all rows as before, `compute_by` that of each group.
 
+    See Also
+    --------
+    calibration_error : of rows that are all there.
+    calibrant.torch.CalibrationError : for tensors, which stay on their device.
+    CalibrationMonitor : raises an alarm.
+
     Examples
     --------
     >>> metric = CalibrationMetric(bins="width:10")
@@ -109,7 +115,15 @@ class CalibrationMetric:
         return self._table
 
     def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None, by: Any = None) -> None:
-        """Add a batch of rows; a batch with a bad value is refused whole and changes nothing."""
+        """Add a batch of rows; a batch with a bad value is refused whole and changes nothing.
+
+        Parameters
+        ----------
+        y_true, y_prob, sample_weight
+            As in `calibrant.calibration_error`.
+        by : array_like or dict, optional
+            Values of the columns that the metric was made with.
+        """
         problem = self.problem
         try:
             source = read(

@@ -96,6 +96,16 @@ class CalibrationMonitor:
     kind, classes, pos_label, input
         As in `calibration_error`; binary and top-label problems.
 
+    See Also
+    --------
+    certify : one statement about rows that are all there.
+    compare_tables : did the error change between two tables?
+
+    References
+    ----------
+    Ramdas, Grunwald, Vovk, Shafer (2023), Game-theoretic statistics and safe anytime-valid
+    inference, Statistical Science 38.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

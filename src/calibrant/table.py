@@ -51,6 +51,20 @@ class BinTable(ReadOnlyArrays):
         Sums of w, w^2 and w^2 (y - p)^2.
     level : ndarray
         The one prediction of a bin in which all rows have the same, else NaN.
+
+    See Also
+    --------
+    tabulate : counts rows into a table.
+    calibration_error : takes a table in place of rows, as does every function that needs no rows.
+
+    Examples
+    --------
+    >>> from calibrant import tabulate
+    >>> table = tabulate([0, 1, 1], [0.2, 0.2, 0.9], bins="width:2")
+    >>> table.count, table.sum_y, table.level
+    (array([[2., 1.]]), array([[1., 1.]]), array([[0.2, 0.9]]))
+    >>> BinTable.from_json(table.to_json()).n
+    3
     """
 
     problem: Problem

@@ -65,6 +65,11 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
     count, sum_y, sum_p, sum_pp, sum_py, sum_w, sum_ww, sum_wwuu, level : ndarray
         As in `BinTable`.
 
+    See Also
+    --------
+    tabulate : with ``by=``, counts rows into one table for each group.
+    audit : takes these in place of rows.
+
     Examples
     --------
     >>> from calibrant import tabulate

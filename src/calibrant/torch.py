@@ -161,6 +161,11 @@ class CalibrationError(Metric):  # type: ignore[misc]
         For `torchmetrics.Metric`, such as ``sync_on_compute=False``; `process_group` and
         `sync_on_compute` without it.
 
+    See Also
+    --------
+    calibrant.CalibrationMetric : the same for arrays, without torch.
+    calibrant.calibration_error : takes tensors too, where all rows are there.
+
     Examples
     --------
     >>> import torch

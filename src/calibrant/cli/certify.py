@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED, UNDECIDED
@@ -171,10 +172,10 @@ def _recalibrated(
 
 def describe(certificate: Certificate) -> str:
     """Return the verdict, and below it what must be true for it to hold."""
-    verdict, assumptions = str(certificate).split("\n", 1)
-    return "\n".join([verdict, _yardstick(certificate), assumptions])
+    heading = r"\n(?=(It holds|The bounds hold) if\n)"
+    return re.sub(heading, f"\n{_yardstick(certificate)}\n", str(certificate), count=1)
 
 
 def _yardstick(certificate: Certificate) -> str:
     off = f"{certificate.trivial_error:.4f}"
-    return f"For comparison: always answering 0 or 1, whichever is commoner, is off by {off}."
+    return f"For comparison: always answering the commoner of 0 and 1 is off by {off}."

@@ -45,6 +45,11 @@ class ReliabilityDisplay:
     lines_ : list of matplotlib Line2D
         One for each curve.
 
+    See Also
+    --------
+    reliability_curve : the numbers alone.
+    report : a page with the diagram and the verdict.
+
     Examples
     --------
     >>> display = ReliabilityDisplay.from_predictions(
@@ -156,7 +161,14 @@ class ReliabilityDisplay:
 
         Two classes are a binary problem whose event is ``pos_label``, the second class by
         default; more classes are a top-label problem unless ``kind="marginal"`` is asked for.
-        The other parameters are those of `from_predictions`.
+
+        Parameters
+        ----------
+        estimator : fitted classifier, or dict of them
+        X, y : array_like
+            Features and labels.
+        name, ax, draw, **options
+            As in `from_predictions`.
         """
         named = {_name(name) or type(estimator).__name__: estimator}
         models = estimator if isinstance(estimator, Mapping) else named
@@ -193,7 +205,13 @@ class ReliabilityDisplay:
         """Compute and draw the diagram of a table, or of several as ``{name: table}`` or `Tables`.
 
         The isotonic curve is exact if each bin of the table holds one distinct prediction,
-        else that of the binned predictions. Other parameters: see `from_predictions`.
+        else that of the binned predictions.
+
+        Parameters
+        ----------
+        table : BinTable, Tables, or dict of tables
+        name, ax, draw, class_label, confidence_level, simultaneous, isotonic, **options
+            As in `from_predictions`.
         """
         check_flag("isotonic", isotonic)
         tables = table if isinstance(table, Mapping) else {_name(name): table}

@@ -35,6 +35,10 @@ class SelectiveDisplay:
     lines_ : list of matplotlib Line2D
         One for each curve.
 
+    See Also
+    --------
+    selective_curve : the numbers alone.
+
     Examples
     --------
     >>> display = SelectiveDisplay.from_predictions([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9], draw=False)
@@ -73,6 +77,8 @@ class SelectiveDisplay:
 
         Parameters
         ----------
+        y_true : array_like of shape (n,)
+            Labels.
         y_prob : array_like, or dict of them
             Probabilities, or several models' as ``{name: y_prob}``.
         name : str, optional

@@ -123,6 +123,16 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Importance weights; their scale does not matter.
         classes : sequence, optional
             The labels in the order of the columns; for one column (no, yes).
+
+        Returns
+        -------
+        Recalibrator
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
         """
         self._check_parameters()
         if sample_weight is None and on_device.is_on_device(y_prob):
@@ -156,7 +166,15 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, y_prob: Any) -> FloatArray:
         """Return recalibrated probabilities in the shape of `y_prob`.
 
-        Those of a tensor on a GPU are a tensor of its type beside it.
+        Parameters
+        ----------
+        y_prob : array_like of shape (n,) or (n, n_classes)
+            Predictions, as many columns as those of the fit.
+
+        Returns
+        -------
+        ndarray
+            Of a tensor on a GPU, a tensor of its type beside it.
         """
         if on_device.is_on_device(y_prob):
             check_is_fitted(self, "classes_")
@@ -178,7 +196,17 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[top])
 
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
-        """Return the negative Brier score of the recalibrated probabilities: higher is better."""
+        """Return the negative Brier score of the recalibrated probabilities: higher is better.
+
+        Parameters
+        ----------
+        y_prob, y_true, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self, "classes_")
         rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
         probs, codes = self._apply(rows.predictions), rows.codes()
@@ -220,6 +248,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             As in `fit`; by default those of the fit.
         max_error, norm, confidence_level, bins, target, min_bin_mass, levels, looks, class_weight
             As in `calibrant.certify`.
+
+        Returns
+        -------
+        Certificate
         """
         rows = read_again(self, y_prob, y_true, classes=classes)
         self._check_fresh(rows.predictions, rows.codes())
@@ -253,7 +285,17 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         They are recalibrated and counted again, and compared with the certificate's table; its
         digests must be those of these predictions, as they came in, and of this recalibrator.
-        See `calibrant.recheck`.
+
+        Parameters
+        ----------
+        certificate : Certificate
+        y_prob, y_true, classes
+            As they were given to `certify`.
+
+        Returns
+        -------
+        Recheck
+            As `calibrant.recheck` returns it.
         """
         verify.check_certificate(certificate)
         rows = read_again(self, y_prob, y_true, classes=classes)

@@ -31,7 +31,7 @@ TIE_SHARE = 1e-9
 
 
 class HistogramBinning(Recalibrator):
-    """Answer with the mean label of the bin that a prediction falls in.
+    r"""Answer with the mean label of the bin that a prediction falls in.
 
     A bin without rows, which only bins that were given or of equal width can have, answers with
     its midpoint.
@@ -53,9 +53,19 @@ class HistogramBinning(Recalibrator):
     levels_ : ndarray
         The output of each bin.
 
+    See Also
+    --------
+    ScalingBinning : means of a smooth map instead of labels, which takes fewer rows.
+
+    Notes
+    -----
+    Bin j answers with :math:`\sum w y / \sum w` over its fitting rows. With B bins and n rows the
+    squared calibration error is of the order :math:`B / n`.
+
     References
     ----------
-    Zadrozny, Elkan (2001); section 2.3 of Kumar, Liang, Ma (2019).
+    Zadrozny, Elkan (2001), Obtaining calibrated probability estimates from decision trees and naive
+    Bayesian classifiers, ICML. Section 2.3 of Kumar, Liang, Ma (2019).
 
     Examples
     --------

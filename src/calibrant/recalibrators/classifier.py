@@ -66,6 +66,11 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     n_tested_, n_untested_ : int
         The rows that the recalibrator was fitted on, and those that no fold tests.
 
+    See Also
+    --------
+    best_recalibrator : chooses the repair.
+    sklearn.calibration.CalibratedClassifierCV : keeps one classifier and one repair for each fold.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -37,6 +37,16 @@ class IsotonicCalibration(Recalibrator):
     x_, y_ : ndarray
         Where the map bends (or jumps), and its values.
 
+    See Also
+    --------
+    VennAbers : two isotonic fits, with a guarantee.
+    PlattScaling : two parameters, where rows are few.
+
+    Notes
+    -----
+    It minimises the sum of ``w (y - m(z))^2`` over increasing maps m, which is also the increasing
+    map of greatest likelihood.
+
     References
     ----------
     Zadrozny, Elkan (2002), Transforming classifier scores into accurate probabilities.
@@ -143,6 +153,15 @@ class VennAbers(Recalibrator):
 
     Both step functions are computed once, in linear time after sorting; a query is a binary
     search.
+
+    See Also
+    --------
+    IsotonicCalibration : one fit.
+
+    Notes
+    -----
+    p0 is the value at z of the isotonic fit to the rows and (z, 0), p1 that of the fit to the rows
+    and (z, 1); p0 <= p1, and their distance falls as rows grow.
 
     References
     ----------

@@ -41,7 +41,7 @@ has this many rows, short blocks are as fast, and 16 times as fast where cores a
 
 
 class VectorScaling(Recalibrator):
-    """Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
+    r"""Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
 
     Here z are the log-probabilities after temperature scaling, mixed with ``1 / (n + 1)`` of
     the uniform distribution, and the penalty ``(K / n) (|v|^2 + |b|^2)`` pulls towards that
@@ -66,6 +66,27 @@ class VectorScaling(Recalibrator):
         ``1 + v``, of shape (K,).
     bias_ : ndarray
         b, of shape (K,).
+
+    See Also
+    --------
+    TemperatureScaling : one number, and the predicted class stays.
+    MatrixScaling : classes can borrow from each other.
+
+    Notes
+    -----
+    With the tempered log-probabilities z of a row with label y, it minimises
+
+    .. math::
+
+        -\frac1n \sum_i \log \mathrm{softmax}\left( (1 + v) z_i + b \right)_{y_i}
+        + r \, \frac{K}{n} \left( |v|^2 + |b|^2 \right),
+
+    with r the parameter `regularization`, which multiplies the penalty.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML. Berta et
+    al. (2025), on structured scaling, for the penalty.
 
     Examples
     --------
@@ -124,10 +145,24 @@ class MatrixScaling(Recalibrator):
     As `VectorScaling`; the off-diagonal entries of W have the stronger penalty
     ``(K (K - 1) / n) |W_off|^2``, so that the K^2 parameters do not overfit.
 
+    Parameters
+    ----------
+    regularization, input, smoothing
+        As in `VectorScaling`.
+
     Attributes
     ----------
     weight_ : ndarray
         ``I + W``, of shape (K, K): row i makes class i.
+
+    See Also
+    --------
+    VectorScaling : W is diagonal there, which takes fewer rows.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML. Berta et
+    al. (2025), on structured scaling, for the penalty.
 
     Examples
     --------

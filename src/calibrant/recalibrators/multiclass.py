@@ -81,6 +81,15 @@ class OneVsRest(Recalibrator):
         How often the most probable class was right on the fitting rows (on 100,000 of them where
         there are more), without and with recalibration.
 
+    See Also
+    --------
+    TopLabel : for the top-label error; the predicted class stays.
+
+    References
+    ----------
+    Zadrozny, Elkan (2002), Transforming classifier scores into accurate multiclass probability
+    estimates, KDD.
+
     Examples
     --------
     >>> from calibrant.recalibrators import ScalingBinning
@@ -239,6 +248,14 @@ class TopLabel(Recalibrator):
     pooled_ : the recalibrator fitted on all rows.
     by_class_ : list
         The recalibrator of each class, empty unless `per_class`; None means the pooled one.
+
+    See Also
+    --------
+    OneVsRest : for the marginal error of every class.
+
+    References
+    ----------
+    Gupta, Ramdas (2022), Top-label calibration and multiclass-to-binary reductions, ICLR.
 
     Examples
     --------

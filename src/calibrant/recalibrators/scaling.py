@@ -30,6 +30,10 @@ On: TypeAlias = Literal["log-odds", "probabilities"]
 class Identity(Recalibrator):
     """Leave the probabilities alone.
 
+    See Also
+    --------
+    best_recalibrator : answers with this one where no repair is needed.
+
     Examples
     --------
     >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.1])
@@ -54,7 +58,7 @@ class Identity(Recalibrator):
 
 
 class PlattScaling(Recalibrator):
-    """Fit ``sigma(a logit(z) + c)``: Platt scaling on log-odds.
+    r"""Fit ``sigma(a logit(z) + c)``: Platt scaling on log-odds.
 
     Minimises the log loss, or the squared error as step 1 of section 4.1 of Kumar, Liang, Ma
     (2019) writes it, by a safeguarded Newton method. Separable rows get Platt's targets; a fit
@@ -79,6 +83,18 @@ class PlattScaling(Recalibrator):
         The slope and the intercept.
     smoothing_ : float
         The share of the even distribution that is mixed in before logarithms are taken.
+
+    See Also
+    --------
+    BetaScaling : one parameter more, for maps that bend differently near 0 and near 1.
+    ScalingBinning : Platt scaling with finitely many outputs, which can be certified.
+
+    Notes
+    -----
+    The map of a score z in (0, 1), with the slope a and the intercept c, is
+
+    .. math:: \sigma\left( a \log \frac{z}{1 - z} + c \right),
+        \qquad \sigma(l) = \frac{1}{1 + e^{-l}}.
 
     References
     ----------
@@ -164,10 +180,30 @@ class PlattScaling(Recalibrator):
 
 
 class QuadraticScaling(Recalibrator):
-    """Fit ``sigma(a l + q l^2 + c)`` with l the log-odds; see `PlattScaling`.
+    r"""Fit ``sigma(a l + q l^2 + c)`` with l the log-odds.
 
     The map need not be increasing; the flag "not increasing" says so if it is not over the
     range of the fitting scores.
+
+    Parameters
+    ----------
+    input, smoothing
+        As in `PlattScaling`.
+
+    See Also
+    --------
+    PlattScaling : without the square; always increasing where the slope is positive.
+    IsotonicCalibration : any increasing map, where rows are many.
+
+    Notes
+    -----
+    With the log-odds :math:`l = \log(z / (1 - z))` the map is :math:`\sigma(a l + q l^2 + c)`,
+    fitted by the log loss.
+
+    References
+    ----------
+    Cox (1958), Two further applications of a model for binary regression, Biometrika 45, of which
+    this is the next term.
 
     Examples
     --------
@@ -223,7 +259,7 @@ class QuadraticScaling(Recalibrator):
 
 
 class BetaScaling(Recalibrator):
-    """Fit ``sigma(a ln z - b ln(1 - z) + c)`` with a, b >= 0: beta calibration.
+    r"""Fit ``sigma(a ln z - b ln(1 - z) + c)`` with a, b >= 0: beta calibration.
 
     A coefficient that would be negative is set to 0 and the others are fitted again (the flag
     "term dropped" says so), so the map never decreases.
@@ -235,9 +271,19 @@ class BetaScaling(Recalibrator):
     smoothing : float or "auto"
         See `PlattScaling`.
 
+    See Also
+    --------
+    PlattScaling : the same with a = b.
+
+    Notes
+    -----
+    The map is that of scores which are beta distributed given their label,
+
+    .. math:: \sigma\left( a \log z - b \log(1 - z) + c \right), \qquad a, b \ge 0.
+
     References
     ----------
-    Kull, Silva Filho, Flach (2017), Beyond sigmoids.
+    Kull, Silva Filho, Flach (2017), Beyond sigmoids, Electronic Journal of Statistics 11.
 
     Examples
     --------

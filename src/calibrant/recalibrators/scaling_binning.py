@@ -39,7 +39,7 @@ from calibrant.table import BinTable
 
 
 class ScalingBinning(Recalibrator):
-    """Fit a smooth map, bin its outputs, and answer with the mean of each bin.
+    r"""Fit a smooth map, bin its outputs, and answer with the mean of each bin.
 
     The paper's recalibrator (section 4.1 of Kumar, Liang, Ma, 2019): as few samples as scaling
     needs, because the outputs are means of the smooth map and not of labels, and finitely many
@@ -75,6 +75,26 @@ class ScalingBinning(Recalibrator):
     fold_ : ndarray or None
         Which of the three steps (1, 2, 3) each row of a split with a weight served. Labels of
         steps 2 and 3 were never used: they are free for `certify`.
+
+    See Also
+    --------
+    HistogramBinning : means of labels, which need no smooth map and more rows.
+    samples_to_calibrate : how many rows does it take?
+    Recalibrator.certify : what the outputs were made finite for.
+
+    Notes
+    -----
+    Step 1 fits g on rows :math:`(z_i, y_i)`; step 2 chooses bins :math:`I_1, \dots, I_B` of uniform
+    mass of :math:`g(z_i)`; step 3 answers, for g(z) in bin j, with
+
+    .. math:: \frac{1}{|\{i : g(z_i) \in I_j\}|} \sum_{i : g(z_i) \in I_j} g(z_i).
+
+    With B bins, an l2 error of :math:`\varepsilon` takes :math:`O(1 / \varepsilon^2 + B)` rows,
+    where histogram binning takes :math:`O(B / \varepsilon^2)` (Theorem 4.1).
+
+    References
+    ----------
+    Kumar, Liang, Ma (2019), Verified uncertainty calibration, NeurIPS.
 
     Examples
     --------

@@ -40,7 +40,7 @@ that a few thousand rows determine well enough, for a handful of fits."""
 
 
 class TemperatureScaling(Recalibrator):
-    """Divide log-probabilities by one number T > 0: ``softmax(z / T)``.
+    r"""Divide log-probabilities by one number T > 0: ``softmax(z / T)``.
 
     The log loss is convex in 1 / T; its minimum is bracketed in [exp(-16), exp(16)] and found
     by Newton steps, so T can be neither negative nor infinite. Where every row leans to its
@@ -64,6 +64,17 @@ class TemperatureScaling(Recalibrator):
         Above 1 for an overconfident model, where nothing is mixed in.
     smoothing_ : float
         The share of the even distribution.
+
+    See Also
+    --------
+    VectorScaling : a scale and a bias for each class.
+    TopLabel : repairs the confidence in the predicted class by any recalibrator of one score.
+
+    Notes
+    -----
+    The probability of class k, with the log-probabilities or logits z of a row, is
+
+    .. math:: \frac{e^{z_k / T}}{\sum_c e^{z_c / T}}.
 
     References
     ----------

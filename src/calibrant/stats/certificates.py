@@ -28,7 +28,7 @@ from calibrant._documents import (
     shown,
 )
 from calibrant._options import check_flag
-from calibrant._results import Result
+from calibrant._results import Result, statement
 from calibrant._version import __version__
 from calibrant.exceptions import (
     InvalidDocumentError,
@@ -117,8 +117,7 @@ class Certificate(Result):
     version: str = __version__
 
     def __str__(self) -> str:
-        head = "The bounds hold if" if self.verdict == "undecided" else "It holds if"
-        return "\n".join([self._summary(), head, *(f"  - {x}" for x in self.assumptions)])
+        return statement(self._summary(), self.assumptions, self.verdict)
 
     def _summary(self) -> str:
         head = f"{self.verdict}: " if self.verdict else ""

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from calibrant._results import Result
+from calibrant._results import Result, statement
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Distinct
 from calibrant.exceptions import InvalidInputError, NoSuchEstimatorError
@@ -108,8 +108,7 @@ class LabelShiftCertificate(Result):
     certificate: Certificate
 
     def __str__(self) -> str:
-        head = "The bounds hold if" if self.verdict == "undecided" else "It holds if"
-        return "\n".join([self._summary(), head, *(f"  - {x}" for x in self.assumptions)])
+        return statement(self._summary(), self.assumptions, self.verdict)
 
     def _summary(self) -> str:
         low, high = self.rate_interval

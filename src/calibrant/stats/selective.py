@@ -29,7 +29,7 @@ import numpy as np
 from scipy import special
 
 from calibrant._options import check_flag, is_real
-from calibrant._results import Result
+from calibrant._results import Result, statement
 from calibrant._types import BoolArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError
@@ -99,7 +99,7 @@ class SelectiveCertificate(Result):
     assumptions: list[str]
 
     def __str__(self) -> str:
-        return "\n".join([self._summary(), "It holds if", *(f"  - {x}" for x in self.assumptions)])
+        return statement(self._summary(), self.assumptions)
 
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}% confidence"
