@@ -84,8 +84,8 @@ class ScalingBinning(Recalibrator):
 
     Notes
     -----
-    Step 1 fits g on rows :math:`(z_i, y_i)`; step 2 chooses bins :math:`I_1, \dots, I_B` of uniform
-    mass of :math:`g(z_i)`; step 3 answers, for g(z) in bin j, with
+    Step 1 fits g on rows :math:`(z_i, y_i)`; step 2 chooses bins :math:`I_1, \ldots, I_B` of
+    uniform mass of :math:`g(z_i)`; step 3 answers, for g(z) in bin j, with
 
     .. math:: \frac{1}{|\{i : g(z_i) \in I_j\}|} \sum_{i : g(z_i) \in I_j} g(z_i).
 
