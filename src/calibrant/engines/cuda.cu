@@ -259,7 +259,7 @@ extern "C" __global__ void count_column(
 //   2  so are its largest logit and its label, -1 if it is left out, for `count_table`
 #define BY_BITS (LOGITS && TYPE == 1)
 #if BY_BITS
-// exp of every bfloat16 with 2^-16 <= |v| < 2^8 is in a table. On an H200 that takes 1.0 ms for 8,192
+// exp of every bfloat16 with 2^-16 <= |v| < 2^8 is in a table. On an H200 that takes 0.9 ms for 8,192
 // rows of 128,256; a cubic in float64 takes 2.1, two small tables in 16 copies each 1.5
 #define LOWEST (111 << 7)
 #define SPAN (24 << 7)
@@ -308,6 +308,27 @@ __device__ __forceinline__ double exp_by_bits(float v, const double* table, u32&
     if (v != v) wrong |= NAN_VALUE;
     if (v >= 256) wrong |= v == __int_as_float(0x7f800000) ? BAD_VALUE : BEYOND;
     return 0.0;
+}
+// the same by arithmetic alone, for |v| < 256: 2^n times a polynomial of degree 10, which interpolates
+// exp at the Chebyshev points of [-log(2) / 2, log(2) / 2]; wrong by 4e-16 of it
+__device__ __forceinline__ double exp_by_powers(float v) {
+    const double magic = 6755399441055744.0;
+    double x = v, k = fma(x, 1.4426950408889634, magic);
+    int n = __double2loint(k);
+    k -= magic;
+    double r = fma(k, -2.3190468138462996e-17, fma(k, -0.6931471805599453, x));
+    double q = 2.7626357241447223e-07;
+    q = fma(q, r, 2.764018079620985e-06);
+    q = fma(q, r, 2.4801504346997686e-05);
+    q = fma(q, r, 0.00019841170270440067);
+    q = fma(q, r, 0.0013888888932488599);
+    q = fma(q, r, 0.008333333385667782);
+    q = fma(q, r, 0.04166666666657314);
+    q = fma(q, r, 0.16666666666554406);
+    q = fma(q, r, 0.5000000000000006);
+    q = fma(q, r, 1.0000000000000067);
+    q = fma(q, r, 1.0);
+    return __hiloint2double(__double2hiint(q) + (n << 20), __double2loint(q));
 }
 // for a row with logits from 256 on, or none above -200: relative to the largest
 __device__ __noinline__ double slow_sum(const stored* values, int n_columns, int lane, double m) {
@@ -366,6 +387,44 @@ extern "C" __global__ void __launch_bounds__(THREADS, BY_BITS ? 2048 / THREADS :
             }
         };
 #endif
+#if BY_BITS && __CUDA_ARCH__ >= 800
+#define BY_WORDS 1
+        // eight values in four words; where none is out of the table's range, all is done on pairs
+        auto read_words = [&](int i) {
+            uint4 loaded = __ldcs((const uint4*)values + i);
+            const u32 w[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+            u32 pair = w[0], within = ~0u;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                if (j) asm("max.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(w[j]));
+                u32 size = w[j] & 0x7fff7fff;
+                // the highest bit of each half tells whether it is at least LOWEST, and beyond
+                within &= (size + (0x8000 - LOWEST) * 0x10001u) & ~(size + (0x8000 - LOWEST - SPAN) * 0x10001u);
+            }
+            if ((within & 0x80008000) != 0x80008000) {
+                real v[VECTOR];
+#pragma unroll
+                for (int j = 0; j < VECTOR; j++) v[j] = __uint_as_float(j & 1 ? w[j / 2] & 0xffff0000 : w[j / 2] << 16);
+                read(v, VECTOR, VECTOR * i);
+                return;
+            }
+            float top = fmaxf(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000));
+            if (top > best.m) {
+#pragma unroll
+                for (int j = VECTOR - 1; j >= 0; j--)
+                    if (__uint_as_float(j & 1 ? w[j / 2] & 0xffff0000 : w[j / 2] << 16) == top) best.at = VECTOR * i + j;
+                best.m = top;
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                u32 low = w[j] & 0xffff, high = w[j] >> 16;
+                best.s += table[(int)low - (int)(low >> 15) * (0x8000 - SPAN) - LOWEST];
+                // Shared memory is the bottleneck: one value in eight by arithmetic saves 8% of the time.
+                best.s += j < 3 ? table[(int)high - (int)(high >> 15) * (0x8000 - SPAN) - LOWEST]
+                                : exp_by_powers(__uint_as_float(w[j] & 0xffff0000));
+            }
+        };
+#endif
         auto load = [&](int i, real* v) {
             uint4 loaded = __ldcs((const uint4*)values + i);
             const stored* part = (const stored*)&loaded;
@@ -410,9 +469,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BY_BITS ? 2048 / THREADS :
         if (aligned) {
             done = n_columns / VECTOR * VECTOR;
             for (int i = lane; i < n_columns / VECTOR; i += GROUP) {
+#ifdef BY_WORDS
+                read_words(i);
+#else
                 real v[VECTOR];
                 load(i, v);
                 read(v, VECTOR, VECTOR * i);
+#endif
             }
         }
         for (int i = done + lane; i < n_columns; i += GROUP) {
