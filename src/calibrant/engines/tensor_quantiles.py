@@ -83,9 +83,9 @@ def _neighbours(
         value = cuts.gather(1, place.clamp(0, cuts.shape[1] - 1))
         return value.masked_fill((place < 0) | (place >= cuts.shape[1]), torch.inf)
 
-    def listed(place: Any) -> Any:
-        at = place.clamp(0, len(values) - 1).to(values.device)
-        return values[at].double().to(place.device)
+    def listed(*places: Any) -> Any:
+        at = torch.stack(places).clamp(0, len(values) - 1).to(values.device)  # one copy for all
+        return values[at].double().to(cuts.device)
 
     def at(cell: Any, numbers: Any) -> Any:
         return numbers.gather(1, cell.clamp(0, numbers.shape[1] - 1))
@@ -94,17 +94,18 @@ def _neighbours(
     before = torch.where(holding > 0, at(holding - 1, above), 0)
     start, size = at(holding, first), at(holding, sizes)
     low, high = _runs(group, values, (start + targets - before - 1).clamp(0, len(values) - 1))
-    held = torch.where(is_value, cut(place), listed(low))
+    # A value lies between two cells, and a cell between two values.
+    last_before, first_after = at(holding - 1, first + sizes) - 1, at(holding + 1, first)
+    own, end, start_after, *beside = listed(low, last_before, first_after, low - 1, high)
+    held = torch.where(is_value, cut(place), own)
     below = torch.where(is_value, before, before + low - start)
     up_to = torch.where(is_value, at(holding, above), before + high - start)
-    # A value lies between two cells, and a cell between two values.
-    last_before = at(holding - 1, first) + at(holding - 1, sizes) - 1
     from_cell = is_value & (holding > 0) & (at(holding - 1, sizes) > 0)
-    lower = torch.where(from_cell, listed(last_before), cut(place - 1))
-    lower = torch.where(~is_value & (low > start), listed(low - 1), lower)
+    lower = torch.where(from_cell, end, cut(place - 1))
+    lower = torch.where(~is_value & (low > start), beside[0], lower)
     from_cell = is_value & (at(holding + 1, sizes) > 0)
-    upper = torch.where(from_cell, listed(at(holding + 1, first)), cut(place + is_value))
-    upper = torch.where(~is_value & (high < start + size), listed(high), upper)
+    upper = torch.where(from_cell, start_after, cut(place + is_value))
+    upper = torch.where(~is_value & (high < start + size), beside[1], upper)
     return torch.stack([lower, held, upper, below.double(), up_to.double()])
 
 
