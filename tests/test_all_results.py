@@ -29,6 +29,8 @@ LEVELS = np.round(P, 1)
 PROBS = RNG.dirichlet(np.ones(3), size=400)
 CLASS = RNG.integers(3, size=400)
 WEIGHTS = RNG.exponential(size=400) + 0.1
+REAL = P + RNG.normal(size=400) / 2
+QUANTILES = cb.normal_quantiles(P, 0.4, (0.05, 0.5, 0.95))
 LOG = Path(__file__).parent / "evaluation.jsonl"
 GROUP = np.where(np.arange(400) % 3 > 0, "a", "b")
 
@@ -89,6 +91,17 @@ MADE = {
     "bin-free bound": lambda: cb.bin_free_bounds(Y, P).cutoff,
     "lower bound": lambda: cb.prequential_lower_bound(Y, P),
     "certificate of another rate": lambda: cb.certify_label_shift(Y, LEVELS, target_rate=0.3),
+    "coverage": lambda: cb.certify_coverage(REAL, QUANTILES, classes=(0.05, 0.5, 0.95)),
+    "PIT": lambda: cb.pit_histogram(REAL, QUANTILES, classes=(0.05, 0.5, 0.95)),
+    "PIT display": lambda: cb.PitDisplay.from_predictions(
+        REAL, QUANTILES, classes=(0.05, 0.5, 0.95), draw=False
+    ),
+    "pinball": lambda: cb.pinball_loss(REAL, QUANTILES, classes=(0.05, 0.5, 0.95)),
+    "CRPS": lambda: cb.crps(REAL, mean=P, std=0.4),
+    "RPS": lambda: cb.ranked_probability_score(CLASS, PROBS),
+    "recalibrator of quantiles": lambda: cb.QuantileRecalibration().fit(
+        QUANTILES, REAL, classes=(0.05, 0.5, 0.95)
+    ),
     "selective curve": lambda: cb.selective_curve(Y, P),
     "selective certificate": lambda: cb.selective_curve(Y, P).certificate(0.9),
     "selective display": lambda: cb.SelectiveDisplay.from_predictions(Y, P, draw=False),
@@ -118,10 +131,11 @@ RESULTS = [
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs", "validation", "measure of a validation",
+    "coverage", "PIT", "pinball", "CRPS", "RPS",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "CORP", "skill", "difference", "bin-free bound",
-    "lower bound", "measure of a validation",
+    "lower bound", "measure of a validation", "pinball", "CRPS", "RPS",
 ]  # fmt: skip
 
 
@@ -276,7 +290,7 @@ def test_no_array_of_a_result_can_be_written_in_any_copy(name, way):
 def test_a_result_cannot_be_changed(name):
     result = make(name)
     if not dataclasses.is_dataclass(result):
-        assert name in ("metric", "monitor", "display", "selective display"), (
+        assert name in ("metric", "monitor", "display", "selective display", "PIT display"), (
             "everything else is a frozen record"
         )
         return

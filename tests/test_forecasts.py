@@ -36,8 +36,10 @@ def test_the_ranked_probability_score_is_the_sum_of_brier_scores_of_cumulated_ev
     expected = sum(
         brier_score_loss(k >= CLASS, np.clip(PROBS[:, : k + 1].sum(axis=1), 0, 1)) for k in range(3)
     )
-    assert cb.ranked_probability_score(CLASS, PROBS) == pytest.approx(expected, rel=1e-12)
-    assert cb.ranked_probability_score(Y, P) == pytest.approx(brier_score_loss(Y, P), rel=1e-12)
+    assert float(cb.ranked_probability_score(CLASS, PROBS)) == pytest.approx(expected, rel=1e-12)
+    assert float(cb.ranked_probability_score(Y, P)) == pytest.approx(
+        brier_score_loss(Y, P), rel=1e-12
+    )
     skill = cb.skill_score(CLASS, PROBS, score="rps")
     assert skill.score == pytest.approx(expected, rel=1e-12)
     assert 0 < skill.confidence_interval().low < skill.value < 1

@@ -130,7 +130,31 @@ PREDICTIONS = {
     "bin_free_bounds": cb.bin_free_bounds,
     "prequential_lower_bound": cb.prequential_lower_bound,
 }
+REAL, LEVELS = RNG.normal(size=80), (0.1, 0.5, 0.9)
+QUANTILES = cb.normal_quantiles(np.zeros(80), 1.0, LEVELS)
 FUNCTIONS = {
+    **{
+        name: with_usual(partial(getattr(cb, name), REAL, QUANTILES), classes=LEVELS)
+        for name in ("certify_coverage", "pit_histogram", "pinball_loss")
+    },
+    "crps": with_usual(partial(cb.crps, REAL), mean=0.0, std=1.0),
+    "crps of samples": with_usual(partial(cb.crps, REAL), samples=QUANTILES),
+    "normal_quantiles": with_usual(cb.normal_quantiles, mean=[0.0], std=[1.0], levels=LEVELS),
+    "sample_quantiles": with_usual(cb.sample_quantiles, samples=[[1.0, 2.0]], levels=[0.5]),
+    "certify of labels": with_usual(partial(cb.certify, P3 > 0.5, P3, bins=4), kind="multi-label"),
+    "certify of quantiles": with_usual(
+        partial(cb.certify, REAL, QUANTILES, kind="quantile"), classes=LEVELS
+    ),
+    "QuantileRecalibration.fit": with_usual(
+        cb.QuantileRecalibration().fit, y_prob=QUANTILES, y_true=REAL, classes=LEVELS
+    ),
+    "VarianceScaling.predict": with_usual(
+        cb.VarianceScaling().fit(QUANTILES, REAL, classes=LEVELS).predict, y_prob=QUANTILES
+    ),
+    "PitDisplay()": with_usual(cb.PitDisplay),
+    "PitDisplay.plot": drawn(
+        cb.PitDisplay.from_predictions(REAL, QUANTILES, classes=LEVELS, draw=False).plot
+    ),
     **{f"{name} of one event": partial(each, Y, P) for name, each in PREDICTIONS.items()},
     "calibration_error of classes": partial(cb.calibration_error, Y3, P3, kind="marginal"),
     "tabulate of classes": partial(cb.tabulate, Y3, P3),
@@ -283,6 +307,20 @@ NAMED = {
     "ReliabilityGrid.plot": PLOT_OPTIONS,
     "SelectiveDisplay": ["name", "draw", "band", "thresholds", "kind", "by"],
     "SelectiveDisplay()": ["curves"],
+    "certify_coverage": ["classes", "confidence_level", "simultaneous", "data"],
+    "pit_histogram": ["classes", "confidence_level", "simultaneous", "data"],
+    "pinball_loss": ["classes", "sample_weight", "data"],
+    "crps": ["mean", "std", "sample_weight"],
+    "crps of samples": ["samples"],
+    "normal_quantiles": ["mean", "std", "levels"],
+    "sample_quantiles": ["samples", "levels"],
+    "ranked_probability_score": ["classes", "sample_weight", "data", "input"],
+    "certify of labels": ["classes", "class_weight", "kind", "input"],
+    "certify of quantiles": ["classes", "class_weight", "bins", "target", "norm", "input"],
+    "QuantileRecalibration.fit": ["y_prob", "y_true", "classes", "sample_weight"],
+    "VarianceScaling.predict": ["y_prob"],
+    "PitDisplay()": ["histogram"],
+    "PitDisplay.plot": ["ax", "band"],
     "certify_label_shift": [
         "target_rate",
         "max_error",

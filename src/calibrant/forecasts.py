@@ -133,22 +133,25 @@ def ranked_probability_score(
     sample_weight: Any = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
-) -> float:
+) -> stats.MeanScore:
     """Return the mean ranked probability score of forecasts of ordered classes; lower is better.
 
     The sum over k of ``(P(class <= k) - 1{class <= k})^2``, averaged over rows: the Brier scores of
-    all events "this class or one before" together. Divide by K - 1 for the normalised one.
+    all events "this class or one before" together. Divide by K - 1 for the normalised one, which
+    is the score that ``brier_decomposition(kind="ordinal")`` takes apart.
 
     Parameters
     ----------
     y_true, y_prob, sample_weight, data, input
-        As in `calibration_error`; a column for each class, from the lowest on.
+        As in `calibration_error` of ``kind="ordinal"``; a column for each class, from the lowest
+        on.
     classes : sequence, optional
         Labels in the order of the columns.
 
     Returns
     -------
-    float
+    MeanScore
+        ``float(score)`` is the mean; it has a standard error and an interval.
 
     Raises
     ------
@@ -168,12 +171,18 @@ def ranked_probability_score(
 
     Examples
     --------
-    >>> ranked_probability_score([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).__round__(3)
-    0.135
+    >>> print(ranked_probability_score([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]))
+    ranked probability score = 0.1350 +- 0.0350, n = 2
     """
-    reading = {"classes": classes, "data": data, "input": input, "sample_weight": sample_weight}
-    rows = _whole(y_true, y_prob, reading).columns()
-    return float(np.average(row_scores("rps", *rows.events()), weights=rows.weights))
+    reading: dict[str, Any] = {"classes": classes, "data": data, "input": input}
+    reading["sample_weight"] = sample_weight
+    source = read(y_true, y_prob, **reading)
+    if source.problem.kind != "binary":
+        source = read(y_true, y_prob, kind="ordinal", **reading)
+    rows = source.columns()
+    happened, predicted = (x.reshape(len(x), -1) for x in rows.events())
+    scores = ((happened - predicted) ** 2).sum(axis=1)
+    return stats.MeanScore.of("ranked probability score", scores, rows.weights)
 
 
 def _whole(y_true: Any, y_prob: Any, reading: dict[str, Any]) -> Source:

@@ -912,7 +912,7 @@ def _check_one_event(function: str, source: Source) -> None:
             "marginal": "For class k pass y_true == k and y_prob[:, k].",
             "multi-label": "For label k pass y_true[:, k] and y_prob[:, k].",
             "ordinal": "For class k or a lower one pass y_true <= k and the sum of their columns.",
-            "quantile": "Quantiles are judged by calibration_error, certify and coverage.",
+            "quantile": "Quantiles are judged by calibration_error, certify and certify_coverage.",
         }
         raise InvalidArgumentError(
             f'{function} needs a binary or top-label problem; kind is "{kind}". {one[kind]}'

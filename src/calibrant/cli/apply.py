@@ -11,7 +11,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._json import json_text
 from calibrant.cli import OK
-from calibrant.cli.input import add_format_argument, add_input_argument, input_of, open_files
+from calibrant.cli.input import (
+    add_format_argument,
+    add_input_argument,
+    input_of,
+    load_calibrator,
+    open_files,
+)
 from calibrant.cli.output import binary_output, complain
 from calibrant.cli.parser import add_command, unicode_text
 from calibrant.exceptions import InvalidArgumentError
@@ -78,10 +84,9 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Apply a saved calibrator, chunk by chunk."""
     from calibrant.cli.messages import about
-    from calibrant.recalibrators import load
 
     with about(args.calibrator):
-        calibrator = load(args.calibrator)
+        calibrator = load_calibrator(args.calibrator)
     input_of(calibrator, args.input)
     suffix = _suffix(args)
     with open_files([args.file], args.format) as files, _target(args.output) as (stream, format_):

@@ -13,6 +13,7 @@ from calibrant.cli.input import (
     add_data_arguments,
     add_group_argument,
     arrays_to_certify,
+    load_calibrator,
     predictions,
     read_levels,
 )
@@ -160,10 +161,9 @@ def _recalibrated(
 ) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
     from calibrant.cli.messages import about
-    from calibrant.recalibrators import load
 
     with about(args.calibrator):
-        calibrator = load(args.calibrator)
+        calibrator = load_calibrator(args.calibrator)
     y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
     options |= {"classes": classes, "kind": args.kind, "bins": given.get("bins")}
     options = {name: value for name, value in options.items() if value is not None}

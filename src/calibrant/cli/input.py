@@ -280,15 +280,28 @@ def sum_of(paths: list[str]) -> BinTable | Tables:
     return total  # type: ignore[no-any-return]
 
 
+def load_calibrator(path: str) -> Recalibrator:
+    """Read a saved calibrator of probabilities, the only ones that commands apply."""
+    from calibrant.recalibrators import QuantileRepair, load
+
+    calibrator = load(path)
+    if isinstance(calibrator, QuantileRepair):
+        raise InvalidArgumentError(
+            f"Commands apply calibrators of probabilities; {path} holds a "
+            f"{type(calibrator).__name__}, which repairs quantiles. Apply it in Python: "
+            "calibrant.load(path).predict(quantiles)."
+        )
+    return calibrator
+
+
 def read_levels(given: list[float] | str | None) -> list[float] | None:
     """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
     if not isinstance(given, str):
         return given
     from calibrant.cli.messages import about
-    from calibrant.recalibrators import load
 
     with about(given):
-        calibrator = load(given)
+        calibrator = load_calibrator(given)
     if getattr(calibrator, "levels_", None) is None:
         raise InvalidArgumentError(
             f"--levels are the outputs of a model that has finitely many; the calibrator in "

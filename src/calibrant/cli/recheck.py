@@ -14,6 +14,7 @@ from calibrant.cli.input import (
     add_input_argument,
     arrays_to_certify,
     columns_of,
+    load_calibrator,
     open_files,
 )
 from calibrant.cli.output import say
@@ -97,7 +98,6 @@ def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
     """Count the rows again, as the certificate's problem unless told otherwise."""
     from calibrant.cli.messages import about
     from calibrant.cli.resume import Progress
-    from calibrant.recalibrators import load
     from calibrant.verify import recheck
 
     with open_files(args.data, args.format) as files:
@@ -105,6 +105,6 @@ def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
         if not args.calibrator:
             return recheck(certificate, **given)
         with about(args.calibrator):
-            calibrator = load(args.calibrator)
+            calibrator = load_calibrator(args.calibrator)
         y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
         return calibrator.recheck(certificate, y_prob, y_true, classes)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from calibrant.display.curves import DisplayedCurve
 from calibrant.display.grid import ReliabilityGrid
+from calibrant.display.pit import PitDisplay
 from calibrant.display.reliability import ReliabilityDisplay
 from calibrant.display.selective import SelectiveDisplay
 
-__all__ = ["DisplayedCurve", "ReliabilityDisplay", "ReliabilityGrid", "SelectiveDisplay"]
+__all__ = [
+    "DisplayedCurve",
+    "PitDisplay",
+    "ReliabilityDisplay",
+    "ReliabilityGrid",
+    "SelectiveDisplay",
+]

@@ -278,7 +278,7 @@ class ReliabilityDisplay:
             source = read(
                 y_true,
                 y_prob,
-                kind=kind or ("marginal" if by is None else None),
+                kind=kind if kind is not None or by is not None else "marginal",
                 input=input,
                 classes=classes,
                 pos_label=pos_label,

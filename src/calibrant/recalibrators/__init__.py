@@ -12,6 +12,11 @@ from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest, TopLabel
 from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.prior_shift import PriorShift
+from calibrant.recalibrators.quantiles import (
+    QuantileRecalibration,
+    QuantileRepair,
+    VarianceScaling,
+)
 from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
 from calibrant.recalibrators.saving import load
 from calibrant.recalibrators.scaling import (
@@ -39,6 +44,8 @@ __all__ = [
     "PlattScaling",
     "PriorShift",
     "QuadraticScaling",
+    "QuantileRecalibration",
+    "QuantileRepair",
     "RecalibratedClassifier",
     "Recalibrator",
     "RecalibratorScores",
@@ -47,6 +54,7 @@ __all__ = [
     "ScalingBinning",
     "TemperatureScaling",
     "TopLabel",
+    "VarianceScaling",
     "VectorScaling",
     "VennAbers",
     "best_recalibrator",

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import stats, verify
 from calibrant._digests import Digests, digest_of_document
+from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike
@@ -427,7 +428,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
         """Return the rows with recalibrated predictions, as the problem that is certified."""
         answers = self._answers(rows.predictions)
-        if kind in EVENT_KINDS:
+        if is_among(kind, EVENT_KINDS):
             return read_arrays(rows.labels, answers, kind=kind, classes=rows.problem.classes)
         problem, column = Problem.of(answers.shape, kind, rows.problem.classes)
         return Columns(problem, rows.labels, answers if column is None else answers[:, column])

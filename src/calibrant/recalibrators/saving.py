@@ -15,6 +15,7 @@ from calibrant._documents import check_header, header, read_json
 from calibrant._types import FloatArray
 from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
+from calibrant.recalibrators import quantiles
 from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import is_share
@@ -52,7 +53,7 @@ def to_dict(recalibrator: Recalibrator) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Recalibrator:
-    """Read a recalibrator that `Recalibrator.save` wrote.
+    """Read a recalibrator, or a repair of quantiles, that its `save` wrote.
 
     Nothing in the file is executed.
 
@@ -99,6 +100,8 @@ def load(path: str | os.PathLike[str]) -> Recalibrator:
 def from_json(text: str | bytes) -> Recalibrator:
     """Rebuild a recalibrator from `to_json`."""
     document = read_json(text, "A recalibrator")
+    if isinstance(document, dict) and document.get("format") == quantiles.FORMAT:
+        return quantiles.from_dict(document)
     document = check_header(document, FORMAT, SCHEMA, "A saved recalibrator", "Fit again")
     return _decode_fitted(document, 0)
 

@@ -21,7 +21,7 @@ from calibrant.bins import BinRule, Bins, BinsLike, as_bin_rule, is_auto
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn
-from calibrant.problem import Input, Kind, Label, Problem
+from calibrant.problem import Input, Kind, Label, Problem, check_kind
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -166,6 +166,8 @@ def read(
             "Labels and predictions are both needed, (y_true, y_prob); only "
             f"{type(y_true).__name__} came. Pass the predictions, or a BinTable in place of both."
         )
+    if kind is not None:
+        check_kind(kind)
     given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     given |= {"pos_label": pos_label, "sample_weight": sample_weight, "by": by}
     if is_files(data):

@@ -14,6 +14,7 @@ import numpy as np
 
 from calibrant._digests import RowDigest
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct, EqualMass, auto_n_bins
 from calibrant.columns import (
@@ -168,7 +169,7 @@ def read_arrays(
     """
     check_input(input)
     labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
-    if kind in EVENT_KINDS:
+    if kind is not None and is_among(kind, EVENT_KINDS):
         probs = probs if kind == "quantile" else _as_numbers(probs, labels)
         problem, events, predicted = as_events(labels, probs, kind, input, classes, pos_label)
         return Columns(problem, events, predicted, read_weights(sample_weight, len(events)))

@@ -168,15 +168,48 @@ def check_quantile_input(input: Input) -> None:  # noqa: A002
 
 def read_outcomes(outcomes: AnyArray) -> FloatArray:
     """Return outcomes as finite floats, or say which are not."""
-    y = _floats(outcomes, "y_true")
+    return read_real(outcomes, "y_true")
+
+
+def read_real(values: AnyArray, name: str) -> FloatArray:
+    """Return a column of finite floats, or say which values are not."""
+    y = _floats(values, name)
     wrong = ~np.isfinite(y)
     if wrong.any():
         first = int(wrong.argmax())
         raise NotFiniteError(
-            f"Outcomes must be finite numbers; {int(wrong.sum()):,} of {y.size:,} are not (first: "
-            f"y_true[{first}] = {y[first]:g}). Drop these rows first."
+            f"{name} must hold finite numbers; {int(wrong.sum()):,} of {y.size:,} are not (first: "
+            f"{name}[{first}] = {y[first]:g}). Drop these rows first."
         )
     return y
+
+
+def read_forecasts(
+    y_true: Any, y_prob: Any, classes: Sequence[Label] | None, sample_weight: Any, data: Any
+) -> tuple[Problem, FloatArray, FloatArray, FloatArray | None]:
+    """Return the levels, checked outcomes and quantiles themselves, and weights.
+
+    For whoever needs more than which outcomes were covered; all rows come into memory.
+    """
+    from calibrant.sources import is_files
+    from calibrant.sources.arrays import as_array, read_weights
+
+    if data is not None and is_files(data):
+        from calibrant.sources.files import read_files
+
+        given: dict[str, Any] = {"kind": "quantile", "classes": classes}
+        files = read_files(data, y_true, y_prob, sample_weight=sample_weight, **given)
+        y_true, y_prob, sample_weight = files.arrays()
+    elif data is not None:
+        from calibrant.sources.frames import named_arrays
+
+        y_true, y_prob, sample_weight = named_arrays(data, y_true, y_prob, sample_weight)
+    labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
+    labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
+    check_event_shapes(labels, probs, "quantile")
+    problem, _ = Problem.of(probs.shape, "quantile", classes)
+    y, q = read_outcomes(labels), read_quantiles(probs.reshape(len(probs), -1))
+    return problem, y, q, read_weights(sample_weight, len(y))
 
 
 def read_quantiles(table: AnyArray) -> FloatArray:
@@ -203,7 +236,7 @@ def read_quantiles(table: AnyArray) -> FloatArray:
 
 
 def _floats(values: AnyArray, name: str) -> FloatArray:
-    """Return numbers as float64; refuse text, dates and complex numbers."""
+    """Return real numbers as float64; refuse text, dates and complex numbers."""
     if values.dtype.kind in NUMERIC:
         return values.astype(np.float64, copy=False)
     try:
@@ -212,6 +245,6 @@ def _floats(values: AnyArray, name: str) -> FloatArray:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidLabelsError(
-            f'{name} of kind="quantile" must hold real numbers, not {values.dtype} (first: '
+            f"{name} must hold real numbers, not {values.dtype} (first: "
             f"{name}[0] = {short(values.ravel()[0])}). Convert the column to float first."
         ) from None

@@ -175,6 +175,17 @@ def _widths(labels: list[Any], names: list[Any]) -> tuple[AnyArray, AnyArray]:
     return first, second
 
 
+def named_arrays(data: Any, y_true: Any, y_prob: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return the named columns as arrays; a lazy frame is collected."""
+    known = list(data) if isinstance(data, Mapping) else as_frame(data).collect_schema().names()
+    y_true, y_prob = _expanded(y_true, y_prob, known, None)
+    weights = [] if sample_weight is None else [sample_weight]
+    columns = collected(data, y_true, y_prob, *weights)
+    columns = columns if isinstance(columns, Mapping) else as_frame(columns)
+    arrays = [_column(columns, name) for name in (y_true, y_prob, *weights)]
+    return arrays[0], arrays[1], arrays[2] if weights else None
+
+
 def collected(data: Any, *names: Any) -> Any:
     """Return the data with these columns in memory: a lazy frame is collected, once."""
     if isinstance(data, Mapping):

@@ -15,6 +15,10 @@ from calibrant.stats.comparison import Difference as Difference
 from calibrant.stats.comparison import compare_errors as compare_errors
 from calibrant.stats.corp import CorpDecomposition as CorpDecomposition
 from calibrant.stats.corp import corp_decomposition as corp_decomposition
+from calibrant.stats.coverage import CoverageCertificate as CoverageCertificate
+from calibrant.stats.coverage import PitHistogram as PitHistogram
+from calibrant.stats.coverage import certify_coverage as certify_coverage
+from calibrant.stats.coverage import pit_histogram as pit_histogram
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve
 from calibrant.stats.curves import consistency_limits as consistency_limits
 from calibrant.stats.curves import reliability_curve as reliability_curve
@@ -36,6 +40,7 @@ from calibrant.stats.intervals import ConfidenceInterval as ConfidenceInterval
 from calibrant.stats.isotonic_curves import IsotonicCurve as IsotonicCurve
 from calibrant.stats.isotonic_curves import isotonic_curve as isotonic_curve
 from calibrant.stats.label_shift import LabelShiftCertificate as LabelShiftCertificate
+from calibrant.stats.mean_scores import MeanScore as MeanScore
 from calibrant.stats.monitor_records import MonitoredBatch as MonitoredBatch
 from calibrant.stats.planning import samples_to_certify as samples_to_certify
 from calibrant.stats.planning import smallest_certifiable_error as smallest_certifiable_error

@@ -196,11 +196,11 @@ def consistency_limits(
     cells = cells_of(table)
     size = np.maximum(np.floor(cells.size[group, used] * (1 + 1e-12)), 1.0)
     mean = np.clip(cells.mean[group, used], 0.0, 1.0)
-    misses = _binomial_quantile(tail, size, 1 - mean)
-    return _binomial_quantile(tail, size, mean) / size, 1 - misses / size
+    misses = binomial_quantile(tail, size, 1 - mean)
+    return binomial_quantile(tail, size, mean) / size, 1 - misses / size
 
 
-def _binomial_quantile(chance: float, size: FloatArray, p: FloatArray) -> FloatArray:
+def binomial_quantile(chance: float, size: FloatArray, p: FloatArray) -> FloatArray:
     """Return the least k with P(Bin(size, p) <= k) >= chance."""
     inner = np.clip(p, 1e-300, 1 - 1e-16)
     k = np.clip(np.ceil(np.nan_to_num(special.bdtrik(chance, size, inner))), 0.0, size)

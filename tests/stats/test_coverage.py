@@ -1,0 +1,98 @@
+"""Limits of coverage and the PIT histogram: exact counts, known truth, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+import calibrant
+from calibrant import stats
+from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def counted(n, n_levels=5, seed=0, spread=1.0):
+    """Return the table of normal outcomes and quantiles of this spread."""
+    levels = LEVELS if n_levels == 5 else np.arange(1, n_levels + 1) / (n_levels + 1)
+    y = np.random.default_rng(seed).normal(size=n)
+    q = calibrant.normal_quantiles(np.zeros(n), spread, levels)
+    return calibrant.tabulate(y, q, kind="quantile", classes=levels), y, q
+
+
+def test_each_limit_by_itself_is_that_of_clopper_and_pearson():
+    table, y, q = counted(700)
+    result = stats.certify_coverage(table, simultaneous=False)
+    for k, level in enumerate(LEVELS):
+        k_covered = int((y <= q[:, k]).sum())
+        exact = scipy_stats.binomtest(k_covered, 700).proportion_ci(0.95, "exact")
+        assert (result.low[k], result.high[k]) == pytest.approx((exact.low, exact.high), rel=1e-9)
+        assert (result.level[k], result.covered[k]) == (level, k_covered / 700)
+    inside = int(((y > q[:, 0]) & (y <= q[:, 4])).sum())
+    exact = scipy_stats.binomtest(inside, 700).proportion_ci(0.95, "exact")
+    assert result.interval_level == pytest.approx([0.9, 0.5])
+    limits = (result.interval_low[0], result.interval_high[0])
+    assert limits == pytest.approx((exact.low, exact.high), rel=1e-9)
+
+
+def test_all_limits_at_once_share_the_error_probability_among_levels_and_intervals():
+    table, y, q = counted(700)
+    result = stats.certify_coverage(table)
+    exact = scipy_stats.binomtest(int((y <= q[:, 1]).sum()), 700)
+    each = exact.proportion_ci(1 - 0.05 / 7, "exact")
+    assert (result.low[1], result.high[1]) == pytest.approx((each.low, each.high), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n_levels", "spread"), [(5, 1.0), (5, 0.6), (39, 1.0), (39, 1.5)])
+def test_limits_of_all_levels_hold_at_once_as_often_as_they_say(n_levels, spread):
+    truth_at = LEVELS if n_levels == 5 else np.arange(1, n_levels + 1) / (n_levels + 1)
+    truth = scipy_stats.norm.cdf(spread * scipy_stats.norm.ppf(truth_at))
+    missed = 0
+    for seed in range(300):
+        result = stats.certify_coverage(counted(200, n_levels, seed, spread)[0])
+        inside = truth[::-1][: len(result.interval_level)] - truth[: len(result.interval_level)]
+        fine = (result.low <= truth) & (truth <= result.high)
+        within = (result.interval_low <= inside) & (inside <= result.interval_high)
+        missed += not (fine.all() and within.all())
+    assert missed <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
+
+
+def test_cells_of_calibrated_quantiles_leave_the_band_as_often_as_it_says():
+    beyond = [
+        stats.pit_histogram(counted(400, 9, seed)[0]).beyond_chance.any() for seed in range(300)
+    ]
+    assert np.mean(beyond) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+    assert stats.pit_histogram(counted(2000, 9, 0, 0.7)[0]).beyond_chance.sum() >= 6
+
+
+def test_the_histogram_adds_up_and_is_that_of_numpy():
+    table, y, _ = counted(500, 9)
+    cells = stats.pit_histogram(table)
+    expected = np.histogram(scipy_stats.norm.cdf(y), np.linspace(0, 1, 11))[0]
+    np.testing.assert_array_equal(cells.count, expected)
+    assert cells.count.sum() == 500
+    assert cells.density @ (cells.right - cells.left) == pytest.approx(1)
+
+
+def test_a_table_of_a_certificate_tells_the_coverage_of_every_level():
+    _, y, q = counted(900)
+    certificate = calibrant.certify(
+        y, q, kind="quantile", classes=LEVELS, max_error=0.1, norm="max"
+    )
+    assert certificate.verdict == "certified"
+    again = calibrant.Certificate.from_json(certificate.to_json()).table
+    assert str(calibrant.certify_coverage(again)) == str(
+        calibrant.certify_coverage(y, q, classes=LEVELS)
+    )
+
+
+def test_other_tables_and_weights_are_refused():
+    with pytest.raises(InvalidArgumentError, match='kind="binary"'):
+        stats.certify_coverage(calibrant.tabulate([0, 1], [0.2, 0.7]))
+    _, y, q = counted(50)
+    table = calibrant.tabulate(
+        y, q, kind="quantile", classes=LEVELS, sample_weight=np.arange(1, 51)
+    )
+    with pytest.raises(InvalidWeightsError, match="count alike"):
+        stats.pit_histogram(table)

@@ -1,0 +1,131 @@
+"""Scores of forecasts, and quantiles of normal forecasts and of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate
+from scipy import stats as scipy_stats
+from sklearn.metrics import mean_pinball_loss
+
+import calibrant
+from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
+
+rng = np.random.default_rng(5)
+N, LEVELS = 200, (0.1, 0.5, 0.9)
+MEAN, STD = rng.normal(size=N), rng.uniform(0.5, 2, size=N)
+Y = MEAN + STD * rng.normal(size=N)
+Q = calibrant.normal_quantiles(MEAN, STD, LEVELS)
+WEIGHTS = rng.uniform(0, 2, size=N)
+
+
+def test_the_pinball_loss_of_each_level_is_that_of_scikit_learn():
+    for weights in (None, WEIGHTS):
+        score = calibrant.pinball_loss(Y, Q, classes=LEVELS, sample_weight=weights)
+        for k, level in enumerate(LEVELS):
+            expected = mean_pinball_loss(Y, Q[:, k], alpha=level, sample_weight=weights)
+            assert score.per_level[level] == pytest.approx(expected, rel=1e-12)
+        assert float(score) == pytest.approx(np.mean(list(score.per_level.values())))
+        expected = np.average(Q[:, 2] - Q[:, 0], weights=weights)
+        assert score.sharpness[0.8] == pytest.approx(expected)
+
+
+def test_the_standard_error_of_a_score_is_that_of_a_mean():
+    score = calibrant.crps(Y, mean=MEAN, std=STD)
+    rows = [float(calibrant.crps([y], mean=m, std=s)) for y, m, s in zip(Y, MEAN, STD, strict=True)]
+    assert score.standard_error == pytest.approx(np.std(rows, ddof=1) / np.sqrt(N))
+    low, high = score.confidence_interval(0.9)
+    expected = scipy_stats.t.interval(0.9, N - 1, np.mean(rows), score.standard_error)
+    assert (low, high) == pytest.approx(expected)
+
+
+def test_the_crps_is_the_integral_of_squared_errors_of_the_distribution_function():
+    for y, mean, std in [(0.3, 0.0, 1.0), (-4.0, 1.0, 0.5)]:
+        law = scipy_stats.norm(mean, std)
+        below = integrate.quad(lambda x, law=law: law.cdf(x) ** 2, -30, y)[0]
+        above = integrate.quad(lambda x, law=law: law.sf(x) ** 2, y, 30)[0]
+        assert float(calibrant.crps([y], mean=mean, std=std)) == pytest.approx(below + above)
+
+
+def test_the_crps_of_samples_is_unbiased_for_that_of_their_distribution():
+    draws = MEAN[:, None] + STD[:, None] * rng.normal(size=(N, 5))
+    fair = calibrant.crps(Y, samples=draws)
+    pairs = np.abs(draws[:, :, None] - draws[:, None, :]).sum(axis=(1, 2)) / (5 * 4)
+    expected = np.abs(draws - Y[:, None]).mean(axis=1) - pairs / 2
+    assert float(fair) == pytest.approx(expected.mean())
+    many = MEAN[:, None] + STD[:, None] * rng.normal(size=(N, 4000))
+    exact = float(calibrant.crps(Y, mean=MEAN, std=STD))
+    assert float(calibrant.crps(Y, samples=many)) == pytest.approx(exact, abs=0.01)
+
+
+def test_the_ranked_probability_score_is_its_definition_and_a_mean_brier_score():
+    probs = rng.dirichlet(np.ones(4), size=N)
+    y = rng.integers(4, size=N)
+    up_to = probs.cumsum(axis=1)[:, :3]
+    rows = ((up_to - (y[:, None] <= np.arange(3))) ** 2).sum(axis=1)
+    score = calibrant.ranked_probability_score(y, probs)
+    assert float(score) == pytest.approx(rows.mean())
+    parts = calibrant.brier_decomposition(y, probs, kind="ordinal")
+    assert float(parts) == pytest.approx(float(score) / 3)
+    weighted = calibrant.ranked_probability_score(y, probs, sample_weight=WEIGHTS)
+    assert float(weighted) == pytest.approx(np.average(rows, weights=WEIGHTS))
+    perfect = calibrant.ranked_probability_score([0, 2], [[1, 0, 0], [0, 0, 1]])
+    assert float(perfect) == 0
+
+
+def test_an_outcome_is_below_the_quantile_of_exchangeable_samples_as_often_as_its_level():
+    draws = rng.normal(size=(4000, 20))  # the first is the outcome, 19 are the forecast
+    q = calibrant.sample_quantiles(draws[:, 1:], LEVELS)
+    covered = calibrant.certify_coverage(draws[:, 0], q, classes=LEVELS)
+    assert np.all((covered.low <= LEVELS) & (covered.high >= LEVELS))
+    np.testing.assert_array_equal(q[:, 1], np.sort(draws[:, 1:], axis=1)[:, 9])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: calibrant.sample_quantiles(Q, [0.01, 0.5]), InvalidArgumentError, "0.25 to 0.75"),
+        (lambda: calibrant.sample_quantiles([1.0, 2.0], [0.5]), InvalidInputError, "side by side"),
+        (lambda: calibrant.normal_quantiles(0.0, 0.0, [0.5]), InvalidInputError, r"std\[0\] = 0"),
+        (lambda: calibrant.normal_quantiles(0.0, 1.0, [50]), InvalidArgumentError, "0.9 for 90%"),
+        (lambda: calibrant.normal_quantiles([0, 1], [1, 1, 1], [0.5]), CalibrantError, "per row"),
+        (lambda: calibrant.crps(Y), InvalidArgumentError, "neither"),
+        (lambda: calibrant.crps(Y, mean=MEAN[:5], std=1.0), CalibrantError, "per row"),
+        (lambda: calibrant.pinball_loss([1.0], [[-np.inf, 0.0]], classes=(0.1, 0.5)),
+         InvalidInputError, r"y_prob\[0, 0\] = -inf"),
+        (lambda: calibrant.pinball_loss([1e308] * 2, [[-1e308]] * 2, classes=[0.5]),
+         InvalidInputError, "larger unit"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_to_do(call, error, message):
+    with np.errstate(over="ignore"), pytest.raises(error, match=message):
+        call()
+
+
+def test_one_row_has_a_score_and_no_standard_error():
+    score = calibrant.pinball_loss([1.0], [[0.0, 2.0]], classes=(0.1, 0.9))
+    assert np.isnan(score.standard_error)
+    assert score.to_dict()["standard_error"] is None
+
+
+def test_scores_read_frames_and_files(tmp_path):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"y": Y, "w": WEIGHTS} | {f"q_{k}": Q[:, k] for k in range(3)}
+    expected = calibrant.pinball_loss(Y, Q, classes=LEVELS, sample_weight=WEIGHTS)
+    pd.DataFrame(columns).to_parquet(tmp_path / "rows.parquet")
+    homes = [columns, pd.DataFrame(columns), pl.LazyFrame(columns), str(tmp_path / "rows.parquet")]
+    for data in homes:
+        score = calibrant.pinball_loss("y", "q_*", classes=LEVELS, sample_weight="w", data=data)
+        assert float(score) == pytest.approx(float(expected), rel=1e-12)
+        cells = calibrant.pit_histogram("y", "q_*", classes=LEVELS, data=data)
+        assert cells.n == N
+
+
+def test_a_display_draws_every_cell_and_marks_those_beyond_chance():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    narrow = calibrant.normal_quantiles(MEAN, STD / 3, np.arange(1, 10) / 10)
+    shown = calibrant.PitDisplay.from_predictions(Y, narrow, classes=np.arange(1, 10) / 10)
+    heights = [bar.get_height() for bar in shown.bars_]
+    np.testing.assert_array_equal(heights, shown.histogram.density)
+    assert len(shown.ax_.texts) == shown.histogram.beyond_chance.sum() > 0
+    plt.close("all")
