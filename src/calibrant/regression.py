@@ -20,7 +20,7 @@ from calibrant.problem import Problem, read_problem
 from calibrant.sources import Source, read
 from calibrant.sources.arrays import as_array, read_weights
 from calibrant.sources.events import read_forecasts, read_outcomes, read_real
-from calibrant.stats.coverage import central_intervals
+from calibrant.stats.quantile_coverage import central_intervals
 
 
 def certify_coverage(
@@ -36,7 +36,7 @@ def certify_coverage(
 
     The share of outcomes that are at most a predicted quantile, and of those between the quantiles
     at tau and 1 - tau, with limits that hold at any number of rows; see
-    `calibrant.stats.coverage` for the proof. ``certify(kind="quantile")`` gives one verdict on
+    `calibrant.stats.quantile_coverage` for the proof. ``certify(kind="quantile")`` gives one verdict on
     the distance of all coverages from their levels.
 
     Parameters

@@ -15,10 +15,10 @@ from calibrant.stats.comparison import Difference as Difference
 from calibrant.stats.comparison import compare_errors as compare_errors
 from calibrant.stats.corp import CorpDecomposition as CorpDecomposition
 from calibrant.stats.corp import corp_decomposition as corp_decomposition
-from calibrant.stats.coverage import CoverageCertificate as CoverageCertificate
-from calibrant.stats.coverage import PitHistogram as PitHistogram
-from calibrant.stats.coverage import certify_coverage as certify_coverage
-from calibrant.stats.coverage import pit_histogram as pit_histogram
+from calibrant.stats.quantile_coverage import CoverageCertificate as CoverageCertificate
+from calibrant.stats.quantile_coverage import PitHistogram as PitHistogram
+from calibrant.stats.quantile_coverage import certify_coverage as certify_coverage
+from calibrant.stats.quantile_coverage import pit_histogram as pit_histogram
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve
 from calibrant.stats.curves import consistency_limits as consistency_limits
 from calibrant.stats.curves import reliability_curve as reliability_curve
