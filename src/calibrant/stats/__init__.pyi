@@ -15,10 +15,6 @@ from calibrant.stats.comparison import Difference as Difference
 from calibrant.stats.comparison import compare_errors as compare_errors
 from calibrant.stats.corp import CorpDecomposition as CorpDecomposition
 from calibrant.stats.corp import corp_decomposition as corp_decomposition
-from calibrant.stats.quantile_coverage import CoverageCertificate as CoverageCertificate
-from calibrant.stats.quantile_coverage import PitHistogram as PitHistogram
-from calibrant.stats.quantile_coverage import certify_coverage as certify_coverage
-from calibrant.stats.quantile_coverage import pit_histogram as pit_histogram
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve
 from calibrant.stats.curves import consistency_limits as consistency_limits
 from calibrant.stats.curves import reliability_curve as reliability_curve
@@ -46,6 +42,10 @@ from calibrant.stats.planning import samples_to_certify as samples_to_certify
 from calibrant.stats.planning import smallest_certifiable_error as smallest_certifiable_error
 from calibrant.stats.prequential import MiscalibrationBound as MiscalibrationBound
 from calibrant.stats.prequential import prequential_lower_bound as prequential_lower_bound
+from calibrant.stats.quantile_coverage import CoverageCertificate as CoverageCertificate
+from calibrant.stats.quantile_coverage import PitHistogram as PitHistogram
+from calibrant.stats.quantile_coverage import certify_coverage as certify_coverage
+from calibrant.stats.quantile_coverage import pit_histogram as pit_histogram
 from calibrant.stats.rechecks import Recheck as Recheck
 from calibrant.stats.results import CalibrationErrorResult as CalibrationErrorResult
 from calibrant.stats.results import calibration_error as calibration_error
