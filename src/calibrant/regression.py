@@ -36,8 +36,8 @@ def certify_coverage(
 
     The share of outcomes that are at most a predicted quantile, and of those between the quantiles
     at tau and 1 - tau, with limits that hold at any number of rows; see
-    `calibrant.stats.quantile_coverage` for the proof. ``certify(kind="quantile")`` gives one verdict on
-    the distance of all coverages from their levels.
+    `calibrant.stats.quantile_coverage` for the proof. ``certify(kind="quantile")`` gives one
+    verdict on the distance of all coverages from their levels.
 
     Parameters
     ----------
