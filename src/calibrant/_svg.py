@@ -172,6 +172,12 @@ def window_of(curve: DrawableCurve) -> Window:
     return Window(1 - to_1, 1.0, 1 - to_1, 1.0)
 
 
+def joint_window(first: Window, second: Window) -> Window:
+    """Return the least window that holds both: two diagrams side by side need the same axes."""
+    ends = (min(first.start, second.start), max(first.end, second.end))
+    return Window(*ends, min(first.bottom, second.bottom), max(first.top, second.top))
+
+
 def closer_window(curve: DrawableCurve, window: Window) -> Window | None:
     """Return a window that shows most rows larger, where they crowd in a corner of this one.
 

@@ -20,5 +20,7 @@ def test_the_demo_fits_a_screen_and_writes_a_report(tmp_path, capsys):
     assert any("scaling-binning" in line and "certified" in line for line in lines)
     assert any("undecided" in line for line in lines)
     page = report.read_text(encoding="utf-8")
-    assert "<html" in page
-    assert "after scaling-binning" in page
+    card = page.split('id="verdict"')[1].split("</section>")[0]
+    assert "Certified" in card
+    assert "before: refuted" in card
+    assert card.count('class="diagram"') == 2

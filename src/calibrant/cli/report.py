@@ -36,7 +36,7 @@ leaves out because it needs rows.
 DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "confidence_level": 0.95}
 SHOWN = (
     *("y_true", "y_prob", "kind", "input", "bins", "classes", "pos_label", "format"),
-    *("log", "by", "confidence_level", "max_error", "levels", "title", "output"),
+    *("log", "by", "confidence_level", "max_error", "levels", "before", "title", "output"),
 )
 
 
@@ -54,6 +54,12 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--levels", metavar="P,P,...", type=levels, help=f"{LEVELS_HELP}; sharper bounds"
+    )
+    command.add_argument(
+        "--before",
+        metavar="COLUMN",
+        nargs="+",
+        help="predictions of the same rows before a repair; the page shows both",
     )
     command.add_argument("--title", metavar="TEXT", help="the heading of the page")
     command.add_argument(
@@ -79,6 +85,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         "max_error": args.max_error,
         "confidence_level": args.confidence_level,
         "levels": read_levels(args.levels),
+        "before": args.before,
         "title": args.title,
         "command": command_line(args),
     }

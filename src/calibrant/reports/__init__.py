@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.reports.findings import Findings, findings_of
+from calibrant.reports.findings import Findings, findings_of, of_rows
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
-from calibrant.sources import read
+from calibrant.sources import Source, read
 from calibrant.sources.logs.evaluation import EvaluationLog
 from calibrant.stats.curves import diagram_of
 
@@ -42,6 +42,7 @@ def report(
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
     by: Any = None,
+    before: Any = None,
 ) -> Report:
     """Write a calibration report: one self-contained HTML page, the verdict first.
 
@@ -66,6 +67,9 @@ def report(
         All outputs that the model can give, as in `calibrant.certify`: sharper bounds.
     title : str, optional
         The heading of the page.
+    before : optional
+        Predictions of the same rows before a repair, given like `y_prob`: the page shows the model
+        before and after. The repair must have been fitted on other rows.
     command : str, optional
         What made the report, shown at its end; by default the call of this function.
 
@@ -100,17 +104,16 @@ def report(
             raise InvalidArgumentError(
                 f"{name} must be text, or None for the usual one; got {text!r:.60}."
             )
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        data=data,
-        by=by,
-    )
+    meaning: dict[str, Any] = {
+        "kind": kind, "input": input, "classes": classes, "pos_label": pos_label, "data": data
+    }  # fmt: skip
+    source = read(y_true, y_prob, **meaning, by=by)
     findings = findings_of(source, bins, max_error, confidence_level, levels)
+    if before is not None:
+        old = _read_before(y_true, before, source, meaning)
+        findings = replace(
+            findings, before=of_rows(old.in_memory(), bins, max_error, confidence_level)
+        )
     options = {
         "kind": kind,
         "bins": None if is_auto(bins) else bins,
@@ -119,6 +122,8 @@ def report(
         "confidence_level": None if confidence_level == 0.95 else confidence_level,
         "levels": None if levels is None else np.asarray(levels).tolist(),
     }
+    if before is not None:
+        options["before"] = before if isinstance(before, str) else "..."
     if by is not None:
         options["by"] = [column.name for column in source.by]
     arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
@@ -132,6 +137,21 @@ def report(
         now().strftime("%d %B %Y").lstrip("0"),
     )
     return Report(findings, html)
+
+
+def _read_before(y_true: Any, before: Any, after: Source, meaning: dict[str, Any]) -> Source:
+    """Read the predictions of before a repair; both must speak of the same rows."""
+    if not after.has_rows:
+        raise InvalidArgumentError(
+            "before= needs the rows of the report; it has a table in their place. Give the rows."
+        )
+    source = read(y_true, before, **meaning)
+    if source.problem != after.problem:
+        raise InvalidArgumentError(
+            "before= must be predictions of the same kind as y_prob; they are "
+            f"{source.problem} and {after.problem}. Give as many columns in the same order."
+        )
+    return source
 
 
 @dataclass(frozen=True, eq=False, repr=False)

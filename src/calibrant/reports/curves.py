@@ -11,6 +11,7 @@ from calibrant._html import Element
 from calibrant._svg import (
     Frame,
     Histogram,
+    Window,
     beyond_chance,
     closer_window,
     diagram,
@@ -65,6 +66,13 @@ class ReportedCurve:
     def picture(self, title: str, words: tuple[str, str], name: str | None = None) -> Element:
         """Return the diagram."""
         return diagram(self.alone, self.at_once, title, words, name, self.frame)
+
+    def seen_through(self, window: Window) -> ReportedCurve:
+        """Return the same curve in a larger window, its rows spread over their bins."""
+        if window == self.frame.window:
+            return self
+        frame = frame_of(self.alone, window, self.frame.is_binned)
+        return replace(self, frame=frame, closer=None)
 
     def counted_in(self, rows: ArraySource) -> ReportedCurve:
         """Return the same curve with histograms of the rows themselves, not of its bins."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,6 +130,8 @@ class Findings:
         Every group of rows, where ``by=`` tells them apart.
     key_numbers : KeyNumbers or None
         Events, O/E, slope and AUC; None of a marginal problem.
+    before : Findings or None
+        The same rows with the predictions of before a repair.
     """
 
     error: stats.CalibrationErrorResult
@@ -144,6 +146,7 @@ class Findings:
     selective: stats.SelectiveCurve | None = None
     audit: stats.Audit | None = None
     key_numbers: KeyNumbers | None = None
+    before: Findings | None = None
 
     @property
     def table(self) -> BinTable:
@@ -181,6 +184,8 @@ class Findings:
         }
         if self.audit is not None:
             numbers["audit"] = self.audit.to_dict()
+        if self.before is not None:
+            numbers["before"] = self.before.to_dict()
         return dict(plain(numbers))
 
 
@@ -192,37 +197,56 @@ def findings_of(
     levels: ArrayLike | None = None,
 ) -> Findings:
     """Compute all numbers of a report; of a table, those that need no rows."""
-    certify = partial(
-        stats.certify, max_error=max_error, confidence_level=confidence_level, levels=levels
-    )
     if not source.has_rows:
         table = source.tabulate(bins)
-        certificate = certify(table)
+        certificate = stats.certify(
+            table, max_error=max_error, confidence_level=confidence_level, levels=levels
+        )
         marginal = table.problem.is_marginal
         classes = class_findings(table, confidence_level) if marginal else None
         found = _of_table(table, certificate, classes)
         return replace(found, audit=_audit(source, max_error, confidence_level))
     rows = source.in_memory()
-    outputs = tabulate_outputs(rows)
-    certificate = certify(outputs, digests=Digests(rows.digest()))
-    table = _measured(rows, bins, outputs)
-    classes = _each_class(rows, bins, table, confidence_level)
+    found = of_rows(rows, bins, max_error, confidence_level, levels)
+    found = replace(found, audit=_audit(rows, max_error, confidence_level))
     if rows.problem.has_event_columns:  # no recalibrator takes several events of a row at once
-        found = _of_table(table, certificate, classes, rows)
-        return replace(found, audit=_audit(rows, max_error, confidence_level))
+        return found
     columns = rows.columns()
     probs, codes = columns.probabilities(), columns.codes()
-    found = _of_table(table, certificate, classes, rows)
     return replace(
         found,
-        curve=found.curve and found.curve.counted_in(rows),
-        key_numbers=found.key_numbers
-        and with_rows(found.key_numbers, probs, codes, confidence_level),
         gain=gain_of(probs, codes),
         fingerprint=Fingerprint.of(probs, codes),
         selective=_selective(rows, confidence_level),
-        audit=_audit(rows, max_error, confidence_level),
     )
+
+
+def of_rows(
+    rows: ArraySource,
+    bins: BinsLike,
+    max_error: float | None,
+    confidence_level: float,
+    levels: ArrayLike | None = None,
+) -> Findings:
+    """Compute what a model is judged by, without what might be done about it."""
+    outputs = tabulate_outputs(rows)
+    certificate = stats.certify(
+        outputs,
+        max_error=max_error,
+        confidence_level=confidence_level,
+        levels=levels,
+        digests=Digests(rows.digest()),
+    )
+    table = _measured(rows, bins, outputs)
+    classes = _each_class(rows, bins, table, confidence_level)
+    found = _of_table(table, certificate, classes, rows)
+    if found.curve is None or found.key_numbers is None:
+        return found
+    columns = rows.columns()
+    numbers = with_rows(
+        found.key_numbers, columns.probabilities(), columns.codes(), confidence_level
+    )
+    return replace(found, curve=found.curve.counted_in(rows), key_numbers=numbers)
 
 
 def _selective(rows: ArraySource, confidence_level: float) -> stats.SelectiveCurve | None:

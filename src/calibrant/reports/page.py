@@ -10,6 +10,8 @@ from calibrant.reports import sections
 from calibrant.reports.findings import Findings
 from calibrant.reports.groups import groups_of_rows
 from calibrant.reports.reliability import class_table, curves_data, reliability
+from calibrant.reports.repaired import changes
+from calibrant.reports.verdict import verdict
 
 TITLE_LENGTH = 120  # three lines of a phone
 
@@ -70,7 +72,8 @@ def _heading(findings: Findings, title: str, made: str) -> list[Element]:
 
 def _parts(findings: Findings, command: str, columns: str | None, made: str) -> list[Element]:
     parts = [
-        sections.verdict(findings),
+        verdict(findings),
+        changes(findings),
         reliability(findings),
         sections.error(findings),
         class_table(findings),
@@ -88,6 +91,7 @@ def _parts(findings: Findings, command: str, columns: str | None, made: str) -> 
 def _contents(parts: list[Element]) -> Element:
     names = {
         "verdict": "Verdict",
+        "changed": "Before and after",
         "diagram": "Diagram",
         "error": "Error",
         "classes": "Classes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 from calibrant import _svg
 from calibrant._html import Content, Element, element, scrolling, short, shown, table
@@ -11,12 +11,8 @@ from calibrant.reports.classes import ClassFindings
 from calibrant.reports.curves import ReportedCurve
 from calibrant.reports.findings import Findings
 from calibrant.reports.sections import section
-from calibrant.reports.wording import percent, points
+from calibrant.reports.wording import ANSWERS, EVENTS, Words, axis_words, percent, points
 
-Words: TypeAlias = tuple[str, str]
-
-EVENTS: Words = ("said", "happened")
-ANSWERS: Words = ("confidence", "was right")
 PANELS = 6  # small diagrams of the worst: two lines of a screen
 PRINTED = 40  # a page of paper; the style sheet hides the rows after these
 # Where the script writes the numbers of the group that is pointed at, the worst one at first.
@@ -35,7 +31,7 @@ def reliability(findings: Findings) -> Element:
     name: Content = "All answers" if classes else "All rows"
     if findings.curve is None and classes:
         name = shown(classes.labels[0])
-    words = _words(findings, 0)
+    words = axis_words(findings, 0)
     title = "Reliability diagram: what happened beside what was said"
     return section(
         "diagram",
@@ -120,20 +116,15 @@ def curves_data(findings: Findings) -> list[dict[str, Any]]:
             "paths": _svg.paths(curve.alone, curve.at_once, curve.frame),
             "ticks": _svg.ticks(curve.frame.window.start, curve.frame.window.end),
             "most": _svg.most_rows(curve.frame),
-            "outcomes": _svg.histogram_label(_words(findings, i)[1]),
+            "outcomes": _svg.histogram_label(axis_words(findings, i)[1]),
             "worst": curve.worst,
             "description": _svg.description(curve.alone, curve.at_once),
-            "words": _words(findings, i),
+            "words": axis_words(findings, i),
             "rows": ["|".join(row).replace(" to ", "~") for row in _bin_rows(curve)],
             "beyond": curve.beyond_chance.nonzero()[0],
         }
         for i, curve in enumerate(findings.curves)
     ]
-
-
-def _words(findings: Findings, i: int) -> Words:
-    """Return what was said and what happened, in words, for a curve of the switch."""
-    return ANSWERS if i == 0 and findings.table.problem.kind == "top-label" else EVENTS
 
 
 def _switch(findings: Findings) -> Element | None:
@@ -163,7 +154,9 @@ def _legend(findings: Findings) -> Element:
     if findings.curve is not None:
         more = "; of a class, for those of all classes" if findings.classes else ""
         at_once = f"all groups at once{more}"
-    above, below = ("right", "wrong") if _words(findings, 0) == ANSWERS else ("events", "others")
+    above, below = (
+        ("right", "wrong") if axis_words(findings, 0) == ANSWERS else ("events", "others")
+    )
     entries = [
         ([("band", "M2 9L60 2V29L2 36Z")], f"{level} range for {at_once}"),
         ([("bars", "M18 4V33M44 4V33")], f"{level} range of each group by itself"),

@@ -17,16 +17,10 @@ from calibrant.reports.numbers_in_words import (
     bounds_words,
     error_bar_words,
     key_figures,
-    three_numbers,
 )
-from calibrant.reports.wording import percent, points, verdict_of
+from calibrant.reports.wording import percent, points
 from calibrant.table import describe_bins
 
-OFF_BY = (
-    "“Off by” is the typical gap between what was said and how often it happens: the square root "
-    "of the mean square of the gaps over all rows, in percentage points. Single groups may be off "
-    "by more."
-)
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 COMMAND_LENGTH = 4000  # a command may name hundreds of files
 
@@ -35,30 +29,6 @@ def section(name: str, heading: Content, *content: Content) -> Element:
     """Return a part of the page under a heading of its own."""
     title = element("h2", heading, id=f"{name}-heading")
     return element("section", title, *content, id=name, aria_labelledby=f"{name}-heading")
-
-
-def verdict(findings: Findings) -> Element:
-    """Return the answer, before anything else, with the three numbers it rests on."""
-    answer = verdict_of(findings)
-    return element(
-        "section",
-        element(
-            "h2",
-            element("span", answer.sign, class_="sign", aria_hidden="true"),
-            answer.word.capitalize(),
-            id="verdict-heading",
-        ),
-        element(
-            "div",
-            element("p", answer.sentence, class_="sentence"),
-            element("ul", *(element("li", line) for line in answer.meaning), class_="meaning"),
-            element("p", OFF_BY, class_="note"),
-        ),
-        _figures(three_numbers(findings)),
-        id="verdict",
-        class_=f"verdict {answer.word}",
-        aria_labelledby="verdict-heading",
-    )
 
 
 def error(findings: Findings) -> Element:
@@ -74,7 +44,7 @@ def error(findings: Findings) -> Element:
         element("p", note, class_="note"),
         element("p", bounds_words(findings)) if bar.bounds else None,
         element("p", _error_words(findings)),
-        _figures(key_figures(findings)),
+        figures(key_figures(findings)),
     )
 
 
@@ -85,9 +55,9 @@ def _bar(findings: Findings) -> ErrorBar:
     return ErrorBar(result.value, (low, high), result.noise_floor, bounds, proof.max_error)
 
 
-def _figures(figures: list[Figure]) -> Element | None:
+def figures(numbers: list[Figure]) -> Element | None:
     """Return large numbers, each with its name above and a note below."""
-    if not figures:
+    if not numbers:
         return None
     pairs = (
         element(
@@ -95,7 +65,7 @@ def _figures(figures: list[Figure]) -> Element | None:
             element("dt", name),
             element("dd", element("span", number, class_="number"), element("span", note)),
         )
-        for name, number, note in figures
+        for name, number, note in numbers
     )
     return element("dl", *pairs, class_="figures")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from calibrant.reports.findings import Findings
 from calibrant.table import describe_bins
 from calibrant.tables import shown_key
 
+Words: TypeAlias = tuple[str, str]
+"""What was said and what happened, as the axes of a diagram name them."""
 SUBJECT = {
     "binary": "The predicted probabilities",
     "top-label": "The model's stated confidence in its answers",
@@ -27,6 +30,8 @@ LABELS_TOO_GOOD = (
     "The labels agree with the predictions better than independent draws would. Check that they "
     "were not used to make the predictions."
 )
+EVENTS: Words = ("said", "happened")
+ANSWERS: Words = ("confidence", "was right")
 SIGNS = {"certified": "✓", "refuted": "✕", "undecided": "?", "measured": "≈"}
 
 
@@ -66,6 +71,11 @@ def percent(share: float) -> str:
     return f"{value:.1f}".removesuffix(".0") + "%"
 
 
+def axis_words(findings: Findings, i: int) -> Words:
+    """Return what was said and what happened, in words, for a curve of the switch."""
+    return ANSWERS if i == 0 and findings.table.problem.kind == "top-label" else EVENTS
+
+
 def verdict_of(findings: Findings) -> Verdict:
     """Say in one sentence what was found."""
     word = findings.certificate.verdict or "measured"
@@ -77,6 +87,7 @@ def verdict_of(findings: Findings) -> Verdict:
     }[word](findings)
     sentence = " ".join(filter(None, (sentence, _by_group(findings))))
     meaning = [
+        _before(findings),
         _difference(findings),
         _chance(findings),
         _hidden(findings),
@@ -105,6 +116,15 @@ def _by_group(findings: Findings) -> str:
         f"{told}; the worst, {shown_key(worst.group)}, is off by at least "
         f"{points(worst.lower_bound)} points."
     )
+
+
+def _before(findings: Findings) -> str:
+    before = findings.before
+    if before is None:
+        return ""
+    proof = before.certificate
+    proved = f", and at least {points(proof.lower_bound)} is proved" if proof.lower_bound else ""
+    return f"Before the repair it was off by about {points(before.error.value)} points{proved}."
 
 
 def _trivial(findings: Findings) -> str:
