@@ -8,6 +8,7 @@ import shutil
 import sys
 import warnings
 from functools import cache
+from importlib.util import find_spec
 
 import pytest
 
@@ -62,6 +63,8 @@ def lazy_frame(engine, columns):
     if engine == "ibis":
         return optional("ibis").memtable(table)
     if engine == "pyarrow dataset":
+        if not find_spec("polars"):
+            optional("duckdb")  # either of them scans it
         return optional("pyarrow.dataset").dataset(table)
     if engine == "dask":
         return optional("dask.dataframe").from_pandas(table.to_pandas(), npartitions=3)
