@@ -24,6 +24,8 @@ Choice = tuple[Any, Any]
 
 def confidence_of(answer: Answer, settings: LogSettings) -> float:
     """Return the confidence of an answer; UnparsedError if it states none that can be read."""
+    if answer.confidence is not None:
+        return answer.confidence
     if settings.confidence == "votes":
         return _share_of_votes(answer)
     if settings.confidence == "stated":

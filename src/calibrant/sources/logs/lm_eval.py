@@ -83,16 +83,16 @@ def _answer(row: dict[str, Any], where: str, task: str, settings: LogSettings) -
     probs = choice_probabilities(choices, settings, where)
     best = int(probs.argmax())
     _check_target(row, choices, best, grade, where)
-    if settings.confidence == "p-true" and grade is not None:
-        # graded was the likelier of the two; asked is whether the proposed answer is true
-        if len(choices) != 2:
-            raise InvalidInputError(
-                f"{where}: p-true needs two choices, true and false; there are {len(choices)}."
-            )
-        return _with(
-            answer, said=choices, grade=grade == (best == true_index(choices, settings, where))
+    if settings.confidence == "choices":
+        return _with(answer, confidence=float(probs[best]))
+    if len(choices) != 2:
+        raise InvalidInputError(
+            f"{where}: p-true needs two choices, true and false; there are {len(choices)}."
         )
-    return _with(answer, said=choices)
+    true = true_index(choices, settings, where)
+    # graded was the likelier of the two; asked is whether the proposed answer is true
+    holds = None if grade is None else grade == (best == true)
+    return _with(answer, grade=holds, confidence=float(probs[true]))
 
 
 def _with(answer: Answer, **changes: Any) -> Answer:

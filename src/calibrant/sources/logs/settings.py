@@ -147,6 +147,8 @@ class Answer:
         log-likelihoods of the choices, a dict where their texts are known.
     chosen
         The answer that was graded, where answers vote.
+    confidence : float, optional
+        If the reader had to compute it.
     """
 
     where: str
@@ -156,6 +158,7 @@ class Answer:
     grade: Any
     said: Any
     chosen: Any = None
+    confidence: float | None = None
 
 
 class UnparsedError(Exception):
