@@ -59,9 +59,10 @@ class ByGroup(Recalibrator):
     `calibrant.recalibrators.pooling`). A group of n rows gets the weight ``n / (n + pool)``, so
     large groups are repaired by their own rows and small ones like all others.
 
-    What is a group's own, and how much is pooled, has the lowest log loss in a cross-validation
-    whose folds are always the same. Pooling everything takes part in it, so the answer is never
-    worse there than one repair for all.
+    What is a group's own, and how much is pooled, is decided by a cross-validation of the log loss
+    whose folds are always the same: nothing, else a shift, else a map, whichever is first within
+    one standard error of the best. So the answer is never worse there than one repair for all,
+    and groups that are alike are pooled.
 
     **A group that the fit has not seen, and a row of which a column says nothing, get the pooled
     repair**; `has_own_repair` tells which rows do not.

@@ -12,14 +12,15 @@ Nothing in it depends on what is fitted: any recalibrator of weighted rows can b
 q (1 - q). One number is learned from far fewer rows than a map.
 
 **How much** is decided by cross-validation: the log loss of rows that neither the pooled repair nor
-that of their group has seen. Pooled answers take part, so what is chosen is never worse there.
+that of their group has seen. Pooled answers take part, and the simplest repair within a standard
+error of the best is taken, so what is chosen is never worse there than pooled answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,9 @@ PRIOR_CELLS = 512
 prior by far less than its own uncertainty."""
 PRIOR_VALUES, FEWEST_PRIOR_ROWS = 1 << 20, 2_000
 """Values of all rows of several classes that a group is fitted with: more would cost time only."""
-COMPARED_GROUPS = 200
+COMPARED_GROUPS = 100
 """Groups that take part in the cross-validation where there are more; the others count as pooled
-there. Two hundred tell the strength to a factor of two."""
+there. A hundred tell the strength to a factor of two."""
 LARGEST_SHIFT, MAX_ITERATIONS, STEP_TOLERANCE = 30.0, 60, 1e-10
 
 
@@ -262,18 +263,45 @@ def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
     if cv < 2:  # of one row nothing is learned
         return Choice("nothing", np.inf)
     folds = _folds(pool, cv)
-    best = Choice("nothing", np.inf)
-    pooled = best_loss = _loss(folds, lambda own: Repair(own.pooled))
+    weights = np.concatenate([held.weights for _, held in folds])
+    pooled = _losses(folds, "nothing", 0.0)
+    tried = [Candidate("nothing", np.inf, pooled)] if k is None else []
     for kind in kinds:
-        loss = cache(lambda strength, kind=kind: _loss(folds, _repair_by(kind, strength)))
-        strength = _lowest(loss) if k is None else k
-        if loss(strength) < best_loss or (k is not None and best.own == "nothing"):
-            best, best_loss = Choice(kind, strength), loss(strength)
-    return replace(best, loss=best_loss, loss_pooled=pooled)
+        losses = cache(partial(_losses, folds, kind))
+        strength = k if k is not None else _lowest(losses, weights)
+        tried.append(Candidate(kind, strength, losses(strength)))
+    best = _simplest_of_the_best(tried, weights)
+    return Choice(
+        best.own,
+        best.k,
+        float(np.average(best.losses, weights=weights)),
+        float(np.average(pooled, weights=weights)),
+    )
 
 
-def _repair_by(kind: str, k: float) -> Callable[[Pool], Repair]:
-    return lambda pool: repair_of(pool, kind, k)
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to repair groups, with the log loss of every row that was held out."""
+
+    own: str
+    k: float
+    losses: FloatArray
+
+
+def _simplest_of_the_best(tried: list[Candidate], weights: FloatArray) -> Candidate:
+    """Return the first that is within a standard error of the best and no worse than the first.
+
+    The best of several looks better than it is: groups that are alike are pooled.
+    """
+    means = [float(np.average(x.losses, weights=weights)) for x in tried]
+    best = tried[int(np.argmin(means))]
+    for candidate, mean in zip(tried, means, strict=True):
+        beyond = candidate.losses - best.losses
+        spread = (beyond - np.average(beyond, weights=weights)) * weights
+        error = float(np.sqrt((spread**2).sum())) / float(weights.sum())
+        if mean - min(means) <= error and mean <= means[0]:
+            return candidate
+    return best
 
 
 def repair_of(pool: Pool, own: str, k: float) -> Repair:
@@ -284,34 +312,36 @@ def repair_of(pool: Pool, own: str, k: float) -> Repair:
 
 
 def _folds(pool: Pool, cv: int) -> list[tuple[Pool, GroupedRows]]:
-    """Return what is fitted on and what is held out; labels and groups are spread evenly."""
+    """Return what is fitted on and what is held out; groups are spread evenly over folds.
+
+    Labels are not: folds with the event rate of each whole group would let the noise of that rate
+    look like a difference between groups, and the least pooling win.
+    """
     rows, random = pool.rows, np.random.default_rng(0)
     if rows.n_groups > COMPARED_GROUPS:
         compared = random.permutation(rows.n_groups) < COMPARED_GROUPS
         rows = replace(rows, place=np.where(compared[rows.place], rows.place, -1))
-    n_classes = int(rows.codes.max()) + 1
-    fold = fold_of_rows(rows.place * n_classes + rows.codes, cv, random)
+    fold = fold_of_rows(rows.place, cv, random)
     parts = [(rows.take(fold != i), rows.take(fold == i)) for i in range(cv)]
     return [(replace(pool, rows=fitted, warns=False), held) for fitted, held in parts]
 
 
-def _loss(folds: list[tuple[Pool, GroupedRows]], repair: Callable[[Pool], Repair]) -> float:
-    """Return the mean log loss of rows that were held out."""
-    lost, weight = 0.0, 0.0
+def _losses(folds: list[tuple[Pool, GroupedRows]], own: str, k: float) -> FloatArray:
+    """Return the log loss of every row, by what was fitted without it."""
+    lost = []
     for pool, held in folds:
-        out = repair(pool).answers(held.probs, held.place)
+        out = repair_of(pool, own, k).answers(held.probs, held.place)
         likely = np.abs(held.codes + out - 1) if out.ndim == 1 else own_values(out, held.codes)
-        lost -= float(held.weights @ np.log(np.maximum(likely, CLIP)))
-        weight += float(held.weights.sum())
-    return lost / weight
+        lost.append(-np.log(np.maximum(likely, CLIP)))
+    return np.concatenate(lost)
 
 
-def _lowest(loss: Callable[[float], float]) -> float:
+def _lowest(losses: Callable[[float], FloatArray], weights: FloatArray) -> float:
     """Walk downhill from the middle: the loss falls and rises once in the strength."""
     here = FIRST_TRIED
     while True:
         near = (here, min(here + 1, len(STRENGTHS) - 1), max(here - 1, 0))
-        best = min(near, key=lambda place: loss(STRENGTHS[place]))
+        best = min(near, key=lambda place: float(weights @ losses(STRENGTHS[place])))
         if best == here:
             return STRENGTHS[here]
         here = best
