@@ -32,6 +32,10 @@ CLASS_GRID = np.array(
     [[1.0, 0, 0], [0.2, 0.3, 0.5], [1 / 3, 1 / 3, 1 / 3], [0.05, 0.9, 0.05], [0.6, 0.4, 0]]
 )
 LOGITS = np.log(P / (1 - P))
+LABELS = (((ROW[:, None] * [104729, 7919, 31]) % 1009) / 1009 < PROBS).astype(int)
+OUTCOME = P + (ROW * 31 % 101) / 101 - 0.5
+QUANTILES = np.column_stack([P - 0.3, P, P + 0.25])
+QUANTILE_LEVELS = [0.1, 0.5, 0.9]
 LEVELS = [float(x) for x in np.unique(ROUNDED)]
 
 
@@ -47,6 +51,20 @@ def fit_classes(recalibrator):
 
 def certificate(y=Y, p=ROUNDED, **options):
     return cb.certify(y, p, **{"max_error": 0.2, **options}).to_json()
+
+
+class Cube:
+    """A scaler of somebody's own, of which a document holds the steps."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return 0.1 + 0.8 * X[:, 0] ** 3
+
+
+def repair_of_quantiles(repair):
+    return json.dumps(repair.fit(QUANTILES, OUTCOME, classes=QUANTILE_LEVELS).to_dict())
 
 
 def monitor(**options):
@@ -88,6 +106,15 @@ RECALIBRATORS = {
         cb.OneVsRest(cb.ScalingBinning(bins=5), normalize=False)
     ),
     "top-label": lambda: fit_classes(cb.TopLabel(cb.HistogramBinning(bins=5))),
+    "scaling-binning-steps": lambda: recalibrator_to_json(
+        cb.ScalingBinning(bins=6, scaler=Cube()).fit(P, Y).as_steps()
+    ),
+    "by-group": lambda: fit(cb.ByGroup(cb.PlattScaling()), by=GROUP),
+    "by-group-map": lambda: fit(
+        cb.ByGroup(cb.HistogramBinning(bins=4), pool=20, own="map"), by=GROUP
+    ),
+    "quantile-recalibration": lambda: repair_of_quantiles(cb.QuantileRecalibration()),
+    "variance-scaling": lambda: repair_of_quantiles(cb.VarianceScaling()),
     "from-table": lambda: recalibrator_to_json(
         cb.PlattScaling().fit_table(cb.tabulate(Y, P, bins="width:50"))
     ),
@@ -114,6 +141,11 @@ CERTIFICATES = {
         kind="marginal", classes=["cat", "dog", "owl"], bins=4,
     ),
     "certificate-top-label": lambda: certificate(CLASS, PROBS, bins=4),
+    "certificate-multi-label": lambda: certificate(LABELS, PROBS, kind="multi-label", bins=4),
+    "certificate-ordinal": lambda: certificate(CLASS, PROBS, kind="ordinal", bins=4),
+    "certificate-quantile": lambda: certificate(
+        OUTCOME, QUANTILES, kind="quantile", classes=QUANTILE_LEVELS
+    ),
     "certificate-of-a-repair": lambda: cb.HistogramBinning(bins=4)
     .fit(P[::2], Y[::2])
     .certify(P[1::2], Y[1::2], max_error=0.3)
@@ -127,6 +159,11 @@ TABLES = {
         np.where(Y, "yes", "no"), P, pos_label="yes", bins="width:4"
     ).to_json(),
     "table-marginal": lambda: cb.tabulate(CLASS, PROBS, kind="marginal", bins=4).to_json(),
+    "table-multi-label": lambda: cb.tabulate(LABELS, PROBS, kind="multi-label", bins=4).to_json(),
+    "table-ordinal": lambda: cb.tabulate(CLASS, PROBS, kind="ordinal", bins=4).to_json(),
+    "table-quantile": lambda: cb.tabulate(
+        OUTCOME, QUANTILES, kind="quantile", classes=QUANTILE_LEVELS
+    ).to_json(),
     "table-top-label": lambda: cb.tabulate(CLASS, PROBS, bins=4).to_json(),
     "tables-by-group": lambda: cb.tabulate(Y, P, bins=4, by=GROUP).to_json(),
     "tables-by-cuts": lambda: cb.tabulate(
@@ -148,6 +185,7 @@ def numbers(document):
     text = json.dumps(document)
     return {
         "calibrant.recalibrator": _of_recalibrator,
+        "calibrant.quantile_recalibrator": _of_quantiles,
         "calibrant.certificate": _of_certificate,
         "calibrant.table": lambda text: _of_table(cb.BinTable.from_json(text)),
         "calibrant.tables": _of_tables,
@@ -162,12 +200,20 @@ def _of_recalibrator(text):
     rows = GRID if made.classes_.size == 2 else CLASS_GRID
     if made.input == "logits":
         rows = np.array([-800.0, -3.0, -0.1, 0.0, 0.7, 4.0, 800.0])
+    by = {"by": np.resize(["north", "south"], len(rows))} if isinstance(made, cb.ByGroup) else {}
     return {
-        "predictions": made.predict_proba(rows).tolist(),
+        "predictions": made.predict_proba(rows, **by).tolist(),
         "classes": made.classes_.tolist(),
         "own rows": _verdict_on_own_rows(made),
-        "again": recalibrator_from_json(recalibrator_to_json(made)).predict_proba(rows).tolist(),
+        "again": recalibrator_from_json(recalibrator_to_json(made))
+        .predict_proba(rows, **by)
+        .tolist(),
     }
+
+
+def _of_quantiles(text):
+    made = recalibrator_from_json(text)
+    return {"levels": made.levels_.tolist(), "quantiles": made.predict(QUANTILES[:5]).tolist()}
 
 
 def _verdict_on_own_rows(made):
@@ -178,7 +224,7 @@ def _verdict_on_own_rows(made):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            made.certify(p, y)
+            made.certify(p, y, **({"by": GROUP} if isinstance(made, cb.ByGroup) else {}))
     except (cb.exceptions.CalibrantError, UserWarning) as error:
         return type(error).__name__
     return "accepted"

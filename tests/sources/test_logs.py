@@ -233,7 +233,7 @@ def test_declined_questions_are_counted_by_task_and_left_out(tmp_path):
         "law       2         1         1  1.000            0.800",
         "art       2         0         1  0.000            0.600",
         "all       4         1         2  0.500            0.700",
-        "1 answers have no grade and are left out",
+        "left out, without a grade: 1 answer",
     ]
 
 
@@ -424,7 +424,7 @@ def test_two_models_are_paired_by_question_each_with_its_own_grades(tmp_path):
 def test_one_row_and_a_pickle(tmp_path):
     path = write_lines(tmp_path / "q.jsonl", [{"confidence": 0.5, "correct": True}])
     log = pickle.loads(pickle.dumps(cb.read_log(path, "jsonl")))
-    assert (log.n, repr(log)) == (1, "<EvaluationLog: 1 answers in 1 tasks, 0 declined>")
+    assert (log.n, repr(log)) == (1, "<EvaluationLog: 1 answer in 1 task, 0 declined>")
     with pytest.raises(ValueError, match="read-only"):
         log["confidence"][0] = 1
     with pytest.raises(KeyError):

@@ -12,6 +12,7 @@ from calibrant.cli.input import (
     add_group_argument,
     predictions,
 )
+from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command
 
@@ -42,6 +43,7 @@ def add(commands: Any) -> None:
         NOTES,
     )
     add_data_arguments(command)
+    add_log_argument(command)
     add_group_argument(command)
     add_cluster_argument(command)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")

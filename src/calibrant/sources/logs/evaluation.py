@@ -150,7 +150,7 @@ class EvaluationLog(_Columns):
 
     def _remarks(self) -> Iterator[str]:
         if sum(self.ungraded):
-            yield f"{sum(self.ungraded):,} answers have no grade and are left out"
+            yield f"left out, without a grade: {_counted(sum(self.ungraded), 'answer')}"
         if self.is_repeated:
             yield 'questions were asked several times: pass cluster="question"'
         yield from self.notes
@@ -162,9 +162,14 @@ class EvaluationLog(_Columns):
     def _summary(self) -> str:
         ungraded = sum(self.ungraded)
         return (
-            f"{self.n:,} answers in {len(self.tasks):,} tasks, {sum(self.declined):,} declined"
+            f"{_counted(self.n, 'answer')} in {_counted(len(self.tasks), 'task')}, "
+            f"{sum(self.declined):,} declined"
             f"{f', {ungraded:,} not graded' if ungraded else ''}"
         )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
