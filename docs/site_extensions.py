@@ -54,7 +54,7 @@ class DarkPictures(SphinxTransform):
             path = Path(picture["uri"])
             dark = path.with_name(f"{path.stem}-dark{path.suffix}")
             folder = Path(self.env.doc2path(self.env.docname)).parent
-            if "://" in picture["uri"] or not (folder / dark).exists():
+            if ":" in picture["uri"] or not (folder / dark).exists():
                 continue
             twin = picture.deepcopy()
             twin["uri"] = dark.as_posix()

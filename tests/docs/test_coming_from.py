@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.calibration import calibration_curve
+from sklearn.calibration import CalibratedClassifierCV, calibration_curve
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from calibrant import (
     Bins,
     Distinct,
     EqualWidth,
+    PlattScaling,
     brier_decomposition,
     calibration_error,
+    calibration_test,
     reliability_curve,
 )
 
@@ -83,3 +87,25 @@ def test_the_curve_is_that_of_scikit_learn(rows, n_bins):
 def test_the_brier_score_is_that_of_scikit_learn(rows):
     y, p = rows
     assert brier_decomposition(y, p).value == pytest.approx(brier_score_loss(y, p), rel=1e-12)
+
+
+def test_the_tests_of_probcal_have_its_numbers(rows):
+    y, p = rows
+    z = calibration_test(y, p, method="spiegelhalter")
+    assert z.statistic == pytest.approx(13.990670492774624, rel=1e-10)  # spiegelhalter_z(y, p)
+    slope = calibration_test(y, p.clip(0.01, 0.99), method="cox").slope
+    assert slope == pytest.approx(0.40458513716185435, rel=1e-6)  # calibration_slope
+
+
+def test_platts_targets_as_weights_give_the_sigmoid_of_scikit_learn(rows):
+    y, p = rows
+    features = np.log(p.clip(0.01, 0.99) / (1 - p.clip(0.01, 0.99)))[:, None]
+    frozen = FrozenEstimator(LogisticRegression().fit(features, y))
+    sk = CalibratedClassifierCV(frozen, method="sigmoid").fit(features, y)
+    scores = frozen.decision_function(features)
+    target = np.where(y == 1, (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2))
+    ours = PlattScaling(input="logits").fit(
+        np.r_[scores, scores], np.repeat([1, 0], y.size), sample_weight=np.r_[target, 1 - target]
+    )
+    expected = sk.predict_proba(features)[:, 1]
+    np.testing.assert_allclose(ours.predict_proba(scores), expected, atol=1e-5)
