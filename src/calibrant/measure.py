@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from calibrant import stats
-from calibrant._options import is_among
+from calibrant._options import check_flag, is_among
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import read
+from calibrant.sources import Source, read
 from calibrant.sources.clusters import cluster_column, cluster_sums, clustered_rows
+from calibrant.stats.curves import CurveMethod, group_of
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights
+from calibrant.stats.intervals import check_level
+from calibrant.stats.samples import Sample
 from calibrant.stats.selective import confidence_bins
+from calibrant.stats.smooth_curves import SmoothMethod, smooth_reliability_curve
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -335,6 +339,7 @@ def reliability_curve(
     y_prob: Any = ...,
     *,
     kind: Kind | None = ...,
+    method: CurveMethod = ...,
     bins: BinsLike = ...,
     sample_weight: Any = ...,
     classes: Sequence[Label] | None = ...,
@@ -355,6 +360,7 @@ def reliability_curve(
     y_prob: Any = ...,
     *,
     kind: Kind | None = ...,
+    method: CurveMethod = ...,
     bins: BinsLike = ...,
     sample_weight: Any = ...,
     classes: Sequence[Label] | None = ...,
@@ -374,6 +380,7 @@ def reliability_curve(
     y_prob: Any = None,
     *,
     kind: Kind | None = None,
+    method: CurveMethod = "bins",
     bins: BinsLike = "auto",
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
@@ -386,10 +393,14 @@ def reliability_curve(
     by: Any = None,
     shared_bins: bool = True,
 ) -> stats.ReliabilityCurve | stats.GroupCurves:
-    """Return event rates beside predictions, bin by bin, with intervals.
+    """Return event rates beside predictions, in bins or as a smooth curve, with limits.
 
     Parameters
     ----------
+    method : {"bins", "isotonic", "spline", "loess"}
+        In bins, or one of three curves without, which bring all rows into memory and have a p-value
+        of calibration: `calibrant.stats.smooth_curves` says what each is and what its limits rest
+        on, and which of them stands for the calibration belt.
     class_label : label, optional
         Which class of a marginal problem.
     confidence_level : float
@@ -444,11 +455,42 @@ def reliability_curve(
         data=data,
         by=by,
     )
+    if not is_among(method, get_args(CurveMethod)):
+        raise InvalidArgumentError(
+            f'method must be "bins", "isotonic", "spline" or "loess"; got {method!r:.60}.'
+        )
+    if method != "bins":
+        return smooth_curve(source, method, class_label, confidence_level, simultaneous)
     options: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
     options |= {"class_label": class_label}
     if source.by:
         return stats.group_curves(source.tabulate_by(bins, shared_bins), **options)
     return stats.reliability_curve(source.tabulate(bins), **options)
+
+
+def smooth_curve(
+    source: Source,
+    method: SmoothMethod,
+    class_label: Label | None,
+    confidence_level: float,
+    simultaneous: bool,
+) -> stats.ReliabilityCurve:
+    """Return a curve without bins of a source's rows, or of a table of distinct predictions."""
+    check_level(confidence_level)
+    check_flag("simultaneous", simultaneous)
+    if source.by:
+        raise InvalidArgumentError(
+            f'by= gives curves in bins; got method="{method}". Leave one of them out, or pass the '
+            "rows of one group at a time."
+        )
+    if source.has_rows:
+        columns = source.columns()
+        y, p = (x.reshape(len(columns), -1) for x in columns.events())
+        group = group_of(source.problem, class_label)
+        sample = Sample.of(y[:, group], p[:, group], columns.weights)
+    else:
+        sample = Sample.of_table(source.tabulate("auto"))
+    return smooth_reliability_curve(sample, method, confidence_level, simultaneous)
 
 
 @overload

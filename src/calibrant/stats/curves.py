@@ -7,6 +7,7 @@ Smith, 2007).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -16,11 +17,14 @@ from calibrant._results import Result
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Label
+from calibrant.problem import Label, Problem
 from calibrant.stats.estimators import cells_of, error_of
 from calibrant.stats.intervals import Limits, check_level, clopper_pearson
 from calibrant.table import SUMS, WEIGHT_SUMS, BinTable
 
+CurveMethod: TypeAlias = Literal["bins", "isotonic", "spline", "loess"]
+LINES = 11
+"""Points of a curve without bins that are printed."""
 MOST_BINS_DRAWN = 200
 """More points than these overlap on a screen."""
 
@@ -46,7 +50,7 @@ def reliability_curve(
     """
     check_level(confidence_level)
     check_flag("simultaneous", simultaneous)
-    group = group_of(table, class_label)
+    group = group_of(table.problem, class_label)
     cells = cells_of(table)
     used = np.flatnonzero(table.count[group])
     alpha = 1 - confidence_level
@@ -86,6 +90,11 @@ class ReliabilityCurve(Result):
     confidence_level : float
     is_simultaneous : bool
         Whether the limits hold in all bins at once (Sidak), or in each bin by itself.
+    method : {"bins", "isotonic", "spline", "loess"}
+        Of a curve without bins `mean_prediction` are predictions at which it is given, and left and
+        right half way to the next; see `calibrant.stats.smooth_curves`.
+    pvalue : float or None
+        Of a curve without bins, that of a calibrated model.
     """
 
     count: FloatArray
@@ -97,11 +106,15 @@ class ReliabilityCurve(Result):
     right: FloatArray
     confidence_level: float
     is_simultaneous: bool
+    method: str = "bins"
+    pvalue: float | None = None
 
     def __len__(self) -> int:
         return self.count.size
 
     def __str__(self) -> str:
+        if self.method != "bins":
+            return self._str_of_points()
         head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
         columns = (self.left, self.right, self.count, self.mean_prediction, self.event_rate)
         body = [
@@ -111,10 +124,25 @@ class ReliabilityCurve(Result):
         ]
         return "\n".join([head, *body])
 
+    def _str_of_points(self) -> str:
+        """Return a few points, which stand for about equally many rows."""
+        head = f"{'predicted':>10} {'happens':>10}   interval"
+        shown = np.unique(np.linspace(0, len(self) - 1, LINES).round().astype(int))
+        columns = (x[shown] for x in (self.mean_prediction, self.event_rate, self.low, self.high))
+        body = [
+            f"{p:>10.4f} {y:>10.4f}   [{low:.4f}, {high:.4f}]"
+            for p, y, low, high in zip(*columns, strict=True)
+        ]
+        return "\n".join([head, *body, f"{self._summary()}, p = {self.pvalue:.3g} if calibrated"])
+
     def _summary(self) -> str:
-        where = "in all bins at once" if self.is_simultaneous else "in each bin by itself"
+        unit = "bins" if self.method == "bins" else "points"
+        where = (
+            f"in all {unit} at once" if self.is_simultaneous else f"in each {unit[:-1]} by itself"
+        )
         limits = f"{100 * self.confidence_level:g}% limits {where}"
-        return f"{len(self):,} bins, n = {self.count.sum():,.0f}, {limits}"
+        what = f"{len(self):,} bins" if self.method == "bins" else f"{self.method} curve"
+        return f"{what}, n = {self.count.sum():,.0f}, {limits}"
 
     def _picture(self) -> str:
         from calibrant._svg import diagram_svg
@@ -188,7 +216,7 @@ def consistency_limits(
     """
     check_level(confidence_level)
     check_flag("simultaneous", simultaneous)
-    group = group_of(table, class_label)
+    group = group_of(table.problem, class_label)
     used = np.flatnonzero(table.count[group])
     tail = (1 - confidence_level) / 2
     if simultaneous:
@@ -209,16 +237,16 @@ def binomial_quantile(chance: float, size: FloatArray, p: FloatArray) -> FloatAr
     return np.where(p <= 0, 0.0, np.where(p >= 1, size, k))
 
 
-def group_of(table: BinTable, class_label: Label | None) -> int:
-    """Return the row of the table that holds a class; 0 where there is one group only."""
-    if not table.problem.is_marginal:
+def group_of(problem: Problem, class_label: Label | None) -> int:
+    """Return the row of a table that holds a class; 0 where there is one group only."""
+    if not problem.is_marginal:
         if class_label is not None:
             raise InvalidArgumentError(
                 'class_label applies to kind="marginal" and other problems of several events; this '
-                f'problem is "{table.problem.kind}".'
+                f'problem is "{problem.kind}".'
             )
         return 0
-    names = table.problem.group_names
+    names = problem.group_names
     if not isinstance(class_label, str | int | float) or class_label not in names:
         raise InvalidArgumentError(
             f"class_label must be one of the classes {names!r:.80}; got {class_label!r}."

@@ -95,7 +95,7 @@ def isotonic_curve(table: BinTable, *, class_label: Label | None = None) -> Isot
     >>> print(curve.brier)
     Brier 0.1705 = miscalibration 0.0372 - discrimination 0.1167 + uncertainty 0.2500
     """
-    group = group_of(table, class_label)
+    group = group_of(table.problem, class_label)
     used = np.flatnonzero(table.sum_w[group])
     weight = table.sum_w[group, used] / table.sum_w[group, used].sum()
     level = table.level[group, used]

@@ -9,7 +9,9 @@ import numpy as np
 from scipy import sparse, special
 
 from calibrant._types import FloatArray, IntArray
+from calibrant.stats.atoms import Atoms
 from calibrant.stats.intervals import clopper_pearson
+from calibrant.table import BinTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,14 @@ class Sample:
             cluster = None if cluster is None else cluster[used]
         codes = None if cluster is None else np.unique(cluster, return_inverse=True)[1]
         return cls(y, p, weight / weight.mean(), codes)
+
+    @classmethod
+    def of_table(cls, table: BinTable) -> Sample:
+        """Return the rows that a table of distinct predictions counted; refuse other tables."""
+        atoms = Atoms.of_table(table)
+        counts = np.stack([atoms.count - atoms.events, atoms.events]).astype(int)
+        y = np.repeat(np.tile([0.0, 1.0], atoms.p.size), counts.T.ravel())
+        return cls.of(y, np.repeat(atoms.p, counts.sum(axis=0)))
 
     def __len__(self) -> int:
         return self.y.size

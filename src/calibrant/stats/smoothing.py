@@ -120,12 +120,15 @@ class LoessCurve:
         Every fourth of these points, and the first and the last.
     covariance : ndarray
         Of the curve's noise at those.
+    size : ndarray
+        As many independent rows as would tell the rate as well at those.
     """
 
     x: FloatArray
     rate: FloatArray
     some: IntArray
     covariance: FloatArray
+    size: FloatArray
 
     @property
     def gap(self) -> FloatArray:
@@ -136,32 +139,35 @@ class LoessCurve:
 def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     """Return the loess curve with the covariance of its noise.
 
-    The covariance is that of residuals, so clusters and weights are in it; it is scaled up by the
-    degrees of freedom that the curve takes.
+    Of independent rows the variance is that of events at the fitted rates, weights included; of
+    clusters that of their residuals, scaled up by the degrees of freedom that the curve takes.
     """
     inner = pooled.quantiles(4 * GRID)
     at = np.concatenate([pooled.x[:1], pooled.x[inner], pooled.x[-1:]])
     matrix = loess_weights(pooled, at)
     smooth = matrix @ pooled.rate
-    residual = sample.y - np.interp(pooled.x, at, smooth)[pooled.place]
-    scatter = sample.scatter(pooled.place, pooled.x.size, residual)
+    fitted = np.interp(pooled.x, at, smooth)
     # the middle of every four, so that they stand for equally many rows
     step = 4 if inner.size >= GRID else 1
     middles = np.arange(1 + step // 2, at.size - 1, step)
     some = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
     scaled = matrix[some] / pooled.weight
-    noise = (scaled * scatter) @ scaled.T if scatter.ndim == 1 else scaled @ scatter @ scaled.T
-    noise *= len(sample) / max(len(sample) - 3 / SPAN - 1, 1.0)
+    if sample.cluster is None:  # squares of residuals would be a rough guess of the same
+        squares = np.bincount(pooled.place, sample.weight**2)
+        inner_rate = np.clip(fitted, 0.5 / len(sample), 1 - 0.5 / len(sample))
+        noise = (scaled * squares * inner_rate * (1 - inner_rate)) @ scaled.T
+    else:
+        residual = sample.y - fitted[pooled.place]
+        noise = scaled @ sample.scatter(pooled.place, pooled.x.size, residual) @ scaled.T
+        noise *= len(sample) / max(len(sample) - 3 / SPAN - 1, 1.0)
     size = 1 / (matrix[some] ** 2 / pooled.rows).sum(axis=1)
-    return LoessCurve(at, smooth, some, _raised(noise, smooth[some], size))
-
-
-def _raised(covariance: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:
-    """Raise variances to those of Agresti and Coull: residuals vanish where nearly all agree."""
-    added = (np.clip(rate, 0.0, 1.0) * size + 2) / (size + 4)
+    # residuals vanish where nearly all events agree: variances are at least Agresti and Coull's
+    added = (np.clip(smooth[some], 0.0, 1.0) * size + 2) / (size + 4)
     least = added * (1 - added) / (size + 4)
-    factor = np.sqrt(np.maximum(least / np.diag(covariance).clip(1e-300), 1.0))
-    return np.asarray(covariance * factor * factor[:, None])
+    factor = np.sqrt(np.maximum(least / np.diag(noise).clip(1e-300), 1.0))
+    noise *= factor * factor[:, None]
+    size = np.maximum(added * (1 - added) / np.diag(noise) - 4, 1.0)
+    return LoessCurve(at, smooth, some, noise, size)
 
 
 def noise_draws(covariance: FloatArray, draws: int = DRAWS) -> FloatArray:

@@ -1,0 +1,254 @@
+"""Reliability curves without bins: isotonic, spline and loess, with bands and a test.
+
+=========  ======================================================================================
+method     what it is, and what its band rests on
+=========  ======================================================================================
+isotonic   The non-decreasing rate that fits best (CORP; Dimitriadis, Gneiting, Jordan, 2021). Its
+           band needs nothing but that the true rate does not fall: any block of predictions up to
+           x has a rate of at most that at x, so an exact Clopper-Pearson limit of the block holds
+           at x too (Dimitriadis, Duembgen, Henzi, Puke, Ziegel, 2023). Simultaneous limits divide
+           the error by the number of blocks.
+spline     Logistic regression on a restricted cubic spline of the logit (Harrell, 2001), with
+           Firth's correction; knots as the events allow. Its band is that of the fit. It takes the
+           place of the calibration belt (Finazzi et al., 2011; Nattino et al., 2014), a polynomial
+           whose degree is chosen by tests on the same rows: here the degrees of freedom depend on
+           the number of events alone, so that band and test need no correction for the choice.
+loess      R's ``loess``, see `calibrant.stats.smoothing`. Its band is one of the smoothed curve.
+=========  ======================================================================================
+
+The p-value of each is that of a calibrated model: of the isotonic miscalibration of events drawn
+from the predictions, of Wald's statistic of the spline against the diagonal, of the largest
+standardised distance of the loess curve from it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from calibrant._types import FloatArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
+from calibrant.stats.curves import ReliabilityCurve
+from calibrant.stats.firth import LogisticModel
+from calibrant.stats.intervals import Limits, clopper_pearson
+from calibrant.stats.samples import Sample
+from calibrant.stats.smoothing import (
+    DRAWS,
+    SEED,
+    LoessCurve,
+    Pooled,
+    loess_curve,
+    loess_weights,
+    noise_draws,
+)
+
+SmoothMethod: TypeAlias = Literal["isotonic", "spline", "loess"]
+POINTS = 64
+"""At which a curve is given; of them isotonic blocks are made, 2,080 in all."""
+KNOTS = ((100, 5), (50, 4), (20, 3), (0, 2))
+"""Events, or non-events if they are fewer, and knots of the spline: about 20 events a coefficient
+(Harrell, 2001); two knots are a straight line."""
+BAND_DRAWS = 2000
+"""Of noise, for the largest of all points: a tail of 5% is met to half a point."""
+ISOTONIC_DRAWS = 499
+FEWEST_IN_TAIL = 5
+"""Draws beyond a quantile that is read off them; further out all points count as independent."""
+
+
+def smooth_reliability_curve(
+    sample: Sample, method: SmoothMethod, confidence_level: float, simultaneous: bool
+) -> ReliabilityCurve:
+    """Return a curve at up to 64 predictions that stand for equally many rows, and the ends."""
+    fit = {"isotonic": _isotonic, "spline": _spline, "loess": _loess}[method]
+    x, rate, (low, high), pvalue = fit(sample, 1 - confidence_level, simultaneous)
+    middle = (x[1:] + x[:-1]) / 2
+    left = np.concatenate([[sample.p.min()], middle])
+    right = np.concatenate([middle, [sample.p.max()]])
+    places = np.searchsorted(middle, sample.p)
+    rate = np.clip(rate, 0.0, 1.0)
+    return ReliabilityCurve(
+        count=np.bincount(places, minlength=x.size).astype(float),
+        mean_prediction=x,
+        event_rate=rate,
+        low=np.minimum(low, rate),
+        high=np.maximum(high, rate),
+        left=left,
+        right=right,
+        confidence_level=confidence_level,
+        is_simultaneous=simultaneous,
+        method=method,
+        pvalue=pvalue,
+    )
+
+
+Fit: TypeAlias = tuple[FloatArray, FloatArray, Limits, float]
+"""Predictions, rates, limits, and the p-value of calibration."""
+
+
+def _error_of_each(standardised: FloatArray, alpha: float, simultaneous: bool) -> float:
+    """Return the error probability of a point's limits; all hold at once if that is asked for."""
+    if not simultaneous:
+        return alpha
+    if alpha * len(standardised) < FEWEST_IN_TAIL:
+        return float(-np.expm1(np.log1p(-alpha) / standardised.shape[1]))
+    largest = np.quantile(np.abs(standardised).max(axis=1), 1 - alpha)
+    return float(2 * special.ndtr(-largest))
+
+
+def _loess(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
+    curve = loess_curve(sample, Pooled.of(sample))
+    x, rate = curve.x[curve.some], np.clip(curve.rate[curve.some], 0.0, 1.0)
+    error = np.sqrt(np.diag(curve.covariance))
+    standardised = noise_draws(curve.covariance, BAND_DRAWS) / error
+    each = _error_of_each(standardised, alpha, simultaneous)
+    low, high = clopper_pearson(rate * curve.size, curve.size, np.array(each))
+    # Clopper and Pearson's do not collapse where the rate is 0 or 1; the normal ones allow for
+    # weights below 0, which a curve has at its ends
+    reach = -special.ndtri(each / 2) * error
+    smooth = curve.rate[curve.some]
+    limits = (
+        np.minimum(low, np.clip(smooth - reach, 0.0, 1.0)),
+        np.maximum(high, np.clip(smooth + reach, 0.0, 1.0)),
+    )
+    once = np.unique(x, return_index=True)[1]  # of few rows the first and last are there twice
+    return x[once], rate[once], (limits[0][once], limits[1][once]), _loess_pvalue(sample, curve)
+
+
+def _loess_pvalue(sample: Sample, curve: LoessCurve) -> float:
+    """Return the share of calibrated samples whose curve is as far from the diagonal anywhere."""
+    pooled = Pooled.of(sample)
+    matrix = loess_weights(pooled, curve.x[curve.some])
+    variance = np.bincount(pooled.place, sample.weight**2) / pooled.weight**2
+    covariance = (matrix * variance * pooled.x * (1 - pooled.x)) @ matrix.T
+    if sample.cluster is not None:
+        covariance = curve.covariance
+    error = np.sqrt(np.diag(covariance)).clip(1e-12)
+    largest = np.abs(noise_draws(covariance) / error).max(axis=1)
+    beyond = int((largest >= np.abs(curve.gap / error).max()).sum())
+    return (1 + beyond) / (DRAWS + 1)
+
+
+def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
+    inner = (sample.p > 0) & (sample.p < 1)
+    if not inner.any():
+        raise InvalidArgumentError(
+            'method="spline" works on logits, which predictions of 0 and 1 have none of; all '
+            f'{len(sample):,} predictions are 0 or 1. Use method="isotonic".'
+        )
+    cluster = None if sample.cluster is None else sample.cluster[inner]
+    own = Sample.of(sample.y[inner], sample.p[inner], sample.weight[inner], cluster)
+    x = special.logit(own.p)
+    n_knots = next(knots for events, knots in KNOTS if own.fewest >= events)
+    knots = np.unique(np.quantile(x, np.linspace(0.05, 0.95, n_knots)))
+    centre, scale = float(x.mean()), max(float(x.std()), 1e-12)
+
+    def design(at: FloatArray) -> FloatArray:
+        z, k = (at - centre) / scale, (knots - centre) / scale
+        if np.ptp(x) == 0:
+            return np.ones_like(z)[None]
+        return np.stack([np.ones_like(z), z, *_restricted_cubic(z, k)])
+
+    model = LogisticModel(design(x), own.y, own.weight, np.zeros(x.size), is_penalised=True)
+    theta = model.fit()
+    covariance = np.linalg.pinv(model.information(theta), hermitian=True)
+    if not own.is_plain:
+        influence = covariance @ (model.design * (own.y - model.rate(theta))) * len(own)
+        sums = np.stack([own.sums(part) for part in influence])
+        covariance = sums @ sums.T / len(own) ** 2 * own.n_clusters / max(own.n_clusters - 1, 1)
+    pooled = Pooled.of(own)
+    places = np.unique(np.concatenate([[0], pooled.quantiles(POINTS), [pooled.x.size - 1]]))
+    at = pooled.x[places]
+    basis = design(special.logit(at))
+    score = theta @ basis
+    error = np.sqrt(np.einsum("in,ij,jn->n", basis, covariance, basis)).clip(1e-12)
+    standardised = noise_draws(basis.T @ covariance @ basis, BAND_DRAWS) / error
+    each = _error_of_each(standardised, alpha, simultaneous)
+    # as many degrees of freedom as rows of the rarer outcome are left
+    degrees = max(own.fewest - theta.size, 2)
+    reach = -special.stdtrit(degrees, each / 2) * error
+    limits = special.expit(score - reach), special.expit(score + reach)
+    diagonal = np.zeros_like(theta)
+    diagonal[0] = centre
+    if diagonal.size > 1:
+        diagonal[1] = scale
+    distance = theta - diagonal
+    wald = float(distance @ np.linalg.pinv(covariance, hermitian=True) @ distance)
+    pvalue = float(special.fdtrc(theta.size, degrees, wald / theta.size))
+    return at, special.expit(score), limits, pvalue
+
+
+def _restricted_cubic(z: FloatArray, knots: FloatArray) -> list[FloatArray]:
+    """Return the cubic terms of a spline that is linear beyond its first and last knot."""
+    if knots.size < 3:
+        return []
+    cubes = np.clip(z - knots[:, None], 0.0, None) ** 3
+    last, before = knots[-1], knots[-2]
+    terms = []
+    for j, knot in enumerate(knots[:-2]):
+        tail = (cubes[-2] * (last - knot) - cubes[-1] * (before - knot)) / (last - before)
+        terms.append((cubes[j] - tail) / (last - knots[0]) ** 2)
+    return terms
+
+
+def _isotonic(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
+    from scipy.optimize import isotonic_regression
+
+    if not sample.is_plain:
+        raise InvalidWeightsError(
+            'The limits of method="isotonic" are exact for independent rows that count alike; '
+            'sample weights or clusters came. Leave them out, or use method="loess".'
+        )
+    fine = Pooled.of(sample)
+    fitted = isotonic_regression(fine.rate, weights=fine.weight).x
+    cells = Pooled.of(sample, POINTS)
+    rate = np.interp(cells.x, fine.x, fitted)
+    limits = _monotone_limits(sample, cells, alpha, simultaneous)
+    rng = np.random.default_rng(SEED)
+    drawn = rng.binomial(fine.rows.astype(int), fine.x.clip(0, 1), (ISOTONIC_DRAWS, fine.x.size))
+    observed = _miscalibration(fine, fine.rate)
+    beyond = sum(_miscalibration(fine, y / fine.rows) >= observed - 1e-15 for y in drawn)
+    return cells.x, rate, limits, (1 + int(beyond)) / (ISOTONIC_DRAWS + 1)
+
+
+def _miscalibration(pooled: Pooled, rate: FloatArray) -> float:
+    """Return by how much the isotonic fit lowers the Brier score."""
+    from scipy.optimize import isotonic_regression
+
+    fitted = isotonic_regression(rate, weights=pooled.weight).x
+    return float(pooled.weight @ ((rate - pooled.x) ** 2 - (rate - fitted) ** 2))
+
+
+def _monotone_limits(sample: Sample, cells: Pooled, alpha: float, simultaneous: bool) -> Limits:
+    """Return limits of a rate that does not fall, from exact limits of blocks of cells.
+
+    Pointwise, each point has one block on either side, of about n^(2/3) rows: their size may depend
+    on predictions and not on events.
+    """
+    n = cells.x.size
+    rows = np.concatenate([[0.0], np.cumsum(cells.rows)])
+    events = np.concatenate([[0.0], np.cumsum(cells.rate * cells.rows)])
+
+    def limits(first: IntArray, last: IntArray, error: float) -> Limits:
+        size, hits = rows[last + 1] - rows[first], events[last + 1] - events[first]
+        return clopper_pearson(np.round(hits), size, np.array(error))
+
+    if simultaneous:
+        first, last = np.triu_indices(n)
+        lows, highs = limits(first, last, alpha / first.size)
+        low, high = np.zeros(n), np.ones(n)
+        np.maximum.at(low, last, lows)
+        np.minimum.at(high, first, highs)
+        low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
+    else:
+        width, here = len(sample) ** (2 / 3), np.arange(n)
+        begin = np.searchsorted(rows, rows[1:] - width, side="right") - 1
+        end = np.searchsorted(rows, rows[:-1] + width) - 1
+        low = limits(begin.clip(0, None), here, alpha)[0]
+        high = limits(here, end.clip(None, n - 1), alpha)[1]
+    # a cell of several predictions tells of its last one from below, of its first from above
+    several = np.bincount(cells.place, np.abs(sample.p - cells.x[cells.place])) > 0
+    low = np.where(several, np.concatenate([[0.0], low[:-1]]), low)
+    high = np.where(several, np.concatenate([high[1:], [1.0]]), high)
+    return low, high

@@ -1,0 +1,127 @@
+"""Curves without bins: what they fit, what their bands and tests promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+import calibrant as cb
+from calibrant import exceptions as ex
+
+RNG = np.random.default_rng(3)
+P = RNG.beta(1, 3, size=400)
+Y = (RNG.uniform(size=400) < P**1.3).astype(int)
+METHODS = ("isotonic", "spline", "loess")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_curves_hold_their_estimate_and_every_row(method):
+    curve = cb.reliability_curve(Y, P, method=method)
+    assert curve.method == method
+    assert curve.count.sum() == 400
+    assert np.all(np.diff(curve.mean_prediction) > 0)
+    assert np.all((curve.low <= curve.event_rate) & (curve.event_rate <= curve.high))
+    assert np.all((curve.low >= 0) & (curve.high <= 1))
+    assert 0 < curve.pvalue <= 1
+    assert "p = " in str(curve)
+    assert len(str(curve).splitlines()) == 13
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_simultaneous_bands_are_wider_and_so_are_surer_ones(method):
+    def width(**options):
+        curve = cb.reliability_curve(Y, P, method=method, **options)
+        return float((curve.high - curve.low).mean())
+
+    assert width(simultaneous=False) < width() < width(confidence_level=0.999)
+
+
+def test_the_isotonic_curve_is_that_of_corp():
+    curve = cb.reliability_curve(Y, P, method="isotonic")
+    table = cb.tabulate(Y, P, bins="distinct")
+    corp = cb.stats.isotonic_curve(table)
+    expected = np.interp(curve.mean_prediction, corp.prediction, corp.event_rate)
+    assert curve.event_rate == pytest.approx(expected)
+    assert np.all(np.diff(curve.event_rate) >= 0)
+
+
+def test_the_loess_curve_is_that_of_r():
+    # R 4.2.2: predict(loess(y ~ x, control = loess.control(surface = "direct")), data.frame(x = x))
+    x = [0.1, 0.2, 0.25, 0.3, 0.45, 0.5, 0.6, 0.62, 0.8, 0.95]
+    y = [0, 0, 1, 0, 1, 0, 1, 1, 0, 1]
+    curve = cb.reliability_curve(y, x, method="loess")
+    assert curve.event_rate == pytest.approx(
+        [0, 0.27585713, 0.39028686, 0.49570085, 0.45658879, 0.56159816, 0.81891412, 0.8477198214,
+         0.55701407, 0.82566278], abs=1e-8
+    )  # fmt: skip
+
+
+def test_a_straight_spline_is_firths_logistic_fit():
+    """Two knots, for fewer than 20 events: intercept and slope of `validate`."""
+    p = np.linspace(0.05, 0.95, 30)
+    y = np.tile([0, 0, 1], 10)
+    curve, table = cb.reliability_curve(y, p, method="spline"), cb.validate(y, p)
+    score = table["intercept"].value + table["slope"].value * logit(curve.mean_prediction)
+    assert curve.event_rate == pytest.approx(expit(score), abs=1e-5)
+
+
+HARD = {
+    "one row": ([1], [0.3]),
+    "no events": ([0] * 30, np.linspace(0.01, 0.2, 30)),
+    "separated": ([0] * 20 + [1] * 20, np.linspace(0.01, 0.99, 40)),
+    "one prediction": ([0, 1] * 20, [0.5] * 40),
+    "two predictions": ([0, 1, 0, 1] * 20, [0.4, 0.6] * 40),
+    "some certain": ([0, 1, 0, 1] * 20, [0.0, 1.0, 0.3, 0.6] * 20),
+    "float16": (Y, P.astype(np.float16)),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("case", HARD)
+def test_hard_cases_have_a_band_that_is_not_a_line(case, method):
+    curve = cb.reliability_curve(*HARD[case], method=method)
+    assert np.isfinite([curve.event_rate, curve.low, curve.high]).all()
+    assert np.all(curve.high - curve.low > 0)
+    assert 0 <= curve.pvalue <= 1
+
+
+def test_certain_predictions_alone_have_no_spline():
+    with pytest.raises(
+        ex.InvalidArgumentError, match=r"all 4 predictions are 0 or 1\. Use method="
+    ):
+        cb.reliability_curve([0, 1, 0, 1], [0, 1, 0, 1.0], method="spline")
+
+
+def test_weights_of_whole_numbers_give_the_curve_of_repeated_rows():
+    times = 1 + np.arange(400) % 3
+    for method in ("spline", "loess"):
+        weighted = cb.reliability_curve(Y, P, method=method, sample_weight=times)
+        repeated = cb.reliability_curve(np.repeat(Y, times), np.repeat(P, times), method=method)
+        at = np.linspace(0.05, 0.6, 20)
+        curves = [np.interp(at, c.mean_prediction, c.event_rate) for c in (weighted, repeated)]
+        assert curves[0] == pytest.approx(curves[1], abs=0.02)
+    with pytest.raises(ex.InvalidWeightsError, match='Leave them out, or use method="loess"'):
+        cb.reliability_curve(Y, P, method="isotonic", sample_weight=times)
+
+
+def test_rows_tables_classes_and_frames_are_read_like_anywhere():
+    expected = cb.reliability_curve(Y, P, method="loess").event_rate
+    table = cb.tabulate(Y, P, bins="distinct")
+    assert cb.reliability_curve(table, method="loess").event_rate == pytest.approx(expected)
+    frame = pd.DataFrame({"y": Y, "p": P})
+    found = cb.reliability_curve("y", "p", data=frame, method="loess")
+    assert found.event_rate == pytest.approx(expected)
+    two = np.stack([1 - P, P], axis=1)
+    one = cb.reliability_curve(Y, two, kind="marginal", class_label=1, method="loess")
+    assert one.event_rate == pytest.approx(expected)
+
+
+def test_what_has_no_such_curve_is_refused():
+    with pytest.raises(ex.InvalidArgumentError, match=r'method must be "bins", .* got .belt'):
+        cb.reliability_curve(Y, P, method="belt")
+    with pytest.raises(ex.InvalidArgumentError, match="rows of one group at a time"):
+        cb.reliability_curve(Y, P, method="loess", by=Y)
+    with pytest.raises(ex.InvalidArgumentError, match="bin for each distinct prediction"):
+        cb.reliability_curve(cb.tabulate(Y, P, bins=5), method="loess")
