@@ -176,7 +176,7 @@ def corp_decomposition(
             "the rows without them, or use calibrant.stats.isotonic_curve, which has no intervals."
         )
     curve = isotonic_curve(table, class_label=class_label)
-    group = group_of(table, class_label)
+    group = group_of(table.problem, class_label)
     used = table.count[group] > 0
     parts = curve.brier if rule == "brier" else curve.log
     return CorpDecomposition(
