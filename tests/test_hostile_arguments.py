@@ -67,7 +67,7 @@ HOSTILE = {
     "nan array": np.array([np.nan, np.nan, np.nan]),
     "object array": np.array([object(), None, "a"], object),
     "NumPy scalar": np.float32(0.5),
-    "NaT": np.datetime64("NaT"),
+    "NaT": np.datetime64("NaT", "s"),
 }
 
 

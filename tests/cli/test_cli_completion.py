@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from typing import get_args
 
 import pytest
 
+from calibrant.problem import Kind
 from predictions_on_disk import run
 
 
@@ -20,7 +22,7 @@ QUESTIONS = [
     (["me"], ["measure", "merge"]),
     (["fit", "--met"], ["--method"]),
     (["fit", "--method", "scal"], ["scaling-binning"]),
-    (["measure", "--kind", ""], ["binary", "top-label", "marginal"]),
+    (["measure", "--kind", ""], [*get_args(Kind)]),
     (["completion", ""], ["bash", "zsh", "fish"]),
     (["certify", "--max"], ["--max-error"]),
 ]

@@ -67,7 +67,7 @@ def test_a_notebook_shows_the_differences_of_a_comparison():
 
 
 def test_of_several_classes_the_worst_is_shown_and_its_name_is_text():
-    names = ["<script>alert(1)</script>", "b", "c"]
+    names = ["<script>1</script>", "b", "c"]
     y, probs = class_rows(300, names)
     result = calibrant.calibration_error(y, probs, kind="marginal", classes=names, bins=5)
     worst = max(result.per_class, key=result.per_class.get)
