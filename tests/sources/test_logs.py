@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import math
 import pickle
+import random
 import sys
 from pathlib import Path
 
@@ -304,6 +306,19 @@ def test_epochs_of_inspect_are_rows_of_one_question_or_its_votes(tmp_path):
         cb.read_log(write_inspect(tmp_path / "b.eval", samples), "inspect", confidence="votes")
 
 
+def test_choices_of_inspect_are_in_the_named_field(tmp_path):
+    odds = {"True": -0.1, "False": -2.0}
+    samples = [inspect_sample("q1", "C", metadata={"odds": odds, "list": [-1.0, -2.0, -3.0]})]
+    path = write_inspect(tmp_path / "log.eval", samples)
+    log = cb.read_log(path, "inspect", confidence="p-true", field="metadata.odds")
+    np.testing.assert_allclose(log["confidence"], 1 / (1 + math.exp(-1.9)))
+    log = cb.read_log(path, "inspect", confidence="choices", field="metadata.list")
+    np.testing.assert_allclose(log["confidence"], softmax([-1.0, -2.0, -3.0])[0])
+    for field in ("metadata.topic", "id", "nothing"):
+        with pytest.raises(ex.InvalidInputError, match="at least two choices .* there are 0"):
+            cb.read_log(path, "inspect", confidence="choices", field=field)
+
+
 def test_of_several_scorers_one_must_be_named_and_may_have_several_values(tmp_path):
     sample = inspect_sample("q1", {"right": 1, "polite": 0}, completion="60%")
     sample["scores"]["other"] = {"value": "I"}
@@ -437,3 +452,51 @@ def test_many_tasks_are_printed_in_few_lines(tmp_path):
     log = cb.read_log(write_lines(tmp_path / "q.jsonl", rows), "jsonl", task="t")
     assert "and 60 more tasks" in str(log)
     assert len(str(log).splitlines()) < 50
+
+
+OF_ONE = {
+    "lm-eval": [multiple_choice(i, [-1.0 - i, -2.0, -3.0], i % 3) for i in range(3)],
+    "inspect": [inspect_sample(f"q{i}", "CI"[i % 2], completion="80%") for i in range(3)],
+    "jsonl": [{"confidence": "80%", "correct": i % 2, "q": i} for i in range(3)],
+}
+HOSTILE = [
+    None, True, 0, -1, 1.5, math.nan, math.inf, -math.inf, 1e308, 10**30, "", "x", "nan", "-inf",
+    "a" * 5000, [], [1], [[]], [["1", "2"]], [None, None], {}, {"a": 1}, {"value": "C"}, "\ud800",
+]  # fmt: skip
+
+
+def mutated(value, rng, depth=0):
+    """Return a copy with one member changed, added or left out."""
+    if not isinstance(value, dict | list) or not value or (depth and rng.random() < 0.2):
+        return copy.deepcopy(rng.choice(HOSTILE))
+    changed = copy.copy(value)
+    key = rng.choice(range(len(value)) if isinstance(value, list) else list(value))
+    if rng.random() < 0.15:
+        del changed[key]
+    else:
+        changed[key] = mutated(value[key], rng, depth + 1)
+    return changed
+
+
+@pytest.mark.parametrize("format_", OF_ONE)
+def test_whatever_a_log_holds_it_is_read_or_refused(tmp_path, format_):
+    rng = random.Random(5)
+    path = tmp_path / "log.json"
+    refused = longest = 0
+    for case in range(250):
+        rows = [*OF_ONE[format_][:2], mutated(OF_ONE[format_][2], rng)]
+        if format_ == "inspect":
+            write_inspect(path, rows)
+        else:
+            write_lines(path, rows)
+        try:
+            log = cb.read_log(path, format_)
+        except ex.CalibrantError as error:
+            refused += 1
+            longest = max(longest, len(str(error)))
+            continue
+        assert ((log["confidence"] >= 0) & (log["confidence"] <= 1)).all(), case
+        json.dumps(log.to_dict(), allow_nan=False)
+        assert str(log), case
+    assert 10 < refused < 240
+    assert longest < 1000

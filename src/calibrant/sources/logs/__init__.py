@@ -22,7 +22,7 @@ from calibrant.exceptions import (
 from calibrant.sources.files.json_lines import json_objects
 from calibrant.sources.files.names import expand
 from calibrant.sources.files.streams import BadContentError
-from calibrant.sources.logs.confidences import as_choices, confidence_of
+from calibrant.sources.logs.confidences import confidence_of
 from calibrant.sources.logs.evaluation import EvaluationLog, EvaluationPairs
 from calibrant.sources.logs.inspect_ai import Declined, inspect_answers
 from calibrant.sources.logs.lm_eval import lm_eval_answers
@@ -173,8 +173,6 @@ def _plain_answers(path: str, settings: LogSettings) -> Iterator[Answer]:
             question = key_of(member(row, settings.question), "question", where)
         epochs[question] = epochs.get(question, 0) + 1
         said = member(row, settings.field or "confidence")
-        if settings.confidence in ("choices", "p-true"):
-            said = as_choices(said)
         grade = as_grade(member(row, settings.correct or "correct"), where)
         chosen = member(row, settings.answer or "answer")
         yield Answer(where, task, question, epochs[question], grade, said, chosen)

@@ -30,10 +30,11 @@ def confidence_of(answer: Answer, settings: LogSettings) -> float:
         return _share_of_votes(answer)
     if settings.confidence == "stated":
         return stated(answer.said, settings)
-    probs = choice_probabilities(answer.said, settings, answer.where)
+    choices = as_choices(answer.said)
+    probs = choice_probabilities(choices, settings, answer.where)
     if settings.confidence == "choices":
         return float(probs.max())
-    return float(probs[true_index(answer.said, settings, answer.where)])
+    return float(probs[true_index(choices, settings, answer.where)])
 
 
 def stated(said: Any, settings: LogSettings) -> float:

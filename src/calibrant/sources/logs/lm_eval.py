@@ -40,17 +40,18 @@ def lm_eval_answers(
         if not isinstance(row.get("resps"), list) or "doc_id" not in row:
             raise InvalidDocumentError(
                 f"{where} is not a sample of lm-eval, which has doc_id and resps; its fields are "
-                f"{', '.join(map(repr, list(row)[:8]))}. Run lm_eval with --log_samples, and name "
-                "the samples_*.jsonl files."
+                f"{', '.join(map(repr, list(row)[:8])):.200}. Run lm_eval with --log_samples, and "
+                "name the samples_*.jsonl files."
             )
         name = str(row.get("filter", "none"))
         if settings.filter not in (None, name):
             continue
         filters.add(name)
         if len(filters) > 1:
+            names = ", ".join(sorted(filters))
             raise InvalidArgumentError(
-                f"{where}: answers were filtered in several ways, {', '.join(sorted(filters))}, so "
-                "that one question would count several times. Choose one with filter=."
+                f"{where}: answers were filtered in several ways, {names:.200}, so that one "
+                "question would count several times. Choose one with filter=."
             )
         yield _answer(row, where, task, settings)
 
