@@ -104,6 +104,11 @@ def test_answers_to_one_question_are_a_cluster_or_refused(folder, capsys):
     assert "clusters" not in out
 
 
+def test_a_log_is_not_piped(capsys):
+    code, _, err = run(capsys, "measure", "-", "--log", "jsonl")
+    assert (code, "got standard input" in err) == (4, True)
+
+
 def test_options_of_a_log_are_named_values(folder, tmp_path, capsys):
     rows = [
         {"said": f"I am {w}", "ok": i % 2, "q": i} for i, w in enumerate(["sure", "unsure"] * 9)

@@ -57,6 +57,11 @@ def read_command_log(args: argparse.Namespace, files: list[str]) -> EvaluationLo
     from calibrant.cli.input import ABOUT_ROWS
     from calibrant.sources.logs import read_log
 
+    if "-" in files:
+        raise InvalidArgumentError(
+            "A log is read from its files, whose names tell tasks apart; got standard input. Save "
+            "it to a file."
+        )
     format_, *pairs = args.log
     for name in ("y_true", "y_prob", "y_true_b", *OF_ROWS):
         if getattr(args, name, None) not in (None, ABOUT_ROWS.get(name)):
