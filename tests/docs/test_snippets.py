@@ -12,15 +12,10 @@ import re
 from pathlib import Path
 
 import pytest
+from newcomer import SNIPPET
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SNIPPET = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n(?:\n*^```text\n(?P<output>.*?)^```\n)?",
-    re.MULTILINE | re.DOTALL,
-)
-
-
 NEEDS = re.compile(r"<!-- needs: (.+) -->\n$")
 
 
