@@ -75,10 +75,10 @@ def monitor(**options):
     return made.to_json()
 
 
-def metric(by=None, **rows):
-    made = cb.CalibrationMetric(bins="width:5", **({} if by is None else {"by": by}))
+def metric(group=None, **rows):
+    made = cb.CalibrationMetric(bins="width:5", **({} if group is None else {"by": group}))
     made.update(Y, P, **rows)
-    return json.dumps({"format": "metric", "by": by, "state": made.state_dict()})
+    return json.dumps({"format": "metric", "by": group, "state": made.state_dict()})
 
 
 RECALIBRATORS = {
@@ -175,6 +175,7 @@ OTHERS = {
     "monitor-reference": lambda: monitor(reference=cb.tabulate(Y[::-1], P[::-1], bins=5)),
     "metric": metric,
     "metric-weighted": lambda: metric(sample_weight=WEIGHTS),
+    "metric-by-group": lambda: metric("region", by=GROUP),
     "study": lambda: STUDIES["example-3-1"].run(quick=True).to_json(),
 }
 DOCUMENTS = {**RECALIBRATORS, **CERTIFICATES, **TABLES, **OTHERS}
@@ -274,11 +275,13 @@ def _of_monitor(text):
 
 def _of_metric(text):
     document = json.loads(text)
-    made = cb.CalibrationMetric(bins="width:5")
+    by = document["by"]
+    made = cb.CalibrationMetric(bins="width:5", **({} if by is None else {"by": by}))
     made.load_state_dict(document["state"])
+    groups = {} if by is None else {str(k): e.value for k, e in made.compute_by().items()}
     before = made.compute().value
-    made.update(Y, P)
-    return {"before": before, "after": made.compute().value}
+    made.update(Y, P, **({} if by is None else {"by": GROUP}))
+    return {"before": before, "after": made.compute().value, **groups}
 
 
 def _of_study(text):

@@ -91,7 +91,8 @@ def read_log(
         Fields that name the task and the question. Without them a task is that of the log, or else
         the file, and a question is its number there.
     normalize : {"characters", "bytes"}, optional
-        Divide log-likelihoods by the length of the choice's text, as acc_norm and acc_bytes do.
+        Divide log-likelihoods by the length of the choice's text, as acc_norm and acc_bytes do; the
+        space before it does not count.
     true_choice : str
         The choice that says that the proposed answer is true.
     pattern : str, optional
