@@ -247,6 +247,8 @@ def test_choices_and_votes_of_json_lines_are_in_the_named_fields(tmp_path):
     path = write_lines(tmp_path / "q.jsonl", [row | {"ok": 1} for row in rows])
     log = cb.read_log(path, "jsonl", confidence="choices", field="lp", correct="ok")
     np.testing.assert_allclose(log["confidence"], [1 / (1 + math.exp(-2)), 0.5])
+    log = cb.read_log(path, "jsonl", confidence="choices", field="lp", correct="ok", answer="a")
+    np.testing.assert_allclose(log["confidence"], [1 / (1 + math.exp(-2)), 0.5])
     log = cb.read_log(path, "jsonl", confidence="votes", field="votes", correct="ok", answer="a")
     np.testing.assert_allclose(log["confidence"], [2 / 3, 1])
     log = cb.read_log(
@@ -308,12 +310,19 @@ def test_epochs_of_inspect_are_rows_of_one_question_or_its_votes(tmp_path):
 
 def test_choices_of_inspect_are_in_the_named_field(tmp_path):
     odds = {"True": -0.1, "False": -2.0}
-    samples = [inspect_sample("q1", "C", metadata={"odds": odds, "list": [-1.0, -2.0, -3.0]})]
+    more = {"odds": odds, "list": [-1.0, -2.0, -3.0], "letters": {"B": -0.5, "A": -1.5}, "kept": 2}
+    samples = [inspect_sample("q1", "C", metadata=more)]
     path = write_inspect(tmp_path / "log.eval", samples)
     log = cb.read_log(path, "inspect", confidence="p-true", field="metadata.odds")
     np.testing.assert_allclose(log["confidence"], 1 / (1 + math.exp(-1.9)))
-    log = cb.read_log(path, "inspect", confidence="choices", field="metadata.list")
-    np.testing.assert_allclose(log["confidence"], softmax([-1.0, -2.0, -3.0])[0])
+    options = {"confidence": "choices", "field": "metadata.list"}
+    log = cb.read_log(path, "inspect", **options, answer="metadata.kept")
+    np.testing.assert_allclose(log["confidence"], softmax([-1.0, -2.0, -3.0])[2])
+    log = cb.read_log(path, "inspect", confidence="choices", field="metadata.letters")
+    np.testing.assert_allclose(log["confidence"], 1 / (1 + math.exp(1)))  # A was sampled
+    for answer in (None, "metadata.topic"):
+        with pytest.raises(ex.InvalidInputError, match="graded, which is not one of the choices"):
+            cb.read_log(path, "inspect", **options, answer=answer)
     for field in ("metadata.topic", "id", "nothing"):
         with pytest.raises(ex.InvalidInputError, match="at least two choices .* there are 0"):
             cb.read_log(path, "inspect", confidence="choices", field=field)

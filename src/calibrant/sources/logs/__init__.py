@@ -73,11 +73,11 @@ def read_log(
         What wrote them: the Language Model Evaluation Harness with ``--log_samples``, Inspect
         (``.eval`` or ``.json``), or anything that writes JSON lines.
     confidence : {"choices", "p-true", "votes", "stated"}, optional
-        Where a confidence comes from. "choices" (the default for lm-eval): the greatest softmax
-        probability over the log-likelihoods of the choices. "p-true": the probability of
-        `true_choice`, asked about a proposed answer. "votes": the share of sampled answers that
-        agree with the graded one; of Inspect the epochs vote. "stated" (the default otherwise):
-        "90%", "9/10", a number, or one of `words`.
+        Where a confidence comes from. "choices" (the default for lm-eval): the softmax probability
+        of the graded choice, given the log-likelihoods of all; of lm-eval the greatest. "p-true":
+        the probability of `true_choice`, asked about a proposed answer. "votes": the share of
+        sampled answers that agree with the graded one; of Inspect the epochs vote. "stated" (the
+        default otherwise): "90%", "9/10", a number, or one of `words`.
     field : str, optional
         The field that holds it, with dots where it is nested: ``"metadata.confidence"``. By
         default "confidence" of JSON lines, ``"output.completion"`` of Inspect, and what the model
@@ -86,7 +86,9 @@ def read_log(
         What grades: a metric of lm-eval (default acc, acc_norm or acc_bytes as `normalize` says),
         a scorer of Inspect (default the only one), a field of JSON lines (default "correct").
     answer : str, optional
-        Of JSON lines with votes: the field of the answer that was graded (default "answer").
+        The field of the answer that was graded, where answers vote (of JSON lines "answer") or
+        where a choice was sampled: its probability is then the confidence. Of Inspect it is what
+        the scorer read; of choices in JSON lines the likeliest, unless named.
     task, question : str, optional
         Fields that name the task and the question. Without them a task is that of the log, or else
         the file, and a question is its number there.
@@ -175,7 +177,8 @@ def _plain_answers(path: str, settings: LogSettings) -> Iterator[Answer]:
         epochs[question] = epochs.get(question, 0) + 1
         said = member(row, settings.field or "confidence")
         grade = as_grade(member(row, settings.correct or "correct"), where)
-        chosen = member(row, settings.answer or "answer")
+        graded = settings.answer or ("answer" if settings.confidence == "votes" else None)
+        chosen = None if graded is None else member(row, graded)
         yield Answer(where, task, question, epochs[question], grade, said, chosen)
 
 

@@ -32,9 +32,9 @@ def confidence_of(answer: Answer, settings: LogSettings) -> float:
         return stated(answer.said, settings)
     choices = as_choices(answer.said)
     probs = choice_probabilities(choices, settings, answer.where)
-    if settings.confidence == "choices":
-        return float(probs.max())
-    return float(probs[true_index(choices, settings, answer.where)])
+    if settings.confidence == "p-true":
+        return float(probs[true_index(choices, settings, answer.where)])
+    return float(probs[_graded_index(choices, answer, int(probs.argmax()))])
 
 
 def stated(said: Any, settings: LogSettings) -> float:
@@ -99,6 +99,24 @@ def as_choices(value: Any) -> list[Choice]:
     if isinstance(value, dict):
         return list(value.items())
     return [(None, number) for number in value] if isinstance(value, list) else []
+
+
+def _graded_index(choices: Sequence[Choice], answer: Answer, likeliest: int) -> int:
+    """Return which choice was graded: the one that the log names, else the likeliest.
+
+    An answer that was sampled need not be the likeliest.
+    """
+    if answer.chosen is None:
+        return likeliest
+    texts = [i if text is None else str(text).strip() for i, (text, _) in enumerate(choices)]
+    chosen = answer.chosen.strip() if isinstance(answer.chosen, str) else answer.chosen
+    if type(chosen) in (str, int) and texts.count(chosen) == 1:
+        return texts.index(chosen)
+    raise InvalidInputError(
+        f"{answer.where}: {'no answer' if chosen is ABSENT else repr(chosen)[:60]} was graded, "
+        f"which is not one of the choices {', '.join(repr(text)[:30] for text in texts[:5])}. Name "
+        "the field that tells which choice was graded with answer=."
+    )
 
 
 def choice_probabilities(

@@ -62,7 +62,10 @@ def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer
         said = score.get("answer") if settings.field is None else member(sample, settings.field)
     else:
         said = member(sample, settings.field or "output.completion")
-    return Answer(where, shown, question, epoch, _grade(score.get("value"), where), said)
+    grade, chosen = _grade(score.get("value"), where), None
+    if settings.confidence == "choices":
+        chosen = score.get("answer") if settings.answer is None else member(sample, settings.answer)
+    return Answer(where, shown, question, epoch, grade, said, chosen)
 
 
 def _score(sample: dict[str, Any], where: str, settings: LogSettings) -> dict[str, Any]:
