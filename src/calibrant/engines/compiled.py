@@ -118,6 +118,13 @@ def _count_events(
     n_bins, lanes = max(map(len, bins)), LANES if rows.weights is None else WEIGHTED_LANES
     sums = np.zeros((n_codes, len(bins), n_bins, 2, lanes))
     level = np.full(sums.shape[:3], -1.0)
+    if rows.problem.kind == "quantile" and codes is None and rows.weights is None:
+        happened = rows.labels.sum(axis=0)  # a column has one prediction: nothing else to add up
+        for k, tau in enumerate(rows.predictions[0]):
+            place, terms = int(bins[k].index(tau)), np.array([1.0, tau, tau * tau])
+            sums[0, k, place, :, :3] = np.outer([len(rows) - happened[k], happened[k]], terms)
+            level[0, k, place] = tau
+        return sums, level
     for first in range(0, len(bins), EVENTS_TRANSPOSED):
         part = slice(first, first + EVENTS_TRANSPOSED)
         events, probs = (

@@ -131,6 +131,8 @@ def _trivial(findings: Findings) -> str:
     """Say where the limit, or the bound, is one that a model without any inputs would keep."""
     proof = findings.certificate
     said = proof.upper_bound if proof.max_error is None else proof.max_error
+    if proof.table.problem.kind == "quantile":  # no answer is trivial there
+        return ""
     if not proof.table.is_binned_model or proof.verdict == "refuted" or said < proof.trivial_error:
         return ""
     return (

@@ -52,6 +52,8 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
     if target == "sample" and several:
         one_label = not table.problem.has_event_columns
         return _bounds_of_classes(evidence, weights, power, delta, one_label)
+    if table.problem.kind == "quantile" and question.n_classes > _FEW_CLASSES:
+        return *_bounds_of_levels(evidence, power, Setting(target, delta)), LIMITS
     name = "absolute" if power == 1 else "squared"
     method = f"{'exponential moments' if several else 'exact tails'} of the {name} error"
     if power == 1:
@@ -71,6 +73,17 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
         return min(upper_bound(evidence, other) for other in others), lower, method
     upper = min(sharp_upper_bound(evidence, other, Squared) for other in others)
     return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
+
+
+def _bounds_of_levels(evidence: Evidence, power: float, setting: Setting) -> tuple[float, float]:
+    """Return the bounds of the l1 or l2 error of many levels of quantiles.
+
+    Both are at most the largest error, whose upper bound needs no correction for many levels: for
+    9 levels it is half of what Hoelder's inequality gives. Which of the two is used depends on the
+    number of levels alone.
+    """
+    lower = (lower_bound_l1 if power == 1 else lower_bound)(evidence, setting)
+    return upper_bound_max(evidence, setting.delta), lower
 
 
 def _upper_bound_class_by_class(table: BinTable, weights: FloatArray, setting: Setting) -> float:
@@ -98,6 +111,8 @@ def _bounds_of_classes(
 
 def unseen_of(table: BinTable, question: Question) -> tuple[float, str | None]:
     """Return what a maximum spends on outputs without rows, and which it says nothing of."""
+    if table.problem.kind == "quantile":  # every row has every level
+        return 0.0, None
     mass = question.min_bin_mass
     declared = mass if question.target == "population" and mass != "learned" else None
     return spent_on_unseen(table.n, question.delta, question.n_classes > 1, declared)
