@@ -22,7 +22,14 @@ from calibrant.exceptions import (
 )
 from calibrant.paper import STUDIES, population
 from calibrant.paper.predictions import Predictions
-from calibrant.recalibrators import Identity, OneVsRest, PlattScaling, ScalingBinning, TopLabel
+from calibrant.recalibrators import (
+    ByGroup,
+    Identity,
+    OneVsRest,
+    PlattScaling,
+    ScalingBinning,
+    TopLabel,
+)
 
 
 class Share:
@@ -163,6 +170,21 @@ def test_the_best_recalibrator_may_be_ones_own():
     assert several.predict_proba(probs).shape == probs.shape
     with pytest.raises(InvalidArgumentError, match="candidates must be a sequence"):
         best_recalibrator(y, p, [Identity(), Cube])
+
+
+def test_every_wrapper_takes_ones_own():
+    probs, y = class_rows(300)
+    for wrapper in (OneVsRest(Cube(), normalize=True), TopLabel(Cube())):
+        out = clone(wrapper).fit(probs, y).predict_proba(probs)
+        np.testing.assert_allclose(out.sum(axis=1), 1)
+    p, happened = cubed(600, 0)
+    site = np.where(np.arange(600) % 3, "a", "b")
+    own = ByGroup(Cube()).fit(p, happened, by=site).predict_proba(p, by=site)
+    assert np.abs(own - (0.1 + 0.8 * p**3)).max() < 0.2
+    binned = ByGroup(ScalingBinning(bins=5, scaler=Cube())).fit(p, happened, by=site)
+    assert np.unique(binned.predict_proba(p, by=site)).size <= 10
+    classifier = RecalibratedClassifier(GaussianNB(), Cube(), cv=3).fit(p[:, None], happened)
+    assert classifier.predict_proba(p[:, None]).shape == (600, 2)
 
 
 def test_the_studies_of_the_paper_take_a_method_of_ones_own(monkeypatch):
