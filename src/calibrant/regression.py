@@ -58,10 +58,22 @@ def certify_coverage(
     -------
     CoverageCertificate
 
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
     See Also
     --------
     certify : one verdict for all levels.
     pit_histogram : where outcomes fall between the levels.
+
+    Notes
+    -----
+    The number of covered outcomes is binomial, so the limits of Clopper and Pearson are exact;
+    several statements share the error probability.
 
     Examples
     --------
@@ -109,6 +121,13 @@ def pit_histogram(
     Returns
     -------
     PitHistogram
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
 
     See Also
     --------
@@ -160,6 +179,18 @@ def pinball_loss(
     Returns
     -------
     MeanScore
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    crps : of whole distributions.
+    certify_coverage : whether levels are what they say.
 
     Examples
     --------
@@ -217,6 +248,18 @@ def crps(
     -------
     MeanScore
 
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    pinball_loss : of quantiles.
+    skill_score : against a reference.
+
     Examples
     --------
     >>> print(crps([0.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0]))
@@ -253,6 +296,22 @@ def normal_quantiles(mean: Any, std: Any, levels: npt.ArrayLike) -> FloatArray:
     levels : array_like
         Ascending, between 0 and 1; pass the same as ``classes=``.
 
+    Returns
+    -------
+    ndarray of shape (n, L)
+        ``mean + std * z(level)`` with z the quantiles of the standard normal distribution.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    sample_quantiles : of forecasts that are samples.
+
     Examples
     --------
     >>> normal_quantiles([0.0, 10.0], 1.0, [0.5, 0.975]).round(2)
@@ -278,6 +337,21 @@ def sample_quantiles(samples: Any, levels: npt.ArrayLike) -> FloatArray:
     samples : array_like of shape (n, m)
     levels : array_like
         Ascending, between 1 / (m + 1) and m / (m + 1).
+
+    Returns
+    -------
+    ndarray of shape (n, L)
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    normal_quantiles : of normal forecasts.
 
     Examples
     --------

@@ -92,6 +92,11 @@ class BinTable(ReadOnlyArrays):
         What a report prints, such as PD, obligors and defaults of every rating grade, is all
         that a table holds.
 
+        Parameters
+        ----------
+        prediction, count, events : array_like of shape (bins,)
+            Distinct predictions, and the rows and events of each.
+
         Examples
         --------
         >>> table = BinTable.from_counts([0.01, 0.05], count=[900, 100], events=[7, 6])

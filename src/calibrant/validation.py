@@ -102,6 +102,18 @@ def validate(
         A mapping from names, such as "slope", to `Measure`, which has `value`, `low` and `high`.
         With `by`, a `GroupValidations`: a mapping from the key of each group to its table.
 
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibration_error : the error alone.
+    report : a page of all of it.
+
     References
     ----------
     Steyerberg et al. (2010), Assessing the performance of prediction models, Epidemiology 21.

@@ -39,6 +39,10 @@ class PitDisplay:
     bars_ : matplotlib BarContainer
         One for each cell.
 
+    See Also
+    --------
+    pit_histogram : the numbers alone.
+
     Examples
     --------
     >>> options = {"classes": (0.25, 0.75), "draw": False}

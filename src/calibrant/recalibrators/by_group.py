@@ -101,6 +101,15 @@ class ByGroup(Recalibrator):
         The cross-validated log loss, and that of one repair for all; None where nothing was left to
         choose.
 
+    See Also
+    --------
+    audit : for whom is it wrong?
+
+    Notes
+    -----
+    In the fit of a group, its n rows have the weight ``n / (n + pool)`` and all rows together
+    ``pool / (n + pool)``.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -268,7 +277,13 @@ class ByGroup(Recalibrator):
         return np.asarray(self.classes_[top])
 
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None, by: Any = None) -> float:
-        """Return the negative Brier score of the recalibrated probabilities: higher is better."""
+        """Return the negative Brier score of the recalibrated probabilities: higher is better.
+
+        Parameters
+        ----------
+        y_prob, y_true, sample_weight, by
+            As in `fit`.
+        """
         check_is_fitted(self, "classes_")
         rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
         place = self._places(self._read_groups(by, len(rows)))

@@ -47,6 +47,11 @@ class PriorShift(Recalibrator):
     fit_result_ : FitResult
         With labels, its `loss` and `loss_identity` are the log loss after and before.
 
+    See Also
+    --------
+    certify_label_shift : proves what the shifted predictions are worth.
+    PlattScaling : a slope as well.
+
     Notes
     -----
     Labels are needed only to learn the event rate from, or for the losses: ``fit(y_prob)`` does

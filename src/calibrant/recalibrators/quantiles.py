@@ -95,7 +95,13 @@ class QuantileRepair(BaseEstimator):  # type: ignore[misc]
         return np.maximum.accumulate(self._apply(q), axis=1).reshape(array.shape)
 
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
-        """Return the negative pinball loss of the repaired quantiles: higher is better."""
+        """Return the negative pinball loss of the repaired quantiles: higher is better.
+
+        Parameters
+        ----------
+        y_prob, y_true, sample_weight
+            As in `fit`.
+        """
         from calibrant.regression import pinball_loss
 
         repaired, levels = self.predict(y_prob), self.levels_.tolist()
@@ -167,6 +173,15 @@ class QuantileRecalibration(QuantileRepair):
     coverage_ : ndarray
         R at each level, (covered + 1/2) / (n + 1): never 0 or 1.
 
+    See Also
+    --------
+    VarianceScaling : one factor for all levels.
+
+    References
+    ----------
+    Kuleshov, Fenner, Ermon (2018), Accurate uncertainties for deep learning using calibrated
+    regression, ICML.
+
     Examples
     --------
     >>> import numpy as np
@@ -231,6 +246,16 @@ class VarianceScaling(QuantileRepair):
     Attributes
     ----------
     factor_ : float
+
+    See Also
+    --------
+    QuantileRecalibration : every level by itself.
+
+    References
+    ----------
+    Levi, Gispan, Giladi, Fetaya (2022), Evaluating and calibrating uncertainty prediction in
+    regression tasks, Sensors 22. Laves et al. (2020), Well-calibrated regression uncertainty in
+    medical imaging with deep learning, MIDL.
 
     Examples
     --------

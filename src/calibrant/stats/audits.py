@@ -384,7 +384,17 @@ def heterogeneity_test(
 ) -> CalibrationTestResult | None:
     """Test whether the error is the same in all groups; see the top of this module.
 
-    Groups must share their bins. None for one group, and for several classes.
+    Parameters
+    ----------
+    tables : Tables
+        Of groups that share their bins.
+    rng : numpy Generator or int, optional
+        Draws events again, by permuting those of a bin where it holds one output.
+
+    Returns
+    -------
+    CalibrationTestResult or None
+        None for one group, for several classes, with weights, and where bins are not shared.
     """
     several_classes = tables.problem.n_groups > 1
     if len(tables) < 2 or several_classes or tables.is_weighted or not tables.shares_bins:

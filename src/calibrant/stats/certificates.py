@@ -91,10 +91,26 @@ class Certificate(Result):
         The theorem that was used.
     assumptions : list of str
         What must be true for the statement to hold.
+    class_weights : list of float
+        Of the classes of a marginal problem; they add up to 1.
     table : BinTable
         The evidence; `recheck` computes everything again from it.
     digests : Digests
         By which the rows, the recalibrator and the columns are recognised, where they were there.
+    version : str
+        Of calibrant, that made it.
+
+    See Also
+    --------
+    certify : makes one.
+    recheck : checks it against its rows.
+
+    Examples
+    --------
+    >>> from calibrant import certify
+    >>> certificate = certify([0, 1] * 500, [0.5] * 1000, max_error=0.1)
+    >>> certificate.verdict, bool(Certificate.from_json(certificate.to_json()).recheck())
+    ('certified', True)
     """
 
     verdict: Verdict | None
@@ -338,6 +354,17 @@ def one_line_ece_bound(
     ``ECE + sqrt(log(1 / delta) / (2 n))`` for the sample, ``+ sqrt(2 log(1 / delta) / n)`` for the
     population (McDiarmid's inequality, and Jensen's for the bias). Nothing is tuned, and anybody
     can check it by hand; ``certify(norm="l1")`` is about twice as tight.
+
+    Parameters
+    ----------
+    table : BinTable
+        Of a model with finitely many outputs.
+    confidence_level, target, class_weight
+        As in `calibrant.certify`.
+
+    Returns
+    -------
+    float
 
     Examples
     --------

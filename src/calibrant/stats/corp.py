@@ -42,6 +42,8 @@ class CorpDecomposition(ScoreDecomposition):
 
     Attributes
     ----------
+    rule, value, miscalibration, discrimination, uncertainty, is_debiased
+        As in `ScoreDecomposition`.
     prediction, count, event_rate, curve : ndarray
         Distinct predictions, their rows, observed event rate and isotonic event rate.
     """

@@ -204,8 +204,8 @@ def consistency_limits(
     Quantiles of Bin(N_j, s_j) / N_j in each occupied bin, where s_j is the mean prediction: exact
     in bins of one distinct prediction, and a little wide in others, where the number of events
     varies less than a binomial one does (Hoeffding, 1956). The parameters are those of
-    `reliability_curve`, whose occupied bins these are; with sample weights N_j is the effective
-    number of rows, rounded down.
+    `calibrant.reliability_curve`, whose occupied bins these are; with sample weights N_j is the
+    effective number of rows, rounded down.
 
     Examples
     --------

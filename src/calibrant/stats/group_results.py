@@ -133,6 +133,12 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
     ----------
     estimates : ndarray
         The errors, in the order of the keys.
+    tables : Tables
+        The counts of each group.
+    measure : callable
+        What is asked of each.
+    norm, debias, class_weight
+        As in `calibrant.calibration_error`.
     """
 
     _head: ClassVar = ("error", "interval", "perfect model")
@@ -166,6 +172,13 @@ class GroupCertificates(GroupResults[Certificate]):
 
     Each statement has its confidence by itself; `calibrant.audit` gives those that hold for all
     groups at once.
+
+    Attributes
+    ----------
+    tables : Tables
+        The counts of each group.
+    measure : callable
+        What is asked of each.
     """
 
     _head: ClassVar = ("verdict", "at least", "at most")
@@ -201,6 +214,13 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
     """The reliability curve of each group: a mapping from its key to `ReliabilityCurve`.
 
     Groups are ordered by their debiased l2 error.
+
+    Attributes
+    ----------
+    tables : Tables
+        The counts of each group.
+    measure : callable
+        What is asked of each.
     """
 
     _head: ClassVar = ("bins", "bins whose interval misses the prediction")
@@ -222,6 +242,13 @@ class GroupSelectiveCurves(GroupResults[SelectiveCurve]):
     """The selective curve of each group: a mapping from its key to `SelectiveCurve`.
 
     Groups are ordered by their AURC.
+
+    Attributes
+    ----------
+    tables : Tables
+        The counts of each group.
+    measure : callable
+        What is asked of each.
     """
 
     _head: ClassVar = ("right", "AURC", "interval")
@@ -258,7 +285,7 @@ def group_errors(
 
 
 def group_curves(tables: Tables, **options: Any) -> GroupCurves:
-    """Return the reliability curve of each group; the options are those of `reliability_curve`."""
+    """Return the curve of each group; options as in `calibrant.stats.reliability_curve`."""
     reliability_curve(tables.at(0), **options)  # refuses wrong options now, not when one is printed
     return GroupCurves(tables, partial(reliability_curve, **options))
 
@@ -270,6 +297,6 @@ def group_certificates(tables: Tables, **options: Any) -> GroupCertificates:
 
 
 def group_selective_curves(tables: Tables, **options: Any) -> GroupSelectiveCurves:
-    """Return the selective curve of each group; the options are those of `selective_curve`."""
+    """Return the curve of each group; options as in `calibrant.stats.selective_curve`."""
     selective_curve(tables.at(0), **options)  # refuses wrong options now
     return GroupSelectiveCurves(tables, partial(selective_curve, **options))

@@ -92,6 +92,8 @@ class CoxTestResult(CalibrationTestResult):
     is_separated : bool
         Whether some threshold separates events from non-events (or all labels agree), so that
         no finite fit is best. The likelihood ratio and its p-value are defined all the same.
+    statistic, pvalue, method, n
+        As in `CalibrationTestResult`.
     """
 
     intercept: float

@@ -46,7 +46,14 @@ Limits: TypeAlias = tuple[FloatArray, FloatArray]
 class ConfidenceInterval(Result):
     """An interval ``low, high = interval`` that covers the error at the given level.
 
-    `notes` say where it may not, or where it is wider than rows would make it.
+    Attributes
+    ----------
+    low, high : float
+    confidence_level : float
+    method : str
+        How it was made.
+    notes : tuple of str
+        Where it may not cover, or is wider than rows would make it.
     """
 
     low: float

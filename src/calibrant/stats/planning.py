@@ -167,6 +167,11 @@ def smallest_certifiable_error(
     --------
     samples_to_certify : the other way round.
 
+    Notes
+    -----
+    The upper bound that a certificate of n rows stays below with probability `power`, of the
+    model that `samples_to_certify` imagines.
+
     Examples
     --------
     >>> round(smallest_certifiable_error(10_000, n_bins=10), 3)

@@ -165,6 +165,9 @@ class CalibrationErrorResult(NumberResult):
         The error of each class of a marginal problem.
     n_clusters : int or None
         How many clusters the rows come in, where they do.
+    power, class_weights, source, clusters
+        What the above is computed from: p of the norm, the weights of classes, where the rows are,
+        and sums of clusters.
     """
 
     _left_behind: ClassVar = ("source",)

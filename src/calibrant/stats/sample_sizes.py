@@ -24,6 +24,18 @@ def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: f
     between 1 / (balance B) and balance / B with probability at least
     ``1 - B (P(Beta < 1 / (balance B)) + P(Beta > balance / B))``.
 
+    Parameters
+    ----------
+    n_bins : int
+        The number B of bins.
+    balance : float
+        Above 1.
+    confidence_level : float
+
+    Returns
+    -------
+    int
+
     Examples
     --------
     >>> samples_to_balance(10) / 10, samples_to_balance(100) / 100
@@ -137,6 +149,16 @@ def histogram_binning_bound(n: int, n_bins: int, *, confidence_level: float = 0.
     have been chosen without labels, rows must be independent and unweighted. The statement is
     about the error on inputs like the training rows (``target="sample"``).
 
+    Parameters
+    ----------
+    n, n_bins : int
+        The numbers of rows and bins.
+    confidence_level : float
+
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> round(histogram_binning_bound(10_000, 10), 4)
@@ -181,6 +203,11 @@ def recommended_bins(
     --------
     calibrant.calibration_error : takes the first by default, as ``bins="auto"``.
     samples_to_balance : the rows that uniform-mass bins need.
+
+    Notes
+    -----
+    With B bins the squared error that bins hide falls as ``1 / B^2``, and the noise of its estimate
+    grows as ``sqrt(B) / n``; both are equal at B of the order of ``n^(2/5)``.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def brier_decomposition(
 
     With ``debias=True`` the terms are corrected for bias: miscalibration becomes the debiased
     square (bins of one row count as 0 there), uncertainty is multiplied by n / (n - 1), and
-    discrimination keeps the sum.
+    discrimination keeps the sum. The parameters are those of `calibrant.brier_decomposition`.
     """
     weights = class_weights(class_weight, table.problem)
     cells = cells_of(table)

@@ -128,6 +128,7 @@ class SelectiveCurve(Result):
         Over how many thresholds the limits hold at once, those without rows included.
     aurc : float
         The area under the risk-coverage curve: less is better.
+    aurc_interval : ConfidenceInterval
     n : int
     confidence_level : float
     kind : {"binary", "top-label"}

@@ -149,6 +149,8 @@ def skill_score(
     ----------
     own, other : ndarray of shape (n,)
         The score of each row by the forecast and by the reference.
+    rule, reference : str
+        What they are called when the result is printed.
     weights : ndarray of shape (n,), optional
         Importance of each row.
     clusters : ndarray of shape (n,), optional

@@ -118,6 +118,15 @@ def read_log(
     EvaluationLog
         Columns for ``data=``: "confidence", "correct", "task", "question", "epoch".
 
+    Raises
+    ------
+    InvalidInputError
+        If a file is not a log of that format, or an answer has no readable confidence.
+
+    See Also
+    --------
+    calibration_error : takes the log as ``data=``.
+
     Examples
     --------
     >>> import json, pathlib, tempfile
