@@ -235,9 +235,10 @@ RECALIBRATORS = (
     cb.PriorShift,
     cb.QuadraticScaling,
     cb.ScalingBinning,
+    cb.SplineCalibration,
     cb.TemperatureScaling,
 )
-OF_CLASSES = (cb.MatrixScaling, cb.VectorScaling)
+OF_CLASSES = (cb.DirichletScaling, cb.JointBetaScaling, cb.MatrixScaling, cb.VectorScaling)
 WRAPPERS = (cb.OneVsRest, cb.TopLabel)
 
 

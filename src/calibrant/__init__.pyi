@@ -24,9 +24,11 @@ from calibrant.metric import CalibrationMetric as CalibrationMetric
 from calibrant.monitor import CalibrationMonitor as CalibrationMonitor
 from calibrant.recalibrators import BetaScaling as BetaScaling
 from calibrant.recalibrators import ByGroup as ByGroup
+from calibrant.recalibrators import DirichletScaling as DirichletScaling
 from calibrant.recalibrators import HistogramBinning as HistogramBinning
 from calibrant.recalibrators import Identity as Identity
 from calibrant.recalibrators import IsotonicCalibration as IsotonicCalibration
+from calibrant.recalibrators import JointBetaScaling as JointBetaScaling
 from calibrant.recalibrators import MatrixScaling as MatrixScaling
 from calibrant.recalibrators import OneVsRest as OneVsRest
 from calibrant.recalibrators import PlattScaling as PlattScaling
@@ -35,6 +37,7 @@ from calibrant.recalibrators import QuadraticScaling as QuadraticScaling
 from calibrant.recalibrators import QuantileRecalibration as QuantileRecalibration
 from calibrant.recalibrators import RecalibratedClassifier as RecalibratedClassifier
 from calibrant.recalibrators import ScalingBinning as ScalingBinning
+from calibrant.recalibrators import SplineCalibration as SplineCalibration
 from calibrant.recalibrators import TemperatureScaling as TemperatureScaling
 from calibrant.recalibrators import TopLabel as TopLabel
 from calibrant.recalibrators import VarianceScaling as VarianceScaling

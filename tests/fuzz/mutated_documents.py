@@ -63,10 +63,10 @@ def documents() -> dict[str, list[str]]:
     binary = [
         cb.PlattScaling(), cb.BetaScaling(), cb.QuadraticScaling(), cb.HistogramBinning(bins=5),
         cb.ScalingBinning(bins=5), cb.IsotonicCalibration(), cb.VennAbers(), cb.Identity(),
-        cb.TemperatureScaling(), cb.PriorShift(target_mean=0.3),
+        cb.TemperatureScaling(), cb.PriorShift(target_mean=0.3), cb.SplineCalibration(knots=4),
     ]  # fmt: skip
     multiclass = [
-        cb.TemperatureScaling(), cb.VectorScaling(), cb.MatrixScaling(), cb.TopLabel(cb.HistogramBinning(bins=5)),
+        cb.TemperatureScaling(), cb.VectorScaling(), cb.MatrixScaling(), cb.DirichletScaling(), cb.JointBetaScaling(), cb.TopLabel(cb.HistogramBinning(bins=5)),
         cb.OneVsRest(cb.PlattScaling()), cb.OneVsRest(cb.ScalingBinning(bins=5)),
     ]  # fmt: skip
     saved = []

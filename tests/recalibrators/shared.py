@@ -9,15 +9,18 @@ from sklearn.ensemble import RandomForestClassifier
 
 from calibrant.recalibrators import (
     BetaScaling,
+    DirichletScaling,
     HistogramBinning,
     Identity,
     IsotonicCalibration,
+    JointBetaScaling,
     MatrixScaling,
     OneVsRest,
     PlattScaling,
     PriorShift,
     QuadraticScaling,
     ScalingBinning,
+    SplineCalibration,
     TemperatureScaling,
     TopLabel,
     VectorScaling,
@@ -47,6 +50,9 @@ ON_LOGITS = [
     TemperatureScaling(input="logits"),
 ]
 SHIFTS = [PriorShift(), PriorShift(target_mean=0.02)]
+SPLINES = [SplineCalibration(), SplineCalibration(knots=5), SplineCalibration(3, smoothing=0.01)]
+SPLINE_OF_LOGITS = SplineCalibration(knots=4, input="logits")
+NEWER_CLASSES = [DirichletScaling(), JointBetaScaling(), JointBetaScaling(smoothing=0.1)]
 SHIFT_OF_LOGITS = PriorShift(offset=-1.5, input="logits")
 BINNED = [
     HistogramBinning(),
@@ -147,7 +153,7 @@ def exported_cases():
         grid = [*edges, *short, *near, np.linspace(0, 1, 101), [5e-324, 1e-300, 1e-13, 1 - 1e-16]]
         cases.append((fitted, np.clip(np.concatenate(grid), 0, 1)))
     z = np.linspace(-5, 5, 200)
-    for recalibrator in (*ON_LOGITS, SHIFT_OF_LOGITS):
+    for recalibrator in (*ON_LOGITS, SHIFT_OF_LOGITS, SPLINE_OF_LOGITS):
         far = [-0.0, 1e6, -1e6, 800.0, -800.0]
         cases.append((clone(recalibrator).fit(z, z % 0.3 < 0.1), np.append(z * 8, far)))
     probs, y = class_rows(600)
@@ -159,11 +165,11 @@ def exported_cases():
         OneVsRest(VennAbers(), normalize=True),
         OneVsRest(TemperatureScaling()),
     ]
-    for recalibrator in (*SEVERAL, *others):
+    for recalibrator in (*SEVERAL, *NEWER_CLASSES, *others):
         fitted = clone(recalibrator).fit(probs, y)
         cases.append((fitted, np.concatenate([odd, probs[:50]])))
     rows = np.random.default_rng(0).normal(size=(300, 4)) * 5
-    for cls in (TemperatureScaling, VectorScaling, MatrixScaling):
+    for cls in (TemperatureScaling, VectorScaling, MatrixScaling, DirichletScaling):
         cases.append((cls(input="logits").fit(rows, rows.argmax(1)), rows))
     mixed = probs[:, :3].copy()
     mixed[:, 1] = mixed[:, 1].round(1)  # exact zeros, which are smoothed

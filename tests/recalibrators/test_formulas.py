@@ -8,7 +8,18 @@ import sys
 import narwhals as nw
 import numpy as np
 import pytest
-from shared import ON_LOGITS, ONE_SCORE, SEVERAL, SHIFT_OF_LOGITS, SHIFTS, binary_rows, class_rows
+from shared import (
+    NEWER_CLASSES,
+    ON_LOGITS,
+    ONE_SCORE,
+    SEVERAL,
+    SHIFT_OF_LOGITS,
+    SHIFTS,
+    SPLINE_OF_LOGITS,
+    SPLINES,
+    binary_rows,
+    class_rows,
+)
 from sklearn.base import clone
 
 import calibrant as cb
@@ -24,9 +35,14 @@ NO_NUMBERS = [np.nan, np.inf, -np.inf]
 
 PROBABILITIES = [
     clone(r).set_params(keep_order=False) if hasattr(r, "keep_order") else r
-    for r in (*ONE_SCORE, *SHIFTS)
+    for r in (*ONE_SCORE, *SHIFTS, *SPLINES)
 ]
-LOGITS = [*ON_LOGITS, SHIFT_OF_LOGITS, cb.ScalingBinning(7, cb.PlattScaling(input="logits"))]
+LOGITS = [
+    *ON_LOGITS,
+    SHIFT_OF_LOGITS,
+    SPLINE_OF_LOGITS,
+    cb.ScalingBinning(7, cb.PlattScaling(input="logits")),
+]
 
 
 def fitted_on_probabilities(recalibrator):
@@ -252,7 +268,7 @@ def class_cases():
         cb.TopLabel(cb.HistogramBinning("width:3")),
         cb.TopLabel(cb.ScalingBinning(bins=4), per_class=True, min_rows=20),
     ]
-    for recalibrator in (*SEVERAL, *others):
+    for recalibrator in (*SEVERAL, *NEWER_CLASSES, *others):
         yield pytest.param(
             clone(recalibrator).fit(probs, y),
             np.concatenate([odd, probs[:50]]),

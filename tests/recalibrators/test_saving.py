@@ -6,7 +6,18 @@ import json
 
 import numpy as np
 import pytest
-from shared import ON_LOGITS, ONE_SCORE, SEVERAL, SHIFT_OF_LOGITS, SHIFTS, binary_rows, class_rows
+from shared import (
+    NEWER_CLASSES,
+    ON_LOGITS,
+    ONE_SCORE,
+    SEVERAL,
+    SHIFT_OF_LOGITS,
+    SHIFTS,
+    SPLINE_OF_LOGITS,
+    SPLINES,
+    binary_rows,
+    class_rows,
+)
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -27,10 +38,22 @@ from calibrant.recalibrators.saving import from_json, to_json
 
 
 @pytest.mark.parametrize(
-    "recalibrator", [*ONE_SCORE, *SHIFTS, *ON_LOGITS, SHIFT_OF_LOGITS, *SEVERAL], ids=str
+    "recalibrator",
+    [
+        *ONE_SCORE,
+        *SHIFTS,
+        *SPLINES,
+        *ON_LOGITS,
+        SHIFT_OF_LOGITS,
+        SPLINE_OF_LOGITS,
+        *SEVERAL,
+        *NEWER_CLASSES,
+    ],
+    ids=str,
 )
 def test_the_round_trip_is_exact(recalibrator, tmp_path):
-    rows = class_rows(400) if recalibrator in SEVERAL else binary_rows(400)
+    several = recalibrator in (*SEVERAL, *NEWER_CLASSES)
+    rows = class_rows(400) if several else binary_rows(400)
     fitted = clone(recalibrator).fit(*rows)
     fitted.save(tmp_path / "saved.json")
     again = load(tmp_path / "saved.json")

@@ -27,15 +27,18 @@ METHODS = {
     "platt": "PlattScaling",
     "beta": "BetaScaling",
     "quadratic": "QuadraticScaling",
+    "spline": "SplineCalibration",
     "temperature": "TemperatureScaling",
     "vector": "VectorScaling",
     "matrix": "MatrixScaling",
+    "dirichlet": "DirichletScaling",
+    "joint-beta": "JointBetaScaling",
     "isotonic": "IsotonicCalibration",
     "venn-abers": "VennAbers",
     "identity": "Identity",
 }
 BINNED = ("scaling-binning", "histogram-binning")
-ALL_CLASSES_AT_ONCE = ("temperature", "vector", "matrix", "identity")
+ALL_CLASSES_AT_ONCE = ("temperature", "vector", "matrix", "dirichlet", "joint-beta", "identity")
 EXAMPLES = """
 calibrant fit preds.csv --y-true label --y-prob score --method scaling-binning --bins 20 -o cal.json
 calibrant fit preds.parquet --y-true label --y-prob 'prob_*' --kind marginal -o cal.json
@@ -45,7 +48,8 @@ NOTES = """
 Only scaling-binning and histogram-binning have finitely many outputs, so only what they answer can
 be certified. Of two columns the second is the event's. For more, --kind says what is repaired:
 top-label (the default) the confidence in the predicted class, marginal every class on its own;
-temperature, vector, matrix and identity work on all classes at once. All rows are held in memory.
+temperature, vector, matrix, dirichlet, joint-beta and identity work on all classes at once. All
+rows are held in memory.
 """
 
 

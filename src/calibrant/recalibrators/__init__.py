@@ -6,6 +6,7 @@ from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.binning import HistogramBinning
 from calibrant.recalibrators.by_group import ByGroup
 from calibrant.recalibrators.classifier import RecalibratedClassifier
+from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
@@ -27,17 +28,20 @@ from calibrant.recalibrators.scaling import (
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
+from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
 
 __all__ = [
     "AccuracyWarning",
     "BetaScaling",
     "ByGroup",
+    "DirichletScaling",
     "Fingerprint",
     "FitResult",
     "HistogramBinning",
     "Identity",
     "IsotonicCalibration",
+    "JointBetaScaling",
     "MatrixScaling",
     "OneVsRest",
     "OverlapWarning",
@@ -52,6 +56,7 @@ __all__ = [
     "RepeatedRowsWarning",
     "ResolutionReport",
     "ScalingBinning",
+    "SplineCalibration",
     "TemperatureScaling",
     "TopLabel",
     "VarianceScaling",

@@ -140,7 +140,7 @@ def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
     return (() if n1 > 0 and short else ("one class",)) + (("constant scores",) if constant else ())
 
 
-def _maximise(features: Callable[[], FloatArray], scores: Scores, loss: Loss = "log") -> Solved:
+def maximise(features: Callable[[], FloatArray], scores: Scores, loss: Loss = "log") -> Solved:
     """Maximise the likelihood, of Platt's targets where the rows are separable."""
     if not scores.is_separated:
         solution = fit_logistic(features(), scores, loss)
@@ -152,7 +152,7 @@ def _maximise(features: Callable[[], FloatArray], scores: Scores, loss: Loss = "
 
 
 def _solve(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
-    return _maximise(lambda: family.matrix(scores.values, share), scores, loss)
+    return maximise(lambda: family.matrix(scores.values, share), scores, loss)
 
 
 def _solve_with_one_slope(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
@@ -173,7 +173,7 @@ def _solve_beta(family: Family, scores: Scores, share: Share, loss: Loss) -> Sol
 
 def _without(family: Family, j: int, scores: Scores, share: Share) -> tuple[FloatArray, int, float]:
     """Fit with coefficient j at 0; the other at 0 too where it would be negative."""
-    (slope, shift), iterations, _, _ = _maximise(
+    (slope, shift), iterations, _, _ = maximise(
         lambda: family.matrix(scores.values, share)[[1 - j]], scores
     )
     rate = float(scores.with_platt_targets().events.sum()) / scores.total

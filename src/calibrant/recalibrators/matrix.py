@@ -123,10 +123,10 @@ class VectorScaling(Recalibrator):
         self.smoothing = smoothing
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        _fit(self, _Diagonal(), ClassRows.of(probs, codes, weights, self.input))
+        _fit(self, DiagonalWeights(), ClassRows.of(probs, codes, weights, self.input))
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
-        _fit(self, _Diagonal(), on_device.TensorRows.of_tensors(tensors))
+        _fit(self, DiagonalWeights(), on_device.TensorRows.of_tensors(tensors))
         return True
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
@@ -193,7 +193,7 @@ class MatrixScaling(Recalibrator):
         self.smoothing = smoothing
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        _fit(self, _Full(), ClassRows.of(probs, codes, weights, self.input))
+        _fit(self, FullWeights(), ClassRows.of(probs, codes, weights, self.input))
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         return _formula(self, ops, x, learned)
@@ -221,19 +221,21 @@ def _mixed(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, lea
     return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
 
 
-def _fit(model: VectorScaling | MatrixScaling, weights: _Diagonal | _Full, rows: ClassRows) -> None:
+def _fit(
+    model: VectorScaling | MatrixScaling, weights: DiagonalWeights | FullWeights, rows: ClassRows
+) -> None:
     rows = smoothed_rows(rows, model.smoothing)
     model.smoothing_ = rows.smoothing
     beta, _, flags, _ = fit_row_temperature(rows)
     model.temperature_, model.mixing_ = 1 / beta, 1 / (rows.size + 1)
     penalty = model.regularization * weights.penalty(rows.rows.shape[1]) / rows.size
-    loss: _Sums | on_device.DeviceLoss
+    loss: LossSums | on_device.DeviceLoss
     if isinstance(rows, on_device.TensorRows):
         loss = on_device.DeviceLoss(rows, partial(_mixed, model, on_device.TORCH, learned=model))
     else:
         z = map_rows(rows.rows, partial(_mixed, model, NUMPY, learned=model))
-        loss = _Sums(weights, z, rows.codes, rows.weights / rows.weights.sum())
-    parameters, after, converged, iterations = _minimise(loss, weights, penalty)
+        loss = LossSums(weights, z, rows.codes, rows.weights / rows.weights.sum())
+    parameters, after, converged, iterations = minimise_loss(loss, weights, penalty)
     before = rows.loss()
     if not after <= before and may_keep(rows.extremes(), model.smoothing, model.input):
         model.smoothing_, model.temperature_, model.mixing_ = 0.0, 1.0, 0.0
@@ -259,7 +261,7 @@ def _check_learned(model: VectorScaling | MatrixScaling, shape: tuple[int, ...])
         raise ValueError("mixing_ must lie in [0, 1)")
 
 
-class _Diagonal:
+class DiagonalWeights:
     """One weight for each class."""
 
     def penalty(self, k: int) -> FloatArray:
@@ -271,6 +273,7 @@ class _Diagonal:
         return 1 + parameters[:, 0], parameters[:, 1].copy()
 
     def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
+        """Return rows times weights."""
         return z * weight
 
     def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
@@ -280,30 +283,36 @@ class _Diagonal:
     def sums(
         self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
     ) -> list[Any]:
+        """Add up the three terms of all blocks of rows."""
         return sums_of_blocks(shape, block)
 
 
-class _Full:
+class FullWeights:
     """A matrix of weights: row i makes class i."""
 
     def penalty(self, k: int) -> FloatArray:
+        """Return the weight of the square of each parameter, times n: a row for each class."""
         penalty = np.full((k, k + 1), k * (k - 1.0))
         np.fill_diagonal(penalty, float(k))
         penalty[:, k] = k
         return penalty
 
     def read(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return weights and biases; each row holds changes of the weights, then the bias."""
         return np.eye(len(parameters)) + parameters[:, :-1], parameters[:, -1].copy()
 
     def scaled(self, z: FloatArray, weight: FloatArray) -> FloatArray:
+        """Return rows times weights."""
         return np.asarray(z @ weight.T)
 
     def slope(self, residual: FloatArray, z: FloatArray) -> FloatArray:
+        """Return the derivative in the weights, summed over rows."""
         return np.asarray(residual.T @ z)
 
     def sums(
         self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
     ) -> list[Any]:
+        """Add up the three terms of all blocks of rows, in large ones or one by one."""
         total: list[Any] = [0.0, 0.0, 0.0]
         alone = SMALL_PRODUCT // shape[1] ** 2
         size = alone if alone >= SMALL_ROWS else max(1, PRODUCT_VALUES // shape[1])
@@ -313,8 +322,10 @@ class _Full:
         return total
 
 
-def _minimise(
-    loss: _Sums | on_device.DeviceLoss, weights: _Diagonal | _Full, penalty: FloatArray
+def minimise_loss(
+    loss: LossSums | on_device.DeviceLoss,
+    weights: DiagonalWeights | FullWeights,
+    penalty: FloatArray,
 ) -> tuple[FloatArray, float, bool, int]:
     """Minimise the mean log loss plus the penalty of the parameters.
 
@@ -343,10 +354,10 @@ def _minimise(
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class LossSums:
     """Sums of the log loss over rows z with labels, whose weights add up to 1."""
 
-    weights: _Diagonal | _Full
+    weights: DiagonalWeights | FullWeights
     z: FloatArray
     codes: IntArray
     w: FloatArray

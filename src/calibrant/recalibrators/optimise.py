@@ -57,7 +57,7 @@ class Design:
         """Return the mean loss, its gradient and its Hessian."""
         units = np.append(1 / self.scale, 1.0)
         slopes = theta * units
-        if self.weights is None and self.loss == "log" and compiles():
+        if self.weights is None and self.loss == "log" and len(self.features) < 3 and compiles():
             work = self._compiled_sums(slopes)
         else:
             work = self._sums(slopes)
