@@ -162,6 +162,8 @@ def test_one_filter_of_several_must_be_chosen(tmp_path):
     with pytest.raises(ex.InvalidArgumentError, match=r"flexible-extract, strict-match.* filter="):
         cb.read_log(path, "lm-eval", **options)
     assert cb.read_log(path, "lm-eval", **options, filter="strict-match")["confidence"] == [0.9]
+    with pytest.raises(ex.EmptyInputError, match="there are no answers of this filter; at least"):
+        cb.read_log(path, "lm-eval", **options, filter="strict")
 
 
 def test_of_several_texts_the_one_that_was_graded_must_be_named(tmp_path):

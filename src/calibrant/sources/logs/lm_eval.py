@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,26 +67,32 @@ def _answer(row: dict[str, Any], where: str, task: str, settings: LogSettings) -
         question = key_of(member(row, settings.question), "question", where)
     grade = as_grade(member(row, _grade_name(row, where, settings)), where)
     answer = Answer(where, shown, question, 1, grade, None)
-    if settings.confidence == "stated":
-        if settings.field is not None:
-            return _with(answer, said=member(row, settings.field))
-        texts = _texts(row, where)
-        if len(texts) > 1:
-            raise InvalidInputError(
-                f"{where}: the model wrote {len(texts):,} texts, and one of them must be what was "
-                "graded. Name it, such as field='resps.0.0' for the first."
-            )
-        return _with(answer, said=texts[0])
+    if settings.confidence in ("choices", "p-true"):
+        return _chosen(answer, row, settings)
     if settings.confidence == "votes":
         votes = [extracted(text, settings.pattern) or INVALID for text in _texts(row, where)]
         chosen = extracted(_filtered(row, where)[0], None)
-        return _with(answer, said=votes, chosen=None if chosen == INVALID else chosen)
+        return replace(answer, said=votes, chosen=None if chosen == INVALID else chosen)
+    if settings.field is not None:
+        return replace(answer, said=member(row, settings.field))
+    texts = _texts(row, where)
+    if len(texts) > 1:
+        raise InvalidInputError(
+            f"{where}: the model wrote {len(texts):,} texts, and one of them must be what was "
+            "graded. Name it, such as field='resps.0.0' for the first."
+        )
+    return replace(answer, said=texts[0])
+
+
+def _chosen(answer: Answer, row: dict[str, Any], settings: LogSettings) -> Answer:
+    """Return the answer with the probability of the likeliest choice, or of the true one."""
+    where, grade = answer.where, answer.grade
     choices = _choices(row, where)
     probs = choice_probabilities(choices, settings, where)
     best = int(probs.argmax())
     _check_target(row, choices, best, grade, where)
     if settings.confidence == "choices":
-        return _with(answer, confidence=float(probs[best]))
+        return replace(answer, confidence=float(probs[best]))
     if len(choices) != 2:
         raise InvalidInputError(
             f"{where}: p-true needs two choices, true and false; there are {len(choices)}."
@@ -93,11 +100,7 @@ def _answer(row: dict[str, Any], where: str, task: str, settings: LogSettings) -
     true = true_index(choices, settings, where)
     # graded was the likelier of the two; asked is whether the proposed answer is true
     holds = None if grade is None else grade == (best == true)
-    return _with(answer, grade=holds, confidence=float(probs[true]))
-
-
-def _with(answer: Answer, **changes: Any) -> Answer:
-    return Answer(**{**vars(answer), **changes})
+    return replace(answer, grade=holds, confidence=float(probs[true]))
 
 
 def _grade_name(row: dict[str, Any], where: str, settings: LogSettings) -> str:
