@@ -52,6 +52,7 @@ from calibrant.regression import pinball_loss as pinball_loss
 from calibrant.regression import pit_histogram as pit_histogram
 from calibrant.regression import sample_quantiles as sample_quantiles
 from calibrant.reports import report as report
+from calibrant.scorers import calibration_scorer as calibration_scorer
 from calibrant.sources.logs import read_log as read_log
 from calibrant.stats import Certificate as Certificate
 from calibrant.stats import compare_tables as compare_tables

@@ -28,6 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+import calibrant
 from calibrant import calibration_error
 from calibrant.exceptions import InvalidArgumentError, InvalidLabelsError, InvalidWeightsError
 from calibrant.recalibrators import (
@@ -311,3 +312,71 @@ def test_predictions_that_are_no_probabilities_are_refused_and_not_clipped():
 def test_a_forest_without_decision_function_still_works():
     model = RecalibratedClassifier(RandomForestClassifier(10, random_state=0), cv=2)
     assert model.fit(X[FIT], Y[FIT]).input_ == "probabilities"
+
+
+class Recording(GaussianNB):
+    """A classifier that remembers what its fit was given."""
+
+    def fit(self, X, y, sample_weight=None, row_ids=None, eval_set=None):
+        self.n_fitted_, self.row_ids_, self.eval_set_ = len(y), row_ids, eval_set
+        return super().fit(X, y, sample_weight)
+
+
+def test_parameters_of_fit_reach_the_estimator_and_those_of_rows_are_split():
+    ids, held_out = np.arange(Y[FIT].size), [(X[:5], Y[:5])]
+    model = RecalibratedClassifier(Recording(), cv=3)
+    model.fit(X[FIT], Y[FIT], row_ids=ids, eval_set=held_out)
+    assert model.estimator_.row_ids_.tolist() == ids.tolist()
+    assert model.estimator_.eval_set_ is held_out
+    weights = (ids % 4 > 0).astype(float)
+    model.fit(X[FIT], Y[FIT], sample_weight=weights, row_ids=ids)
+    assert model.estimator_.row_ids_.tolist() == ids[weights > 0].tolist()
+    plain = RecalibratedClassifier(GaussianNB(), cv=3).fit(X[FIT], Y[FIT], sample_weight=weights)
+    np.testing.assert_array_equal(plain.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_prefit_estimator_takes_no_parameters_of_fit():
+    fitted = Recording().fit(X[FIT], Y[FIT])
+    with pytest.raises(ValueError, match='With cv="prefit" the estimator is not fitted'):
+        RecalibratedClassifier(fitted, cv="prefit").fit(X[FIT], Y[FIT], eval_set=[])
+
+
+def test_weights_reach_the_last_step_of_a_pipeline_by_its_own_parameter():
+    weights = 1.0 + (np.arange(Y[FIT].size) % 3)
+    pipe = make_pipeline(StandardScaler(), GaussianNB())
+    model = RecalibratedClassifier(pipe, cv=3)
+    model.fit(X[FIT], Y[FIT], gaussiannb__sample_weight=weights)
+    expected = make_pipeline(StandardScaler(), GaussianNB())
+    expected.fit(X[FIT], Y[FIT], gaussiannb__sample_weight=weights)
+    np.testing.assert_array_equal(model.estimator_.predict_proba(X), expected.predict_proba(X))
+
+
+def test_names_of_features_are_those_of_the_estimator():
+    frame = pd.DataFrame(X[FIT], columns=[f"f{i}" for i in range(X.shape[1])])
+    model = RecalibratedClassifier(GaussianNB(), cv=2).fit(frame, Y[FIT])
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    assert not hasattr(
+        RecalibratedClassifier(GaussianNB(), cv=2).fit(X[FIT], Y[FIT]), "feature_names_in_"
+    )
+
+
+def test_fresh_rows_are_certified_and_those_of_the_fit_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=3000)
+    x = rng.normal(loc=y, size=(1, 3000)).T
+    model = RecalibratedClassifier(GaussianNB(), calibrant.ScalingBinning(bins=5), cv=3)
+    model.fit(x[:1500], y[:1500])
+    certificate = model.certify(x[1500:], y[1500:], max_error=0.2)
+    assert certificate.verdict == "certified"
+    direct = model.recalibrator_.certify(
+        model.estimator_.predict_proba(x[1500:]), y[1500:], max_error=0.2
+    )
+    assert direct.upper_bound == certificate.upper_bound
+    with pytest.raises(ValueError, match="the very rows it was fitted on"):
+        model.certify(x[:1500], y[:1500], max_error=0.2)
+    with pytest.warns(calibrant.recalibrators.OverlapWarning):
+        model.certify(x[500:2500], y[500:2500])
+    model.save(tmp_path / "repair.json")
+    repair = calibrant.load(tmp_path / "repair.json")
+    said = model.estimator_.predict_proba(x[1500:])
+    np.testing.assert_array_equal(repair.predict_proba(said), model.predict_proba(x[1500:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any, Literal, Self
@@ -11,20 +12,33 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_method_params,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.columns import check_heaviest
-from calibrant.exceptions import InvalidArgumentError, InvalidLabelsError, InvalidShapeError
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidShapeError,
+)
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.folds import train_and_test
 from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.overlap import warn_of_overlap
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.sources.arrays import read_weights
+from calibrant.stats import Certificate
 
 ROUNDING = 1e-6
 """How far beyond [0, 1] a classifier may predict: float32 rows do by about 1e-7."""
@@ -65,6 +79,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         What the recalibrator reads: `predict_proba` or `decision_function`.
     n_tested_, n_untested_ : int
         The rows that the recalibrator was fitted on, and those that no fold tests.
+    fingerprint_ : Fingerprint or None
+        By which `certify` knows the rows of the fit again; None of a prefit classifier.
 
     See Also
     --------
@@ -85,6 +101,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     input_: Input
     n_tested_: int
     n_untested_: int
+    fingerprint_: Fingerprint | None
 
     def __init__(
         self,
@@ -102,6 +119,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         y: Any,
         sample_weight: Any = None,
         groups: Any = None,
+        **fit_params: Any,
     ) -> Self:
         """Fit both and return self.
 
@@ -114,25 +132,37 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             warning says so. Rows of weight 0 are left out.
         groups : array_like of shape (n,), optional
             For splitters that keep groups together, such as `GroupKFold`.
+        **fit_params
+            For the estimator's `fit`: what has a value for each row is split with the rows, all
+            else, such as an `eval_set` for early stopping, is passed on to every fit as it is.
         """
         X, y, weights, used = self._checked(X, y, sample_weight)  # noqa: N806
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
         _check_estimator(self.estimator, prefit)
         estimator = LogisticRegression() if self.estimator is None else self.estimator
+        if prefit and fit_params:
+            raise InvalidArgumentError(
+                'With cv="prefit" the estimator is not fitted, so it takes no parameters of fit; '
+                f"got {', '.join(fit_params)}. Fit it with them first."
+            )
         if prefit:
             check_is_fitted(estimator)
             self.estimator_, self.classes_ = estimator, _classes_of(estimator)
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
             tested = np.flatnonzero(used)
             scores = self._scores(estimator, _safe_indexing(X, tested))
+            self.fingerprint_ = None
         else:
             self.classes_ = np.unique(y[used])
             self._need_two_classes()
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
-            weights_of_estimator = _if_taken(weights, estimator)
+            parameters = {**fit_params, **_weights_if_taken(weights, estimator)}
             folds = train_and_test(self.cv, X, y, groups, used)
-            tested, scores = self._cross_predict(estimator, X, y, weights_of_estimator, folds)
-            self.estimator_ = _fitted(estimator, X, y, weights_of_estimator, np.flatnonzero(used))
+            tested, scores = self._cross_predict(estimator, X, y, parameters, folds)
+            rows = np.flatnonzero(used)
+            self.estimator_ = _fitted(estimator, X, y, parameters, rows)
+            said = self._scores(self.estimator_, _safe_indexing(X, rows))
+            self.fingerprint_ = Fingerprint.of(said, self._codes(y[rows]))
         self.n_tested_, self.n_untested_ = tested.size, int(used.sum()) - tested.size
         of_tested = None if weights is None else weights[tested]
         self.recalibrator_.fit(scores, self._codes(y[tested]), sample_weight=of_tested)
@@ -150,6 +180,55 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if isinstance(self.recalibrator_, OneVsRest | TopLabel):
             return np.asarray(self.classes_[self.recalibrator_.predict(scores)])
         return np.asarray(self.classes_[self.recalibrator_.predict_proba(scores).argmax(axis=1)])
+
+    def certify(self, X: Any, y: Any, **options: Any) -> Certificate:  # noqa: N803
+        """Predict fresh rows and certify the probabilities, as `Recalibrator.certify` does.
+
+        The very rows of `fit` are refused, and many of them among others are an `OverlapWarning`:
+        they shaped the classifier and its repair. Of a prefit classifier only the rows that fitted
+        the repair are known again.
+
+        Parameters
+        ----------
+        X, y
+            Features and labels of rows that were not fitted on.
+        **options
+            `max_error` and all others of `calibrant.recalibrators.Recalibrator.certify`.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        InvalidInputError
+            For the rows of `fit`.
+        """
+        check_is_fitted(self, "recalibrator_")
+        scores, codes = self._scores(self.estimator_, X), self._codes(column_or_1d(y))
+        if self.fingerprint_ is not None:
+            rows = Fingerprint.of(scores, codes)
+            if self.fingerprint_.same_rows(rows):
+                raise InvalidInputError(
+                    "A certificate needs rows that the classifier has not seen; these are the very "
+                    "rows it was fitted on, and their labels shaped its answers. Hold out others."
+                )
+            warn_of_overlap(self.fingerprint_, rows, stacklevel=2)
+        return self.recalibrator_.certify(scores, codes, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the repair alone, as readable JSON for `calibrant.load`.
+
+        The classifier is saved by its own means; joblib keeps both together.
+        """
+        check_is_fitted(self, "recalibrator_")
+        self.recalibrator_.save(path)
+
+    @property
+    def feature_names_in_(self) -> AnyArray:
+        """The names of the features, where the classifier was fitted on a frame that has them."""
+        check_is_fitted(self, "estimator_")
+        return np.asarray(self.estimator_.feature_names_in_)
 
     @property
     def n_features_in_(self) -> int:
@@ -213,7 +292,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         estimator: Any,
         x: Any,
         y: AnyArray,
-        weights: FloatArray | None,
+        parameters: dict[str, Any],
         folds: Iterator[tuple[IntArray, IntArray]],
     ) -> tuple[IntArray, FloatArray]:
         """Return the rows that folds test, and what a classifier without them says of each."""
@@ -228,7 +307,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if test.size == 0:
                 continue
             self._need_all_classes(y[train], f"The training rows of fold {number}")
-            fold = _fitted(estimator, x, y, weights, train)
+            fold = _fitted(estimator, x, y, parameters, train)
             scores[test] = self._scores(fold, _safe_indexing(x, test))
             tested[test] = True
         index = np.flatnonzero(tested)
@@ -339,22 +418,22 @@ def _logits(estimator: Any, x: Any) -> FloatArray:
     return np.column_stack((np.zeros(len(scores)), scores)) if scores.ndim == 1 else scores
 
 
-def _if_taken(weights: FloatArray | None, estimator: Any) -> FloatArray | None:
-    """Return the weights if the estimator's fit takes them, else warn and return None."""
+def _weights_if_taken(weights: FloatArray | None, estimator: Any) -> dict[str, FloatArray]:
+    """Return the weights as a parameter of the estimator's fit; warn where it takes none."""
     if weights is None or has_fit_parameter(estimator, "sample_weight"):
-        return weights
+        return {} if weights is None else {"sample_weight": weights}
     warnings.warn(
         f"The fit of {type(estimator).__name__} takes no sample_weight: the weights are used for "
         "the recalibrator only, and the estimator counts all rows alike.",
         UserWarning,
         stacklevel=3,
     )
-    return None
+    return {}
 
 
 def _fitted(
-    estimator: Any, x: Any, y: AnyArray, weights: FloatArray | None, index: IntArray
+    estimator: Any, x: Any, y: AnyArray, parameters: dict[str, Any], index: IntArray
 ) -> Any:
     """Return a copy of the estimator fitted on these rows."""
-    fresh, x, y = clone(estimator), _safe_indexing(x, index), y[index]
-    return fresh.fit(x, y) if weights is None else fresh.fit(x, y, sample_weight=weights[index])
+    own = _check_method_params(x, parameters, index)
+    return clone(estimator).fit(_safe_indexing(x, index), y[index], **own)
