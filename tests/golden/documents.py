@@ -109,6 +109,10 @@ RECALIBRATORS = {
     "scaling-binning-steps": lambda: recalibrator_to_json(
         cb.ScalingBinning(bins=6, scaler=Cube()).fit(P, Y).as_steps()
     ),
+    "spline": lambda: fit(cb.SplineCalibration()),
+    "dirichlet": lambda: fit_classes(cb.DirichletScaling()),
+    "joint-beta": lambda: fit_classes(cb.JointBetaScaling()),
+    "one-vs-rest-spline": lambda: fit_classes(cb.OneVsRest(cb.SplineCalibration(), normalize=True)),
     "by-group": lambda: fit(cb.ByGroup(cb.PlattScaling()), by=GROUP),
     "by-group-map": lambda: fit(
         cb.ByGroup(cb.HistogramBinning(bins=4), pool=20, own="map"), by=GROUP

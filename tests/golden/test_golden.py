@@ -9,6 +9,7 @@ import pytest
 from documents import DOCUMENTS, numbers
 
 import calibrant
+from calibrant.recalibrators.saving import known
 
 FILES = sorted((Path(__file__).parent / "documents").glob("*/*.json"))
 LARGEST_BYTES = 40_000
@@ -42,8 +43,18 @@ def test_a_document_of_every_kind_is_kept():
     kept = {path.stem for path in FILES}
     assert not [name for name in DOCUMENTS if name not in kept]
     documents = [json.loads(path.read_text(encoding="utf-8"))["document"] for path in FILES]
+    saved = {document.get("recalibrator") for document in documents}
+    assert not {*known()} - saved, "a recalibrator without a golden document"
     formats = {document["format"] for document in documents}
-    names = ("recalibrator", "certificate", "table", "tables", "monitor", "study")
+    names = (
+        "recalibrator",
+        "quantile_recalibrator",
+        "certificate",
+        "table",
+        "tables",
+        "monitor",
+        "study",
+    )
     assert {f"calibrant.{name}" for name in names} <= formats
 
 
