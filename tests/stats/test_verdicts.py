@@ -81,7 +81,7 @@ def test_the_command_line_prints_the_trivial_error(tmp_path, capsys):
         == 0
     )
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"whichever is commoner, is off by {RARE_Y.mean():.4f}." in printed
+    assert f"always answering the commoner of 0 and 1 is off by {RARE_Y.mean():.4f}." in printed
 
 
 def test_the_report_says_that_a_limit_is_met_by_a_trivial_model():
