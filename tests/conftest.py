@@ -26,6 +26,12 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "spark" in item.nodeid:  # one JVM for all, with --dist loadgroup
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture
 def fuzz_cases(request):
     """Return how many cases of each category the fuzz suite tries."""

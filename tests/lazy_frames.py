@@ -33,7 +33,10 @@ def spark_session():
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
+        # Small plans: compiling them, or the JVM's own hot code, takes longer than running them.
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     builder = sql.SparkSession.builder.master("local[2,3]")
     for name, value in settings.items():
