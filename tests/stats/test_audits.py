@@ -41,6 +41,26 @@ def test_the_worst_group_comes_first_and_decides():
     assert AUDIT.of("certified")[0].group == ("good",)
 
 
+def test_the_worst_group_is_bounded_without_a_split():
+    tables = cb.tabulate(Y, P, by={"site": SITE}, bins="distinct")
+    alone = [stats.certify(table).upper_bound for table in tables.values()]
+    assert AUDIT.upper_bound == max(alone) < max(x.upper_bound for x in AUDIT.groups)
+    assert AUDIT.lower_bound == AUDIT.groups[0].lower_bound
+    assert f"The worst group's error is at most {AUDIT.upper_bound:.4f}, with 95%" in str(AUDIT)
+    assert AUDIT.to_dict()["upper_bound"] == AUDIT.upper_bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("off", [0.0, 0.1])
+def test_the_bound_of_the_worst_group_holds(off):
+    rng, missed = np.random.default_rng(4), 0
+    for _ in range(100):
+        p, group = rng.integers(1, 4, size=400) / 4, rng.integers(4, size=400)
+        y = rng.uniform(size=400) < p + off * (group == 0)
+        missed += cb.audit(y, p, by=group).upper_bound < off
+    assert missed <= 12  # of 100 at 5%: more in one of a thousand runs
+
+
 def test_a_small_group_is_listed_with_the_rows_it_needs():
     (small,) = AUDIT.too_small
     assert small.group == ("small",)

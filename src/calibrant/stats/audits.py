@@ -4,6 +4,12 @@
 probability 1 - delta no verdict is wrong: whatever the truth, only one of the two bounds of a group
 can mislead. Nothing is assumed of how groups depend on each other.
 
+**The worst group.** Let g be the group with the largest error: it is unknown, but no accident of
+the rows. If each group's bound u has the whole error probability delta, then P(error_g > max u) <=
+P(error_g > u_g) <= delta, so the largest of these bounds is one of the worst group's error, and
+nothing is split among groups (an intersection-union test, Berger 1982). That is a statement by
+itself; the verdicts hold together.
+
 **p-values** ask for perfect calibration. Given the predictions, the number K of events among the N
 rows of a bin with mean prediction s is a sum of independent events. The mixture
 
@@ -133,6 +139,11 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         The worst first: refuted ones, then undecided, then certified.
     verdict : {"certified", "refuted", "undecided"} or None
         Refuted if any group is, certified if all are.
+    upper_bound : float
+        The error of the worst group is at most this, with probability `confidence_level` by itself:
+        lower than the largest bound of a group, since nothing is split.
+    lower_bound : float
+        The error of the worst group is at least this, as proved of one of them.
     heterogeneity : CalibrationTestResult or None
         The test whether the error is the same in all groups; None for one group, and for several
         classes.
@@ -145,6 +156,8 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
 
     groups: tuple[AuditedGroup, ...]
     verdict: Verdict | None
+    upper_bound: float
+    lower_bound: float
     heterogeneity: CalibrationTestResult | None
     max_error: float | None
     norm: str
@@ -196,6 +209,11 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         return f"{self.verdict}: {said} of {what} at {self.norm} error {self.max_error:g}, {sure}"
 
     def _findings(self) -> Iterator[str]:
+        if self.upper_bound < 1:
+            yield (
+                f"The worst group's error is at most {self.upper_bound:.4f}, with "
+                f"{100 * self.confidence_level:g}% confidence in this by itself."
+            )
         small = self.too_small
         if small:
             needed = sorted({group.rows_needed or 0 for group in small})
@@ -224,6 +242,8 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         test = self.heterogeneity
         facts = {
             "verdict": self.verdict,
+            "upper_bound": self.upper_bound,
+            "lower_bound": self.lower_bound,
             "max_error": self.max_error,
             "norm": self.norm,
             "confidence_level": self.confidence_level,
@@ -292,10 +312,13 @@ def audit(
                 rows_needed=needed,
             )
         )
+    worst = _bound_of_the_worst(tables, groups, {**options, "confidence_level": confidence_level})
     groups.sort(key=lambda x: (RANK[x.verdict], -x.lower_bound, -x.error, -x.n))
     return Audit(
         groups=tuple(groups),
         verdict=overall([group.verdict for group in groups]),
+        upper_bound=worst,
+        lower_bound=max(group.lower_bound for group in groups),
         heterogeneity=heterogeneity_test(tables, rng),
         max_error=max_error,
         norm=norm_name(power_of(norm)),
@@ -305,6 +328,27 @@ def audit(
         assumptions=[*assumptions_of(table, question), GROUPS_CHOSEN],
         options=options,
     )
+
+
+def _bound_of_the_worst(
+    tables: Tables, groups: list[AuditedGroup], options: dict[str, Any]
+) -> float:
+    """Return the largest of the groups' upper bounds, each with the whole error probability.
+
+    A bound that holds with a share of it holds here too, and is not lower: groups in falling order
+    of those are bounded until none that is left can exceed the largest.
+    """
+    largest = 0.0
+    for place in np.argsort([-group.upper_bound for group in groups], kind="stable").tolist():
+        known = groups[place].upper_bound
+        if known <= largest:
+            break
+        table = tables.at(place)
+        own = known
+        if table.is_binned_model:
+            own = verified_bounds(table, Question.of(table, **options))[0]
+        largest = max(largest, min(own, known))
+    return largest
 
 
 def overall(verdicts: list[Verdict | None]) -> Verdict | None:
