@@ -153,3 +153,24 @@ def test_options_that_would_change_nothing_are_refused(animals, argv, words, cap
     code, _, err = run(capsys, command, *files[command], *options)
     assert (code, words in err) == (4, True), err
     assert not any(Path(name).exists() for name in ("out.csv", "out.parquet", "out.jsonl"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_groups_are_repaired_by_the_columns_of_the_file(tmp_path, suffix, capsys):
+    raw, site = COLUMNS["raw"], np.array(["east", "no'rth", None], object)[np.arange(N) % 3]
+    age = np.arange(N) % 90 + 0.5
+    file = write(tmp_path / f"sites.{suffix}", {**COLUMNS, "site": site, "age": age})
+    saved, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    options = ("--y-true", "label", "--y-prob", "raw", "--method", "platt", "--by", "site")
+    code, said, _ = run(capsys, "fit", file, *options, "age=0,40,inf", "-o", saved)
+    assert code == 0
+    assert "4 groups by site and age" in said
+    assert run(capsys, "apply", saved, file, "--y-prob", "raw", "-o", out)[0] == 0
+    by = {"site": site, "age": (age, [0, 40, np.inf])}
+    expected = cb.ByGroup(cb.PlattScaling()).fit(raw, LABEL, by=by).predict_proba(raw, by=by)
+    got = pa.parquet.read_table(out).column("raw_calibrated").to_numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+    other = write(tmp_path / f"none.{suffix}")
+    code, _, complaint = run(capsys, "apply", saved, other, "--y-prob", "raw", "-o", out)
+    assert code == 4
+    assert "has no column 'site'" in complaint

@@ -213,7 +213,8 @@ class Repair:
         import pyarrow as pa
 
         names = self._chosen(batch.schema.names)
-        for name, values in self._repaired([batch.column(name) for name in names], names):
+        groups = {x: batch.column(x) for x in self._group_names(batch.schema.names)}
+        for name, values in self._repaired([batch.column(name) for name in names], names, groups):
             array = pa.array(values) if values.ndim == 1 else pa.array(values.tolist())
             if self.suffix is None:
                 batch = batch.set_column(batch.schema.get_field_index(name), name, array)
@@ -226,10 +227,13 @@ class Repair:
         from calibrant.sources.files.arrow import readable
         from calibrant.sources.files.json_lines import as_column
 
-        names = self._chosen(list(dict.fromkeys(name for row in rows for name in row)))
+        present = list(dict.fromkeys(name for row in rows for name in row))
+        names, told = self._chosen(present), self._group_names(present)
         with readable(self.shown):
-            columns = [as_column([row.get(n) for row in rows], n, self.n_rows) for n in names]
-        repaired = [(self._new_name(n), v.tolist()) for n, v in self._repaired(columns, names)]
+            read = {n: as_column([x.get(n) for x in rows], n, self.n_rows) for n in names + told}
+        groups = {name: read[name] for name in told}
+        after = self._repaired([read[name] for name in names], names, groups)
+        repaired = [(self._new_name(n), v.tolist()) for n, v in after]
         return [{**row, **{n: v[i] for n, v in repaired}} for i, row in enumerate(rows)]
 
     def _chosen(self, names: list[str]) -> list[str]:
@@ -254,7 +258,29 @@ class Repair:
 
         return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
 
-    def _repaired(self, columns: list[Any], names: list[str]) -> list[tuple[str, AnyArray]]:
+    def _group_names(self, names: list[str]) -> list[str]:
+        """Return the columns of groups that the calibrator needs; refuse where one is not there."""
+        own = [column.name for column in getattr(self.calibrator, "by_", ())]
+        lacking = [name for name in own if name not in names]
+        if lacking:
+            raise InvalidArgumentError(
+                f"The calibrator was fitted by {', '.join(own):.100}; {self.shown} has no column "
+                f"{lacking[0]!r:.80}. Its columns are {', '.join(names):.200}."
+            )
+        return own
+
+    def _by(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """Return the option of `predict_proba` that says which groups rows are in, if any."""
+        from calibrant.groups import Groups
+        from calibrant.sources.files.conversion import as_group
+
+        own = getattr(self.calibrator, "by_", ())
+        read = [as_group(columns[x.name], x, self.shown, self.n_rows) for x in own]
+        return {"by": Groups.of(own, read)} if own else {}
+
+    def _repaired(
+        self, columns: list[Any], names: list[str], groups: dict[str, Any]
+    ) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
         from calibrant.sources.files.conversion import as_numbers, side_by_side
         from calibrant.sources.files.reading import Chunk, File, located
@@ -264,7 +290,7 @@ class Repair:
         probs = side_by_side(parts, names, self.shown)
         file = File("", "", self.shown)
         with located(Chunk(file, self.n_rows, 0.0, probs, probs, None, names, names)):
-            after = self.calibrator.predict_proba(probs)
+            after = self.calibrator.predict_proba(probs, **self._by(groups))
         self.n_rows += len(probs)
         if len(names) == 1:
             return [(names[0], after)]

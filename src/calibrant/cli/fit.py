@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK
 from calibrant.cli.input import (
     add_data_arguments,
-    arrays_of,
+    add_group_argument,
+    arrays_and_groups_of,
     columns_of,
     labels_to_fit,
     open_files,
@@ -50,6 +51,8 @@ be certified. Of two columns the second is the event's. For more, --kind says wh
 top-label (the default) the confidence in the predicted class, marginal every class on its own;
 temperature, vector, matrix, dirichlet, joint-beta and identity work on all classes at once. All
 rows are held in memory.
+With --by every group is repaired by itself, as far as its rows can tell, and else as all rows are;
+calibrant apply reads the same columns, and groups it does not know are repaired like all rows.
 """
 
 
@@ -60,6 +63,7 @@ def add(commands: Any) -> None:
     add_data_arguments(command, bins_help=bins_help, level=False)
     add_log_argument(command)
     command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
+    add_group_argument(command)
     command.add_argument(
         "--method",
         choices=[*METHODS],
@@ -87,11 +91,16 @@ def run(args: argparse.Namespace) -> int:
     with open_files([] if args.log else args.files, args.format) as files:
         given = log_columns(args) if args.log else columns_of(args, files, Progress())
         given.pop("bins", None)
-        y_true, y_prob, weights = arrays_of(given)
+        y_true, y_prob, weights, groups = arrays_and_groups_of(given)
     labels, classes = labels_to_fit(y_true, y_prob, args)
     if y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)
-    fitted = method.fit(y_prob, labels, sample_weight=weights, classes=classes)
+    options: dict[str, Any] = {"sample_weight": weights, "classes": classes}
+    if groups is not None:
+        from calibrant.recalibrators import ByGroup
+
+        method, options["by"] = ByGroup(method), groups
+    fitted = method.fit(y_prob, labels, **options)
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
     say(f"written to {args.output}")
@@ -148,8 +157,28 @@ def _summary(fitted: Recalibrator, name: str, n: int) -> str:
     levels = getattr(fitted, "effective_n_bins_", None)
     if levels is not None:
         lines[0] += f": {levels:,} different outputs"
+    lines += _groups_in_words(fitted)
     lines += [f"  note: {flag}" for flag in report.flags]
     if not report.converged:
         lines.append("  note: the fit did not converge")
-    lines.append("These rows shaped it and prove nothing: certify on others, with --calibrator.")
+    how = (
+        "apply it to others, and audit them by group"
+        if hasattr(fitted, "groups_")
+        else ("certify on others, with --calibrator")
+    )
+    lines.append(f"These rows shaped it and prove nothing: {how}.")
     return "\n".join(lines)
+
+
+def _groups_in_words(fitted: Recalibrator) -> list[str]:
+    """Say what groups have of their own."""
+    from calibrant.recalibrators import ByGroup
+
+    if not isinstance(fitted, ByGroup):
+        return []
+    names = " and ".join(column.name for column in fitted.by_)
+    n = f"{len(fitted.groups_):,} group{'s' * (len(fitted.groups_) > 1)} by {names}"
+    if fitted.own_ == "nothing":
+        return [f"  {n}, all repaired alike: they do not differ by more than chance"]
+    own = "shift of the log-odds" if fitted.own_ == "shift" else "repair"
+    return [f"  {n}, each with a {own} of its own; the rows of all count as {fitted.pool_:g}"]

@@ -31,6 +31,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
+    from calibrant.groups import Groups
     from calibrant.recalibrators import Recalibrator
     from calibrant.sources.files import Hooks
     from calibrant.sources.files.reading import File
@@ -312,12 +313,24 @@ def read_levels(given: list[float] | str | None) -> list[float] | None:
 
 def arrays_of(given: dict[str, Any]) -> tuple[AnyArray, AnyArray, AnyArray | None]:
     """Return the labels, predictions and weights that keywords of the library name."""
+    return arrays_and_groups_of(given)[:3]
+
+
+def arrays_and_groups_of(
+    given: dict[str, Any],
+) -> tuple[AnyArray, AnyArray, AnyArray | None, Groups | None]:
+    """Return what `arrays_of` does, and the groups of the rows where they are told apart."""
     from calibrant.sources.files import Files, read_files
+    from calibrant.sources.groups import columns_named, read_groups
 
     data = given["data"]
     if isinstance(data, Files):
-        return read_files(**given).arrays()
-    return data[given["y_true"]], data[given["y_prob"]], None
+        return read_files(**given).arrays_and_groups()
+    labels, groups = data[given["y_true"]], None
+    if given.get("by") is not None:
+        own = columns_named(given["by"])
+        groups = read_groups({x.name: data[x.name] for x in own}, len(labels), own)
+    return labels, data[given["y_prob"]], None, groups
 
 
 def labels_to_fit(

@@ -60,9 +60,9 @@ class ByGroup(Recalibrator):
     large groups are repaired by their own rows and small ones like all others.
 
     What is a group's own, and how much is pooled, is decided by a cross-validation of the log loss
-    whose folds are always the same: nothing, else a shift, else a map, whichever is first within
-    one standard error of the best. So the answer is never worse there than one repair for all,
-    and groups that are alike are pooled.
+    whose folds are always the same: nothing if that is within two standard errors of the best,
+    else a shift within one, else a map. So the answer is never worse there than one repair for
+    all, and groups that are alike are pooled.
 
     **A group that the fit has not seen, and a row of which a column says nothing, get the pooled
     repair**; `has_own_repair` tells which rows do not.

@@ -12,8 +12,8 @@ Nothing in it depends on what is fitted: any recalibrator of weighted rows can b
 q (1 - q). One number is learned from far fewer rows than a map.
 
 **How much** is decided by cross-validation: the log loss of rows that neither the pooled repair nor
-that of their group has seen. Pooled answers take part, and the simplest repair within a standard
-error of the best is taken, so what is chosen is never worse there than pooled answers.
+that of their group has seen. Pooled answers take part, and are taken within two standard errors of
+the best; else shifts within one. So what is chosen is never worse there than pooled answers.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ PRIOR_VALUES, FEWEST_PRIOR_ROWS = 1 << 20, 2_000
 COMPARED_GROUPS = 100
 """Groups that take part in the cross-validation where there are more; the others count as pooled
 there. A hundred tell the strength to a factor of two."""
+CAUTION = 2.0
+"""How many standard errors better than pooled answers a repair by group must be: the best of two
+kinds and ten strengths looks better by one too often where groups are alike."""
 LARGEST_SHIFT, MAX_ITERATIONS, STEP_TOLERANCE = 30.0, 60, 1e-10
 
 
@@ -289,17 +292,15 @@ class Candidate:
 
 
 def _simplest_of_the_best(tried: list[Candidate], weights: FloatArray) -> Candidate:
-    """Return the first that is within a standard error of the best and no worse than the first.
-
-    The best of several looks better than it is: groups that are alike are pooled.
-    """
+    """Return the first that is about as good as the best and no worse than the first."""
     means = [float(np.average(x.losses, weights=weights)) for x in tried]
     best = tried[int(np.argmin(means))]
     for candidate, mean in zip(tried, means, strict=True):
         beyond = candidate.losses - best.losses
         spread = (beyond - np.average(beyond, weights=weights)) * weights
         error = float(np.sqrt((spread**2).sum())) / float(weights.sum())
-        if mean - min(means) <= error and mean <= means[0]:
+        tolerance = CAUTION if candidate.own == "nothing" else 1.0
+        if mean - min(means) <= tolerance * error and mean <= means[0]:
             return candidate
     return best
 

@@ -34,6 +34,8 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
     names are matched with theirs, and numbers are cut as theirs were. Without `n`, columns have
     as many rows as the first.
     """
+    if isinstance(by, Groups):
+        return _checked(by, n, like)
     columns = []
     arrays = _named_arrays(by)
     for name, values, cuts in arrays if like is None else _in_order_of(like, by, arrays):
@@ -49,6 +51,21 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
             )
         columns.append((GroupColumn(name, _cuts(name, cuts)), array))
     return Groups.of(tuple(own for own, _ in columns), [array for _, array in columns])
+
+
+def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None) -> Groups:
+    """Return groups that were read before; refuse those of other columns or of other rows."""
+    if like is not None and groups.by != like:
+        raise InvalidArgumentError(
+            f"Groups must be those by {', '.join(column.name for column in like):.100}, cut alike; "
+            f"got {', '.join(column.name for column in groups.by):.100}. Read them again."
+        )
+    if n is not None and len(groups.codes) != n:
+        raise LengthMismatchError(
+            f"by must have one value per row, {n:,}; it has {len(groups.codes):,}. Pass the groups "
+            "of these rows."
+        )
+    return groups
 
 
 def _named_arrays(by: Any) -> list[tuple[str, Any, Any]]:

@@ -256,12 +256,18 @@ class FileSource(Source):
 
         For recalibrators, which read arrays themselves: of two columns both are returned.
         """
+        return self.arrays_and_groups()[:3]
+
+    def arrays_and_groups(self) -> tuple[AnyArray, AnyArray, AnyArray | None, Groups | None]:
+        """Return what `arrays` does, and the groups of the rows where they are told apart."""
         parts: list[Chunk] = []
         self._read_all(lambda _, chunk: parts.append(chunk))
+        groups = [Groups.of(self.by, chunk.groups) for chunk in parts] if self.by else []
         return (
             np.concatenate([chunk.labels for chunk in parts]),
             np.concatenate([chunk.probs for chunk in parts]),
             _joined([chunk.weights for chunk in parts]),
+            Groups.joined(groups) if groups else None,
         )
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
