@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from calibrant import Distinct, EqualWidth, exceptions, stats, tabulate
+from calibrant import Distinct, EqualWidth, exceptions, reliability_curve, stats, tabulate
 from calibrant.display import ReliabilityDisplay, ReliabilityGrid
 from calibrant.display import drawing as drawing_module
 from calibrant.stats import consistency_limits, isotonic_curve
@@ -103,7 +103,8 @@ def test_the_line_and_the_counts_that_are_drawn_are_these_numbers():
     curve = display.curves[0].curve
     np.testing.assert_array_equal(display.lines_[0].get_xdata(), curve.mean_prediction)
     np.testing.assert_array_equal(display.lines_[0].get_ydata(), curve.event_rate)
-    np.testing.assert_array_equal(display.counts_ax_.lines[0].get_ydata(), curve.count)
+    bars = display.counts_ax_.patches[0].get_data().values
+    assert bars.sum() == pytest.approx(curve.count.sum())
     segments = display.ax_.collections[1].get_segments()
     np.testing.assert_allclose([s[:, 1] for s in segments], np.c_[curve.low, curve.high])
 
@@ -468,7 +469,7 @@ def test_a_grid_shows_the_worst_classes_first():
     assert errors == sorted(errors, reverse=True)
     assert grid.axes_.shape == (2, 2)
     assert grid.figure_.get_suptitle().startswith("4 worst of 10 classes: l2 error, a lower bound")
-    assert grid.axes_[0, 0].get_title().startswith("3\n.")
+    assert grid.axes_[0, 0].get_title().startswith("class 3\n0.")
 
 
 def test_the_limits_of_a_grid_hold_over_all_classes_shown_or_not():
@@ -595,5 +596,67 @@ def test_an_estimator_without_probabilities_is_refused():
 def test_short_counts_stay_short():
     counts = [0, 7, 950, 9_999, 12_345, 4_000_000, 2.5e9]
     assert [drawing_module.short_count(c) for c in counts] == [
-        "0", "7", "950", "9,999", "12.3k", "4M", "2.5G",
+        "0", "7", "950", "10k", "12.3k", "4M", "2.5G",
     ]  # fmt: skip
+
+
+RARE = np.random.default_rng(8).beta(1, 40, size=1500)
+RARE_EVENTS = (np.random.default_rng(9).uniform(size=1500) < RARE).astype(int)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "spline", "loess"])
+def test_curves_without_bins_are_drawn_as_they_are_computed(method):
+    display = ReliabilityDisplay.from_predictions(*rows(), method=method)
+    curve = reliability_curve(*rows(), method=method)
+    np.testing.assert_array_equal(display.lines_[0].get_ydata(), curve.event_rate)
+    assert display.lines_[0].get_marker() == ""
+    assert f"{method}, p = " in display.lines_[0].get_label()
+
+
+def test_rare_events_are_looked_at_closely_unless_told_otherwise():
+    near = ReliabilityDisplay.from_predictions(RARE_EVENTS, RARE, bins=5)
+    assert near.ax_.get_xlim()[1] < 0.25
+    far = ReliabilityDisplay.from_predictions(RARE_EVENTS, RARE, bins=5, zoom=False)
+    assert far.ax_.get_xlim()[1] > 1
+
+
+def test_a_logit_axis_has_readable_ticks_and_no_infinite_value():
+    display = ReliabilityDisplay.from_predictions(RARE_EVENTS, RARE, bins=5, scale="logit")
+    assert display.ax_.get_xscale() == display.ax_.get_yscale() == "logit"
+    ticks = list(display.ax_.xaxis.get_major_locator()())
+    assert 0.01 in ticks
+    assert np.isfinite(display.lines_[0].get_xydata()).all()
+
+
+def test_the_histogram_is_split_by_outcome_if_asked():
+    display = ReliabilityDisplay.from_predictions(RARE_EVENTS, RARE, bins=5, counts="outcome")
+    filled = [patch.get_data().values for patch in display.counts_ax_.patches if patch.get_fill()]
+    assert filled[0].sum() == pytest.approx(RARE_EVENTS.sum())
+    assert -filled[1].sum() == pytest.approx((1 - RARE_EVENTS).sum())
+
+
+def test_ribbons_and_smooth_lines_break_where_there_are_no_rows():
+    p = np.concatenate([np.linspace(0.01, 0.2, 300), np.linspace(0.8, 0.99, 300)])
+    y = (np.random.default_rng(1).uniform(size=600) < p).astype(int)
+    display = ReliabilityDisplay.from_predictions(y, p, method="loess")
+    assert len(display.ax_.collections) == 2
+    assert np.isnan(display.lines_[0].get_xdata()).sum() == 1
+
+
+def test_forecasters_have_climatology_and_the_line_of_no_skill():
+    display = ReliabilityDisplay.from_predictions(RARE_EVENTS, RARE, bins=5, climatology=True)
+    rate = RARE_EVENTS.mean()
+    level = [line for line in display.ax_.lines if line.get_gid() == "calibrant-climatology"]
+    assert level[0].get_ydata()[0] == pytest.approx(rate)
+    assert "no skill" in display.ax_.get_legend().get_title().get_text()
+
+
+def test_many_models_have_their_legend_beside_and_nothing_leaves_the_figure():
+    models = {f"model {i}": RARE ** (1 + i / 10) for i in range(5)}
+    for given in (models, RARE):
+        display = ReliabilityDisplay.from_predictions(RARE_EVENTS, given, bins=5)
+        figure = display.figure_
+        figure.canvas.draw()
+        box = figure.get_tightbbox(figure.canvas.get_renderer())
+        assert box.x0 >= 0
+        assert box.x1 <= figure.get_size_inches()[0]

@@ -290,6 +290,7 @@ LEFT_OUT = {
     "requested",
 }
 PLOT_OPTIONS = ["band", "consistency", "counts", "error", "legend", "line_kw"]
+PLOT_OPTIONS += ["scale", "zoom", "climatology"]
 # Where a signature does not tell, where data come as options, or where what others sweep is slow.
 NAMED = {
     "best_recalibrator": ["candidates", "cv", "scoring", "sample_weight", "classes"],
@@ -302,7 +303,7 @@ NAMED = {
     "RecalibratedClassifier of prefit": ["estimator", "recalibrator"],
     "RecalibratedClassifier.fit": ["sample_weight"],
     "ReliabilityDisplay.plot": ["ax", *PLOT_OPTIONS],
-    "ReliabilityDisplay.draw": ["draw"],
+    "ReliabilityDisplay.draw": ["draw", "method"],
     "ReliabilityDisplay.of_table": ["table"],
     "ReliabilityDisplay.from_estimator": ["estimator", "y", "name"],
     "ReliabilityGrid.plot": PLOT_OPTIONS,

@@ -455,10 +455,7 @@ def reliability_curve(
         data=data,
         by=by,
     )
-    if not is_among(method, get_args(CurveMethod)):
-        raise InvalidArgumentError(
-            f'method must be "bins", "isotonic", "spline" or "loess"; got {method!r:.60}.'
-        )
+    check_method(method)
     if method != "bins":
         return smooth_curve(source, method, class_label, confidence_level, simultaneous)
     options: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
@@ -466,6 +463,14 @@ def reliability_curve(
     if source.by:
         return stats.group_curves(source.tabulate_by(bins, shared_bins), **options)
     return stats.reliability_curve(source.tabulate(bins), **options)
+
+
+def check_method(method: Any) -> None:
+    """Refuse what is the name of no curve."""
+    if not is_among(method, get_args(CurveMethod)):
+        raise InvalidArgumentError(
+            f'method must be "bins", "isotonic", "spline" or "loess"; got {method!r:.60}.'
+        )
 
 
 def smooth_curve(

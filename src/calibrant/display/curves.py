@@ -10,9 +10,10 @@ from calibrant import stats
 from calibrant._options import is_integer
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
+from calibrant.display.histograms import Histogram
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
 from calibrant.problem import Kind, Label
-from calibrant.stats.curves import consistency_limits
+from calibrant.stats.curves import consistency_limits, group_of
 from calibrant.stats.isotonic_curves import IsotonicCurve, isotonic_curve
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
@@ -30,9 +31,13 @@ class DisplayedCurve(ReadOnlyArrays):
     class_label : label or None
         The class of a marginal problem.
     curve : ReliabilityCurve
-        Event rates beside predictions, with their limits, one for each occupied bin.
+        Event rates beside predictions, with their limits: of each occupied bin, or a smooth curve.
+    binned : ReliabilityCurve
+        That of bins.
+    histogram : Histogram
+        How often each prediction was made.
     consistency : (low, high)
-        Where the event rates would lie if the predictions were calibrated, at the same level.
+        Where event rates of bins would lie if predictions were calibrated, at the same level.
     error : CalibrationErrorResult
         The l2 calibration error in these bins; of a marginal problem, that of the class.
     interval : ConfidenceInterval
@@ -44,6 +49,8 @@ class DisplayedCurve(ReadOnlyArrays):
     kind: Kind
     class_label: Label | None
     curve: stats.ReliabilityCurve
+    binned: stats.ReliabilityCurve
+    histogram: Histogram
     consistency: tuple[FloatArray, FloatArray]
     error: stats.CalibrationErrorResult
     interval: stats.ConfidenceInterval
@@ -61,6 +68,12 @@ class DisplayedCurve(ReadOnlyArrays):
         """What must be said where many rows sit alone in their bin, else nothing."""
         alone = self.error.unresolved_mass
         return f"{alone:.0%} of the rows alone in their bin" if alone > UNRESOLVED_LIMIT else ""
+
+    @property
+    def pvalue_line(self) -> str:
+        """The p-value of a smooth curve, in one short line."""
+        curve = self.curve
+        return "" if curve.pvalue is None else f"{curve.method}, p = {curve.pvalue:.2g}"
 
     @property
     def isotonic_line(self) -> str:
@@ -82,8 +95,14 @@ def displayed_curve(
     confidence_level: float = 0.95,
     simultaneous: bool = True,
     distinct: BinTable | None = None,
+    fine: BinTable | None = None,
+    smooth: stats.ReliabilityCurve | None = None,
 ) -> DisplayedCurve:
-    """Compute all numbers of one curve; `distinct` is the table to fit an isotonic curve to."""
+    """Compute all numbers of one curve.
+
+    `distinct` is the table to fit an isotonic curve to, `fine` that of a finer histogram, `smooth`
+    a curve to draw in place of bins.
+    """
     if not isinstance(table, BinTable):
         raise InvalidArgumentError(
             "A diagram is drawn of a table, such as tabulate makes, or of a dict of tables; got "
@@ -94,7 +113,7 @@ def displayed_curve(
         "simultaneous": simultaneous,
         "class_label": class_label,
     }
-    curve = stats.reliability_curve(table, **how)
+    binned = stats.reliability_curve(table, **how)
     weight = None if class_label is None else {class_label: 1.0}
     error = stats.calibration_error(table, class_weight=weight)
     with warnings.catch_warnings():
@@ -104,7 +123,9 @@ def displayed_curve(
         name=None if name is None else str(name),
         kind=table.problem.kind,
         class_label=class_label,
-        curve=curve,
+        curve=binned if smooth is None else smooth,
+        binned=binned,
+        histogram=Histogram.of(fine or table, group_of(table.problem, class_label)),
         consistency=consistency_limits(table, **how),
         error=error,
         interval=interval,

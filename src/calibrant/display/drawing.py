@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+import numpy as np
 
 from calibrant._html import short
 from calibrant._options import check_flag, is_among
+from calibrant._types import FloatArray
+from calibrant.display.axes import NEAREST, Scale, axis_range, bar_edges, set_axes, shares
 from calibrant.display.curves import DisplayedCurve
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.stats import ReliabilityCurve
@@ -33,6 +37,9 @@ WIDTH = 4.0  # inches: 300 px at 75 dots an inch, where text is still 10 px high
 COUNTS_BOX = (0.0, -0.26, 1.0, 0.18)
 CURVE, ISOTONIC = "calibrant-curve", "calibrant-isotonic"
 COUNTS, FIGURE = "calibrant-counts", "calibrant-figure"
+CLIMATOLOGY = "calibrant-climatology"
+BESIDE = 4
+"""From so many curves on the legend stands beside the diagram, not above it."""
 
 
 class PlotOptions(TypedDict, total=False):
@@ -40,10 +47,13 @@ class PlotOptions(TypedDict, total=False):
 
     band: Band
     consistency: bool
-    counts: bool
+    counts: bool | Literal["outcome"]
     error: bool
     legend: bool
     line_kw: Mapping[str, Any] | None
+    scale: Scale
+    zoom: bool
+    climatology: bool
 
 
 def pyplot() -> Any:
@@ -72,12 +82,27 @@ def arrange(ax: Axes) -> None:
         return
     em = float(ax.yaxis.label.get_fontsize()) / 72
     legend = ax.get_legend()
-    above = legend.get_window_extent().height / figure.dpi if legend is not None else 0.0
+    above = right = 0.0
+    if legend is not None:
+        extent = legend.get_window_extent()
+        if len(drawn_lines(ax)) >= BESIDE:
+            right = extent.width / figure.dpi + em
+        else:
+            above = extent.height / figure.dpi
+    below_ax = any_counts(ax)
     side = WIDTH - 5.4 * em
-    below = 3.3 * em - (COUNTS_BOX[1] * side if any_counts(ax) else 0.0)
+    below = 3.3 * em - (COUNTS_BOX[1] * side if below_ax else 0.0)
     height = below + side + above + 1.2 * em
-    figure.set_size_inches(WIDTH, height)  # type: ignore[union-attr]
-    ax.set_position((4.3 * em / WIDTH, below / height, side / WIDTH, side / height))
+    left, width = 4.3 * em, WIDTH + right
+    figure.set_size_inches(width, height)  # type: ignore[union-attr]
+    ax.set_position((left / width, below / height, side / width, side / height))
+    # long tick labels push names of axes out of the figure
+    drawn = ax.get_tightbbox(figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    missing = em / 3 - (0.0 if drawn is None else drawn.x0 / figure.dpi)
+    if missing > 0:
+        left, width = left + missing, width + missing
+        figure.set_size_inches(width, height)  # type: ignore[union-attr]
+        ax.set_position((left / width, below / height, side / width, side / height))
 
 
 def plain(name: object, length: int = NAME_LENGTH) -> str:
@@ -100,11 +125,12 @@ def drawn_lines(ax: Axes) -> list[Line2D]:
     return [line for line in ax.lines if line.get_gid() == CURVE]
 
 
-def prepare(ax: Axes, curve: DisplayedCurve) -> None:
+def prepare(ax: Axes, curves: Sequence[DisplayedCurve], scale: Scale, zoom: bool) -> None:
     """Draw the diagonal, and say what the axes are."""
-    said, happened = axis_labels(curve)
-    ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    said, happened = axis_labels(curves[0])
+    set_axes(ax, axis_range(curves, scale, zoom), scale)
+    ends = [NEAREST, 1 - NEAREST] if scale == "logit" else [0, 1]
+    ax.plot(ends, ends, color="0.5", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
     write(ax.set_xlabel(said))
     write(ax.set_ylabel(happened))
     for side in ("top", "right"):
@@ -163,55 +189,99 @@ def draw_curve(
 ) -> Line2D:
     """Draw one curve with its limits; beside an isotonic curve it is points without a line."""
     curve, color = displayed.curve, style["color"]
-    x = curve.mean_prediction
+    x, rate, low, high = (
+        on_scale(ax, values)
+        for values in (curve.mean_prediction, curve.event_rate, curve.low, curve.high)
+    )
+    is_smooth = curve.method != "bins"
+    histogram = displayed.histogram
+    breaks = histogram.breaks(curve.mean_prediction, shares(ax, histogram.edges))
     if band in (True, "ribbon"):
-        ax.fill_between(x, curve.low, curve.high, color=color, alpha=0.13, linewidth=0, zorder=2)
-    if band in (True, "bars"):
-        ax.vlines(x, curve.low, curve.high, color=color, linewidth=0.9, alpha=0.8, zorder=2.5)
+        for part in np.split(np.arange(x.size), breaks):
+            how = {"color": color, "alpha": 0.13, "linewidth": 0, "zorder": 2}
+            ax.fill_between(x[part], low[part], high[part], **how)
+    if band == "bars" or (band is True and not is_smooth):
+        ax.vlines(x, low, high, color=color, linewidth=0.9, alpha=0.8, zorder=2.5)
     look = style if displayed.isotonic is None else style | {"linestyle": "none"}
-    line = ax.plot(x, curve.event_rate, **look)[0]
-    parts = [plain(displayed.name) if displayed.name else ""]
+    if is_smooth:
+        look = style | {"marker": ""}
+        x, rate = np.insert(x, breaks, np.nan), np.insert(rate, breaks, np.nan)
+    line = ax.plot(x, rate, **look)[0]
+    parts = [plain(displayed.name) if displayed.name else "", displayed.pvalue_line]
     parts += [displayed.error_line, displayed.alone_line] if error else []
     line.set(gid=CURVE, label="\n".join(filter(None, parts)) or "event rate")
     if displayed.isotonic is not None:
-        steps = ax.plot(*displayed.isotonic.corners, **(style | {"marker": "", "zorder": 2.8}))[0]
+        corners = (on_scale(ax, values) for values in displayed.isotonic.corners)
+        steps = ax.plot(*corners, **(style | {"marker": "", "zorder": 2.8}))[0]
         steps.set(gid=ISOTONIC, label=displayed.isotonic_line)
     return line
 
 
 def draw_consistency(ax: Axes, displayed: DisplayedCurve) -> None:
     """Draw where the event rates of a calibrated model would lie."""
-    low, high = displayed.consistency
-    ax.vlines(displayed.curve.mean_prediction, low, high, color="0.72", linewidth=4, zorder=1)
+    low, high = (on_scale(ax, limits) for limits in displayed.consistency)
+    x = on_scale(ax, displayed.binned.mean_prediction)
+    ax.vlines(x, low, high, color="0.72", linewidth=4, zorder=1)
 
 
-def draw_counts(ax: Axes, curve: ReliabilityCurve, style: Mapping[str, Any]) -> None:
-    """Draw the number of rows behind each point."""
-    x, top = curve.mean_prediction, float(curve.count.max())
-    old = ax.get_ylim()[1] / 1.15 if ax.lines else 0.0
-    top = max(top, old)
-    ax.vlines(x, 0, curve.count, color=style["color"], linewidth=1.2)
-    look = {**style, "linestyle": "none", "markersize": 0.65 * style["markersize"]}
-    ax.plot(x, curve.count, **look)
-    ax.set(ylim=(0, 1.15 * top), yticks=[0, top], yticklabels=["0", short_count(top)])
+def on_scale(ax: Axes, values: FloatArray) -> FloatArray:
+    """Return values as they can be drawn: a logit axis has no 0 and no 1."""
+    return np.clip(values, NEAREST, 1 - NEAREST) if ax.get_xscale() == "logit" else values
+
+
+def draw_climatology(ax: Axes, rate: float) -> None:
+    """Draw the event rate, and half way from it to the diagonal the line of no skill."""
+    how: dict[str, Any] = {"color": "0.45", "linewidth": 0.8, "zorder": 1.4}
+    ax.axhline(rate, linestyle=(0, (5, 3)), gid=CLIMATOLOGY, **how)
+    ax.axvline(rate, linestyle=(0, (5, 3)), **how)
+    x = np.linspace(NEAREST, 1 - NEAREST, 2001)
+    ax.plot(x, (x + rate) / 2, linestyle=(0, (5, 2, 1, 2)), **how)
+
+
+def draw_counts(
+    ax: Axes,
+    displayed: DisplayedCurve,
+    style: Mapping[str, Any],
+    by_outcome: bool,
+    is_alone: bool = True,
+) -> None:
+    """Draw the histogram of predictions; by outcome, events upwards and the others downwards."""
+    edges = bar_edges(ax)
+    rows = displayed.histogram.bars(edges)
+    events = displayed.histogram.bars(edges, events=True)
+    up, down = (events, rows - events) if by_outcome else (rows, np.zeros_like(rows))
+    top, bottom = float(up.max()), float(down.max())
+    if ax.patches:
+        top, bottom = max(top, ax.get_ylim()[1] / 1.1), max(bottom, -ax.get_ylim()[0] / 1.1)
+    edges = on_scale(ax, edges)
+    for heights, alpha in ((up, 0.35), (-down, 0.15)):
+        if heights.any():
+            ax.stairs(heights, edges, color=style["color"], linewidth=0.8)
+        if is_alone:  # outlines of several can be told apart, areas cannot
+            ax.stairs(heights, edges, fill=True, color=style["color"], alpha=alpha, linewidth=0)
+    ticks = [top] if bottom == 0 else [-bottom, top]
+    ax.set(ylim=(-1.1 * bottom, 1.1 * top), yticks=ticks)
+    ax.set_yticklabels([short_count(abs(tick)) for tick in ticks])
+    if by_outcome:
+        ax.axhline(0, color="0.4", linewidth=0.6)
 
 
 def short_count(count: float) -> str:
     """Return a count in at most four letters and a unit: 950, 12.3k, 4M."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= size:
-            scale = 1e3 if unit == "k" else size
-            return f"{count / scale:.3g}{unit}"
+            return f"{count / size:.3g}{unit}"
     return f"{count:,.0f}"
 
 
 def draw_legend(ax: Axes, note: str) -> None:
-    """Put the legend of all curves on these axes above them, where it hides nothing."""
+    """Put the legend of all curves above the axes, or beside them, where it hides nothing."""
+    beside = len(drawn_lines(ax)) >= BESIDE
     legend = ax.legend(
         handles=[line for line in ax.lines if line.get_gid() in (CURVE, ISOTONIC)],
         title=note,
-        loc="lower left",
-        bbox_to_anchor=(-0.03, 1.01),
+        loc="upper left" if beside else "lower left",
+        bbox_to_anchor=(1.02, 1.02) if beside else (-0.03, 1.01),
         borderaxespad=0.2,
         frameon=False,
         fontsize="small",
@@ -223,13 +293,22 @@ def draw_legend(ax: Axes, note: str) -> None:
         write(text)
 
 
-def limits_note(curve: ReliabilityCurve, band: Band, consistency: bool) -> str:
+def limits_note(
+    curve: ReliabilityCurve,
+    band: Band,
+    consistency: bool,
+    climatology: bool = False,
+    by_outcome: bool = False,
+) -> str:
     """Say what the limits mean."""
-    where = "all bins at once" if curve.is_simultaneous else "each bin by itself"
+    unit = "bin" if curve.method == "bins" else "point"
+    where = f"all {unit}s at once" if curve.is_simultaneous else f"each {unit} by itself"
     level = f"{100 * curve.confidence_level:g}%"
-    shape = "band" if band == "ribbon" else "bars"
+    shape = "band" if band == "ribbon" or unit == "point" else "bars"
     notes = [f"{shape}: {level} limits, {where}"] if band else []
     notes += [f"grey: {level} range of a calibrated model"] if consistency else []
+    notes += ["dashes: event rate; dash-dots: no skill"] if climatology else []
+    notes += ["histogram: events up, others down"] if by_outcome else []
     return "\n".join(notes)
 
 
@@ -241,8 +320,14 @@ def check_options(options: PlotOptions) -> None:
         raise InvalidArgumentError(
             f'band must be True, False, "ribbon" or "bars"; got {band!r:.60}.'
         )
-    for name in ("consistency", "counts", "error", "legend"):
+    for name in ("consistency", "error", "legend", "zoom", "climatology"):
         check_flag(name, options.get(name, True))
+    counts = options.get("counts", True)
+    if not (isinstance(counts, bool) or is_among(counts, ("outcome",))):
+        raise InvalidArgumentError(f'counts must be True, False or "outcome"; got {counts!r:.60}.')
+    scale = options.get("scale", "probability")
+    if not is_among(scale, ("probability", "logit")):
+        raise InvalidArgumentError(f'scale must be "probability" or "logit"; got {scale!r:.60}.')
     style_of(0, options.get("line_kw"))
 
 

@@ -45,7 +45,7 @@ class ReliabilityGrid:
         n = len(self.displays)
         columns = min(math.ceil(math.sqrt(n)), 3)
         rows = -(-n // columns)
-        settings: PlotOptions = {"counts": False, **options, "legend": False}
+        settings: PlotOptions = {"counts": False, **options, "legend": False, "zoom": False}
         settings["line_kw"] = {"markersize": 3, **(settings.get("line_kw") or {})}
         panel = WIDTH / columns + (0.55 if settings["counts"] else 0.25)
         self.figure_, self.axes_ = pyplot().subplots(
@@ -80,21 +80,18 @@ def _title(display: ReliabilityDisplay, error: bool) -> None:
     """Name the class above its panel instead of below."""
     curve = display.curves[0]
     low, high = curve.interval
-    numbers = f"{_short(curve.error.value)} [{_short(low)}, {_short(high)}]"
-    name = plain(curve.name, 16)
+    numbers = f"{curve.error.value:.3f} [{low:.3f}, {high:.3f}]"
+    name = plain(curve.name if curve.class_label is None else f"class {curve.name}", 20)
     write(display.ax_.set_title(f"{name}\n{numbers}" if error else name, fontsize="small"))
-
-
-def _short(value: float) -> str:
-    """Return a number in [0, 1] with three decimals and no leading zero."""
-    return f"{value:.3f}".removeprefix("0")
 
 
 def _trim(display: ReliabilityDisplay, left: bool, bottom: bool) -> None:
     """Keep the few numbers that a small panel has room for, on the outer panels only."""
     ax, counts_ax = display.ax_, display.counts_ax_
-    ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
-    ax.set(xticklabels=["0", ".5", "1"], yticklabels=["0", ".5", "1"])
+    ax.set(xlabel="", ylabel="")
+    if ax.get_xscale() != "logit":
+        ax.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+        ax.set(xticklabels=["0", ".5", "1"], yticklabels=["0", ".5", "1"])
     ax.tick_params(labelleft=left, labelbottom=bottom and counts_ax is None, labelsize="small")
     if counts_ax is not None:
         counts_ax.set(xlabel="", ylabel="")

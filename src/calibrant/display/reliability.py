@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calibrant._options import check_flag
 from calibrant.bins import BinsLike, Distinct
 from calibrant.display import drawing
+from calibrant.display.axes import Scale
 from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_panels
 from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
+from calibrant.display.histograms import FINE
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.measure import check_method, smooth_curve
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
+from calibrant.stats.curves import CurveMethod
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
 from calibrant.tables import Tables, shown_key
@@ -92,6 +96,7 @@ class ReliabilityDisplay:
         class_label: Label | None = None,
         confidence_level: float = 0.95,
         simultaneous: bool = True,
+        method: CurveMethod = "bins",
         isotonic: bool = False,
         data: Any = None,
         input: Input = "probabilities",  # noqa: A002
@@ -111,6 +116,8 @@ class ReliabilityDisplay:
             False computes only.
         confidence_level, simultaneous : float, bool
             Of the Clopper-Pearson limits of event rates: in all bins at once, or in each by itself.
+        method : {"bins", "isotonic", "spline", "loess"}
+            What curve is drawn; see `calibrant.reliability_curve`. The l2 error is that of bins.
         isotonic : bool
             Whether to add the isotonic (CORP) curve with its decomposition of the Brier score.
         y_true, kind, bins, sample_weight, classes, pos_label, data, input
@@ -118,9 +125,11 @@ class ReliabilityDisplay:
         class_label : label, optional
             Which class of a marginal problem; see `grid` for all of them.
         **options
-            As in `plot`: band, consistency, counts, error, legend, line_kw.
+            As in `plot`: band, consistency, counts, error, legend, line_kw, scale, zoom,
+            climatology.
         """
         check_flag("isotonic", isotonic)
+        check_method(method)
         models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
         curves = []
         for model, probs in models.items():
@@ -141,6 +150,10 @@ class ReliabilityDisplay:
                 confidence_level=confidence_level,
                 simultaneous=simultaneous,
                 distinct=source.tabulate(Distinct()) if isotonic else None,
+                fine=source.tabulate(FINE) if source.has_rows else None,
+                smooth=None
+                if method == "bins"
+                else smooth_curve(source, method, class_label, confidence_level, simultaneous),
             )
             curves.append(curve)
         return cls(curves)._drawn(draw, ax, options)
@@ -310,10 +323,13 @@ class ReliabilityDisplay:
         *,
         band: Band = True,
         consistency: bool = False,
-        counts: bool = True,
+        counts: bool | Literal["outcome"] = True,
         error: bool = True,
         legend: bool = True,
         line_kw: Mapping[str, Any] | None = None,
+        scale: Scale = "probability",
+        zoom: bool = True,
+        climatology: bool = False,
     ) -> ReliabilityDisplay:
         """Draw the numbers; nothing is computed here.
 
@@ -325,14 +341,23 @@ class ReliabilityDisplay:
             The limits of event rates, as a ribbon with a bar at each point, or one of the two.
         consistency : bool
             Grey bars on the diagonal: where a calibrated model's event rates would lie.
-        counts : bool
-            The number of rows behind each point, on small axes below.
+        counts : bool or "outcome"
+            The histogram of predictions on small axes below; "outcome" draws events upwards and
+            the others downwards.
         error : bool
             Whether the legend has the l2 error with its interval; "≥" marks a lower bound.
         legend : bool
             A legend above the axes, which also says what the limits are.
         line_kw : dict, optional
             Passed to ``Axes.plot`` for every curve, over the default style.
+        scale : {"probability", "logit"}
+            Of both axes: on logits, risks of one in a thousand are as readable as others.
+        zoom : bool
+            Whether a probability axis ends where predictions and event rates do, if all are small.
+        climatology : bool
+            Lines of forecasters: the event rate, which no resolution would predict, and half way
+            between it and the diagonal the line of no skill, beyond which a point lowers the Brier
+            skill score (Hsu, Murphy, 1986).
         """
         drawing.check_options(
             {
@@ -342,6 +367,9 @@ class ReliabilityDisplay:
                 "error": error,
                 "legend": legend,
                 "line_kw": line_kw,
+                "scale": scale,
+                "zoom": zoom,
+                "climatology": climatology,
             }
         )
         if ax is not None:
@@ -350,7 +378,9 @@ class ReliabilityDisplay:
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
         before = len(drawing.drawn_lines(self.ax_))
         if before == 0:
-            drawing.prepare(self.ax_, self.curves[0])
+            drawing.prepare(self.ax_, self.curves, scale, zoom)
+        if climatology:
+            drawing.draw_climatology(self.ax_, self.curves[0].histogram.base_rate)
         self.counts_ax_ = drawing.counts_axes(self.ax_) if counts else None
         self.lines_ = []
         for i, displayed in enumerate(self.curves, start=before):
@@ -359,9 +389,12 @@ class ReliabilityDisplay:
                 drawing.draw_consistency(self.ax_, displayed)
             self.lines_.append(drawing.draw_curve(self.ax_, displayed, style, band, error))
             if self.counts_ax_ is not None:
-                drawing.draw_counts(self.counts_ax_, displayed.curve, style)
+                alone = before + len(self.curves) == 1
+                split = counts == "outcome"
+                drawing.draw_counts(self.counts_ax_, displayed, style, split, alone)
         if legend:
-            note = drawing.limits_note(self.curves[0].curve, band, consistency)
+            options = (band, consistency, climatology, counts == "outcome")
+            note = drawing.limits_note(self.curves[0].curve, *options)
             drawing.draw_legend(self.ax_, note)
         drawing.arrange(self.ax_)
         return self

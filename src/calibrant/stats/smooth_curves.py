@@ -60,7 +60,7 @@ FEWEST_IN_TAIL = 5
 def smooth_reliability_curve(
     sample: Sample, method: SmoothMethod, confidence_level: float, simultaneous: bool
 ) -> ReliabilityCurve:
-    """Return a curve at up to 64 predictions that stand for equally many rows, and the ends."""
+    """Return a curve at up to 64 predictions that stand for equally many rows."""
     fit = {"isotonic": _isotonic, "spline": _spline, "loess": _loess}[method]
     x, rate, (low, high), pvalue = fit(sample, 1 - confidence_level, simultaneous)
     middle = (x[1:] + x[:-1]) / 2
@@ -112,8 +112,8 @@ def _loess(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
         np.minimum(low, np.clip(smooth - reach, 0.0, 1.0)),
         np.maximum(high, np.clip(smooth + reach, 0.0, 1.0)),
     )
-    once = np.unique(x, return_index=True)[1]  # of few rows the first and last are there twice
-    return x[once], rate[once], (limits[0][once], limits[1][once]), _loess_pvalue(sample, curve)
+    inner = slice(1, -1)  # without the least and the greatest prediction
+    return x[inner], rate[inner], (limits[0][inner], limits[1][inner]), _loess_pvalue(sample, curve)
 
 
 def _loess_pvalue(sample: Sample, curve: LoessCurve) -> float:
@@ -158,8 +158,7 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
         sums = np.stack([own.sums(part) for part in influence])
         covariance = sums @ sums.T / len(own) ** 2 * own.n_clusters / max(own.n_clusters - 1, 1)
     pooled = Pooled.of(own)
-    places = np.unique(np.concatenate([[0], pooled.quantiles(POINTS), [pooled.x.size - 1]]))
-    at = pooled.x[places]
+    at = pooled.x[pooled.quantiles(POINTS)]
     basis = design(special.logit(at))
     score = theta @ basis
     error = np.sqrt(np.einsum("in,ij,jn->n", basis, covariance, basis)).clip(1e-12)
