@@ -24,6 +24,9 @@ def test_auc_and_slope_are_those_of_scikit_learn():
     fitted = LogisticRegression(C=np.inf, tol=1e-10).fit(logit, y)
     assert found.slope == pytest.approx(fitted.coef_[0, 0], rel=1e-4)
     assert found.slope_low < found.slope < found.slope_high
+    whole = calibrant.validate(y, p)
+    assert (found.low, found.high) == (whole["oe_ratio"].low, whole["oe_ratio"].high)
+    assert (found.slope_low, found.auc_high) == (whole["slope"].low, whole["c_statistic"].high)
     html = report_data.refuted().html
     for shown in (f"{y.sum():,}", f"{y.sum() / p.sum():.2f}", f"{found.auc:.3f}"):
         assert f'<span class="number">{shown}</span>' in html

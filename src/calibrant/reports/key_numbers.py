@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
-from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.stats.atoms import Atoms
+from calibrant._types import AnyArray, IntArray
 from calibrant.stats.intervals import clopper_pearson
-from calibrant.stats.logistic import logistic_fit
+from calibrant.stats.samples import Sample
+from calibrant.stats.validation import core_measures
 from calibrant.table import BinTable
 
 LOW_BASE_RATE = 0.1
@@ -27,12 +26,12 @@ class KeyNumbers:
     events, expected : float
         How many happened, and how many the predictions add up to.
     low, high : float
-        The interval of observed / expected: Clopper-Pearson limits of the event rate over the mean
-        prediction.
+        The interval of observed / expected; of a table, Clopper-Pearson limits of the event rate
+        over the mean prediction.
     slope, slope_low, slope_high : float or None
-        Of the logistic fit of events on predicted logits, with its Wald interval; 1 is best, less
-        is overconfident. None without rows, or where there is no finite fit.
-    auc : float or None
+        Of the logistic fit of events on predicted logits; 1 is best, less is overconfident. None
+        without rows, or where it is not defined.
+    auc, auc_low, auc_high : float or None
         The share of pairs, one with and one without the event, that the predictions order right.
     """
 
@@ -45,6 +44,8 @@ class KeyNumbers:
     slope_low: float | None = None
     slope_high: float | None = None
     auc: float | None = None
+    auc_low: float | None = None
+    auc_high: float | None = None
 
     @property
     def event_rate(self) -> float:
@@ -77,24 +78,15 @@ def key_numbers(table: BinTable, confidence_level: float) -> KeyNumbers | None:
 def with_rows(
     numbers: KeyNumbers, probs: AnyArray, codes: IntArray, confidence_level: float
 ) -> KeyNumbers:
-    """Add what needs rows: slope and AUC, of one event or of the answers."""
+    """Take O/E, slope and AUC from `calibrant.validate`, of one event or of the answers."""
     p = probs.astype(np.float64) if probs.ndim == 1 else probs.max(axis=1).astype(np.float64)
     y = codes == 1 if probs.ndim == 1 else codes == probs.argmax(axis=1)
-    atoms = Atoms.of(y.astype(np.float64), p)
-    inner = (atoms.p > 0) & (atoms.p < 1)
-    slope = low = high = None
-    if inner.any():
-        fit = logistic_fit(Atoms(atoms.p[inner], atoms.count[inner], atoms.events[inner]))
-        if np.isfinite(fit.slope) and np.isfinite(fit.slope_error):
-            slope, spread = fit.slope, fit.slope_error * special.ndtri((1 + confidence_level) / 2)
-            low, high = slope - spread, slope + spread
-    auc = _auc(atoms.count, atoms.events)
-    return replace(numbers, slope=slope, slope_low=low, slope_high=high, auc=auc)
-
-
-def _auc(count: FloatArray, events: FloatArray) -> float | None:
-    """Return the area under the ROC curve of predictions in rising order; ties count half."""
-    misses = count - events
-    pairs = float(events.sum() * misses.sum())
-    below = np.cumsum(misses) - misses
-    return float(events @ (below + misses / 2)) / pairs if pairs else None
+    measures = core_measures(Sample.of(y.astype(np.float64), p), confidence_level)
+    ratio, slope, auc = (measures[name] for name in ("oe_ratio", "slope", "c_statistic"))
+    if np.isfinite(ratio.value):
+        numbers = replace(numbers, low=ratio.low, high=ratio.high)
+    if np.isfinite(slope.value):
+        numbers = replace(numbers, slope=slope.value, slope_low=slope.low, slope_high=slope.high)
+    if np.isfinite(auc.value):
+        numbers = replace(numbers, auc=auc.value, auc_low=auc.low, auc_high=auc.high)
+    return numbers

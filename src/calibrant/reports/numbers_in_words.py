@@ -95,7 +95,8 @@ def key_figures(findings: Findings) -> list[Figure]:
         figures.append(("Slope", f"{numbers.slope:.2f}", note))
     if numbers.auc is not None:
         told = "right answers from wrong" if answers else "events from others"
-        note = f"how well it tells {told}; 0.5 is guessing, 1 is best"
+        low, high = numbers.auc_low or 0.0, numbers.auc_high or 0.0
+        note = f"{level} interval {low:.3f} to {high:.3f}; tells {told}: 0.5 is guessing, 1 best"
         figures.append(("AUC", f"{numbers.auc:.3f}", note))
     return [*figures, *chance]
 

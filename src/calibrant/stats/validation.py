@@ -75,6 +75,16 @@ def validation(
     )
 
 
+def core_measures(sample: Sample, confidence_level: float) -> dict[str, Measure]:
+    """Return counts, O/E, slope, C and scores by name: all of a validation but its curves."""
+    parts = (
+        _counts(sample, confidence_level),
+        _logistic(sample, confidence_level, []),
+        _scores(sample, confidence_level, []),
+    )
+    return {measure.name: measure for part in parts for measure in part}
+
+
 def _counts(sample: Sample, level: float) -> list[Measure]:
     n, y, p = len(sample), sample.y, sample.p
     predicted, rate = sample.mean(p), sample.mean(y)
