@@ -9,6 +9,8 @@ from scipy import stats as scipy_stats
 import calibrant
 from calibrant import stats
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
+from calibrant.stats.proofs import bounds_of
+from calibrant.stats.questions import Question
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -49,20 +51,20 @@ def test_limits_of_all_levels_hold_at_once_as_often_as_they_say(n_levels, spread
     truth_at = LEVELS if n_levels == 5 else np.arange(1, n_levels + 1) / (n_levels + 1)
     truth = scipy_stats.norm.cdf(spread * scipy_stats.norm.ppf(truth_at))
     missed = 0
-    for seed in range(300):
+    for seed in range(150):
         result = stats.certify_coverage(counted(200, n_levels, seed, spread)[0])
         inside = truth[::-1][: len(result.interval_level)] - truth[: len(result.interval_level)]
         fine = (result.low <= truth) & (truth <= result.high)
         within = (result.interval_low <= inside) & (inside <= result.interval_high)
         missed += not (fine.all() and within.all())
-    assert missed <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
+    assert missed <= 150 * 0.05 + 3 * np.sqrt(150 * 0.05 * 0.95)
 
 
 def test_cells_of_calibrated_quantiles_leave_the_band_as_often_as_it_says():
     beyond = [
-        stats.pit_histogram(counted(400, 9, seed)[0]).beyond_chance.any() for seed in range(300)
+        stats.pit_histogram(counted(400, 9, seed)[0]).beyond_chance.any() for seed in range(150)
     ]
-    assert np.mean(beyond) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+    assert np.mean(beyond) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 150)
     assert stats.pit_histogram(counted(2000, 9, 0, 0.7)[0]).beyond_chance.sum() >= 6
 
 
@@ -96,3 +98,20 @@ def test_other_tables_and_weights_are_refused():
     )
     with pytest.raises(InvalidWeightsError, match="count alike"):
         stats.pit_histogram(table)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize(("n_levels", "spread"), [(5, 1.0), (5, 0.7), (39, 1.0), (39, 0.7)])
+def test_certificates_of_levels_hold_as_often_as_they_say(n_levels, spread, norm):
+    at = np.array(LEVELS) if n_levels == 5 else np.arange(1, n_levels + 1) / (n_levels + 1)
+    off = np.abs(scipy_stats.norm.cdf(spread * scipy_stats.norm.ppf(at)) - at)
+    truth = {"l1": off.mean(), "l2": np.sqrt(np.mean(off**2)), "max": off.max()}[norm]
+    bounds = []
+    for seed in range(60):
+        table = counted(300, n_levels, seed, spread)[0]
+        question = Question.of(table, norm=norm)
+        bounds.append(bounds_of(table, question)[:2])
+    upper, lower = np.transpose(bounds)
+    most = 60 * 0.05 + 3 * np.sqrt(60 * 0.05 * 0.95)
+    assert max((upper < truth).sum(), (lower > truth).sum()) <= most
+    assert np.all(lower <= upper)

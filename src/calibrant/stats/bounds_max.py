@@ -47,19 +47,29 @@ def upper_bound_max(evidence: Evidence, delta: float) -> float:
     >>> round(upper_bound_max(evidence, 0.05), 3), round(lower_bound_max(evidence, 0.05), 3)
     (0.116, 0.0)
     """
+    return float(upper_bounds_of_bins(evidence, delta).max())
+
+
+def upper_bounds_of_bins(evidence: Evidence, delta: float) -> FloatArray:
+    """Return u_j such that each output by itself is off by at most its u_j, with 1 - delta."""
     low, high = clopper_pearson(_events(evidence), evidence.size, 2 * delta)
-    return float(np.maximum(high - evidence.s, evidence.s - low).max())
+    return np.maximum(high - evidence.s, evidence.s - low)
 
 
 def lower_bound_max(evidence: Evidence, delta: float) -> float:
     """Return l such that some output is off by at least l, with probability 1 - delta."""
+    return float(lower_bounds_of_bins(evidence, delta).max())
+
+
+def lower_bounds_of_bins(evidence: Evidence, delta: float) -> FloatArray:
+    """Return l_j such that every output is off by at least its l_j, with probability 1 - delta."""
     alpha = _shared_out(evidence, delta)
     low, high = np.zeros_like(alpha), np.ones_like(alpha)
     for _ in range(_HALVINGS):
         m = (low + high) / 2
         rejected = _largest_tail(evidence, m) <= alpha
         low, high = np.where(rejected, m, low), np.where(rejected, high, m)
-    return float(low.max())
+    return low
 
 
 def spent_on_unseen(

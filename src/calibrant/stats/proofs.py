@@ -11,7 +11,13 @@ from calibrant._types import FloatArray
 from calibrant.stats.bounds import SMALLEST, lower_bound, lower_bound_l1, upper_bound
 from calibrant.stats.bounds_classes import upper_bound_of_classes
 from calibrant.stats.bounds_l1 import upper_bound_l1
-from calibrant.stats.bounds_max import lower_bound_max, spent_on_unseen, upper_bound_max
+from calibrant.stats.bounds_max import (
+    lower_bound_max,
+    lower_bounds_of_bins,
+    spent_on_unseen,
+    upper_bound_max,
+    upper_bounds_of_bins,
+)
 from calibrant.stats.estimators import Target, cells_of, raw_error
 from calibrant.stats.evidence import Evidence, Setting, evidence_of, occupied
 from calibrant.stats.intervals import clopper_pearson
@@ -25,6 +31,10 @@ _FEW_CLASSES = 4
 """Classes that are bounded one by one, by exact tails at a share of the error probability each:
 for 3 that is 30% tighter than Hoelder's inequality, for 10 it is 20% looser."""
 LIMITS = "Clopper-Pearson limits"
+_FEW_LEVELS = 9
+"""Levels of quantiles that are bounded one by one. If all are calibrated, the largest error has the
+lower bound from 6 levels on; if they are off, it is above the mean by as much as they differ.
+Affects tightness, not validity."""
 _FALSE_ALARM = 0.05
 """Honest labels are said to agree too well at most this often; as Markov's inequality is not sharp,
 in 0.8% to 1.5% of calibrated samples of 3 to 100 bins."""
@@ -52,8 +62,8 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
     if target == "sample" and several:
         one_label = not table.problem.has_event_columns
         return _bounds_of_classes(evidence, weights, power, delta, one_label)
-    if table.problem.kind == "quantile" and question.n_classes > _FEW_CLASSES:
-        return *_bounds_of_levels(evidence, power, Setting(target, delta)), LIMITS
+    if table.problem.kind == "quantile" and several:
+        return *_bounds_of_levels(evidence, power, delta), LIMITS
     name = "absolute" if power == 1 else "squared"
     method = f"{'exponential moments' if several else 'exact tails'} of the {name} error"
     if power == 1:
@@ -75,15 +85,21 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
     return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
 
 
-def _bounds_of_levels(evidence: Evidence, power: float, setting: Setting) -> tuple[float, float]:
-    """Return the bounds of the l1 or l2 error of many levels of quantiles.
+def _bounds_of_levels(evidence: Evidence, power: float, delta: float) -> tuple[float, float]:
+    """Return the bounds of the l1 or l2 error of levels of quantiles, of mass 1 each.
 
-    Both are at most the largest error, whose upper bound needs no correction for many levels: for
-    9 levels it is half of what Hoelder's inequality gives. Which of the two is used depends on the
-    number of levels alone.
+    Every level is off by its own lower bound at least, all at once; and likewise from above. Of
+    many levels the upper bound is that of the largest error, which no norm exceeds and which
+    needs no correction for many. Which of the two depends on the number of levels alone.
     """
-    lower = (lower_bound_l1 if power == 1 else lower_bound)(evidence, setting)
-    return upper_bound_max(evidence, setting.delta), lower
+
+    def norm(off: FloatArray) -> float:
+        return float((evidence.weight @ off**power) ** (1 / power))
+
+    n_levels = evidence.weight.size
+    few = n_levels <= _FEW_LEVELS
+    upper = upper_bounds_of_bins(evidence, delta / n_levels if few else delta)
+    return norm(upper) if few else float(upper.max()), norm(lower_bounds_of_bins(evidence, delta))
 
 
 def _upper_bound_class_by_class(table: BinTable, weights: FloatArray, setting: Setting) -> float:
