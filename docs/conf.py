@@ -60,8 +60,19 @@ guide_pages = {
     "install": "show_versions",
 }
 
+folded_pages = {"coverage", "performance", "reproducing"}
+intersphinx_mapping: dict[str, tuple[str, str]] = {}  # filled from inventories.txt
+
 # Classes list their methods with their text on one page: nothing to click through.
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = {"of", "shape", "optional", "or", "and", "default", "n", "K", "L", "m"}
+numpydoc_xref_aliases = {
+    "ndarray": "numpy.ndarray",
+    "Generator": "numpy.random.Generator",
+    "Axes": "matplotlib.axes.Axes",
+    "Figure": "matplotlib.figure.Figure",
+}
 
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 myst_heading_anchors = 4

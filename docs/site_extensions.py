@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def inline_formula(self: HTML5Translator, node: nodes.math) -> None:
 
 def displayed_formula(self: HTML5Translator, node: nodes.math_block) -> None:
     """Write a formula that stands by itself."""
-    self.body.append(f'<div class="math">{mathml(node)}</div>\n')
+    self.body.append(f'<div class="formula">{mathml(node)}</div>\n')
     raise nodes.SkipNode
 
 
@@ -61,6 +62,28 @@ class DarkPictures(SphinxTransform):
             twin["classes"] = [*twin["classes"], "only-dark"]
             picture["classes"] = [*picture["classes"], "only-light"]
             picture.parent.insert(picture.parent.index(picture) + 1, twin)
+
+
+class FoldedTables(SphinxTransform):
+    """Fold the long tables of pages that are mostly numbers; a click opens them."""
+
+    default_priority = Substitutions.default_priority
+    fewest = 12
+    """Rows from which on a table is folded: about a third of a screen."""
+
+    def apply(self, **kwargs: Any) -> None:
+        """Put long tables into ``details``."""
+        if self.env.docname not in self.config.folded_pages:
+            return
+        for table in list(self.document.findall(nodes.table)):
+            rows = len(list(table.findall(nodes.row))) - 1
+            if rows < self.fewest:
+                continue
+            opening = f'<details class="folded"><summary>A table of {rows} rows</summary>'
+            around = [nodes.raw("", tag, format="html") for tag in (opening, "</details>")]
+            place = table.parent.index(table)
+            table.parent.insert(place, around[0])
+            table.parent.insert(place + 2, around[1])
 
 
 class NotebookParser(MystParser):
@@ -93,6 +116,23 @@ def markdown_of(cell: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def write_inventories(app: Sphinx, config: Any) -> None:
+    """Give intersphinx the names of other projects that docstrings link to, without a network.
+
+    ``inventories.txt`` has a paragraph for each project: its name and address, and below a line
+    for each object, with its role and page. ``$`` at the end of a page stands for the name.
+    """
+    paragraphs = Path(app.confdir, "inventories.txt").read_text(encoding="utf-8").split("\n\n")
+    for paragraph in paragraphs:
+        (project, address), *objects = [line.split() for line in paragraph.strip().splitlines()]
+        lines = [f"{name} {role} 1 {page} -" for name, role, page in objects]
+        head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n# zlib\n"
+        target = Path(app.doctreedir, f"{project}.inv")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(head.encode() + zlib.compress("\n".join(lines).encode()))
+        config.intersphinx_mapping[project] = (address, str(target))
+
+
 def skip_foreign_members(
     app: Sphinx, what: str, name: str, member: Any, skip: bool, _: Any
 ) -> bool:
@@ -121,9 +161,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register what is above."""
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
     app.add_transform(DarkPictures)
+    app.add_transform(FoldedTables)
+    app.add_config_value("folded_pages", set(), "env")
     app.add_source_suffix(".ipynb", "ipynb")
     app.add_source_parser(NotebookParser)
     app.add_config_value("guide_pages", {}, "env")
+    app.connect("config-inited", write_inventories, priority=100)  # before intersphinx reads them
     app.connect("autodoc-skip-member", skip_foreign_members)
     app.connect("autodoc-process-docstring", add_guide_pages, priority=600)  # after numpydoc
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

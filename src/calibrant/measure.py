@@ -174,7 +174,7 @@ def calibration_error(
     In bin j with :math:`N_j` of n rows, let :math:`s_j` be the mean prediction, :math:`x_j` the
     event rate, and :math:`u_i = y_i - p_i` for each row. The plug-in estimate is
 
-    .. math:: \left( \sum_j \frac{N_j}{n} |x_j - s_j|^p \right)^{1/p},
+    .. math:: \left( \sum_j \frac{N_j}{n} \lvert x_j - s_j \rvert^p \right)^{1/p},
 
     which noise makes too large. The debiased squared l2 error is the mean over pairs of different
     rows of a bin,
