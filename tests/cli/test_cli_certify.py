@@ -106,6 +106,14 @@ def test_more_outputs_than_the_limit_are_taken_as_continuous(
     assert json.loads(out)["table"]["bins"][0]["rule"] == rule
 
 
+def test_a_calibrator_by_group_is_applied_and_audited(tmp_path, csv, capsys):
+    cal = tmp_path / "cal.json"
+    site = np.where(np.arange(N) % 2, "a", "b")
+    cb.ByGroup(cb.PlattScaling()).fit(SCORE, LABEL, by=site).save(cal)
+    code, _, err = run(capsys, "certify", csv, *ONE, "--calibrator", cal, "--max-error", "0.1")
+    assert (code, "calibrant audit --by" in err) == (4, True)
+
+
 def test_a_calibrator_can_be_certified_on_fresh_rows_only(tmp_path, capsys):
     half = write(tmp_path / "half.csv", rows=slice(0, N // 2))
     rest = write(tmp_path / "rest.csv", rows=slice(N // 2, N))

@@ -161,9 +161,15 @@ def _recalibrated(
 ) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
     from calibrant.cli.messages import about
+    from calibrant.recalibrators import ByGroup
 
     with about(args.calibrator):
         calibrator = load_calibrator(args.calibrator)
+    if isinstance(calibrator, ByGroup):
+        raise InvalidArgumentError(
+            f"{args.calibrator} repairs by group, and needs the group of every row. Apply it with "
+            "calibrant apply, and certify its answers with calibrant audit --by."
+        )
     y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
     options |= {"classes": classes, "kind": args.kind, "bins": given.get("bins")}
     options = {name: value for name, value in options.items() if value is not None}
