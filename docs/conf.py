@@ -54,6 +54,7 @@ guide_pages = {
     "recalibrators.Fingerprint recalibrators.ResolutionReport",
     "deploying": "load recalibrators.Recalibrator",
     "selective": "selective_curve SelectiveDisplay stats.SelectiveCurve stats.SelectiveCertificate",
+    "decisions": "decision_curve DecisionDisplay stats.DecisionCurve",
     "plotting": "ReliabilityDisplay reliability_curve stats.ReliabilityCurve stats.IsotonicCurve",
     "report": "report reports.Report",
     "recipe-torch": "torch.CalibrationError",

@@ -103,6 +103,8 @@ MADE = {
         QUANTILES, REAL, classes=(0.05, 0.5, 0.95)
     ),
     "selective curve": lambda: cb.selective_curve(Y, P),
+    "decision curve": lambda: cb.decision_curve(Y, P),
+    "decision display": lambda: cb.DecisionDisplay.from_predictions(Y, P, draw=False),
     "selective certificate": lambda: cb.selective_curve(Y, P).certificate(0.9),
     "selective display": lambda: cb.SelectiveDisplay.from_predictions(Y, P, draw=False),
     "evaluation log": lambda: cb.read_log(LOG, "jsonl", question="question"),
@@ -129,7 +131,7 @@ RESULTS = [
     "error", "error of levels", "error of classes", "interval", "curve", "isotonic curve", "Brier",
     "CORP", "skill", "backtest of grades", "certificate", "certificate of classes", "recheck", "test", "Cox test", "comparison",
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
-    "monitored batch", "selective curve", "selective certificate", "certificate of another rate",
+    "monitored batch", "selective curve", "decision curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs", "validation", "measure of a validation",
     "coverage", "PIT", "pinball", "CRPS", "RPS",
 ]  # fmt: skip
@@ -290,9 +292,14 @@ def test_no_array_of_a_result_can_be_written_in_any_copy(name, way):
 def test_a_result_cannot_be_changed(name):
     result = make(name)
     if not dataclasses.is_dataclass(result):
-        assert name in ("metric", "monitor", "display", "selective display", "PIT display"), (
-            "everything else is a frozen record"
-        )
+        assert name in (
+            "metric",
+            "monitor",
+            "display",
+            "selective display",
+            "decision display",
+            "PIT display",
+        ), "everything else is a frozen record"
         return
     for field in dataclasses.fields(result):
         with pytest.raises(dataclasses.FrozenInstanceError):

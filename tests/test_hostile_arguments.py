@@ -126,6 +126,7 @@ PREDICTIONS = {
     "grade_backtest": cb.grade_backtest,
     "skill_score": cb.skill_score,
     "selective_curve": cb.selective_curve,
+    "decision_curve": cb.decision_curve,
     "calibration_test": cb.calibration_test,
     "bin_free_bounds": cb.bin_free_bounds,
     "prequential_lower_bound": cb.prequential_lower_bound,

@@ -9,6 +9,8 @@ from calibrant.bins import Distinct as Distinct
 from calibrant.bins import EqualMass as EqualMass
 from calibrant.bins import EqualWidth as EqualWidth
 from calibrant.bins import Hybrid as Hybrid
+from calibrant.decisions import decision_curve as decision_curve
+from calibrant.display import DecisionDisplay as DecisionDisplay
 from calibrant.display import PitDisplay as PitDisplay
 from calibrant.display import ReliabilityDisplay as ReliabilityDisplay
 from calibrant.display import SelectiveDisplay as SelectiveDisplay

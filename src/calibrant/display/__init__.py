@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from calibrant.display.curves import DisplayedCurve
+from calibrant.display.decision import DecisionDisplay
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.display.pit import PitDisplay
 from calibrant.display.reliability import ReliabilityDisplay
 from calibrant.display.selective import SelectiveDisplay
 
 __all__ = [
+    "DecisionDisplay",
     "DisplayedCurve",
     "PitDisplay",
     "ReliabilityDisplay",

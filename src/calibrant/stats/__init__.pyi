@@ -18,6 +18,8 @@ from calibrant.stats.corp import corp_decomposition as corp_decomposition
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve
 from calibrant.stats.curves import consistency_limits as consistency_limits
 from calibrant.stats.curves import reliability_curve as reliability_curve
+from calibrant.stats.decisions import DecisionCurve as DecisionCurve
+from calibrant.stats.decisions import decision_curve as decision_curve
 from calibrant.stats.grades import GradeBacktest as GradeBacktest
 from calibrant.stats.grades import grade_backtest as grade_backtest
 from calibrant.stats.grades import prudent_pds as prudent_pds

@@ -1,0 +1,149 @@
+"""DecisionDisplay: net benefit against the threshold of acting, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._options import check_flag
+from calibrant.decisions import decision_curve
+from calibrant.display.drawing import STYLES, plain, pyplot, write
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.stats import DecisionCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+
+class DecisionDisplay:
+    """Net benefit of acting on predictions, beside acting on everybody and on nobody.
+
+    Make one with `from_predictions`, which computes and draws; ``draw=False`` only computes.
+
+    Parameters
+    ----------
+    curves : mapping from names to DecisionCurve
+        Of the same rows: acting on everybody is drawn once.
+
+    Attributes
+    ----------
+    curves : dict
+        All the numbers of the picture.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    lines_ : list of matplotlib Line2D
+        One for each curve.
+
+    See Also
+    --------
+    decision_curve : the numbers alone.
+
+    Examples
+    --------
+    >>> display = DecisionDisplay.from_predictions([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9], draw=False)
+    >>> [curve.n for curve in display.curves.values()]
+    [4]
+    """
+
+    ax_: Axes
+    figure_: Figure
+    lines_: list[Line2D]
+
+    def __init__(self, curves: Mapping[str | None, DecisionCurve]) -> None:
+        are_curves = isinstance(curves, Mapping) and all(
+            isinstance(curve, DecisionCurve) for curve in curves.values()
+        )
+        if not are_curves or not curves:
+            raise InvalidArgumentError(
+                "A display needs a dict of at least one DecisionCurve by its name; got "
+                f"{curves!r:.60}. Make it with from_predictions."
+            )
+        self.curves = dict(curves)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any = None,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        draw: bool = True,
+        band: bool = True,
+        **options: Any,
+    ) -> DecisionDisplay:
+        """Compute and draw the curve of predictions, or of several models.
+
+        Parameters
+        ----------
+        y_true : array_like of shape (n,)
+            Labels.
+        y_prob : array_like, or dict of them
+            Probabilities, or several models' as ``{name: y_prob}``.
+        name : str, optional
+            How the legend calls the curve.
+        ax, band
+            As in `plot`.
+        draw : bool
+            False computes only.
+        **options
+            As in `calibrant.decision_curve`.
+        """
+        check_flag("draw", draw)
+        models = (
+            y_prob
+            if isinstance(y_prob, Mapping)
+            else {"model" if name is None else str(name): y_prob}
+        )
+        display = cls({key: decision_curve(y_true, p, **options) for key, p in models.items()})
+        return display.plot(ax, band=band) if draw else display
+
+    def plot(self, ax: Axes | None = None, *, band: bool = True) -> DecisionDisplay:
+        """Draw net benefit against the threshold.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        band : bool
+            Whether to draw the intervals, each of one threshold.
+        """
+        check_flag("band", band)
+        if ax is None:
+            _, ax = pyplot().subplots(figsize=(5.0, 3.6), layout="constrained")
+        elif not hasattr(ax, "fill_between"):
+            raise InvalidArgumentError(f"ax must be matplotlib Axes; got {ax!r:.60}.")
+        self.lines_ = []
+        for number, (name, curve) in enumerate(self.curves.items()):
+            style = STYLES[number % len(STYLES)]
+            look = {"color": style["color"], "linestyle": style["linestyle"]}
+            if band:
+                ax.fill_between(
+                    curve.threshold, curve.low, curve.high, color=style["color"], alpha=0.15, lw=0
+                )
+            label = plain("model" if name is None else name)
+            self.lines_ += ax.plot(curve.threshold, curve.net_benefit, label=label, **look)
+        first = next(iter(self.curves.values()))
+        ax.plot(first.threshold, first.treat_all, color="0.45", lw=1, label="act on everybody")
+        ax.axhline(0, color="0.45", lw=1, ls=":", label="act on nobody")
+        # Acting on everybody falls without limit, and bands of rare alarms are wide: the model and
+        # the base rate say what is worth seeing.
+        top = max(
+            first.n_events / first.n, *(float(c.net_benefit.max()) for c in self.curves.values())
+        )
+        top = max(top, 0.01)
+        lowest = min(float(curve.net_benefit.min()) for curve in self.curves.values())
+        ax.set_ylim(max(lowest, -top) - 0.1 * top, 1.1 * top)
+        ax.set_xlim(0, float(np.ceil(10 * first.threshold[-1]) / 10))
+        write(ax.set_xlabel("threshold: act from this probability on"))
+        write(ax.set_ylabel("net benefit, events found a row"))
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        for text in ax.legend(frameon=False, loc="upper right").get_texts():
+            write(text)
+        self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
+        return self

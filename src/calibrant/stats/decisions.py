@@ -1,0 +1,191 @@
+"""Decision curves: what acting on predictions is worth, at every threshold of acting.
+
+Who acts where p >= t holds one event found to be worth w = t / (1 - t) false alarms: at p = t the
+two choices are then worth the same. In units of events found, a row's benefit is 1 for an event
+that is acted on, -w for a false alarm and 0 where nothing is done, and
+
+    net benefit(t) = TP / n - w FP / n
+
+is its mean. Acting on everybody has the mean with all events found and all others alarmed; acting
+on nobody has 0. A model is useful at t where it beats both. Against acting on everybody a row
+gains w if it is rightly left alone, and loses 1 if it is an event that was missed, so that this
+difference is w TN / n - FN / n.
+
+**Intervals**, at one threshold, are of the difference of two shares of one multinomial: Wilson's
+limits of each are put together as their variances would be, with their correlation (Zou and
+Donner's method of variance estimates recovery). They stay apart where an outcome was never seen, and
+lean to the side where a rare one may be. At 10 events among 500 rows they hold as often as they
+say; `tests/stats/test_decisions.py` simulates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from calibrant._results import Result
+from calibrant._types import BoolArray, FloatArray
+from calibrant.bins import Bins
+from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError
+from calibrant.stats.intervals import check_level
+
+if TYPE_CHECKING:
+    from calibrant.table import BinTable
+
+THRESHOLDS = tuple(k / 100 for k in range(1, 100))
+"""Where to act by default: every hundredth."""
+
+
+def decision_bins(thresholds: Any = None) -> tuple[FloatArray, Bins]:
+    """Return thresholds, and bins such that rows with p >= t lie in those above one edge."""
+    given = THRESHOLDS if thresholds is None else thresholds
+    try:
+        values = np.unique(np.asarray(given, np.float64))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _not_thresholds(given) from error
+    # Bins hold their upper edge: p >= t is p > the float before t.
+    edges = np.nextafter(values, 0)
+    if values.ndim != 1 or not values.size or not np.all((edges > 0) & (values < 1)):
+        raise _not_thresholds(given)
+    return values, Bins(np.concatenate([[0.0], edges, [1.0]]))
+
+
+def _not_thresholds(given: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "thresholds must be probabilities above 0 and below 1, from which on one acts; got "
+        f"{given!r:.60}. Leave them out for every hundredth."
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DecisionCurve(Result):
+    """Net benefit of acting where the prediction is at least a threshold.
+
+    Attributes
+    ----------
+    threshold : ndarray
+        In rising order.
+    net_benefit, low, high : ndarray
+        Of the model, with the limits of its interval; acting on nobody has 0.
+    treat_all : ndarray
+        Net benefit of acting on everybody.
+    gain, gain_low, gain_high : ndarray
+        By how much the model exceeds acting on everybody, with limits.
+    n, n_events : int
+    confidence_level : float
+        Of the intervals, at each threshold by itself.
+    """
+
+    threshold: FloatArray
+    net_benefit: FloatArray
+    low: FloatArray
+    high: FloatArray
+    treat_all: FloatArray
+    gain: FloatArray
+    gain_low: FloatArray
+    gain_high: FloatArray
+    n: int
+    n_events: int
+    confidence_level: float
+
+    @property
+    def useful(self) -> BoolArray:
+        """Where the model beats acting on everybody and on nobody, beyond chance."""
+        return np.asarray((self.low > 0) & (self.gain_low > 0))
+
+    @property
+    def alarms_saved(self) -> FloatArray:
+        """False alarms saved against acting on everybody, for each 100 rows, events found alike."""
+        return np.asarray(100 * self.gain * (1 - self.threshold) / self.threshold)
+
+    def _summary(self) -> str:
+        where = self.threshold[self.useful]
+        span = f"from {where[0]:g} to {where[-1]:g}" if where.size else "at no threshold"
+        gaps = where.size and int(self.useful.sum()) < np.searchsorted(
+            self.threshold, where[-1], side="right"
+        ) - np.searchsorted(self.threshold, where[0])
+        level = f"{100 * self.confidence_level:g}%"
+        return (
+            f"better than acting on everybody and on nobody {span}{' with gaps' if gaps else ''} "
+            f"({level} each), n = {self.n:,}"
+        )
+
+    def __str__(self) -> str:
+        head = f"{'threshold':<11}{'net benefit':<30}everybody"
+        lines = [self._summary(), head]
+        for i in np.unique(np.linspace(0, self.threshold.size - 1, 9).round().astype(int)):
+            own = f"{self.net_benefit[i]:.4f} [{self.low[i]:.4f}, {self.high[i]:.4f}]"
+            lines.append(f"{self.threshold[i]:<11g}{own:<30}{self.treat_all[i]:.4f}")
+        return "\n".join(lines)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "rows, events", f"{self.n:,}, {self.n_events:,}"
+        yield "useful", self._summary().partition(" (")[0]
+
+
+def decision_curve(
+    table: BinTable, threshold: FloatArray, *, confidence_level: float = 0.95
+) -> DecisionCurve:
+    """Return net benefits at thresholds whose rows are those of the bins from some edge on."""
+    check_level(confidence_level)
+    if table.problem.is_marginal:
+        raise InvalidArgumentError(
+            "A decision is about one event; this table is of "
+            f'kind="{table.problem.kind}". Pass the column of one event.'
+        )
+    if table.is_weighted:
+        raise InvalidWeightsError(
+            "Net benefits count independent rows; this table has sample weights. Leave them out."
+        )
+    if table.n == 0:
+        raise EmptyInputError("Net benefits need rows; this table has none.")
+    edges = table.bins[0].edges
+    place = np.searchsorted(edges[:-1], np.nextafter(threshold, 0))
+    events, others = table.sum_y[0], table.count[0] - table.sum_y[0]
+    true_alarms, false_alarms = (x[::-1].cumsum()[::-1][place] for x in (events, others))
+    n, w = table.n, threshold / (1 - threshold)
+    missed, left_alone = events.sum() - true_alarms, others.sum() - false_alarms
+    z = float(special.ndtri((1 + confidence_level) / 2))
+
+    low, benefit, high = _difference(true_alarms / n, false_alarms / n, 1.0, w, n, z)
+    gain_low, gain, gain_high = _difference(left_alone / n, missed / n, w, 1.0, n, z)
+    return DecisionCurve(
+        threshold=threshold,
+        net_benefit=benefit,
+        low=low,
+        high=high,
+        treat_all=(events.sum() - w * others.sum()) / n,
+        gain=gain,
+        gain_low=gain_low,
+        gain_high=gain_high,
+        n=n,
+        n_events=round(float(events.sum())),
+        confidence_level=float(confidence_level),
+    )
+
+
+def _difference(
+    a: FloatArray, b: FloatArray, u: Any, w: Any, n: int, z: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return lower limit, estimate and upper limit of ``u a - w b``, shares of two outcomes."""
+    (low_a, high_a), (low_b, high_b) = (_wilson(share, n, z) for share in (a, b))
+    # Of two outcomes of one row at most one happens.
+    r = -np.sqrt(a * b / np.maximum((1 - a) * (1 - b), 1e-300))
+    value = u * a - w * b
+
+    def reach(of_a: FloatArray, of_b: FloatArray) -> FloatArray:
+        x, y = u * of_a, w * of_b
+        return np.asarray(np.sqrt(x**2 + y**2 - 2 * np.maximum(r, -1.0) * x * y))
+
+    return value - reach(a - low_a, high_b - b), value, value + reach(high_a - a, b - low_b)
+
+
+def _wilson(share: FloatArray, n: int, z: float) -> tuple[FloatArray, FloatArray]:
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    # rounding must not put a limit on the wrong side of the share
+    return np.minimum(middle - reach, share), np.maximum(middle + reach, share)
