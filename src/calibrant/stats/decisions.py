@@ -13,8 +13,8 @@ difference is w TN / n - FN / n.
 
 **Intervals**, at one threshold, are of the difference of two shares of one multinomial: Wilson's
 limits of each are put together as their variances would be, with their correlation (Zou and
-Donner's method of variance estimates recovery). They stay apart where an outcome was never seen, and
-lean to the side where a rare one may be. At 10 events among 500 rows they hold as often as they
+Donner's method of variance estimates recovery). They have a width where an outcome was never seen,
+and lean to the side where a rare one may be. At 10 events among 500 rows they hold as often as they
 say; `tests/stats/test_decisions.py` simulates it.
 """
 
@@ -130,7 +130,7 @@ class DecisionCurve(Result):
 def decision_curve(
     table: BinTable, threshold: FloatArray, *, confidence_level: float = 0.95
 ) -> DecisionCurve:
-    """Return net benefits at thresholds whose rows are those of the bins from some edge on."""
+    """Return net benefits at thresholds that are edges; see `calibrant.decision_curve`."""
     check_level(confidence_level)
     if table.problem.is_marginal:
         raise InvalidArgumentError(
