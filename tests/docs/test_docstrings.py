@@ -14,7 +14,7 @@ from calibrant import recalibrators, stats
 HEADING = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 NOT_STATISTICS = {
     *("load", "recheck", "read_log", "report", "show_versions", "tabulate"),
-    *("normal_quantiles", "sample_quantiles"),
+    *("calibration_scorer", "normal_quantiles", "sample_quantiles"),
 }
 
 

@@ -64,6 +64,11 @@ class DirichletScaling(Recalibrator):
     smoothing_ : float
         The share of the uniform distribution that is mixed in before logarithms are taken.
 
+    See Also
+    --------
+    MatrixScaling : the same map, pulled towards temperature scaling.
+    VectorScaling : no entries off the diagonal, for fewer rows.
+
     References
     ----------
     Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), Beyond temperature scaling.
@@ -208,6 +213,11 @@ class JointBetaScaling(Recalibrator):
         a, b and c of each class.
     smoothing_ : float
         The share of the uniform distribution that is mixed in before logarithms are taken.
+
+    See Also
+    --------
+    BetaScaling : of one event.
+    OneVsRest : one repair for each class.
 
     References
     ----------

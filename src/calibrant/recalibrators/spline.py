@@ -59,6 +59,11 @@ class SplineCalibration(Recalibrator):
     smoothing_ : float
         The share of the even distribution that is mixed in before logarithms are taken.
 
+    See Also
+    --------
+    IsotonicCalibration : steps instead of a smooth curve.
+    PlattScaling : a straight line.
+
     References
     ----------
     Harrell (2015), Regression modeling strategies, 2.4.5. Lucena (2018), Spline-based probability
