@@ -61,6 +61,30 @@ def test_batches_give_the_number_of_calibration_error(kind, norm):
     assert isinstance(metric.result(), CalibrationErrorResult)
 
 
+def test_several_labels_a_row_are_read_in_the_shape_of_the_predictions():
+    logits, _ = batch(120, 3)
+    marks = (torch.rand(120, 3, generator=torch.Generator().manual_seed(1)) < 0.4).long()
+    metric = CalibrationError("multi-label", n_classes=3, input="logits")
+    for part in range(0, 120, 40):
+        metric.update(logits[part : part + 40], marks[part : part + 40])
+    result = expected(logits, marks, "multi-label")
+    assert metric.compute().item() == pytest.approx(result.value, rel=1e-12)
+    images = CalibrationError("multi-label", n_classes=3, input="logits")
+    images.update(logits.T.reshape(1, 3, 120), marks.T.reshape(1, 3, 120))
+    assert images.compute().item() == pytest.approx(result.value, rel=1e-12)
+    ignoring = CalibrationError("multi-label", n_classes=3, input="logits", ignore_index=-100)
+    ignoring.update(logits, torch.where(torch.arange(120)[:, None] < 20, -100, marks))
+    alone = expected(logits[20:], marks[20:], "multi-label")
+    assert ignoring.compute().item() == pytest.approx(alone.value, rel=1e-12)
+    with pytest.raises(InvalidShapeError, match="3 labels"):
+        metric.update(logits, marks[:, 0])
+    metric.update(logits, marks + 1)
+    with pytest.raises(InvalidLabelsError):
+        metric.compute()
+    with pytest.raises(InvalidArgumentError, match="CalibrationMetric"):
+        CalibrationError("ordinal", n_classes=3)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_every_floating_type_is_read_as_it_is(dtype):
     logits, labels = batch()

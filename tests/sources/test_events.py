@@ -145,10 +145,11 @@ def bad(kind, what):
         ("quantile", ("prediction", 1e9)),
     ],
 )
-def test_one_wrong_value_is_refused_by_every_source(quick_home, kind, what):
+@pytest.mark.parametrize("name", ["numpy", "compiled", "torch", "polars", "duckdb", "parquet"])
+def test_one_wrong_value_is_refused_by_every_source(kind, what, name, monkeypatch, tmp_path):
     y, p, options = bad(kind, what)
     with pytest.raises(InvalidInputError):
-        quick_home.read(y, p, **options).tabulate("auto")
+        Home(name, monkeypatch, tmp_path).read(y, p, **options).tabulate("auto")
 
 
 @pytest.mark.parametrize(
