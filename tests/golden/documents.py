@@ -249,20 +249,15 @@ def _of_certificate(text):
 
 
 def _of_table(table):
+    """Estimates and an interval; what may be proved of a table is for later versions to sharpen."""
     errors = {norm: cb.calibration_error(table, norm=norm) for norm in ("l1", "l2", "max")}
     low, high = errors["l2"].confidence_interval()
     return {
         "n": table.n,
         **{norm: error.value for norm, error in errors.items()},
         "interval": [low, high],
-        "bounds": None if table.is_weighted else _bounds(table),
         "doubled": cb.calibration_error(table + table, debias=False).value,
     }
-
-
-def _bounds(table):
-    made = cb.certify(table)
-    return [made.lower_bound, made.upper_bound]
 
 
 def _of_tables(text):

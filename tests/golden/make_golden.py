@@ -1,7 +1,8 @@
 """Add documents of this version that are not kept yet; never change one that is.
 
 ``PYTHONPATH=src python tests/golden/make_golden.py``. A document that no longer gives the numbers
-beside it is a broken promise: change the code that reads it, not the file.
+beside it is a broken promise: change the code that reads it, not the file. (Until its version is
+released nobody holds such a document, and it may be deleted and made anew.)
 """
 
 from __future__ import annotations
