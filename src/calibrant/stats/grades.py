@@ -120,7 +120,7 @@ class GradeBacktest(Result):
         for i, name in enumerate(self.names):
             limits = f"[{_percent(self.low[i])}, {_percent(self.high[i])}]"
             numbers = f"{self.count[i]:,.0f}", f"{self.defaults[i]:,.0f}", _percent(self.pd[i])
-            tests = f"{self.p_binomial[i]:.4f}", f"{self.p_jeffreys[i]:.4f}", self.light[i]
+            tests = _chance(self.p_binomial[i]), _chance(self.p_jeffreys[i]), self.light[i]
             rate = _percent(self.default_rate[i])
             yield name, *numbers, rate, limits, *tests, _percent(self.prudent_pd[i])
 
@@ -131,11 +131,13 @@ class GradeBacktest(Result):
         together = "all grades at once" if self.is_simultaneous else "each grade by itself"
         model = f"asset correlation {self.correlation:g}" if self.correlation else "independent"
         defaults, expected = float(self.defaults.sum()), self.expected_defaults
+        chance = _chance(self.p_portfolio)
+        chance = chance if chance.startswith("<") else f"= {chance}"
         return "\n".join(
             [
                 *text_table(head, list(self._rows())),
                 f"limits and lights for {together}, defaults {model}",
-                f"{defaults:,.0f} defaults, {expected:,.1f} expected (p = {self.p_portfolio:.4f})",
+                f"{defaults:,.0f} defaults, {expected:,.1f} expected (p {chance})",
                 self._proved(),
             ]
         )
@@ -380,3 +382,7 @@ def _names(
 
 def _percent(x: float) -> str:
     return f"{100 * x:.2f}%"
+
+
+def _chance(p: float) -> str:
+    return f"{p:.4f}" if p >= 5e-5 else "<0.0001"
