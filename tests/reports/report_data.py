@@ -65,6 +65,14 @@ def rare():
 
 
 @cache
+def repaired():
+    """Nine outputs before and after a repair."""
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 10, size=4000) / 10
+    return report(rng.uniform(size=p.size) < p, p, before=p**3, max_error=0.08)
+
+
+@cache
 def grouped():
     """Groups whose names try to do harm, of which one is wrong."""
     labels, probs = event_rows(6_000, 1.0, 4)

@@ -146,7 +146,7 @@ def test_a_phone_says_tap_and_a_mouse_says_point(opened):
         assert "Tap a group" in page.locator(".readout").inner_text()
 
 
-@pytest.mark.parametrize("name", ["refuted", "marginal", "grouped", "rare"])
+@pytest.mark.parametrize("name", ["refuted", "marginal", "grouped", "rare", "repaired"])
 def test_no_table_is_cut_on_a_phone(opened, name):
     cut = "() => [...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
     with opened(getattr(report_data, name)(), viewport={"width": 390, "height": 800}) as page:
@@ -304,7 +304,7 @@ def test_markup_that_got_past_the_escaping_would_still_be_stopped(browser, tmp_p
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
-@pytest.mark.parametrize("name", ["refuted", "marginal", "hostile", "grouped"])
+@pytest.mark.parametrize("name", ["refuted", "marginal", "hostile", "grouped", "repaired"])
 def test_the_page_is_never_wider_than_the_window(opened, name, width):
     report = getattr(report_data, name)()
     with opened(report, viewport={"width": width, "height": 800}) as page:
@@ -313,7 +313,7 @@ def test_the_page_is_never_wider_than_the_window(opened, name, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["refuted", "certified", "marginal", "grouped"])
+@pytest.mark.parametrize("name", ["refuted", "certified", "marginal", "grouped", "repaired"])
 def test_all_text_that_is_shown_has_enough_contrast(opened, name, scheme):
     with opened(getattr(report_data, name)(), color_scheme=scheme) as page:
         page.locator("summary").click()
