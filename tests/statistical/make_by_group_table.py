@@ -15,7 +15,7 @@ import calibrant as cb
 
 PAGE = Path(__file__).parents[2] / "docs" / "groups.md"
 START, END = "<!-- by group: start -->", "<!-- by group: end -->"
-RUNS, FRESH = 10, 50_000
+RUNS, FRESH = 6, 40_000
 OURS, PEER = "`ByGroup`", "probcal's segmented"
 ROWS = ("one repair for all", "each group alone", PEER, OURS)
 

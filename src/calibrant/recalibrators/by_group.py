@@ -59,10 +59,11 @@ class ByGroup(Recalibrator):
     `calibrant.recalibrators.pooling`). A group of n rows gets the weight ``n / (n + pool)``, so
     large groups are repaired by their own rows and small ones like all others.
 
-    What is a group's own, and how much is pooled, is decided by a cross-validation of the log loss
-    whose folds are always the same: nothing if that is within two standard errors of the best,
-    else a shift within one, else a map. So the answer is never worse there than one repair for
-    all, and groups that are alike are pooled.
+    What is a group's own is decided by a cross-validation of the log loss whose folds are always
+    the same: nothing, shifts or maps, whichever is first about as good as the best (within one
+    standard error, and two where the best are maps). So the answer is never worse there than one
+    repair for all, and groups that are alike are pooled. How much is pooled is chosen along with
+    maps, and estimated by empirical Bayes for shifts.
 
     **A group that the fit has not seen, and a row of which a column says nothing, get the pooled
     repair**; `has_own_repair` tells which rows do not.

@@ -9,11 +9,13 @@ Nothing in it depends on what is fitted: any recalibrator of weighted rows can b
 
 **A shift of its own.** The pooled answers q keep their shape and only their log-odds are shifted,
 ``sigma(logit q + d_g)``, where d_g minimises the log loss plus ``(k / 2) v d^2`` with v the mean of
-q (1 - q). One number is learned from far fewer rows than a map.
+q (1 - q): the posterior mode of d_g if shifts are normal with variance 1 / (k v). That variance is
+estimated by empirical Bayes. One number is learned from far fewer rows than a map.
 
-**How much** is decided by cross-validation: the log loss of rows that neither the pooled repair nor
-that of their group has seen. Pooled answers take part, and are taken within two standard errors of
-the best; else shifts within one. So what is chosen is never worse there than pooled answers.
+**What** groups have of their own, and the k of maps, is decided by cross-validation: the log loss
+of rows that neither the pooled repair nor that of their group has seen. Pooled answers take part,
+and the simplest that is about as good as the best is taken; so what is chosen is never worse there
+than pooled answers.
 """
 
 from __future__ import annotations
@@ -44,11 +46,13 @@ prior by far less than its own uncertainty."""
 PRIOR_VALUES, FEWEST_PRIOR_ROWS = 1 << 20, 2_000
 """Values of all rows of several classes that a group is fitted with: more would cost time only."""
 COMPARED_GROUPS = 100
-"""Groups that take part in the cross-validation where there are more; the others count as pooled
-there. A hundred tell the strength to a factor of two."""
+"""Groups whose maps are compared where there are more: a hundred tell the strength of pooling to a
+factor of two. Affects which repair is chosen, and the time that takes."""
 CAUTION = 2.0
-"""How many standard errors better than pooled answers a repair by group must be: the best of two
-kinds and ten strengths looks better by one too often where groups are alike."""
+"""How many standard errors better than what is simpler maps must be: the best of ten strengths
+looks better by one too often where groups are alike. Of shifts one will do."""
+FIRST_VARIANCE, LEAST_VARIANCE = 0.1, 1e-4
+"""Of shifts, where EM starts and ends: below the least, shifts are invisible."""
 LARGEST_SHIFT, MAX_ITERATIONS, STEP_TOLERANCE = 30.0, 60, 1e-10
 
 
@@ -118,13 +122,37 @@ class Pool:
         fresh.classes_, fresh.fingerprint_ = self.classes, None
         return fresh
 
+    @cached_property
+    def _shifting(self) -> tuple[GroupedRows, FloatArray, float]:
+        """The rows that are in a group, the log-odds of their pooled answers, and v."""
+        q = self.pooled._apply(self.rows.probs)
+        known, information = self.rows.place >= 0, q * (1 - q)
+        mean = max(float(np.average(information, weights=self.rows.weights)), CLIP)
+        return self.rows.take(known), log_odds(NUMPY, q[known]), mean
+
     def shifts(self, k: float) -> FloatArray:
         """Return the shift of each group's log-odds; at least one row's worth is pooled."""
-        known = self.rows.take(self.rows.place >= 0)
-        odds = log_odds(NUMPY, self.pooled._apply(known.probs))
-        q = self.pooled._apply(self.rows.probs)
-        information = float(np.average(q * (1 - q), weights=self.rows.weights))
-        return _shifts(odds, known, max(k, 1.0) * max(information, CLIP))
+        known, odds, information = self._shifting
+        return _shifts(odds, known, max(k, 1.0) * information)
+
+    def shift_strength(self) -> float:
+        """Return k by empirical Bayes: the variance of shifts that explains their spread.
+
+        EM with a normal approximation of each group's posterior: the variance becomes the mean of
+        ``d^2`` plus the posterior variance of d.
+        """
+        rows, odds, information = self._shifting
+        sizes = np.bincount(rows.place, minlength=rows.n_groups)
+        variance = FIRST_VARIANCE
+        for _ in range(MAX_ITERATIONS):
+            shift = _shifts(odds, rows, 1 / variance)
+            p = sigmoid(odds + shift[rows.place])
+            known = np.bincount(rows.place, rows.weights * p * (1 - p), rows.n_groups)
+            spread = (shift**2 + 1 / (known + 1 / variance))[sizes > 0]
+            before, variance = variance, max(float(spread.mean()), LEAST_VARIANCE)
+            if abs(variance - before) < 0.01 * before:
+                break
+        return max(1 / (variance * information), 1.0)
 
     def maps(self, k: float) -> list[Recalibrator]:
         """Return the repair of each group; one without rows has the pooled one."""
@@ -266,14 +294,21 @@ def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
     if cv < 2:  # of one row nothing is learned
         return Choice("nothing", np.inf)
     folds = _folds(pool, cv)
-    weights = np.concatenate([held.weights for _, held in folds])
+    weights = np.concatenate([rows.weights for _, rows in folds])
     pooled = _losses(folds, "nothing", 0.0)
-    tried = [Candidate("nothing", np.inf, pooled)] if k is None else []
+    tried = [Candidate("nothing", np.inf, pooled)]
     for kind in kinds:
-        losses = cache(partial(_losses, folds, kind))
-        strength = k if k is not None else _lowest(losses, weights)
-        tried.append(Candidate(kind, strength, losses(strength)))
-    best = _simplest_of_the_best(tried, weights)
+        # Maps are fitted one by one, so not for all of many groups; the others stay as they are.
+        few = _few_groups(folds) if kind == "map" else folds
+        compared = np.concatenate([rows.place for _, rows in few]) >= 0
+        losses = cache(partial(_losses, few, kind))
+        if k is not None:
+            strength = k
+        else:
+            strength = pool.shift_strength() if kind == "shift" else _lowest(losses, weights)
+        kept = np.where(compared, losses(strength), tried[-1].losses)
+        tried.append(Candidate(kind, strength, kept))
+    best = _simplest_of_the_best(tried[1:] if k is not None else tried, weights)
     return Choice(
         best.own,
         best.k,
@@ -299,7 +334,7 @@ def _simplest_of_the_best(tried: list[Candidate], weights: FloatArray) -> Candid
         beyond = candidate.losses - best.losses
         spread = (beyond - np.average(beyond, weights=weights)) * weights
         error = float(np.sqrt((spread**2).sum())) / float(weights.sum())
-        tolerance = CAUTION if candidate.own == "nothing" else 1.0
+        tolerance = CAUTION if best.own == "map" else 1.0
         if mean - min(means) <= tolerance * error and mean <= means[0]:
             return candidate
     return best
@@ -318,13 +353,23 @@ def _folds(pool: Pool, cv: int) -> list[tuple[Pool, GroupedRows]]:
     Labels are not: folds with the event rate of each whole group would let the noise of that rate
     look like a difference between groups, and the least pooling win.
     """
-    rows, random = pool.rows, np.random.default_rng(0)
-    if rows.n_groups > COMPARED_GROUPS:
-        compared = random.permutation(rows.n_groups) < COMPARED_GROUPS
-        rows = replace(rows, place=np.where(compared[rows.place], rows.place, -1))
-    fold = fold_of_rows(rows.place, cv, random)
+    rows = pool.rows
+    fold = fold_of_rows(rows.place, cv, np.random.default_rng(0))
     parts = [(rows.take(fold != i), rows.take(fold == i)) for i in range(cv)]
     return [(replace(pool, rows=fitted, warns=False), held) for fitted, held in parts]
+
+
+def _few_groups(folds: list[tuple[Pool, GroupedRows]]) -> list[tuple[Pool, GroupedRows]]:
+    """Return the folds with at most `COMPARED_GROUPS` groups; all other rows are in none."""
+    n = folds[0][1].n_groups
+    if n <= COMPARED_GROUPS:
+        return folds
+    compared = np.random.default_rng(0).permutation(n) < COMPARED_GROUPS
+
+    def few(rows: GroupedRows) -> GroupedRows:
+        return replace(rows, place=np.where(compared[rows.place], rows.place, -1))
+
+    return [(replace(pool, rows=few(pool.rows)), few(rows)) for pool, rows in folds]
 
 
 def _losses(folds: list[tuple[Pool, GroupedRows]], own: str, k: float) -> FloatArray:
