@@ -96,7 +96,7 @@ def grade_shares(size, runs, seed=0):
     return held / runs
 
 
-def skill_lines(runs: int = 1000) -> list[str]:
+def skill_lines(runs: int = 4000) -> list[str]:
     """Return the table of skill scores."""
     lines = ["", "### Skill scores", "", "| | rows | Brier | log loss |", "|---|---:|---:|---:|"]
     for name in FORECASTS:
