@@ -34,11 +34,13 @@ SERVED = {
 }  # fmt: skip
 SERVED["ordinal"] = SERVED["multi-label"] | {"ranked_probability_score"}
 SERVED["quantile"] = SERVED["multi-label"] - {"brier_decomposition", "compare"}
+TAKES_LATER = {"CalibrationMetric": ["y_true"], "CalibrationMonitor": ["y_true"]}
 WITH_KIND = [
     name
     for name in calibrant.__all__
     if callable(getattr(calibrant, name))
-    and "kind" in inspect.signature(getattr(calibrant, name)).parameters
+    and {"kind", "y_true"}
+    <= {*inspect.signature(getattr(calibrant, name)).parameters, *TAKES_LATER.get(name, ())}
 ]
 
 

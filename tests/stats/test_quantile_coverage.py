@@ -89,6 +89,16 @@ def test_a_table_of_a_certificate_tells_the_coverage_of_every_level():
     )
 
 
+def test_a_table_tells_how_levels_depend_as_the_rows_do():
+    table, y, q = counted(600)
+    for norm in ("l1", "l2"):
+        given = {"kind": "quantile", "classes": LEVELS, "sample_weight": np.full(600, 2.0)}
+        rows = calibrant.calibration_error(y, q, norm=norm, **given)  # weights: the rows are read
+        alone = calibrant.calibration_error(table, norm=norm)
+        assert [*alone.confidence_interval()] == pytest.approx([*rows.confidence_interval()])
+        assert alone.confidence_interval().notes == ()
+
+
 def test_other_tables_and_weights_are_refused():
     with pytest.raises(InvalidArgumentError, match='kind="binary"'):
         stats.certify_coverage(calibrant.tabulate([0, 1], [0.2, 0.7]))

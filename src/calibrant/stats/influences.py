@@ -49,6 +49,22 @@ def _sign(gap: FloatArray) -> FloatArray:
     return np.where(np.abs(gap) > 1e-10, np.sign(gap), 0.0)
 
 
+def sums_of_levels(table: BinTable, influence: Influence) -> InfluenceSums:
+    """Return the sums over rows of a table of quantiles, which tells how its levels depend.
+
+    A row is known by the first level that covers it: it is covered by all higher ones.
+    """
+    covered = table.sum_y.sum(axis=1)
+    rows = np.diff(np.concatenate(([0.0], covered, [table.n])))
+    groups, place = np.arange(table.n_groups), np.argmax(table.count, axis=1)
+    slope, level = influence.slope[groups, place], table.level[groups, place]
+    happened = groups >= np.arange(rows.size)[:, None]
+    a = (happened - level) @ slope - influence.mean_a
+    m = np.full(rows.size, influence.offset[groups, place].sum() - influence.mean_m)
+    terms = (np.ones(rows.size), a, a * a, a * m, m * m, (a - m) ** 4)
+    return InfluenceSums(*(float(rows @ term) for term in terms))
+
+
 def are_of(sums: InfluenceSums, influence: Influence, n: int) -> bool:
     """Tell whether the rows that were summed are those of the table.
 

@@ -42,7 +42,13 @@ from calibrant.stats.estimators import (
     power_of,
     raw_error,
 )
-from calibrant.stats.influences import are_of, influence_of, notes_of, variance_of
+from calibrant.stats.influences import (
+    are_of,
+    influence_of,
+    notes_of,
+    sums_of_levels,
+    variance_of,
+)
 from calibrant.stats.intervals import (
     ConfidenceInterval,
     box_interval,
@@ -354,11 +360,15 @@ class CalibrationErrorResult(NumberResult):
     def _influence_sums(self) -> InfluenceSums | None:
         """Read the rows of several classes once more; rows that have changed since tell nothing."""
         several = int((self.class_weights > 0).sum()) > 1
-        if self.source is None or not several or self.power not in (1, 2):
+        if not several or self.power not in (1, 2):
             return None
         table = self.table
         mean_weight = float(table.sum_w[0].sum()) / table.n
         influence = influence_of(cells_of(table), self.class_weights, self.power, mean_weight)
+        if table.problem.kind == "quantile" and not table.is_weighted:
+            return sums_of_levels(table, influence)
+        if self.source is None:
+            return None
         try:
             sums = self.source.influence_sums(table.bins, influence)
         except CalibrantError:  # a value that the first pass would have refused
