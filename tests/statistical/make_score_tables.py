@@ -39,7 +39,7 @@ def rare(rng, n):
 
 
 FORECASTS = {"spread": spread, "sharp": sharp, "rare, 3%": rare}
-SIZES = {"spread": (100, 400), "sharp": (200, 800), "rare, 3%": (2000, 8000)}
+SIZES = {"spread": (100, 400), "sharp": (400, 800), "rare, 3%": (2000, 8000)}
 CURVES = {
     "calibrated": lambda p: p,
     "p^1.5": lambda p: p**1.5,
