@@ -1,0 +1,154 @@
+"""Simulate the intervals of `calibrant.validate`, for docs/coverage.md.
+
+Run it as ``python tests/statistical/make_validation_tables.py`` from the root of the repository. It
+takes some ten minutes and replaces what stands between its two markers of the page.
+
+A model predicts p and events have the rate q(p). The truth of each measure is the measure of a very
+large sample whose events are replaced by their rates. The curve behind ICI and its companions is
+smoothed, and so is the truth: the same loess weights, applied to the true rates at the sample's own
+predictions.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy import special
+
+import calibrant as cb
+from calibrant.stats.discrimination import c_statistic
+from calibrant.stats.firth import LogisticModel
+from calibrant.stats.samples import Sample
+from calibrant.stats.smooth_ece import smooth_ece
+from calibrant.stats.smoothing import Pooled, loess_weights
+
+PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
+START, END = "<!-- validation: start -->", "<!-- validation: end -->"
+LARGE = 200_000
+RUNS, MANY_ROWS = 400, 2000
+"""Samples, of which half must do where there are more rows, weights or clusters."""
+NAMES = (
+    "mean_prediction", "observed_rate", "oe_ratio", "in_the_large", "intercept", "slope",
+    "ici", "e50", "e90", "emax", "c_statistic", "brier", "scaled_brier", "log_loss", "smooth_ece",
+)  # fmt: skip
+
+MODELS = {
+    "calibrated": lambda p: p,
+    "too extreme": lambda p: special.expit(0.7 * special.logit(p) - 0.2),
+    "too high": lambda p: p**1.4,
+}
+RISKS = {"25%": (1.0, 3.0), "3%": (1.0, 32.0)}
+SETTINGS = (("25%", 60), ("25%", 300), ("25%", 2000), ("3%", 300), ("3%", 3000))
+CLUSTERS = (1000, 5, 0.5)
+"""Rows, rows a cluster, and the correlation of the events' normal scores inside them."""
+
+
+def draw_risks(rng, risk, n):
+    """Return predictions of a beta distribution."""
+    return rng.beta(*RISKS[risk], size=n).clip(1e-9, 1 - 1e-9)
+
+
+@cache
+def truths(model, risk):
+    """Return the true measures of a model."""
+    p = draw_risks(np.random.default_rng(1), risk, LARGE)
+    q = MODELS[model](p)
+    sample = Sample.of(q, p)
+    x, one, zero = special.logit(p), np.ones(LARGE), np.zeros(LARGE)
+    count = np.ones(LARGE)
+    shift = LogisticModel(one[None], q, count, x).fit()[0]
+    intercept, slope = LogisticModel(np.stack([one, x]), q, count, zero).fit()
+    brier = float(np.mean(q * (1 - p) ** 2 + (1 - q) * p**2))
+    rate = float(q.mean())
+    return {
+        "mean_prediction": RISKS[risk][0] / sum(RISKS[risk]),
+        "observed_rate": rate,
+        "oe_ratio": rate / p.mean(),
+        "in_the_large": shift,
+        "intercept": intercept,
+        "slope": slope,
+        "c_statistic": c_statistic(sample)[0],
+        "brier": brier,
+        "scaled_brier": 1 - brier / (rate * (1 - rate)),
+        "log_loss": float(np.mean(special.entr(q) + special.kl_div(q, p) + special.entr(1 - q)
+                                  + special.kl_div(1 - q, 1 - p))),
+        "smooth_ece": smooth_ece(sample).value if model != "calibrated" else 0.0,
+    }  # fmt: skip
+
+
+def smooth_truths(model, y, p):
+    """Return ICI and its companions of the true rates, smoothed as the sample is."""
+    pooled = Pooled.of(Sample.of(y, p))
+    at = pooled.x[np.concatenate([[0], pooled.quantiles(256), [-1]])]
+    rate = loess_weights(pooled, at) @ MODELS[model](pooled.x)
+    gap = np.abs(np.interp(p, at, rate) - p)
+    return {
+        "ici": gap.mean(), "e50": np.median(gap), "e90": np.quantile(gap, 0.9), "emax": gap.max()
+    }  # fmt: skip
+
+
+def draw(rng, model, risk, n, how):
+    """Return events, predictions, and what else `validate` is given."""
+    if how == "weights":  # of rows that a survey took with unequal chances
+        p = draw_risks(rng, risk, n)
+        return rng.uniform(size=n) < MODELS[model](p), p, {"sample_weight": rng.gamma(4.0, size=n)}
+    if how == "clusters":
+        rows, size, correlation = CLUSTERS
+        p = np.repeat(draw_risks(rng, risk, rows // size), size)
+        shared = np.repeat(rng.normal(size=rows // size), size)
+        score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * rng.normal(size=rows)
+        cluster = np.repeat(np.arange(rows // size), size)
+        return special.ndtr(score) < MODELS[model](p), p, {"cluster": cluster}
+    p = draw_risks(rng, risk, n)
+    return rng.uniform(size=n) < MODELS[model](p), p, {}
+
+
+def coverage(model, risk, n, runs, how="", seed=0):
+    """Return the share of samples whose intervals hold the truth, and the share with a note."""
+    rng = np.random.default_rng([list(MODELS).index(model), list(RISKS).index(risk), n, seed])
+    known = truths(model, risk)
+    held = {name: [] for name in NAMES}
+    noted = []
+    for _ in range(runs):
+        y, p, given = draw(rng, model, risk, n, how)
+        table = cb.validate(y, p, **given)
+        true = known | smooth_truths(model, y.astype(float), p)
+        for name in NAMES:
+            m = table[name]
+            tiny = 1e-9 + 1e-3 * (name == "smooth_ece")  # the least width of its kernel
+            held[name].append(not m.low - tiny > true[name] and not m.high + tiny < true[name])
+        noted.append(any("keep their level" in note for note in table.notes))
+    return {name: float(np.mean(values)) for name, values in held.items()}, float(np.mean(noted))
+
+
+def rows_of_page(runs):
+    """Yield the rows of the table."""
+    cases = [(model, risk, n, "") for risk, n in SETTINGS for model in MODELS]
+    cases += [
+        (model, "25%", CLUSTERS[0], how) for how in ("weights", "clusters") for model in MODELS
+    ]
+    for model, risk, n, how in cases:
+        shares, noted = coverage(model, risk, n, runs // 2 if how or n > MANY_ROWS else runs, how)
+        events = n * truths(model, risk)["observed_rate"]
+        about = f"{model}, {n:,} rows, {events:.0f} events" + (f", {how}" if how else "")
+        row = f"| {about} | " + " | ".join(f"{shares[x]:.3f}" for x in NAMES) + f" | {noted:.2f} |"
+        print(row, file=sys.stderr, flush=True)
+        yield row
+
+
+def main() -> None:
+    """Simulate, and write the page."""
+    heads = [*(name.replace("_", " ") for name in NAMES), "noted"]
+    lines = ["", "| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    lines += rows_of_page(RUNS)
+    page = PAGE.read_text(encoding="utf-8")
+    before, after = page.split(START)[0], page.split(END)[1]
+    text = "\n".join(lines)
+    PAGE.write_text(f"{before}{START}{text}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
