@@ -43,8 +43,8 @@ from calibrant.stats.smoothing import (
 from calibrant.stats.validation_results import Measure, Validation
 
 FEW_EVENTS = 20
-"""Events or non-events below which logistic fits have Firth's correction, valid on either side: with
-more, estimates are those that R and others print, by maximum likelihood."""
+"""Events or non-events below which logistic fits have Firth's correction, valid on either side:
+with more, estimates are those that R and others print, by maximum likelihood."""
 FEW_FOR_CURVES = 50
 """Events or non-events below which the noise of curves is too far from normal for their level."""
 
