@@ -8,7 +8,8 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent / "src")]
 
-from calibrant import __version__  # noqa: E402
+import calibrant  # noqa: E402
+from calibrant import __version__, exceptions, stats  # noqa: E402
 
 project = "calibrant"
 author = "The calibrant developers"
@@ -67,12 +68,15 @@ intersphinx_mapping: dict[str, tuple[str, str]] = {}  # filled from inventories.
 # Classes list their methods with their text on one page: nothing to click through.
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
-numpydoc_xref_ignore = {"of", "shape", "optional", "or", "and", "default", "n", "K", "L", "m"}
+numpydoc_xref_ignore = "all"  # words that are not listed below are words
 numpydoc_xref_aliases = {
     "ndarray": "numpy.ndarray",
     "Generator": "numpy.random.Generator",
     "Axes": "matplotlib.axes.Axes",
     "Figure": "matplotlib.figure.Figure",
+    **{name: f"calibrant.stats.{name}" for name in stats.__all__ if name[0].isupper()},
+    **{name: f"calibrant.{name}" for name in calibrant.__all__ if name[0].isupper()},
+    **{name: f"calibrant.exceptions.{name}" for name in vars(exceptions) if name[0].isupper()},
 }
 
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -73,11 +74,17 @@ def sites() -> dict[str, Any]:
     return {"groups": ReliabilityDisplay.grid(label, score, by=by, bins=Distinct(), n_max=6)}
 
 
+DARK = ["dark_background", {"figure.facecolor": "#14181e", "axes.facecolor": "#14181e"}]
+
+
 def main(folder: Path) -> None:
-    for name, drawn in (digits() | tumours() | sites()).items():
-        path = folder / f"{name}.png"
-        drawn.figure_.savefig(path, dpi=110)
-        print("wrote", path)
+    for style, ending in ([], ""), (DARK, "-dark"):  # the site shows what suits the reader's theme
+        with plt.style.context(style):
+            for name, drawn in (digits() | tumours() | sites()).items():
+                path = folder / f"{name}{ending}.png"
+                drawn.figure_.savefig(path, dpi=110)
+                print("wrote", path)
+        plt.close("all")
 
 
 if __name__ == "__main__":
