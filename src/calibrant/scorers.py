@@ -59,7 +59,7 @@ def calibration_scorer(
     >>> scoring = {"calibration": calibration_scorer(), "log_loss": "neg_log_loss"}
     >>> scores = cross_validate(GaussianNB(), x, y, scoring=scoring)
     >>> scores["test_calibration"].round(2)
-    array([-0.16, -0.22, -0.13, -0.05, -0.12])
+    array([-0.05, -0.08, -0.04,  0.  ,  0.  ])
     """
     check_flag("squared", squared)
     if squared and norm != "l2":
@@ -104,4 +104,4 @@ class CalibrationScorer:
             sample_weight=sample_weight,
         )
         squared = result.squared if self.squared else None
-        return -float(result.value if squared is None else squared)
+        return 0.0 - float(result.value if squared is None else squared)  # and never -0.0
