@@ -23,7 +23,8 @@ def site(tmp_path_factory):
     for name in ("myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx_copybutton"):
         optional(name)
     folder = tmp_path_factory.mktemp("site")
-    source = shutil.copytree(ROOT / "docs", folder / "docs")  # the build writes pages beside others
+    written = shutil.ignore_patterns("generated")  # by other builds, beside the pages
+    source = shutil.copytree(ROOT / "docs", folder / "docs", ignore=written)
     for name in ("CHANGELOG.md", "CONTRIBUTING.md", "VISION.md"):
         shutil.copy(ROOT / name, folder)
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
