@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import make_by_group_table
 import make_cluster_table
 import make_group_tables
 import pytest
@@ -46,3 +47,25 @@ def test_the_page_reports_what_a_fresh_simulation_gives(size, correlation):
     said = [float(x) for x in row[2].split(" / ")]
     found = make_cluster_table.shares(size, correlation, 1.0, 100, seed=1)
     assert found[:2] == pytest.approx(said, abs=0.12)
+
+
+def by_group_rows():
+    part = PAGE.split(make_by_group_table.START)[1].split(make_by_group_table.END)[0]
+    lines = [line.strip("|").split("|") for line in part.strip().splitlines()[2:]]
+    return {name.strip(): [float(cell) for cell in cells] for name, *cells in lines}
+
+
+def test_repair_by_group_is_no_worse_than_the_others():
+    rows = by_group_rows()
+    assert list(rows) == list(make_by_group_table.STUDY)
+    for pooled, alone, peer, ours in rows.values():
+        assert ours <= min(pooled, 1.1 * alone) + 0.1
+        assert ours <= 1.02 * peer + 0.05
+
+
+@pytest.mark.slow
+def test_repair_by_group_finds_shifts_and_slopes():
+    for name in ("10 shifted, 1,000 rows", "10 of other slopes, 1,000 rows"):
+        found = make_by_group_table.losses(make_by_group_table.STUDY[name], 3, seed=1)
+        ours, pooled = (found[row].mean() for row in make_by_group_table.ROWS[::-3])
+        assert ours < 0.3 * pooled
