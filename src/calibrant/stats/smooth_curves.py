@@ -50,6 +50,9 @@ POINTS = 64
 KNOTS = ((100, 5), (50, 4), (20, 3), (0, 2))
 """Events, or non-events if they are fewer, and knots of the spline: about 20 events a coefficient
 (Harrell, 2001); two knots are a straight line."""
+BEYOND = 5
+"""Events below which, and non-events above which, a spline's band is open: there the fit extends
+what it has learned elsewhere, and normal limits on the logit scale fell short in simulation."""
 BAND_DRAWS = 2000
 """Of noise, for the largest of all points: a tail of 5% is met to half a point."""
 ISOTONIC_DRAWS = 499
@@ -162,12 +165,18 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
     basis = design(special.logit(at))
     score = theta @ basis
     error = np.sqrt(np.einsum("in,ij,jn->n", basis, covariance, basis)).clip(1e-12)
-    standardised = noise_draws(basis.T @ covariance @ basis, BAND_DRAWS) / error
-    each = _error_of_each(standardised, alpha, simultaneous)
     # as many degrees of freedom as rows of the rarer outcome are left
     degrees = max(own.fewest - theta.size, 2)
-    reach = -special.stdtrit(degrees, each / 2) * error
-    limits = special.expit(score - reach), special.expit(score + reach)
+    reach = -special.stdtrit(degrees, alpha / 2) * error
+    if simultaneous:  # Scheffe's, of all functions of the coefficients, as the calibration belt is
+        reach = np.sqrt(theta.size * special.fdtri(theta.size, degrees, 1 - alpha)) * error
+    hits, misses = np.sort(own.p[own.y == 1]), np.sort(own.p[own.y == 0])
+    first = hits[BEYOND - 1] if hits.size >= BEYOND else 1.0
+    last = misses[-BEYOND] if misses.size >= BEYOND else 0.0
+    limits = (
+        np.where(at < first, 0.0, special.expit(score - reach)),
+        np.where(at > last, 1.0, special.expit(score + reach)),
+    )
     diagonal = np.zeros_like(theta)
     diagonal[0] = centre
     if diagonal.size > 1:
