@@ -9,6 +9,7 @@ from calibrant.bins import Distinct as Distinct
 from calibrant.bins import EqualMass as EqualMass
 from calibrant.bins import EqualWidth as EqualWidth
 from calibrant.bins import Hybrid as Hybrid
+from calibrant.comparison import compare as compare
 from calibrant.decisions import decision_curve as decision_curve
 from calibrant.display import DecisionDisplay as DecisionDisplay
 from calibrant.display import PitDisplay as PitDisplay
@@ -17,6 +18,10 @@ from calibrant.display import SelectiveDisplay as SelectiveDisplay
 from calibrant.forecasts import ranked_probability_score as ranked_probability_score
 from calibrant.forecasts import skill_score as skill_score
 from calibrant.grades import grade_backtest as grade_backtest
+from calibrant.hypotheses import bin_free_bounds as bin_free_bounds
+from calibrant.hypotheses import calibration_test as calibration_test
+from calibrant.hypotheses import prequential_lower_bound as prequential_lower_bound
+from calibrant.label_shift import certify_label_shift as certify_label_shift
 from calibrant.measure import brier_decomposition as brier_decomposition
 from calibrant.measure import calibration_error as calibration_error
 from calibrant.measure import reliability_curve as reliability_curve
@@ -66,11 +71,6 @@ from calibrant.table import BinTable as BinTable
 from calibrant.tables import Tables as Tables
 from calibrant.validation import validate as validate
 from calibrant.verify import audit as audit
-from calibrant.verify import bin_free_bounds as bin_free_bounds
-from calibrant.verify import calibration_test as calibration_test
 from calibrant.verify import certify as certify
-from calibrant.verify import certify_label_shift as certify_label_shift
-from calibrant.verify import compare as compare
-from calibrant.verify import prequential_lower_bound as prequential_lower_bound
 from calibrant.verify import recheck as recheck
 from calibrant.versions import show_versions as show_versions

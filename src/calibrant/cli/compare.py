@@ -74,8 +74,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
+    from calibrant.comparison import compare_sources
     from calibrant.stats import compare_tables
-    from calibrant.verify import compare_sources
 
     if len(args.files) > 2 or (len(args.files) == 1 and not args.versus):
         raise InvalidArgumentError(
@@ -114,7 +114,7 @@ def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend
 
 def _compare_logs(args: argparse.Namespace) -> Comparison:
     """Pair the answers of two logs by question, each with its own grades."""
-    from calibrant.verify import compare
+    from calibrant.comparison import compare
 
     if len(args.files) != 2:
         raise InvalidArgumentError(

@@ -1,0 +1,213 @@
+"""The front door for comparing models: which is better calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, overload
+
+from calibrant import stats
+from calibrant.bins import BinsLike
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.groups import required
+from calibrant.problem import Input, Kind, Label
+from calibrant.sources import Source, in_memory, read
+from calibrant.sources.clusters import cluster_column, clustered_rows
+from calibrant.stats.estimators import ClassWeight, class_weights
+from calibrant.stats.intervals import check_level
+
+
+@overload
+def compare(
+    y_true: Any,
+    prob_a: Any,
+    prob_b: Any,
+    *,
+    y_true_b: Any = ...,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    confidence_level: float = ...,
+    data: Any = ...,
+    input: Input = ...,
+    cluster: Any = ...,
+) -> stats.Comparison: ...
+
+
+@overload
+def compare(
+    y_true: Any,
+    prob_a: Mapping[str, Any],
+    prob_b: None = ...,
+    *,
+    y_true_b: None = ...,
+    kind: Kind | None = ...,
+    bins: BinsLike = ...,
+    class_weight: ClassWeight = ...,
+    classes: Sequence[Label] | None = ...,
+    pos_label: Label | None = ...,
+    confidence_level: float = ...,
+    data: Any = ...,
+    input: Input = ...,
+    cluster: Any = ...,
+) -> stats.Comparisons: ...
+
+
+def compare(
+    y_true: Any,
+    prob_a: Any,
+    prob_b: Any = None,
+    *,
+    y_true_b: Any = None,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    confidence_level: float = 0.95,
+    data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
+    cluster: Any = None,
+) -> stats.Comparison | stats.Comparisons:
+    """Compare models on the same rows: calibration error, Brier score, log loss.
+
+    Differences are paired, so what both models share cancels, and each has an interval; if it
+    holds 0, the answer is "no difference that these rows can show". For top-label problems the
+    event of each model is that its own choice was right.
+
+    Parameters
+    ----------
+    y_true : array_like of shape (n,)
+        Labels, as in `calibration_error`.
+    prob_a, prob_b
+        Predictions of both models; or several models as one dict by name, of which every pair is
+        compared, and intervals hold for all pairs at once.
+    y_true_b : optional
+        Labels of model b where they are its own: of two language models on the same questions each
+        has its own answers, right or wrong. With a dict of models, `y_true` may be a dict too.
+    confidence_level : float
+        Of each interval by itself; of several models, of all pairs at once.
+    cluster : array_like or column name, optional
+        The patient, prompt or day of each row, where rows of one depend on each other.
+    kind, bins, class_weight, classes, pos_label, data, input
+        As in `calibration_error`.
+
+    Returns
+    -------
+    Comparison
+        With the differences `squared_error`, `brier` and `log_loss`; of several models
+        `Comparisons`, a mapping from pairs of names.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    compare_tables : two tables of different rows, such as two months.
+
+    Notes
+    -----
+    The difference of Brier scores, or log losses, is the mean of one number for each row, with
+    Student's interval. That of squared calibration errors is the difference of the two debiased
+    squares, whose variance has a part that is linear in the rows and one that is of pairs
+    (Hoeffding's decomposition); the proof is in `calibrant.stats.comparison`.
+
+    References
+    ----------
+    Hoeffding (1948), A class of statistics with asymptotically normal distribution, Annals of
+    Mathematical Statistics 19.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=3000)
+    >>> y = rng.uniform(size=3000) < p
+    >>> compare(y, p, p**2).brier.verdict
+    'a is better'
+    >>> compare(y, {"plain": p, "cubed": p**3, "rooted": p**0.5}).models
+    ('plain', 'rooted', 'cubed')
+    """
+    several = isinstance(prob_a, Mapping) and prob_b is None
+    models = dict(prob_a) if several else {"a": prob_a, "b": prob_b}
+    if isinstance(y_true, Mapping) and several and set(y_true) == set(models):
+        labels = dict(y_true)
+    else:
+        labels = dict.fromkeys(models, y_true)
+        labels |= {} if y_true_b is None else {"b": y_true_b}
+    if (several and y_true_b is not None) or len(models) < 2 or models.get("b", 0) is None:
+        raise InvalidArgumentError(
+            "Two models are compared, prob_a and prob_b, or several as one dict by name, with a "
+            f"dict of labels in place of y_true_b; got {len(models)} model(s)."
+        )
+    names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
+    data = in_memory(data, *names)
+    reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
+    reading |= {"pos_label": pos_label, "data": data}
+    if cluster is not None:
+        reading["by"] = cluster_column(cluster, data)
+    sources = {name: read(labels[name], probs, **reading) for name, probs in models.items()}
+    options: dict[str, Any] = {"bins": bins, "class_weight": class_weight}
+    if not several:
+        return compare_sources(*sources.values(), confidence_level=confidence_level, **options)
+    return _compare_several(sources, confidence_level, options)
+
+
+def _compare_several(
+    sources: dict[str, Source], confidence_level: float, options: dict[str, Any]
+) -> stats.Comparisons:
+    """Compare every pair of models, each at a share of the error probability."""
+    check_level(confidence_level)
+    found = list(combinations(sources, 2))
+    level = 1 - (1 - confidence_level) / len(found)
+    pairs = {
+        (a, b): compare_sources(sources[a], sources[b], confidence_level=level, **options)
+        for a, b in found
+    }
+    scores = {name: pair.brier.b for (_, name), pair in pairs.items()}
+    scores |= {name: pair.brier.a for (name, _), pair in pairs.items()}
+    ranked = tuple(sorted(sources, key=lambda name: scores[name]))
+    return stats.Comparisons(ranked, pairs, confidence_level)
+
+
+def compare_sources(
+    a: Source,
+    b: Source,
+    *,
+    bins: BinsLike = "auto",
+    class_weight: ClassWeight = None,
+    confidence_level: float = 0.95,
+) -> stats.Comparison:
+    """Compare two models whose predictions of the same rows are in two sources; see `compare`."""
+    if a.problem != b.problem:
+        raise InvalidArgumentError(
+            f"Both models must predict the same classes; these are {a.problem} and {b.problem}."
+        )
+    if a.problem.kind == "quantile":
+        raise InvalidArgumentError(
+            'compare judges probabilities by Brier score and log loss; kind is "quantile". Compare '
+            "pinball_loss of both models."
+        )
+    clusters = None
+    if a.by:
+        rows = clustered_rows(a)
+        clusters = required(rows.groups).codes
+    (y_a, p_a), (y_b, p_b) = a.columns().events(), b.columns().events()
+    return stats.compare_errors(
+        y_a,
+        p_a,
+        p_b,
+        y_b=y_b,
+        bins_a=bins,
+        bins_b=bins,
+        weights=class_weights(class_weight, a.problem),
+        confidence_level=confidence_level,
+        clusters=clusters,
+        one_label=not a.problem.has_event_columns,
+    )
