@@ -45,12 +45,12 @@ guide_pages = {
     "prequential_lower_bound samples_to_certify smallest_certifiable_error stats.Recheck "
     "stats.BinFreeBounds stats.MiscalibrationBound stats.LabelShiftCertificate",
     "calibration-tests": "calibration_test stats.CalibrationTestResult stats.CoxTestResult",
-    "groups": "audit compare compare_tables Tables stats.Audit stats.AuditedGroup "
+    "groups": "ByGroup audit compare compare_tables Tables stats.Audit stats.AuditedGroup "
     "stats.GroupCertificates stats.GroupErrors stats.GroupCurves stats.GroupSelectiveCurves",
     "monitoring": "CalibrationMonitor stats.MonitoredBatch",
     "recalibrating": "ScalingBinning HistogramBinning PlattScaling BetaScaling QuadraticScaling "
     "IsotonicCalibration VennAbers Identity TemperatureScaling VectorScaling MatrixScaling "
-    "OneVsRest TopLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
+    "DirichletScaling JointBetaScaling SplineCalibration PriorShift OneVsRest TopLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
     "recalibrators.Recalibrator recalibrators.FitResult recalibrators.RecalibratorScores "
     "recalibrators.Fingerprint recalibrators.ResolutionReport",
     "deploying": "load recalibrators.Recalibrator",
@@ -59,6 +59,13 @@ guide_pages = {
     "plotting": "ReliabilityDisplay reliability_curve stats.ReliabilityCurve stats.IsotonicCurve",
     "report": "report reports.Report",
     "recipe-torch": "torch.CalibrationError",
+    "recipe-clinical": "validate decision_curve stats.Validation",
+    "recipe-credit": "grade_backtest PriorShift stats.GradeBacktest stats.prudent_pds",
+    "recipe-forecasting": "skill_score ranked_probability_score stats.SkillScore",
+    "recipe-llm": "read_log",
+    "recipe-regression": "certify_coverage pit_histogram PitDisplay pinball_loss crps "
+    "normal_quantiles sample_quantiles QuantileRecalibration VarianceScaling",
+    "integrations": "calibration_scorer RecalibratedClassifier",
     "install": "show_versions",
 }
 

@@ -32,7 +32,7 @@ def test_skills_are_ratios_of_the_scores_of_scikit_learn():
 
 
 def test_the_ranked_probability_score_is_the_sum_of_brier_scores_of_cumulated_events():
-    """The `scores` package, 2.7: one category is "this or one before", and its mean the same."""
+    """By hand: the event of a category is "this or one before", and squares are summed."""
     expected = sum(
         brier_score_loss(k >= CLASS, np.clip(PROBS[:, : k + 1].sum(axis=1), 0, 1)) for k in range(3)
     )

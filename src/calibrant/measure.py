@@ -431,7 +431,8 @@ def reliability_curve(
     -----
     Of N rows in a bin, k events have an event rate of k / N with the limits of Clopper and Pearson:
     the rates at which as many events, or as few, have half of the error probability. With m
-    occupied bins and ``simultaneous=True``, each bin has the m-th part of it (Bonferroni).
+    occupied bins and ``simultaneous=True``, each has the error probability that makes all of them,
+    independent given the predictions, hold at once (Sidak).
 
     References
     ----------
