@@ -50,7 +50,8 @@ guide_pages = {
     "monitoring": "CalibrationMonitor stats.MonitoredBatch",
     "recalibrating": "ScalingBinning HistogramBinning PlattScaling BetaScaling QuadraticScaling "
     "IsotonicCalibration VennAbers Identity TemperatureScaling VectorScaling MatrixScaling "
-    "DirichletScaling JointBetaScaling SplineCalibration PriorShift OneVsRest TopLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
+    "DirichletScaling JointBetaScaling SplineCalibration PriorShift "
+    "OneVsRest TopLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
     "recalibrators.Recalibrator recalibrators.FitResult recalibrators.RecalibratorScores "
     "recalibrators.Fingerprint recalibrators.ResolutionReport",
     "deploying": "load recalibrators.Recalibrator",
