@@ -28,8 +28,10 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "spark" in item.nodeid:  # one JVM for all, with --dist loadgroup
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        # One JVM and one build of the site for all tests of them, with --dist loadgroup.
+        for name in ("spark", "test_site"):
+            if name in item.nodeid:
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture

@@ -115,6 +115,7 @@ ASCII = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", ASCII, ids=["ascii streams", "the C locale"])
 def test_an_ascii_terminal_is_shown_escapes(folder, environment):
     names = np.array(["gelb", "grün", "weiß"])

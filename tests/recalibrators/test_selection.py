@@ -53,12 +53,12 @@ def test_a_model_far_from_any_family_gets_isotonic_probabilities_that_are_smooth
 def test_a_calibrated_model_is_left_alone_at_the_stated_rate(n):
     """About 95%; see `best_recalibrator`."""
     alone = 0
-    for seed in range(100):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         p = rng.beta(1.2, 0.8, size=n)
         best = best_recalibrator(rng.uniform(size=n) < p, p)
         alone += isinstance(best, Identity)
-    assert alone >= 88
+    assert alone >= 34  # of 40 at 95%: fewer in three of a thousand runs
 
 
 def confused_rows(n, n_classes=8, seed=0):

@@ -54,11 +54,11 @@ def test_the_worst_group_is_bounded_without_a_split():
 @pytest.mark.parametrize("off", [0.0, 0.1])
 def test_the_bound_of_the_worst_group_holds(off):
     rng, missed = np.random.default_rng(4), 0
-    for _ in range(100):
+    for _ in range(40):
         p, group = rng.integers(1, 4, size=400) / 4, rng.integers(4, size=400)
         y = rng.uniform(size=400) < p + off * (group == 0)
         missed += cb.audit(y, p, by=group).upper_bound < off
-    assert missed <= 12  # of 100 at 5%: more in one of a thousand runs
+    assert missed <= 6  # of 40 at 5%: more in seven of a thousand runs
 
 
 def test_a_small_group_is_listed_with_the_rows_it_needs():

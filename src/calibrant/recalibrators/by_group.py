@@ -49,6 +49,9 @@ Own: TypeAlias = Literal["auto", "shift", "map"]
 MOST_POOLED = 1e12
 """More rows than any group has: everything is pooled, and nothing overflows."""
 
+MOST_FOLDS = 100
+"""Folds; a larger number is a mistake, and would take hours without a word."""
+
 
 class ByGroup(Recalibrator):
     """Repair each group by itself, as far as its rows can tell, and else as all rows are.
@@ -472,8 +475,11 @@ class ByGroup(Recalibrator):
 
     def _check_parameters(self) -> None:
         check_choice("own", self.own, ("auto", "shift", "map"))
-        if not (is_integer(self.cv) and self.cv >= 2):
-            raise InvalidArgumentError(f"cv must be 2 folds or more; got {self.cv!r:.60}.")
+        if not (is_integer(self.cv) and 2 <= self.cv <= MOST_FOLDS):
+            raise InvalidArgumentError(
+                f"cv must be from 2 to {MOST_FOLDS} folds; got {self.cv!r:.60}. Each is a fit of "
+                "every candidate: 5 to 10 choose as well as more."
+            )
         pool = self.pool
         named = isinstance(pool, str) and pool == "auto"
         if not named and not (is_real(pool) and 0 <= float(pool) <= MOST_POOLED):

@@ -333,7 +333,8 @@ def _compare(
     spread = ((beyond - excess[:, None]) ** 2) @ (w * w)
     error = np.sqrt(spread) / w.sum()
     tolerance = [CAUTION if isinstance(candidate, Identity) else 1.0 for candidate in candidates]
-    chosen = int(np.flatnonzero(excess <= tolerance * error)[0])
+    # Equal but for rounding, such as a spline without a bend and Platt scaling: the simpler one.
+    chosen = int(np.flatnonzero(excess <= tolerance * error + 1e-9 * mean.min())[0])
     return RecalibratorScores(candidates, mean, excess, error, chosen, np.zeros(len(mean), bool))
 
 
