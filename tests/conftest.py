@@ -26,14 +26,6 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        # One JVM and one build of the site for all tests of them, with --dist loadgroup.
-        for name in ("spark", "test_site"):
-            if name in item.nodeid:
-                item.add_marker(pytest.mark.xdist_group(name))
-
-
 @pytest.fixture
 def fuzz_cases(request):
     """Return how many cases of each category the fuzz suite tries."""

@@ -15,6 +15,11 @@ from conftest import optional
 
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+SEARCHED = {
+    "calibration_test": "calibrant.calibration_test.html",
+    "prequential": "calibrant.prequential_lower_bound.html",
+    "temperature": "calibrant.TemperatureScaling.html",
+}
 pytestmark = pytest.mark.slow
 
 
@@ -39,12 +44,21 @@ def site(tmp_path_factory):
     return folder / "site"
 
 
-def test_every_page_is_there(site):
+def test_the_site_is_built_without_a_warning_whole_and_searchable_from_a_folder(site, page):
+    """One test, so that no second worker builds the site again."""
+    every_page_is_there(site)
+    nothing_is_fetched_from_elsewhere(site)
+    for words, expected in SEARCHED.items():
+        links = found_from_a_folder(site, page, words)
+        assert any(expected in link for link in links), links
+
+
+def every_page_is_there(site):
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
     assert pages <= {page.stem for page in site.glob("*.html")}
 
 
-def test_nothing_is_fetched_from_elsewhere(site):
+def nothing_is_fetched_from_elsewhere(site):
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         fetched = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="(https?:[^"]*)', text)
@@ -63,16 +77,7 @@ def page(site):
         browser.close()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("calibration_test", "calibrant.calibration_test.html"),
-        ("prequential", "calibrant.prequential_lower_bound.html"),
-        ("temperature", "calibrant.TemperatureScaling.html"),
-    ],
-)
-def test_search_works_from_a_folder(site, page, words, expected):
+def found_from_a_folder(site, page, words):
     page.goto(f"{(site / 'search.html').as_uri()}?q={words}")
     page.wait_for_selector("#search-results .search-summary:has-text('found')")
-    links = page.eval_on_selector_all("#search-results li a", "links => links.map(a => a.href)")
-    assert any(expected in link for link in links), links
+    return page.eval_on_selector_all("#search-results li a", "links => links.map(a => a.href)")
