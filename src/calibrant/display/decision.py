@@ -9,8 +9,7 @@ import numpy as np
 
 from calibrant._options import check_flag
 from calibrant.decisions import decision_curve
-from calibrant.display.drawing import STYLES, plain, pyplot, write
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.display.drawing import STYLES, axes_or_new, named_curves, plain, write
 from calibrant.stats import DecisionCurve
 
 if TYPE_CHECKING:
@@ -54,15 +53,7 @@ class DecisionDisplay:
     lines_: list[Line2D]
 
     def __init__(self, curves: Mapping[str | None, DecisionCurve]) -> None:
-        are_curves = isinstance(curves, Mapping) and all(
-            isinstance(curve, DecisionCurve) for curve in curves.values()
-        )
-        if not are_curves or not curves:
-            raise InvalidArgumentError(
-                "A display needs a dict of at least one DecisionCurve by its name; got "
-                f"{curves!r:.60}. Make it with from_predictions."
-            )
-        self.curves = dict(curves)
+        self.curves = named_curves(curves, DecisionCurve)
 
     @classmethod
     def from_predictions(
@@ -113,10 +104,7 @@ class DecisionDisplay:
             Whether to draw the intervals, each of one threshold.
         """
         check_flag("band", band)
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(5.0, 3.6), layout="constrained")
-        elif not hasattr(ax, "fill_between"):
-            raise InvalidArgumentError(f"ax must be matplotlib Axes; got {ax!r:.60}.")
+        ax = axes_or_new(ax)
         self.lines_ = []
         for number, (name, curve) in enumerate(self.curves.items()):
             style = STYLES[number % len(STYLES)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 Band: TypeAlias = bool | Literal["ribbon", "bars"]
+Curve = TypeVar("Curve")
 
 # Okabe and Ito's palette; markers and dashes tell the curves apart without any colour.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -340,3 +341,23 @@ def check_axes(ax: object) -> None:
             "ax must be matplotlib axes, such as plt.subplots() makes, or None for new ones; got "
             f"{ax!r:.60}."
         )
+
+
+def named_curves(curves: Any, kind: type[Curve]) -> dict[str | None, Curve]:
+    """Return the curves of a display by their names; refuse anything else."""
+    are_curves = isinstance(curves, Mapping) and all(isinstance(c, kind) for c in curves.values())
+    if not are_curves or not curves:
+        raise InvalidArgumentError(
+            f"A display needs a dict of at least one {kind.__name__} by its name; got "
+            f"{curves!r:.60}. Make it with from_predictions."
+        )
+    return dict(curves)
+
+
+def axes_or_new(ax: Any) -> Any:
+    """Return the axes that were given, or those of a new figure."""
+    if ax is None:
+        return pyplot().subplots(figsize=(5.0, 3.6), layout="constrained")[1]
+    if not hasattr(ax, "fill_between"):
+        raise InvalidArgumentError(f"ax must be matplotlib Axes; got {ax!r:.60}.")
+    return ax

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._options import check_flag
-from calibrant.display.drawing import STYLES, pyplot, write
+from calibrant.display.drawing import STYLES, axes_or_new, write
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.regression import pit_histogram
 from calibrant.stats import PitHistogram
@@ -99,10 +99,7 @@ class PitDisplay:
             Whether to draw the band of calibrated quantiles.
         """
         check_flag("band", band)
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(5.0, 3.4), layout="constrained")
-        elif not hasattr(ax, "fill_between"):
-            raise InvalidArgumentError(f"ax must be matplotlib Axes; got {ax!r:.60}.")
+        ax = axes_or_new(ax)
         cells, beyond = self.histogram, self.histogram.beyond_chance
         edges = np.append(cells.left, 1.0)
         self.bars_ = ax.bar(

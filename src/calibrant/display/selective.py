@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from calibrant._options import check_flag
-from calibrant.display.drawing import STYLES, plain, pyplot, write
+from calibrant.display.drawing import STYLES, axes_or_new, named_curves, plain, write
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.measure import selective_curve
 from calibrant.stats import SelectiveCurve
@@ -51,15 +51,7 @@ class SelectiveDisplay:
     lines_: list[Line2D]
 
     def __init__(self, curves: Mapping[str | None, SelectiveCurve]) -> None:
-        are_curves = isinstance(curves, Mapping) and all(
-            isinstance(curve, SelectiveCurve) for curve in curves.values()
-        )
-        if not are_curves or not curves:
-            raise InvalidArgumentError(
-                "A display needs a dict of at least one SelectiveCurve by its name; got "
-                f"{curves!r:.60}. Make it with from_predictions."
-            )
-        self.curves = dict(curves)
+        self.curves = named_curves(curves, SelectiveCurve)
 
     @classmethod
     def from_predictions(
@@ -112,10 +104,7 @@ class SelectiveDisplay:
             Whether to draw the limits that hold at all thresholds at once.
         """
         check_flag("band", band)
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(5.0, 3.6), layout="constrained")
-        elif not hasattr(ax, "fill_between"):
-            raise InvalidArgumentError(f"ax must be matplotlib Axes; got {ax!r:.60}.")
+        ax = axes_or_new(ax)
         self.lines_ = []
         for number, (name, curve) in enumerate(self.curves.items()):
             style = STYLES[number % len(STYLES)]

@@ -200,13 +200,13 @@ class _GraphOperations:
         return x
 
     def steps(self, x: Value, cuts: Value, levels: Value) -> Value:
-        assert cuts.array is not None  # noqa: S101
-        if len(cuts.array) == 0:
+        constants: Any = cuts.array  # of formulas, cuts are never computed in the graph
+        if len(constants) == 0:
             return x * 0.0 + levels[0]
         # One search serves all levels of the same cuts. What is kept alive keeps its id.
         key = (id(x), id(cuts))
         if key not in self._searches:
-            self._searches[key] = x, cuts, self._count_below(x, cuts, len(cuts.array))
+            self._searches[key] = x, cuts, self._count_below(x, cuts, len(constants))
         return self._take(levels, self._searches[key][2])
 
     def _count_below(self, x: Value, cuts: Value, size: int) -> Value:
