@@ -10,6 +10,8 @@ from calibrant.bins import EqualMass as EqualMass
 from calibrant.bins import EqualWidth as EqualWidth
 from calibrant.bins import Hybrid as Hybrid
 from calibrant.comparison import compare as compare
+from calibrant.curves import reliability_curve as reliability_curve
+from calibrant.curves import selective_curve as selective_curve
 from calibrant.decisions import decision_curve as decision_curve
 from calibrant.display import DecisionDisplay as DecisionDisplay
 from calibrant.display import PitDisplay as PitDisplay
@@ -24,8 +26,6 @@ from calibrant.hypotheses import prequential_lower_bound as prequential_lower_bo
 from calibrant.label_shift import certify_label_shift as certify_label_shift
 from calibrant.measure import brier_decomposition as brier_decomposition
 from calibrant.measure import calibration_error as calibration_error
-from calibrant.measure import reliability_curve as reliability_curve
-from calibrant.measure import selective_curve as selective_curve
 from calibrant.measure import tabulate as tabulate
 from calibrant.metric import CalibrationMetric as CalibrationMetric
 from calibrant.monitor import CalibrationMonitor as CalibrationMonitor

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from calibrant._options import check_flag
 from calibrant.bins import BinsLike, Distinct
+from calibrant.curves import check_method, smooth_curve
 from calibrant.display import drawing
 from calibrant.display.axes import Scale
 from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_panels
@@ -14,7 +15,6 @@ from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.display.histograms import FINE
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.measure import check_method, smooth_curve
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.curves import CurveMethod

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from calibrant._options import check_flag
+from calibrant.curves import selective_curve
 from calibrant.display.drawing import STYLES, axes_or_new, named_curves, plain, write
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.measure import selective_curve
 from calibrant.stats import SelectiveCurve
 
 if TYPE_CHECKING:
