@@ -28,10 +28,45 @@ SCHEMA = 1
 
 SUMS = ("count", "sum_y", "sum_p", "sum_pp", "sum_py")
 WEIGHT_SUMS = ("sum_w", "sum_ww", "sum_wwuu")
+ARRAYS = (*SUMS, *WEIGHT_SUMS, "level")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BinSums(ReadOnlyArrays):
+    """What rows leave behind in bins; a bin is the last axis of every array."""
+
+    count: FloatArray
+    sum_y: FloatArray
+    sum_p: FloatArray
+    sum_pp: FloatArray
+    sum_py: FloatArray
+    sum_w: FloatArray
+    sum_ww: FloatArray
+    sum_wwuu: FloatArray
+    level: FloatArray
+
+    def __post_init__(self) -> None:
+        if not self.is_weighted:  # one value however the rows were cut: documents leave it out
+            sums = {name: getattr(self, name) for name in SUMS}
+            object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
+        super().__post_init__()
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether any row has a weight other than 1."""
+        sums = (self.sum_w, self.sum_ww)
+        return not all(x is self.count or np.array_equal(x, self.count) for x in sums)
+
+    def has_sums_of(self, other: BinSums) -> bool:
+        """Tell whether every array is the same to the last bit."""
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
+            for name in ARRAYS
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class BinTable(ReadOnlyArrays):
+class BinTable(BinSums):
     """Sums of predictions p, events y and weights w for each group and bin.
 
     Groups are the classes of a marginal problem; any other problem has one. Every array has the
@@ -69,21 +104,6 @@ class BinTable(ReadOnlyArrays):
 
     problem: Problem
     bins: tuple[Bins, ...]
-    count: FloatArray
-    sum_y: FloatArray
-    sum_p: FloatArray
-    sum_pp: FloatArray
-    sum_py: FloatArray
-    sum_w: FloatArray
-    sum_ww: FloatArray
-    sum_wwuu: FloatArray
-    level: FloatArray
-
-    def __post_init__(self) -> None:
-        if not self.is_weighted:  # one value however the rows were cut: documents leave it out
-            sums = {name: getattr(self, name) for name in SUMS}
-            object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
-        super().__post_init__()
 
     @classmethod
     def from_counts(cls, prediction: ArrayLike, count: ArrayLike, events: ArrayLike) -> BinTable:
@@ -139,12 +159,6 @@ class BinTable(ReadOnlyArrays):
         return len(self.bins)
 
     @cached_property
-    def is_weighted(self) -> bool:
-        """Whether any row has a weight other than 1."""
-        sums = (self.sum_w, self.sum_ww)
-        return not all(x is self.count or np.array_equal(x, self.count) for x in sums)
-
-    @cached_property
     def is_binned_model(self) -> bool:
         """Whether every bin holds one distinct prediction, so that binning hides nothing."""
         return not bool(np.any((self.count > 0) & np.isnan(self.level)))
@@ -158,10 +172,7 @@ class BinTable(ReadOnlyArrays):
             isinstance(other, BinTable)
             and self.problem == other.problem
             and self.bins == other.bins
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
-                for name in (*SUMS, *WEIGHT_SUMS, "level")
-            )
+            and self.has_sums_of(other)
         )
 
     __hash__ = None  # type: ignore[assignment]

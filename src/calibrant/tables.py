@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from calibrant._documents import check_header, check_names, header, is_number, read_json, shown
-from calibrant._read_only import ReadOnlyArrays
+from calibrant._documents import check_header, check_names, header, read_json
 from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
@@ -25,24 +24,37 @@ from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidDocumentError,
 )
+from calibrant.group_labels import (
+    LINES,
+    GroupKey,
+    by_to_json,
+    key_of,
+    more_groups,
+    ranking,
+    read_by,
+    read_labels,
+    shown_key,
+    text_table,
+)
 from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.problem import Problem
-from calibrant.table import SUMS, WEIGHT_SUMS, BinTable, read_array, read_bins, unit_weight_sums
+from calibrant.table import (
+    ARRAYS,
+    SUMS,
+    WEIGHT_SUMS,
+    BinSums,
+    BinTable,
+    read_array,
+    read_bins,
+    unit_weight_sums,
+)
 
 FORMAT = "calibrant.tables"
 SCHEMA = 1
-ARRAYS = (*SUMS, *WEIGHT_SUMS, "level")
-LONGEST = 40
-"""Characters of a label that are printed."""
-LINES = 20
-"""Groups that are printed; the others are counted."""
-
-GroupKey: TypeAlias = GroupLabel | tuple[GroupLabel, ...]
-"""The label of one column, or those of several."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
+class Tables(BinSums, Mapping[GroupKey, BinTable]):
     """Tables of groups of rows: a frozen mapping from the key of a group to its `BinTable`.
 
     The key is what the column says, such as ``"f"`` or ``"(40, 65]"``; of several columns a tuple,
@@ -84,21 +96,6 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
     by: tuple[GroupColumn, ...]
     labels: tuple[tuple[GroupLabel, ...], ...]
     bins: tuple[tuple[Bins, ...], ...]
-    count: FloatArray
-    sum_y: FloatArray
-    sum_p: FloatArray
-    sum_pp: FloatArray
-    sum_py: FloatArray
-    sum_w: FloatArray
-    sum_ww: FloatArray
-    sum_wwuu: FloatArray
-    level: FloatArray
-
-    def __post_init__(self) -> None:
-        if not self.is_weighted:  # one value however the rows were cut: documents leave it out
-            sums = {name: getattr(self, name) for name in SUMS}
-            object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
-        super().__post_init__()
 
     @classmethod
     def of(
@@ -133,11 +130,6 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
     def names(self) -> tuple[str, ...]:
         """The names of the columns that tell groups apart."""
         return tuple(column.name for column in self.by)
-
-    @cached_property
-    def is_weighted(self) -> bool:
-        """Whether any row has a weight other than 1."""
-        return not all(np.array_equal(x, self.count) for x in (self.sum_w, self.sum_ww))
 
     @property
     def shares_bins(self) -> bool:
@@ -203,10 +195,7 @@ class Tables(ReadOnlyArrays, Mapping[GroupKey, BinTable]):
             isinstance(other, Tables)
             and (self.problem, self.by, self.labels) == (other.problem, other.by, other.labels)
             and self.bins == other.bins
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
-                for name in ARRAYS
-            )
+            and self.has_sums_of(other)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -390,99 +379,3 @@ def stacked(
     bins = tuple(table.bins for table in tables)
     shared = bins[:1] if all(own == bins[0] for own in bins) else bins
     return Tables.of(tables[0].problem, by, labels, shared, arrays)
-
-
-def key_of(labels: tuple[GroupLabel, ...]) -> GroupKey:
-    """Return the key of a group: the label of one column, or those of several as a tuple."""
-    return labels[0] if len(labels) == 1 else labels
-
-
-def shown_key(labels: tuple[GroupLabel, ...]) -> str:
-    """Return the labels of a group as they are printed."""
-    shown = ["missing" if label is None else str(label) for label in labels]
-    safe = [text if text.isprintable() else ascii(text)[1:-1] for text in shown]
-    return ", ".join(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in safe)
-
-
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = []
-    for row in (head, *rows):
-        cells = [
-            row[0].ljust(widths[0]),
-            *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def more_groups(n: int) -> list[str]:
-    """Return the line that says how many groups are not printed, if there are any."""
-    return [f"... and {n:,} more group{'s' if n > 1 else ''}"] if n > 0 else []
-
-
-def ranking(by: tuple[GroupColumn, ...]) -> Callable[[tuple[GroupLabel, ...]], Any]:
-    """Return what sorts labels: intervals as they are cut, numbers before text, missing last."""
-    orders = [column.order() for column in by]
-
-    def rank(labels: tuple[GroupLabel, ...]) -> list[tuple[int, Any]]:
-        pairs = zip(labels, orders, strict=True)
-        return [
-            (3, 0)
-            if label is None
-            else (0, order[label])
-            if label in order
-            else (2, label)
-            if isinstance(label, str)
-            else (1, label)
-            for label, order in pairs
-        ]
-
-    return rank
-
-
-def by_to_json(by: tuple[GroupColumn, ...]) -> list[dict[str, Any]]:
-    """Return columns of groups; JSON has no infinite numbers, so such cuts are text."""
-    cuts = [
-        column.cuts and [cut if math.isfinite(cut) else str(cut) for cut in column.cuts]
-        for column in by
-    ]
-    return [{"name": column.name, "cuts": own} for column, own in zip(by, cuts, strict=True)]
-
-
-def read_by(document: Any) -> tuple[GroupColumn, ...]:
-    """Rebuild columns of groups from `by_to_json`."""
-    if not isinstance(document, list) or not document:
-        raise InvalidDocumentError('"by" must be a list of the columns that tell groups apart.')
-    columns = []
-    for item in document:
-        check_names(item, ("name", "cuts"), "A column of groups")
-        name, cuts = item["name"], item["cuts"]
-        listed = cuts if isinstance(cuts, list) else []
-        numbers = [float(x) if x in ("inf", "-inf") else x for x in listed]
-        is_column = isinstance(name, str) and (cuts is None or isinstance(cuts, list))
-        if not is_column or not all(type(x) is float or is_number(x) for x in numbers):
-            raise InvalidDocumentError(f"This is no column of groups: {shown(item)}.")
-        try:
-            columns.append(GroupColumn(name, None if cuts is None else tuple(map(float, numbers))))
-        except InvalidArgumentError as error:
-            raise InvalidDocumentError(str(error)) from error
-    return tuple(columns)
-
-
-def read_labels(document: Any, by: tuple[GroupColumn, ...]) -> list[tuple[GroupLabel, ...]]:
-    """Rebuild the labels of groups in these columns."""
-    rows = document if isinstance(document, list) else []
-    allowed = [None if column.cuts is None else {*column.intervals, None} for column in by]
-    for row in rows:
-        fits = isinstance(row, list) and len(row) == len(by)
-        if not fits or not all(
-            isinstance(label, str | int | float | None) and (among is None or label in among)
-            for label, among in zip(row, allowed, strict=True)
-        ):
-            raise InvalidDocumentError(f"These are no labels of a group: {shown(row)}.")
-    labels = [tuple(row) for row in rows]
-    if not labels or len(set(labels)) < len(labels):
-        raise InvalidDocumentError('"groups" must be a list of labels, one or more, none twice.')
-    return labels

@@ -12,6 +12,7 @@ from calibrant._types import IntArray
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.group_labels import ranking
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
@@ -21,7 +22,6 @@ from calibrant.stats.estimators import class_weights
 from calibrant.stats.intervals import check_level
 from calibrant.stats.samples import Sample
 from calibrant.stats.validation import validation
-from calibrant.tables import ranking
 
 
 @overload

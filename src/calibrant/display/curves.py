@@ -12,12 +12,13 @@ from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import FloatArray
 from calibrant.display.histograms import Histogram
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
+from calibrant.group_labels import shown_key
 from calibrant.problem import Kind, Label
 from calibrant.stats.curves import consistency_limits, group_of
 from calibrant.stats.isotonic_curves import IsotonicCurve, isotonic_curve
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
-from calibrant.tables import Tables, shown_key
+from calibrant.tables import Tables
 
 
 @dataclass(frozen=True, eq=False)

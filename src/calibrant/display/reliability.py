@@ -15,12 +15,13 @@ from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.display.histograms import FINE
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.group_labels import shown_key
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.curves import CurveMethod
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
-from calibrant.tables import Tables, shown_key
+from calibrant.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,6 +16,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
+from calibrant.group_labels import ranking, read_labels
 from calibrant.groups import GroupColumn, GroupLabel, Groups
 from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
@@ -42,7 +43,6 @@ from calibrant.sources.arrays import ArraySource
 from calibrant.sources.groups import read_groups
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.table import BinTable
-from calibrant.tables import ranking, read_labels
 
 Own: TypeAlias = Literal["auto", "shift", "map"]
 

@@ -15,12 +15,12 @@ from calibrant._documents import check_header, header, read_json
 from calibrant._types import FloatArray
 from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
+from calibrant.group_labels import by_to_json, read_by
 from calibrant.recalibrators import quantiles
 from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
-from calibrant.tables import by_to_json, read_by
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1

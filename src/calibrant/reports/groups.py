@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calibrant._html import Content, Element, element, scrolling, shown, table
+from calibrant.group_labels import key_of, shown_key
 from calibrant.reports.curves import curve_of
 from calibrant.reports.findings import Findings
 from calibrant.reports.reliability import PANELS, panels
@@ -10,7 +11,6 @@ from calibrant.reports.sections import section
 from calibrant.reports.wording import percent, points
 from calibrant.stats import Audit, AuditedGroup
 from calibrant.stats.curves import join_bins
-from calibrant.tables import key_of, shown_key
 
 BINS_OF_A_PANEL = 20
 """More points than these run together in a small diagram."""

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from calibrant.group_labels import shown_key
 from calibrant.reports.findings import Findings
 from calibrant.table import describe_bins
-from calibrant.tables import shown_key
 
 Words: TypeAlias = tuple[str, str]
 """What was said and what happened, as the axes of a diagram name them."""

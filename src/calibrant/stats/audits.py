@@ -43,6 +43,7 @@ from calibrant._options import generator
 from calibrant._results import Result
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
+from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
 from calibrant.groups import GroupLabel
 from calibrant.stats.certificates import Certificate, certify, verified_bounds
 from calibrant.stats.estimators import (
@@ -60,15 +61,7 @@ from calibrant.stats.planning import samples_to_certify
 from calibrant.stats.questions import Question
 from calibrant.stats.verdicts import Verdict, assumptions_of
 from calibrant.table import BinTable
-from calibrant.tables import (
-    LINES,
-    GroupKey,
-    Tables,
-    key_of,
-    more_groups,
-    shown_key,
-    text_table,
-)
+from calibrant.tables import Tables
 
 CONCENTRATIONS = (20.0, 200.0, 2000.0)
 """c of the Beta laws: rates that differ from s by about 0.1, 0.03 and 0.01. Affects power only."""

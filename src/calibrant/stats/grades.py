@@ -21,13 +21,13 @@ from calibrant._options import is_real
 from calibrant._results import Result
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, InvalidWeightsError
+from calibrant.group_labels import text_table
 from calibrant.stats.audits import holm
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.curves import reliability_curve
 from calibrant.stats.estimators import Norm
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
-from calibrant.tables import text_table
 
 Light: TypeAlias = Literal["green", "amber", "red"]
 

@@ -13,6 +13,7 @@ import numpy as np
 from calibrant._json import json_text
 from calibrant._results import Result
 from calibrant._types import FloatArray, IntArray
+from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.curves import ReliabilityCurve, reliability_curve
 from calibrant.stats.estimators import (
@@ -29,15 +30,7 @@ from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.selective import SelectiveCurve, selective_curve
 from calibrant.stats.verdicts import Verdict
 from calibrant.table import BinTable
-from calibrant.tables import (
-    LINES,
-    GroupKey,
-    Tables,
-    key_of,
-    more_groups,
-    shown_key,
-    text_table,
-)
+from calibrant.tables import Tables
 
 SIDES = ("upper", "lower")
 R = TypeVar("R", bound=CalibrationErrorResult | ReliabilityCurve | Certificate | SelectiveCurve)

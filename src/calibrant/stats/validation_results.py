@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from calibrant._json import json_text, plain
 from calibrant._results import NumberResult, Result
 from calibrant.exceptions import MissingDependencyError
+from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
 from calibrant.groups import GroupLabel
-from calibrant.tables import LINES, GroupKey, key_of, more_groups, shown_key, text_table
 
 Backend: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 
