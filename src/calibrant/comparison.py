@@ -12,7 +12,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
-from calibrant.sources.clusters import cluster_column, clustered_rows
+from calibrant.sources.clusters import cluster_column, clustered_rows, clusters_and_data
 from calibrant.stats.estimators import ClassWeight, class_weights
 from calibrant.stats.intervals import check_level
 
@@ -90,7 +90,8 @@ def compare(
     confidence_level : float
         Of each interval by itself; of several models, of all pairs at once.
     cluster : array_like or column name, optional
-        The patient, prompt or day of each row, where rows of one depend on each other.
+        The patient, prompt or day of each row, where rows of one depend on each other; of a
+        log that repeats questions, the question, unless False.
     kind, bins, class_weight, classes, pos_label, data, input
         As in `calibration_error`.
 
@@ -146,6 +147,7 @@ def compare(
             "Two models are compared, prob_a and prob_b, or several as one dict by name, with a "
             f"dict of labels in place of y_true_b; got {len(models)} model(s)."
         )
+    cluster, data = clusters_and_data(cluster, data)
     names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
     data = in_memory(data, *names)
     reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}

@@ -14,7 +14,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
 from calibrant.problem import Input, Label
 from calibrant.sources import Source, in_memory, read
-from calibrant.sources.clusters import cluster_column, clustered_rows
+from calibrant.sources.clusters import cluster_column, clustered_rows, clusters_and_data
 from calibrant.stats.skill import RULES, Rule, row_scores
 
 
@@ -44,7 +44,8 @@ def skill_score(
     score : {"brier", "log", "rps"}
         Brier score, log loss, or the ranked probability score of ordered classes.
     cluster : array_like or column name, optional
-        The day, station or patient of each row, where rows of one depend on each other.
+        The day, station or patient of each row, where rows of one depend on each other; of a
+        log that repeats questions, the question, unless False.
     sample_weight, classes, pos_label, data, input
         As in `calibration_error`; `input` holds for both models.
 
@@ -89,6 +90,7 @@ def skill_score(
     """
     if not is_among(score, RULES):
         raise InvalidArgumentError(f"score must be one of {', '.join(RULES)}; got {score!r:.60}.")
+    cluster, data = clusters_and_data(cluster, data)
     columns = [
         y_true,
         y_prob,

@@ -13,7 +13,12 @@ from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, read
-from calibrant.sources.clusters import cluster_column, cluster_sums, clustered_rows
+from calibrant.sources.clusters import (
+    cluster_column,
+    cluster_sums,
+    clustered_rows,
+    clusters_and_data,
+)
 from calibrant.stats.estimators import class_weights
 from calibrant.stats.hypothesis_tests import TestMethod, check_resamples
 from calibrant.table import BinTable
@@ -58,6 +63,7 @@ def calibration_test(
     cluster : array_like or column name, optional
         The patient, prompt or day of each row, where rows of one depend on each other. There is
         one test then, of the l2 error, and no other `method`; it needs many clusters.
+        Of a log that repeats questions it is the question, unless False.
 
     Returns
     -------
@@ -103,13 +109,14 @@ def calibration_test(
     >>> calibration_test(rng.uniform(size=1000) < p, p, method="spiegelhalter").pvalue > 0.01
     True
     """
+    cluster, data = clusters_and_data(cluster, data)
     reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     reading |= {"pos_label": pos_label, "data": data}
     if cluster is not None:
         if method != "exact":
             raise InvalidArgumentError(
                 f"With cluster= there is one test, of the l2 error; got method={method!r:.60}. "
-                "Leave the method out."
+                "Leave the method out, or pass cluster=False if rows are independent."
             )
         source = read(y_true, y_prob, by=cluster_column(cluster, data), **reading)
         rows = clustered_rows(source)

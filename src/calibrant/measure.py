@@ -11,7 +11,12 @@ from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
-from calibrant.sources.clusters import cluster_column, cluster_sums, clustered_rows
+from calibrant.sources.clusters import (
+    cluster_column,
+    cluster_sums,
+    clustered_rows,
+    clusters_and_data,
+)
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -141,7 +146,8 @@ def calibration_error(
     cluster : array_like or column name, optional
         The patient, prompt or day of each row, where rows of one depend on each other: estimate
         and interval of the l2 error are then those of independent clusters, see
-        `calibrant.stats.clusters`. All rows are held in memory.
+        `calibrant.stats.clusters`. All rows are held in memory. Of an `EvaluationLog` that asked
+        questions several times it is the question; False says that rows are independent.
 
     Returns
     -------
@@ -195,6 +201,7 @@ def calibration_error(
     >>> round(result.value, 2), result.is_lower_bound
     (0.19, True)
     """
+    cluster, data = clusters_and_data(cluster, data, by)
     source = read(
         y_true,
         y_prob,

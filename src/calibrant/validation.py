@@ -17,7 +17,12 @@ from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.sources.arrays import ArraySource
-from calibrant.sources.clusters import cluster_column, cluster_sums, clustered_rows
+from calibrant.sources.clusters import (
+    cluster_column,
+    cluster_sums,
+    clustered_rows,
+    clusters_and_data,
+)
 from calibrant.stats.estimators import class_weights
 from calibrant.stats.intervals import check_level
 from calibrant.stats.samples import Sample
@@ -94,7 +99,8 @@ def validate(
     confidence_level : float
         Of each interval by itself.
     cluster : array_like or column name, optional
-        The patient or hospital of each row, where rows of one depend on each other.
+        The patient or hospital of each row, where rows of one depend on each other; of a
+        log that repeats questions, the question, unless False.
 
     Returns
     -------
@@ -132,6 +138,7 @@ def validate(
     calibration slope 1.0339 [0.9389, 1.1289]
     """
     check_level(confidence_level)
+    cluster, data = clusters_and_data(cluster, data, by)
     source = read(
         y_true,
         y_prob,

@@ -15,7 +15,12 @@ from calibrant.bins import BinsLike, Distinct
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, read
-from calibrant.sources.clusters import cluster_column, clustered_rows, one_of_each
+from calibrant.sources.clusters import (
+    cluster_column,
+    clustered_rows,
+    clusters_and_data,
+    one_of_each,
+)
 from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of
 from calibrant.stats.questions import MinBinMass
 from calibrant.stats.results import UNRESOLVED_LIMIT
@@ -137,7 +142,8 @@ def certify(
     cluster : array_like or column name, optional
         The patient, prompt or day of each row, where rows of one depend on each other. One row of
         each is drawn at random, always the same, and certified: those are independent, whatever
-        the dependence. The statement is then about a random row of a random cluster.
+        the dependence. The statement is then about a random row of a random cluster. Of an
+        `EvaluationLog` that asked questions several times it is the question, unless False.
 
     Returns
     -------
@@ -183,6 +189,7 @@ def certify(
     >>> print(certify(y, p, max_error=0.03))
     certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...
     """
+    cluster, data = clusters_and_data(cluster, data, by)
     source = read(
         y_true,
         y_prob,

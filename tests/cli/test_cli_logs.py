@@ -100,8 +100,12 @@ def test_answers_to_one_question_are_a_cluster_or_refused(folder, capsys):
         code, _, err = run(capsys, words[0], folder / "epochs.eval", *words[1:], "--log", "inspect")
         assert code == 4
         assert "epoch=1" in err
-    code, out, _ = run(capsys, "measure", folder / "epochs.eval", "--log", "inspect", "epoch=1")
-    assert "clusters" not in out
+    for words in (("epoch=1",), ("--cluster", "none")):
+        code, out, _ = run(capsys, "measure", folder / "epochs.eval", "--log", "inspect", *words)
+        assert (code, "clusters" in out) == (0, False)
+    words = ("--log", "inspect", "--calibrator", "cal.json", "--max-error", "0.5")
+    code, _, err = run(capsys, "certify", folder / "epochs.eval", *words)
+    assert (code, "certify --calibrator takes independent rows" in err) == (4, True)
 
 
 def test_a_log_is_not_piped(capsys):

@@ -294,13 +294,10 @@ def test_epochs_of_inspect_are_rows_of_one_question_or_its_votes(tmp_path):
     log = cb.read_log(path, "inspect")
     assert log.n == 9
     assert log.is_repeated
-    assert 'cluster="question"' in str(log)
-    assert (
-        cb.calibration_error(
-            "correct", "confidence", data=log, cluster="question", bins=1
-        ).n_clusters
-        == 3
-    )
+    assert "each is a cluster, unless cluster=False" in str(log)
+    error = cb.calibration_error("correct", "confidence", data=log, bins=1)
+    assert error.n_clusters == 3
+    assert "n = 9 in 3 clusters" in str(error)
     assert cb.read_log(path, "inspect", epoch=2)["confidence"].tolist() == [0.8] * 3
     votes = cb.read_log(path, "inspect", confidence="votes")
     np.testing.assert_allclose(votes["confidence"], [2 / 3, 1, 2 / 3])
@@ -511,3 +508,70 @@ def test_whatever_a_log_holds_it_is_read_or_refused(tmp_path, format_):
         assert str(log), case
     assert 10 < refused < 240
     assert longest < 1000
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory):
+    """Two models that answered 40 questions three times, the second with the same grades."""
+    rng = np.random.default_rng(0)
+    logs = []
+    for model in ("a", "b"):
+        rows = [
+            {"id": i, "confidence": round(float(p), 1), "correct": bool(rng.uniform() < p)}
+            for i, p in enumerate(rng.uniform(0.2, 0.9, size=40))
+            for _ in range(3)
+        ]
+        path = tmp_path_factory.mktemp("logs") / f"{model}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        logs.append(cb.read_log(path, "jsonl", question="id", task="id"))
+    return logs
+
+
+def test_repeated_questions_are_clusters_unless_switched_off(repeated):
+    log, pairs = repeated[0], repeated[0].paired(repeated[1])
+    assert pairs.is_repeated
+    names = {"y_true": "correct", "y_prob": "confidence"}
+    two = {"prob_a": "confidence_a", "prob_b": "confidence_b", "y_true_b": "correct_b"}
+    for function in (cb.calibration_error, cb.validate, cb.skill_score):
+        assert function(**names, data=log).n_clusters == 40, function
+        assert function(**names, data=log, cluster=False).n_clusters is None, function
+    assert cb.compare("correct_a", data=pairs, **two).n_clusters == 40
+    assert cb.compare("correct_a", data=pairs, cluster=False, **two).n_clusters is None
+    chosen = cb.calibration_test(**names, data=log, rng=0)
+    asked = cb.calibration_test(**names, data=dict(log), cluster="question", rng=0)
+    assert chosen.pvalue == asked.pvalue
+    with pytest.raises(ex.InvalidArgumentError, match="or pass cluster=False"):
+        cb.calibration_test(**names, data=log, method="cox")
+    assert cb.calibration_test(**names, data=log, method="cox", cluster=False).pvalue > 0
+
+
+def test_a_certificate_of_repeated_questions_draws_one_answer_of_each(repeated):
+    names = {"y_true": "correct", "y_prob": "confidence", "data": repeated[0]}
+    certificate = cb.certify(**names, max_error=0.9)
+    assert certificate.n == 40
+    assert any("One row of each cluster" in text for text in certificate.assumptions)
+    assert cb.certify(**names, max_error=0.9, cluster=False).n == 120
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        cb.tabulate,
+        cb.audit,
+        cb.reliability_curve,
+        cb.report,
+        cb.brier_decomposition,
+        cb.decision_curve,
+        cb.bin_free_bounds,
+        lambda *names, data: cb.calibration_error(*names, data=data, by="task"),
+        lambda *names, data: cb.certify(*names, data=data, by="task"),
+        lambda *names, data: cb.validate(*names, data=data, by="task"),
+    ],
+)
+def test_functions_that_need_independent_rows_refuse_repeated_questions(function, repeated):
+    with pytest.raises(ex.InvalidArgumentError, match=r"asked questions several times.*dict\(log"):
+        function("correct", "confidence", data=repeated[0])
+
+
+def test_repeated_questions_can_be_declared_independent_anywhere(repeated):
+    assert cb.tabulate("correct", "confidence", data=dict(repeated[0])).n == 120

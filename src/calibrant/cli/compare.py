@@ -124,7 +124,7 @@ def _compare_logs(args: argparse.Namespace) -> Comparison:
     pairs = a.paired(b)
     complain(str(pairs))
     bins = "auto" if args.bins is None else read_bins(args.bins)
-    cluster = args.cluster or ("question" if a.is_repeated else None)
+    cluster = False if args.cluster == "none" else args.cluster
     return compare(
         "correct_a",
         "confidence_a",

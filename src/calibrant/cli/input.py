@@ -119,7 +119,8 @@ def add_cluster_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--cluster",
         metavar="COLUMN",
-        help="the patient, prompt or day of each row, if rows of one depend on each other",
+        help="the patient, prompt or day of each row, if rows of one depend on each other; of a "
+        "log its questions unless none",
     )
 
 

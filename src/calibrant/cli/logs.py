@@ -32,7 +32,7 @@ def add_log_argument(command: argparse.ArgumentParser) -> None:
 
 
 def log_columns(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the columns of a log as keywords of the library; rows of a question are a cluster."""
+    """Return the columns of a log as keywords of the library, whose clusters are its questions."""
     log = read_command_log(args, args.files)
     given: dict[str, Any] = {"y_true": "correct", "y_prob": "confidence", "data": log}
     if getattr(args, "bins", None) is not None:
@@ -40,16 +40,21 @@ def log_columns(args: argparse.Namespace) -> dict[str, Any]:
     by, cluster = getattr(args, "by", None), getattr(args, "cluster", None)
     if by is None and cluster is None and args.command in SHOWS_TASKS and len(log.tasks) > 1:
         by = [("task", None)]
-    if log.is_repeated and cluster is None and args.command != "fit":  # which proves nothing
-        if by is not None or not hasattr(args, "cluster"):
-            raise InvalidArgumentError(
-                "Questions were asked several times, and answers to one depend on each other; "
-                f"{args.command}{' by groups' if by else ''} takes independent rows. Read one "
-                "epoch (--log inspect epoch=1), or let the epochs vote (confidence=votes)."
-            )
-        cluster = "question"
+    if cluster == "none" or args.command == "fit":  # which proves nothing
+        given["data"], cluster = dict(log), None
+    elif log.is_repeated and cluster is None and _takes_independent_rows(args, by):
+        how = " by groups" if by else " --calibrator" if hasattr(args, "cluster") else ""
+        raise InvalidArgumentError(
+            "Questions were asked several times, and answers to one depend on each other; "
+            f"{args.command}{how} takes independent rows. Read one epoch (--log inspect epoch=1), "
+            "or let the epochs vote (confidence=votes)."
+        )
     given |= {} if by is None else {"by": dict(by)}
     return given | ({} if cluster is None else {"cluster": cluster})
+
+
+def _takes_independent_rows(args: argparse.Namespace, by: Any) -> bool:
+    return by is not None or not hasattr(args, "cluster") or bool(getattr(args, "calibrator", None))
 
 
 def read_command_log(args: argparse.Namespace, files: list[str]) -> EvaluationLog:

@@ -168,6 +168,13 @@ def read(
         )
     if kind is not None:
         check_kind(kind)
+    if getattr(data, "is_repeated", False):
+        raise InvalidArgumentError(
+            "Rows must be independent here, and this log asked questions several times: answers to "
+            "one depend on each other. Use a function that takes cluster= (without by=), read one "
+            'epoch (epoch=1) or let the answers vote (confidence="votes"). Where rows are '
+            "independent all the same, pass data=dict(log)."
+        )
     given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     given |= {"pos_label": pos_label, "sample_weight": sample_weight, "by": by}
     if is_files(data):

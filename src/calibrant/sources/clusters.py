@@ -15,6 +15,19 @@ from calibrant.stats.clusters import ClusterSums
 from calibrant.table import BinTable
 
 
+def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any]:
+    """Return `cluster=` and `data=` as they are meant.
+
+    Answers to one question of an evaluation log are a cluster unless False says that rows are
+    independent; `read` refuses what is left, a log by groups whose questions repeat.
+    """
+    if not getattr(data, "is_repeated", False):
+        return (None if cluster is False else cluster), data
+    if cluster is None and by is not None:
+        return None, data
+    return ("question" if cluster is None else cluster or None), dict(data)
+
+
 def cluster_column(cluster: Any, data: Any, by: Any = None) -> Any:
     """Return `cluster=` as a `by=` of one column."""
     if by is not None:

@@ -74,7 +74,7 @@ class ClusterSums(ReadOnlyArrays):
         if n_clusters < FEWEST:
             raise InvalidArgumentError(
                 f"Clusters tell chance from error by their differences: at least {FEWEST} are "
-                f"needed; got {n_clusters}. Leave cluster= out if rows are independent."
+                f"needed; got {n_clusters}. If rows are independent, pass cluster=False."
             )
         n, n_classes = events.shape
         place = (cells + n_bins * np.arange(n_classes)).ravel()

@@ -33,6 +33,11 @@ class _Columns(Result, Mapping[str, AnyArray]):
     def __len__(self) -> int:
         return len(self._columns)
 
+    @cached_property
+    def is_repeated(self) -> bool:
+        """Whether a question has several answers, which depend on each other."""
+        return len(np.unique(self["question"])) < len(self["question"])
+
     # a Mapping would compare its arrays, whose truth is ambiguous
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -42,8 +47,10 @@ class _Columns(Result, Mapping[str, AnyArray]):
 class EvaluationLog(_Columns):
     """The answered questions of a log; ``data=`` takes it wherever it takes a data frame.
 
-    ``calibration_error("correct", "confidence", data=log, by="task")``. Questions that were asked
-    several times are rows that depend on each other: pass ``cluster="question"``.
+    ``calibration_error("correct", "confidence", data=log, by="task")``. Where questions
+    were asked several times, their answers depend on each other, and functions that take
+    ``cluster=`` take each question as a cluster unless ``cluster=False`` says otherwise. Others
+    refuse such a log.
 
     Attributes
     ----------
@@ -78,11 +85,6 @@ class EvaluationLog(_Columns):
     def n(self) -> int:
         """Answers with a confidence and a grade."""
         return len(self.confidence)
-
-    @cached_property
-    def is_repeated(self) -> bool:
-        """Whether a question has several answers, which depend on each other."""
-        return len(np.unique(self.question)) < self.n
 
     def paired(self, other: EvaluationLog) -> EvaluationPairs:
         """Match the answers of two models by question; those that only one answered are counted.
@@ -152,7 +154,7 @@ class EvaluationLog(_Columns):
         if sum(self.ungraded):
             yield f"left out, without a grade: {_counted(sum(self.ungraded), 'answer')}"
         if self.is_repeated:
-            yield 'questions were asked several times: pass cluster="question"'
+            yield "questions were asked several times: each is a cluster, unless cluster=False"
         yield from self.notes
 
     def in_short(self) -> str:
