@@ -7,6 +7,8 @@ Every line is a fresh process. Peers run in an environment of theirs, made outsi
     python -m venv PEERS
     PEERS/bin/pip install scikit-learn netcal probmetrics betacal venn-abers uncertainty-calibration
 
+or in a folder of packages, as `measure.py` tells.
+
 Times are the best of a few calls, after one on 1,000 rows to warm up, and of --rounds processes
 that take turns; "CPU" is the time of all threads in the best call. The ratio is a line's time over
 that of the first line of its table, so above 1 calibrant is faster. The loss is measured on the
@@ -30,7 +32,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from lines import Call, call, machine
+from lines import Call, call, machine, peers_python
 
 Apply = Callable[[Any], Any]
 Fit = Callable[[Any, Any], Apply]
@@ -259,11 +261,11 @@ Found = dict[str, float] | str
 
 
 def in_own_process(case: str, name: str, n: int, k: int, args: argparse.Namespace) -> Found:
-    python = sys.executable if name in OURS else args.peers
+    python, paths = (sys.executable, {}) if name in OURS else peers_python(args.peers)
     line = [case, name, str(n), str(k)]
     options = ["--repeats", str(args.repeats), "--limit", str(args.limit)]
     command = [python, __file__, "--line", *line, *options]
-    environment = os.environ | {"CALIBRANT_ENGINE": OURS.get(name, "")}
+    environment = os.environ | {"CALIBRANT_ENGINE": OURS.get(name, "")} | paths
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode == -signal.SIGALRM:
         return f"over {args.limit}"
@@ -324,7 +326,9 @@ def verdict(title: str, found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
+    parser.add_argument(
+        "--peers", default=sys.executable, help="their Python, or a folder of them for this one"
+    )
     rows = [100_000, 1_000_000, 10_000_000]
     parser.add_argument("--rows", type=int, nargs="*", default=rows)
     parser.add_argument("--shape", type=int, nargs=2, default=[50_000, 1_000])

@@ -1,9 +1,10 @@
-"""What the benchmarks share: the machine, and the time and memory of one call."""
+"""What the benchmarks share: the machine, the peers' Python, the time and memory of one call."""
 
 from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +37,17 @@ def call(work: Callable[[], Any]) -> Call:
     done.set()
     watcher.join()
     return Call(result, seconds, cpu, max(0.0, most - base))
+
+
+def peers_python(peers: str) -> tuple[str, dict[str, str]]:
+    """Return the Python of the peers and its variables, where `peers` may be a folder of packages.
+
+    A folder serves where no second environment can be made; only the peers' lines see it.
+    """
+    if not os.path.isdir(peers):
+        return peers, {}
+    paths = [os.environ.get("PYTHONPATH"), os.path.abspath(peers)]
+    return sys.executable, {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def memory() -> float:

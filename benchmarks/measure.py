@@ -8,6 +8,9 @@ theirs, made outside this repository:
     python -m venv PEERS
     PEERS/bin/pip install relplot torchmetrics netcal scikit-learn uncertainty-calibration pycalib
 
+or, where no such environment can be made, for this Python in a folder that --peers names as well:
+wheels of the packages that this Python lacks, each unpacked there by `python -m zipfile -e`.
+
 A line is called once to warm up, then for --seconds, at least three times, and the best time
 counts; a call of more than ten seconds is made once, and counts. The ratio is a line's time over
 that of the first line of its table, so above 1 the first line is faster. Peers that resample are
@@ -29,6 +32,7 @@ import time
 import warnings
 from pathlib import Path
 
+from lines import peers_python
 from measure_cases import CASES, NUMPY, Group, Run, groups
 from measure_page import Found, Line, growth_tables, table_of, target_table, write
 
@@ -87,16 +91,16 @@ def measure(name: str, n: int, k: int, budget: float) -> Line:
 
 def in_own_process(name: str, group: Group, args: argparse.Namespace) -> Line:
     case = CASES[name]
-    python = args.peers if case.is_peer else sys.executable
+    python, paths = peers_python(args.peers) if case.is_peer else (sys.executable, {})
     line = ["--line", name, str(group.n), str(group.k), "--seconds", str(args.seconds)]
-    environment = os.environ | {"CALIBRANT_ENGINE": "numpy" if name == NUMPY else "compiled"}
+    engine = {"CALIBRANT_ENGINE": "numpy" if name == NUMPY else "compiled"}
     try:
         done = subprocess.run(
             [python, __file__, *line],
             capture_output=True,
             text=True,
             timeout=args.limit,
-            env=environment,
+            env=os.environ | engine | paths,
         )
     except subprocess.TimeoutExpired as expired:
         return stopped(bytes(expired.stdout or b"").decode(), case.factor)
@@ -134,7 +138,9 @@ def machine() -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
+    parser.add_argument(
+        "--peers", default=sys.executable, help="their Python, or a folder of them for this one"
+    )
     rows = [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
     parser.add_argument("--rows", type=int, nargs="+", default=rows)
     parser.add_argument("--classes", type=int, nargs="+", default=[2, 10, 100, 1000])
