@@ -121,8 +121,8 @@ def test_one_wheel_of_a_platform_is_for_the_oldest_python_with_its_extension():
     wheel = PYPROJECT["tool"]["cibuildwheel"]
     assert wheel["build"] == f"cp3{oldest}-*"
     assert f'"py_limited_api": "cp3{oldest}"' in (ROOT / "setup.py").read_text(encoding="utf-8")
-    module = (ROOT / "src/kernels/module.c").read_text(encoding="utf-8")
-    assert f"Py_LIMITED_API 0x03{int(oldest):02X}0000" in module
+    header = (ROOT / "src/kernels/arrays.h").read_text(encoding="utf-8")
+    assert f"Py_LIMITED_API 0x03{int(oldest):02X}0000" in header
     assert wheel["environment"] == {"CALIBRANT_REQUIRE_EXTENSION": "1"}
 
 
