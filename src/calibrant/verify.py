@@ -222,6 +222,7 @@ def recheck(
     pos_label: Label | None = None,
     data: Any = None,
     input: Input = "probabilities",  # noqa: A002
+    cluster: Any = None,
 ) -> stats.Recheck:
     """Check a certificate against its own table, and its table against the rows themselves.
 
@@ -236,6 +237,8 @@ def recheck(
         As in `certify`. What a recalibrator answered is checked by `Recalibrator.recheck`.
     classes, pos_label : optional
         As they were given to `certify`; by default those that the certificate names.
+    cluster : optional
+        As it was given to `certify`: the same row of each cluster is drawn.
 
     Returns
     -------
@@ -264,7 +267,11 @@ def recheck(
     False
     """
     meaning = _meaning(certificate, classes, pos_label)
-    source = read(y_true, y_prob, input=input, data=data, **meaning)
+    cluster, data = clusters_and_data(cluster, data)
+    by = None if cluster is None else cluster_column(cluster, data)
+    source = read(y_true, y_prob, input=input, data=data, by=by, **meaning)
+    if cluster is not None:
+        source = one_of_each(clustered_rows(source))
     source.keep_digest()
     return recheck_source(certificate, source)
 

@@ -96,3 +96,11 @@ def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):
     code, out, _ = run(capsys, "recheck", saved)
     assert code == 1
     assert out.startswith("does NOT agree: verdict is 'certified' in the document")
+
+
+def test_a_certificate_of_clusters_is_checked_with_the_same_row_of_each(place, capsys):
+    write(place / "rows.csv", COLUMNS | {"patient": np.arange(N) // 2})
+    words = (*ONE, "--cluster", "patient")
+    run(capsys, "certify", "rows.csv", *words, "--max-error", "0.2", "-o", "c.json")
+    assert run(capsys, "recheck", "c.json", "--data", "rows.csv", *words)[0] == 0
+    assert run(capsys, "recheck", "c.json", "--data", "rows.csv", *ONE)[0] == 1

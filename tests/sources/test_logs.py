@@ -550,7 +550,12 @@ def test_a_certificate_of_repeated_questions_draws_one_answer_of_each(repeated):
     certificate = cb.certify(**names, max_error=0.9)
     assert certificate.n == 40
     assert any("One row of each cluster" in text for text in certificate.assumptions)
-    assert cb.certify(**names, max_error=0.9, cluster=False).n == 120
+    assert cb.recheck(certificate, **names).scope == "rows"
+    other = {**repeated[0], "correct": ~repeated[0]["correct"]}
+    assert not cb.recheck(certificate, **names | {"data": other}, cluster="question")
+    every = cb.certify(**names, max_error=0.9, cluster=False)
+    assert every.n == 120
+    assert cb.recheck(every, **names, cluster=False)
 
 
 @pytest.mark.parametrize(

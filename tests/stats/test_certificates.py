@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant.stats.verdicts import EARLIER_WORDING
 
 RNG = np.random.default_rng(41)
 LEVELS = RNG.integers(1, 10, size=4000) / 10
@@ -236,6 +238,82 @@ def test_tampering_is_noticed(changes, words):
     check = tampered(**changes).recheck()
     assert not check
     assert words in str(check)
+
+
+BOUNDS = json.loads(cb.certify(BAD, LEVELS, max_error=0.05).to_json())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": "certified"},
+        {"verdict": "undecided"},
+        {"upper_bound": BOUNDS["upper_bound"] - 1e-4},
+        {"lower_bound": BOUNDS["lower_bound"] + 1e-4},
+        {"max_error": 0.06},
+        {"confidence_level": 0.96},
+        {"n": 4001},
+        {"looks": 2},
+        {"norm": "l1"},
+        {"min_bin_mass": 1 / 18},
+        {"levels": [0.5]},
+        {"class_weights": [0.5]},
+        {"assumptions": BOUNDS["assumptions"][1:]},
+        {"assumptions": [*BOUNDS["assumptions"][:-1], "None at all."]},
+        {"reason": BOUNDS["reason"].replace("at least", "surely at least")},
+        {"reason": BOUNDS["reason"].replace("95%", "99%")},
+        {"reason": BOUNDS["reason"] + ". It is 0.001"},
+    ],
+    ids=str,
+)
+def test_a_document_of_another_version_may_claim_no_more_than_its_table_proves(changes):
+    assert not tampered(version="0.0.9", **changes).recheck()
+
+
+def test_a_certificate_of_a_version_that_proved_less_stays_valid():
+    said = round(BOUNDS["lower_bound"], 4)
+    looser = {
+        "upper_bound": BOUNDS["upper_bound"] + 0.01,
+        "lower_bound": said - 0.01,
+        "reason": BOUNDS["reason"].replace(f"{said:.4f}", f"{said - 0.01:.4f}"),
+        "method": "an older theorem",
+    }
+    assert not tampered(**looser).recheck(), "this version has not proved less"
+    check = tampered(version="0.0.9", **looser).recheck()
+    assert check
+    assert f"this version proves {BOUNDS['upper_bound']!r}" in str(check)
+    assert "worded otherwise by this version: reason, method" in str(check)
+
+
+def test_a_verdict_of_another_version_follows_from_its_own_bounds():
+    undecided = {"lower_bound": 0.04, "verdict": "undecided", "version": "0.0.9"}
+    upper = f"{BOUNDS['upper_bound']:.4f}"
+    reason = (
+        f"the binary error lies between 0.0400 and {upper}, each with 95% confidence (n = 4,000, "
+        "9 distinct-value bins): more rows are needed to tell it from 0.05; advice of that time"
+    )
+    check = tampered(**undecided, reason=reason).recheck()
+    assert check, str(check)
+    assert "verdict is 'undecided' in the document; this version proves 'refuted'" in str(check)
+    assert not tampered(**undecided, reason=reason.replace("0.0400", "0.0300")).recheck()
+    assert not tampered(**{**undecided, "lower_bound": 0.06}, reason=reason).recheck()
+
+
+def test_a_sentence_is_accepted_in_an_earlier_wording_only_where_it_is_known(monkeypatch):
+    first = "Rows are drawn independently from the population of the statement."
+    texts = [first, *BOUNDS["assumptions"][1:]]
+    assert not tampered(version="0.0.9", assumptions=texts).recheck()
+    wording = ((first, BOUNDS["assumptions"][0]),)
+    monkeypatch.setattr("calibrant.stats.verdicts.EARLIER_WORDING", wording)
+    check = tampered(version="0.0.9", assumptions=texts).recheck()
+    assert check
+    assert check.certificate.assumptions == BOUNDS["assumptions"]
+    assert "worded otherwise by this version: assumptions" in str(check)
+    assert not tampered(assumptions=texts).recheck(), "this version never wrote that"
+
+
+def test_known_wordings_hold_no_number():
+    assert not re.search(r"\d", "".join(map("".join, EARLIER_WORDING)))
 
 
 def test_a_tampered_table_is_noticed():

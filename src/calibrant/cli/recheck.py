@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK, REFUTED
 from calibrant.cli.input import (
     FILES_HELP,
+    add_cluster_argument,
     add_column_arguments,
     add_format_argument,
     add_input_argument,
@@ -37,7 +38,7 @@ certificate's bins, and their digest, which does not depend on their order, must
 carries: 0 then means that it was made from these very rows.
 """
 ABOUT_DATA = {"y_true": "labels", "y_prob": ["probs"]} | dict.fromkeys(
-    ("input", "classes", "pos_label", "calibrator", "format")
+    ("input", "classes", "pos_label", "calibrator", "format", "cluster")
 )
 
 
@@ -67,6 +68,7 @@ def add(commands: Any) -> None:
         type=label,
         help="the label that means yes (default: the one that the certificate names)",
     )
+    add_cluster_argument(command)
     add_format_argument(command)
     command.add_argument(
         "--calibrator", metavar="FILE", help="what was applied to the rows before they were counted"

@@ -51,6 +51,7 @@ from calibrant.stats.rechecks import (
     compared_digests,
     differing_claims,
     differing_tables,
+    unproved_claims,
     version_notes,
 )
 from calibrant.stats.verdicts import (
@@ -59,6 +60,8 @@ from calibrant.stats.verdicts import (
     TOO_GOOD,
     Verdict,
     assumptions_of,
+    in_present_words,
+    judgement,
     trivial_error,
     verdict_of,
 )
@@ -161,7 +164,7 @@ class Certificate(Result):
     @property
     def agrees_too_well(self) -> bool:
         """Whether labels agree with the predictions better than independent draws would."""
-        return self.reason.startswith(TOO_GOOD)
+        return in_present_words(self.reason).startswith(TOO_GOOD)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the table included."""
@@ -192,6 +195,10 @@ class Certificate(Result):
     def recheck(self, table: BinTable | None = None, digests: Digests | None = None) -> Recheck:
         """Compute everything again from the certificate's own table, and compare.
 
+        A certificate of this version must say exactly what its table gives. One that says that
+        another version made it agrees if its table proves at least what it claims: the notes tell
+        where this version proves more, or words a sentence otherwise.
+
         Parameters
         ----------
         table : BinTable, optional
@@ -201,16 +208,19 @@ class Certificate(Result):
             Of these rows, their columns, and the recalibrator.
         """
         try:
-            question, unchecked = self._question(), OVERLAP_UNCHECKED in self.assumptions
-            drawn = ONE_OF_EACH in self.assumptions
+            question, said = self._question(), [in_present_words(x) for x in self.assumptions]
+            unchecked, drawn = OVERLAP_UNCHECKED in said, ONE_OF_EACH in said
             again = _answer(self.table, question, self.digests, unchecked, drawn)
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        _, reason = verdict_of(
-            self.table, question, self.upper_bound, self.lower_bound, again.agrees_too_well
-        )
-        differences = [*differing_claims(self, again, reason)]
-        scope, notes = "table", [*version_notes(self)]
+        own = (self.table, question, self.upper_bound, self.lower_bound, again.agrees_too_well)
+        if self.version == __version__:
+            differences, notes = [*differing_claims(self, again, verdict_of(*own)[1])], []
+        else:
+            claim = judgement(*own)[1]
+            differences = [*unproved_claims(self, again, verdict_of(*own), claim)]
+            notes = [*version_notes(self, again)]
+        scope = "table"
         if table is not None:
             differences += differing_tables(self.table, table)
             others, unknown, same_rows = compared_digests(self.digests, digests or NO_DIGESTS)

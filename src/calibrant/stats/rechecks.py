@@ -13,27 +13,17 @@ from calibrant._digests import Digests
 from calibrant._results import Result
 from calibrant._table_checks import rounding_of
 from calibrant._version import __version__
+from calibrant.stats.verdicts import Verdict, in_present_words
 from calibrant.table import SUMS, BinTable, describe_bins
 
 if TYPE_CHECKING:
     from calibrant.stats.certificates import Certificate
 
-CLAIMS = (
-    "verdict",
-    "upper_bound",
-    "lower_bound",
-    "n",
-    "confidence_level",
-    "max_error",
-    "norm",
-    "target",
-    "min_bin_mass",
-    "levels",
-    "looks",
-    "method",
-    "assumptions",
+QUESTION = (
+    *("n", "confidence_level", "max_error", "norm", "target", "min_bin_mass", "levels", "looks"),
     "class_weights",
 )
+CLAIMS = ("verdict", "upper_bound", "lower_bound", *QUESTION, "method", "assumptions")
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,10 +78,45 @@ def differing_claims(document: Certificate, again: Certificate, reason: str) -> 
               "from its table"  # fmt: skip
 
 
-def version_notes(document: Certificate) -> Iterator[str]:
-    """Yield a note if another version of calibrant is said to have made the document."""
-    if document.version != __version__:
-        yield f"it says that calibrant {document.version} made it; this is {__version__}"
+def unproved_claims(
+    document: Certificate, again: Certificate, own: tuple[Verdict | None, str], claim: str
+) -> Iterator[str]:
+    """Yield what a document of another version claims beyond what its table proves here.
+
+    `own` are the verdict and the reason of the document's own bounds, which may be looser than
+    ours, and `claim` is the reason without advice, which is no claim and may be another.
+    """
+    verdict, reason = own
+    for name in QUESTION:
+        said, computed = getattr(document, name), getattr(again, name)
+        if not _agree(said, computed):
+            yield f"{name} is {said!r:.200} in the document and {computed!r:.200} from its table"
+    for name, sign in (("upper_bound", 1), ("lower_bound", -1)):
+        said, proved = getattr(document, name), getattr(again, name)
+        if sign * said < sign * proved and not _agree(said, proved):
+            yield f"{name} is {said!r} in the document, more than its table proves: {proved!r}"
+    if document.verdict != verdict:
+        yield f"verdict is {document.verdict!r} in the document and {verdict!r} by its own bounds"
+    text = in_present_words(document.reason)
+    if text not in (claim, reason) and not (verdict == "undecided" and text.startswith(claim)):
+        yield f"reason is {document.reason!r:.300} in the document and {reason!r:.300} by its " \
+              "own bounds"  # fmt: skip
+    if [in_present_words(said) for said in document.assumptions] != again.assumptions:
+        yield f"assumptions is {document.assumptions!r:.200} in the document and " \
+              f"{again.assumptions!r:.200} from its table"  # fmt: skip
+
+
+def version_notes(document: Certificate, again: Certificate) -> Iterator[str]:
+    """Yield what another version of calibrant has said otherwise, though no more than is proved."""
+    yield f"it says that calibrant {document.version} made it; this is {__version__}"
+    for name in ("upper_bound", "lower_bound", "verdict"):
+        said, proved = getattr(document, name), getattr(again, name)
+        if not _agree(said, proved):
+            yield f"{name} is {said!r} in the document; this version proves {proved!r}"
+    texts = [name for name in ("reason", "method", "assumptions")
+             if getattr(document, name) != getattr(again, name)]  # fmt: skip
+    if texts:
+        yield f"worded otherwise by this version: {', '.join(texts)}"
 
 
 def differing_tables(own: BinTable, counted: BinTable) -> Iterator[str]:

@@ -29,12 +29,27 @@ TOO_GOOD = (
     "whatever the error. Check that they were not used before, nor matched or made up"
 )
 
+EARLIER_WORDING: tuple[tuple[str, str], ...] = ()
+"""Phrases of reasons and assumptions that earlier versions wrote, and what they are now.
+
+Whoever rewords a sentence adds the pair, or `recheck` refuses every certificate of before: only a
+wording that is known to say the same is accepted. A phrase holds no number, and a sentence that
+assumes something else is no rewording.
+"""
+
+
+def in_present_words(text: str) -> str:
+    """Return a sentence of a document as this version would write it."""
+    for then, now in EARLIER_WORDING:
+        text = text.replace(then, now)
+    return text
+
 
 def verdict_of(
     table: BinTable, question: Question, upper: float, lower: float, too_good: bool
 ) -> tuple[Verdict | None, str]:
     """Return the verdict on a tolerance, and why, with advice where rows are too few."""
-    verdict, reason = _judge(table, question, upper, lower, too_good)
+    verdict, reason = judgement(table, question, upper, lower, too_good)
     if too_good or not table.is_binned_model:
         return verdict, reason
     if verdict == "undecided" and question.max_error:
@@ -47,9 +62,10 @@ def verdict_of(
     return verdict, reason + _emptiness(verdict, upper, question.max_error, trivial)
 
 
-def _judge(
+def judgement(
     table: BinTable, question: Question, upper: float, lower: float, too_good: bool
 ) -> tuple[Verdict | None, str]:
+    """Return the verdict and the sentence that claims it, without advice."""
     looks, max_error = question.looks, question.max_error
     sure = f"with {100 * question.confidence_level:g}% confidence"
     sure += f" over {looks:,} looks" if looks > 1 else ""
