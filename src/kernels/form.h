@@ -10,6 +10,7 @@
 #include "form_count.h"
 #include "form_search.h"
 #include "form_logistic.h"
+#include "form_hash.h"
 #include "form_tails.h"
 
 static const Form FORM(form) = {
@@ -22,6 +23,7 @@ static const Form FORM(form) = {
     FORM(count_cells),
     FORM(pick_cells),
     FORM(logistic_sums),
+    FORM(hash_rows),
     FORM(exps),
     FORM(even_bins),
     FORM(block_weights),

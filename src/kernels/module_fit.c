@@ -144,8 +144,9 @@ static PyObject *hash(PyObject *module, PyObject *arguments)
     const uint64_t mixers[2] = {mix, odd};
     uint64_t checksum;
     int64_t found;
+    const Form *own = form;
     Py_BEGIN_ALLOW_THREADS
-    found = hash_rows(&values, of_codes->buf, of_factors->buf, mixers, bound, of_out->buf, &checksum);
+    found = own->hash_rows(&values, of_codes->buf, of_factors->buf, mixers, bound, of_out->buf, &checksum);
     Py_END_ALLOW_THREADS
     result = Py_BuildValue("KL", (unsigned long long)checksum, (long long)found);
 done:

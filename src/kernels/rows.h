@@ -103,6 +103,8 @@ typedef struct {
     int64_t (*pick_cells)(const Values *, const uint8_t *marked, int64_t n_cells, double *out, int64_t size);
     void (*logistic_sums)(const double *first, const double *second, const double *events, int64_t n,
                           const double *theta, double *out);
+    int64_t (*hash_rows)(const Values *, const int64_t *codes, const uint64_t *factors, const uint64_t mixers[2],
+                         uint64_t bound, uint64_t *out, uint64_t *checksum);
     void (*exps)(double *values, int64_t n);
     void (*even_bins)(const double *values, int64_t n, int32_t n_bins, int32_t *cells);
     void (*block_weights)(const Blocks *, const double *tilt, const double *scale, int64_t n_nodes, double *out);
@@ -119,8 +121,6 @@ int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, dou
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
 int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);
 void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes);
-int64_t hash_rows(const Values *rows, const int64_t *codes, const uint64_t *factors, const uint64_t mixers[2],
-                  uint64_t bound, uint64_t *out, uint64_t *checksum);
 int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
                        double *mass);
 

@@ -1,4 +1,4 @@
-/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, hashes, quantiles of sorted values. */
+/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, quantiles of sorted values. */
 
 #include <math.h>
 #include <string.h>
@@ -108,48 +108,6 @@ void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, 
         ax = nx;
         ay = ny;
     }
-}
-
-static inline uint64_t key_of(double value)
-{
-    value += 0.0; /* -0.0 becomes 0.0 */
-    uint64_t key;
-    memcpy(&key, &value, sizeof key);
-    return key ^ key >> 32;
-}
-
-/* As calibrant.recalibrators.fingerprint._hash: write the hashes up to a bound, return how many there are and, in
-   `checksum`, the sum of all. */
-int64_t hash_rows(const Values *rows, const int64_t *codes, const uint64_t *factors, const uint64_t mixers[2],
-                  uint64_t bound, uint64_t *out, uint64_t *checksum)
-{
-    const int64_t width = rows->n_columns;
-    int64_t found = 0;
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < rows->n_rows; i++) {
-        const char *from = rows->data + i * rows->stride;
-        uint64_t mixed = ((uint64_t)codes[i] + 1) * factors[width];
-        if (rows->type == F32) {
-            for (int64_t k = 0; k < width; k++) {
-                float value;
-                memcpy(&value, from + k * rows->column_stride, sizeof value);
-                mixed += key_of((double)value) * factors[k];
-            }
-        } else {
-            for (int64_t k = 0; k < width; k++) {
-                double value;
-                memcpy(&value, from + k * rows->column_stride, sizeof value);
-                mixed += key_of(value) * factors[k];
-            }
-        }
-        mixed = (mixed ^ mixed >> 29) * mixers[0];
-        mixed = (mixed ^ mixed >> 32) * mixers[1];
-        sum += mixed;
-        out[found] = mixed;
-        found += mixed <= bound;
-    }
-    *checksum = sum;
-    return found;
 }
 
 static double value_at(const void *values, enum Type type, int64_t i)

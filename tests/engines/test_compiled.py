@@ -51,6 +51,15 @@ def test_uniform_mass_edges_are_those_of_sorting_to_the_last_bit(shape, n_bins):
     assert chosen[0].edges.tolist() == expected[0].edges.tolist()
 
 
+@pytest.mark.parametrize("power", [1, 6])
+def test_a_search_for_few_quantiles_sorts_few_values_heaped_ones_too(monkeypatch, power):
+    sizes, sort = [], np.sort
+    monkeypatch.setattr(np, "sort", lambda values: sizes.append(values.size) or sort(values))
+    rows = read_arrays(np.zeros(100_000), shapes(100_000)["uniform"] ** power)
+    CompiledEngine().choose(rows, EqualMass(15))
+    assert sum(sizes) < 30_000
+
+
 def rows_of(kind, n=700_000):
     rng = np.random.default_rng(1)
     probs = rng.random((n, 3))

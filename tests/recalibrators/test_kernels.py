@@ -7,7 +7,13 @@ import pytest
 from shared import ISOTONIC, ON_LOGITS, SCALING, SEVERAL, binary_rows, class_rows
 from sklearn.base import clone
 
-from calibrant.recalibrators import Fingerprint, HistogramBinning, PlattScaling, ScalingBinning
+from calibrant.recalibrators import (
+    Fingerprint,
+    HistogramBinning,
+    PlattScaling,
+    ScalingBinning,
+    fingerprint,
+)
 from calibrant.recalibrators.isotonic import Blocks, gap_slopes
 from calibrant.recalibrators.optimise import Design
 from calibrant.recalibrators.saving import to_json
@@ -80,6 +86,44 @@ def test_the_compiled_exponential_is_right_to_one_ulp_in_every_form(forms):
         ends = np.array([-1e300, -np.inf, -708.0])
         kernels().exps(ends)
         assert ends[0] == ends[1] == ends[2]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1000, 1), (700, 3), (40, 300)])
+def test_hashes_are_those_of_numpy_in_every_form(forms, shape, dtype):
+    rng = np.random.default_rng(0)
+    rows = rng.random((2 * shape[0], shape[1])).astype(dtype)[::2]
+    rows[5], codes = -0.0, rng.integers(5, size=shape[0])
+    factors = fingerprint.factors_of(shape[1] + 1)
+    for bound in (fingerprint.LARGEST, fingerprint.LARGEST // np.uint64(9)):
+        checksum, small = fingerprint._hash(rows, codes, factors, bound)
+        for form in forms:
+            kernels().use_form(form)
+            own = fingerprint._compiled_hash(rows, codes, factors, bound)
+            assert own[0] == checksum
+            assert own[1].tolist() == small.tolist()
+
+
+@pytest.mark.parametrize("n", [8191, 300_000])
+@pytest.mark.parametrize("n_distinct", [3, 1500, 10**9])
+def test_the_smallest_hashes_are_kept_however_many_rows_were_probed(n, n_distinct):
+    p = np.random.default_rng(n).integers(n_distinct, size=n) / n_distinct
+    own, codes = Fingerprint.of(p, np.ones(n, int)), np.ones(n, int)
+    every = fingerprint._hash(p[:, None], codes, fingerprint.factors_of(2), fingerprint.LARGEST)[1]
+    hashes, counts = np.unique(every, return_counts=True)
+    assert own.hashes.tolist() == hashes[: fingerprint.SKETCH_SIZE].tolist()
+    assert own.counts.tolist() == counts[: fingerprint.SKETCH_SIZE].tolist()
+
+
+@pytest.mark.parametrize("n", [5000, 100_000])
+def test_scores_are_added_up_only_where_many_rows_share_one(n):
+    rng = np.random.default_rng(0)
+    for n_distinct, shorter in ((20, True), (n // 60, True), (n // 4, False), (10**9, False)):
+        p = rng.integers(n_distinct, size=n) / n_distinct
+        scores = Scores.of_rows(p, rng.random(n) < p)
+        compressed = scores.compressed()
+        assert (compressed is not scores) is shorter
+        assert compressed.event_rate == pytest.approx(scores.event_rate, rel=1e-12)
 
 
 @pytest.mark.parametrize("levels", [2, 50, 10**9])

@@ -8,6 +8,7 @@ value, so the rule makes the same edges as from all values, to the last bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -24,16 +25,22 @@ from calibrant.engines.search import Values
 
 BAD_PROBABILITY, BAD_LABEL = 1, 2
 
-SORTED_ROWS = 1 << 18
+SORTED_ROWS = 1 << 15
 """Fewer values are sorted before two passes would be over."""
 SORTED_VALUES = 1 << 20
 """Of neighbouring columns that are sorted together: they share lines of memory, 8 MB at a time."""
-LISTED_SHARE = 0.25
-"""Where ties put more of the values next to quantiles, sorting all is quicker than picking them."""
+LEAST_BITS, MOST_BITS = 14, 18
+"""Of the number of cells of a grid: fewer cost no less, and more leave the processor's cache."""
+LISTED_VALUES = 1 << 13
+"""A grid is as fine as lists so many of evenly spread values: sorting them costs about as much as
+looking through its cells."""
+LISTED_SHARES = 1 / 16, 1 / 4
+"""Where a grid puts more of the values next to quantiles the finest one is tried; where that does,
+because of ties, sorting all is quicker than picking them. All of these affect speed only."""
 SEGMENT_ROWS = 1 << 18
 """Rows whose largest prediction one thread looks for at a time. Affects speed only."""
-MANY_ROWS = 1 << 25
-"""From here on a finer grid, so that few values are listed."""
+THREAD_ROWS = 1 << 17
+"""Fewer rows of a search do not repay starting a thread."""
 
 
 def choose_bins(rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
@@ -98,9 +105,18 @@ def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
 
 def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
     """Return the same for values in any order, without sorting them all."""
-    bits = 18 if n_bins > 256 else 17 if values.size >= MANY_ROWS else 16
-    share = min(-(-values.size // cores()), 1 << 31)
-    parts = [values[part] for part in segments(values.size, share)]
+    spread = int(math.log2(3 * n_bins * values.size / LISTED_VALUES))
+    for bits, share in zip((spread, MOST_BITS), LISTED_SHARES, strict=True):
+        found = _of_grid(values, n_bins, rows, min(max(bits, LEAST_BITS), MOST_BITS), share)
+        if found is not None:
+            return found
+    return _of_sorted(np.sort(values), n_bins)
+
+
+def _of_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: float) -> Values | None:
+    """Return the same from a grid; None if more than a share of the values is next to quantiles."""
+    size = min(max(-(-values.size // cores()), THREAD_ROWS), 1 << 31)
+    parts = [values[part] for part in segments(values.size, size)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
     for status in run(
         [partial(_kernels.count_cells, *pair) for pair in zip(parts, counts, strict=True)]
@@ -108,9 +124,10 @@ def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
         refuse(rows, status)
     total = counts.sum(axis=0, dtype=np.intp)
     marked = _near_quantiles(total, n_bins)
-    if total[marked].sum() > LISTED_SHARE * values.size:
-        return _of_sorted(np.sort(values), n_bins)
-    listed = distinct(_picked(parts, marked, counts[:, marked].sum(axis=1)), None)
+    sizes = counts[:, marked].sum(axis=1)
+    if sizes.sum() > most * values.size:
+        return None
+    listed = distinct(_picked(parts, marked, sizes), None)
     pairs = zip(listed, _between(total, marked), strict=True)
     near, mass = (np.concatenate(pair) for pair in pairs)
     order = np.argsort(near)

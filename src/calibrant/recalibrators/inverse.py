@@ -14,7 +14,7 @@ from calibrant.sources.arrays import as_array
 
 Ranks: TypeAlias = npt.NDArray[np.int64]
 
-CUTS_AT_ONCE = 512
+CUTS_AT_ONCE = 2048
 """Evaluations of the map for one round of the inversion: affects speed only."""
 FARTHEST_LOGIT = 1e300
 """Products of larger ones overflow; beyond it the inverse is infinite."""

@@ -267,8 +267,10 @@ class ScalingBinning(Recalibrator):
         """Move the inner edges to the input's scale, where the map can be inverted."""
         if "not increasing" in self.scaler_.fit_result_.flags:
             return None
-        reach = 2 * float(np.abs(values).max()) + 64
-        ends = (-reach, reach) if self.input == "logits" else (0.0, 1.0)
+        ends = (0.0, 1.0)
+        if self.input == "logits":
+            reach = 2 * max(-float(values.min()), float(values.max())) + 64
+            ends = (-reach, reach)
         if not rises(self.scaler_, *ends):
             return None
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
