@@ -46,7 +46,8 @@ guide_pages = {
     "stats.BinFreeBounds stats.MiscalibrationBound stats.LabelShiftCertificate",
     "calibration-tests": "calibration_test stats.CalibrationTestResult stats.CoxTestResult",
     "groups": "ByGroup audit compare compare_tables Tables stats.Audit stats.AuditedGroup "
-    "stats.GroupCertificates stats.GroupErrors stats.GroupCurves stats.GroupSelectiveCurves",
+    "stats.GroupCertificates stats.GroupErrors stats.GroupCurves stats.GroupSelectiveCurves "
+    "stats.GroupCoverage",
     "monitoring": "CalibrationMonitor stats.MonitoredBatch",
     "recalibrating": "ScalingBinning HistogramBinning PlattScaling BetaScaling QuadraticScaling "
     "IsotonicCalibration VennAbers Identity TemperatureScaling VectorScaling MatrixScaling "

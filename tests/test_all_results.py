@@ -92,6 +92,9 @@ MADE = {
     "lower bound": lambda: cb.prequential_lower_bound(Y, P),
     "certificate of another rate": lambda: cb.certify_label_shift(Y, LEVELS, target_rate=0.3),
     "coverage": lambda: cb.certify_coverage(REAL, QUANTILES, classes=(0.05, 0.5, 0.95)),
+    "coverage of groups": lambda: cb.certify_coverage(
+        REAL, QUANTILES, classes=(0.05, 0.5, 0.95), by=np.arange(len(REAL)) % 3
+    ),
     "PIT": lambda: cb.pit_histogram(REAL, QUANTILES, classes=(0.05, 0.5, 0.95)),
     "PIT display": lambda: cb.PitDisplay.from_predictions(
         REAL, QUANTILES, classes=(0.05, 0.5, 0.95), draw=False
@@ -133,7 +136,7 @@ RESULTS = [
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "decision curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs", "validation", "measure of a validation",
-    "coverage", "PIT", "pinball", "CRPS", "RPS",
+    "coverage", "coverage of groups", "PIT", "pinball", "CRPS", "RPS",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "CORP", "skill", "difference", "bin-free bound",

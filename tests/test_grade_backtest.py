@@ -61,6 +61,17 @@ def test_columns_of_frames_are_read():
     assert same(cb.grade_backtest("default", "pd", data=frame), cb.grade_backtest(Y, P))
 
 
+def test_columns_of_names_are_read_from_frames_and_dicts():
+    pl, pd = optional("polars"), optional("pandas")
+    columns, expected = {"default": Y, "grade": GRADE}, cb.grade_backtest(Y, GRADE, grades=SCALE)
+    frame = pl.DataFrame(columns)
+    categories = frame.with_columns(pl.col("grade").cast(pl.Categorical))
+    for data in (columns, frame, frame.lazy(), categories, pd.DataFrame(columns)):
+        assert same(cb.grade_backtest("default", "grade", grades=SCALE, data=data), expected)
+    by_pd = cb.grade_backtest("d", "p", grades=SCALE, data=pl.DataFrame({"d": Y, "p": P}).lazy())
+    assert same(by_pd, expected)
+
+
 def test_every_grade_is_an_entry_of_the_document():
     document = json.loads(json.dumps(cb.grade_backtest(Y, GRADE, grades=SCALE).to_dict()))
     assert [entry["name"] for entry in document["grades"]] == list(SCALE)

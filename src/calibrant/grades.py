@@ -13,8 +13,10 @@ from calibrant._types import FloatArray
 from calibrant.bins import Bins, BinsLike, Distinct
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Input, Label
-from calibrant.sources import read
+from calibrant.sources import Source, is_files, read
 from calibrant.sources.arrays import as_array
+from calibrant.sources.files import read_files
+from calibrant.sources.frames import is_text_column, named_arrays
 from calibrant.stats.estimators import cells_of
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
@@ -46,7 +48,8 @@ def grade_backtest(
         Defaults, 0 or 1. A table counted before, such as `BinTable.from_counts` makes of printed
         numbers, stands in place of labels and predictions.
     y_prob : array_like of shape (n,)
-        The PD of each row, or the name of its grade where `grades` has the PDs.
+        The PD of each row, or the name of its grade where `grades` has the PDs. In files a name
+        comes first, though it be digits.
     grades : dict or sequence of str, optional
         The PD of each name, ``{"AAA": 0.0003, "AA": 0.001, ...}``; or names alone, one for
         each bin, from the lowest PD to the highest.
@@ -106,18 +109,17 @@ def grade_backtest(
     """
     names: Sequence[str] | None = None if isinstance(grades, Mapping) else grades
     levels = None
+    meaning: dict[str, Any] = {"kind": None if y_prob is None else "binary", "input": input}
+    meaning |= {"classes": classes, "pos_label": pos_label}
     if isinstance(grades, Mapping):
         names, levels = _scale(grades)
-        y_prob = _pds(y_prob, grades, data)
-    source = read(
-        y_true,
-        y_prob,
-        kind=None if y_prob is None else "binary",
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        data=data,
-    )
+    if levels is not None and is_files(data):
+        numbers = dict(zip(names or (), levels.tolist(), strict=True))
+        source: Source = read_files(data, y_true, y_prob, **meaning, numbers=numbers)
+    else:
+        if isinstance(grades, Mapping):
+            y_true, y_prob, data = _pds(y_true, y_prob, grades, data)
+        source = read(y_true, y_prob, **meaning, data=data)
     if not source.has_rows:
         table = source.tabulate("auto" if bins is None else bins)
     elif bins is None and levels is not None:
@@ -171,13 +173,18 @@ def _scale(grades: Mapping[str, float]) -> tuple[list[str], FloatArray]:
     return [str(name) for name, _ in pairs], np.array([pd for _, pd in pairs], np.float64)
 
 
-def _pds(y_prob: Any, grades: Mapping[str, float], data: Any) -> Any:
-    """Return the PD of each row's grade, where names of grades came."""
-    if data is not None or y_prob is None:
-        return y_prob
-    array = as_array(y_prob, "y_prob")
+def _pds(y_true: Any, y_prob: Any, grades: Mapping[str, float], data: Any) -> tuple[Any, Any, Any]:
+    """Return labels and the PD of each row's grade, where names of grades came, else what came."""
+    if y_prob is None:
+        return y_true, y_prob, data
+    if data is None:
+        array = as_array(y_prob, "y_prob")
+    elif is_text_column(data, y_prob):
+        y_true, array, _ = named_arrays(data, y_true, y_prob, None)
+    else:
+        return y_true, y_prob, data
     if array.dtype.kind not in "OUST":
-        return array
+        return y_true, array, None
     known = {str(name): float(pd) for name, pd in grades.items()}
     found, place = np.unique(array.astype(str), return_inverse=True)
     strange = np.array([name not in known for name in found])
@@ -189,4 +196,4 @@ def _pds(y_prob: Any, grades: Mapping[str, float], data: Any) -> Any:
             f"have another (first: y_prob[{first}] = {array.flat[first]!r:.40}). Add it to "
             "grades=, or leave those rows out."
         )
-    return np.array([known[name] for name in found.tolist()])[place]
+    return y_true, np.array([known[name] for name in found.tolist()])[place], None

@@ -7,7 +7,7 @@ turned into quantiles by `normal_quantiles` and `sample_quantiles`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,37 @@ from scipy import special
 from calibrant import stats
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
-from calibrant.problem import Problem, read_problem
+from calibrant.problem import Kind, Problem, read_problem
 from calibrant.sources import Source, read
 from calibrant.sources.arrays import as_array, read_weights
 from calibrant.sources.events import read_forecasts, read_outcomes, read_real
 from calibrant.stats.quantile_coverage import central_intervals
+
+
+@overload
+def certify_coverage(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    classes: Sequence[float] | None = ...,
+    confidence_level: float = ...,
+    simultaneous: bool = ...,
+    data: Any = ...,
+    by: None = None,
+) -> stats.CoverageCertificate: ...
+
+
+@overload
+def certify_coverage(
+    y_true: Any,
+    y_prob: Any = ...,
+    *,
+    classes: Sequence[float] | None = ...,
+    confidence_level: float = ...,
+    simultaneous: bool = ...,
+    data: Any = ...,
+    by: Any,
+) -> stats.GroupCoverage: ...
 
 
 def certify_coverage(
@@ -31,7 +57,8 @@ def certify_coverage(
     confidence_level: float = 0.95,
     simultaneous: bool = True,
     data: Any = None,
-) -> stats.CoverageCertificate:
+    by: Any = None,
+) -> stats.CoverageCertificate | stats.GroupCoverage:
     """Bound the coverage of predicted quantiles and central intervals, exactly.
 
     The share of outcomes that are at most a predicted quantile, and of those between the quantiles
@@ -42,7 +69,8 @@ def certify_coverage(
     Parameters
     ----------
     y_true : array_like of shape (n,), or BinTable
-        Real outcomes; or a table of kind "quantile", such as that of a certificate.
+        Real outcomes; or a table of kind "quantile", such as that of a certificate, or the `Tables`
+        of groups.
     y_prob : array_like of shape (n, L)
         Predicted quantiles, in the order of their levels. An outcome at the quantile is covered.
     classes : sequence of float
@@ -51,12 +79,13 @@ def certify_coverage(
         Of all limits at once.
     simultaneous : bool
         False: of each limit by itself.
-    data : optional
-        As in `calibration_error`.
+    data, by : optional
+        As in `calibration_error`. Of groups, all limits of all groups hold at once.
 
     Returns
     -------
     CoverageCertificate
+        With `by`, a `GroupCoverage`: a mapping from the key of each group to its certificate.
 
     Raises
     ------
@@ -73,7 +102,7 @@ def certify_coverage(
     Notes
     -----
     The number of covered outcomes is binomial, so the limits of Clopper and Pearson are exact;
-    several statements share the error probability.
+    several statements share the error probability, and so do groups.
 
     Examples
     --------
@@ -88,10 +117,11 @@ def certify_coverage(
         0.95   0.9540   [0.9410, 0.9649]
     all limits at once at 95%, n = 2,000
     """
-    table = _source(y_true, y_prob, classes, data).tabulate("auto")
-    return stats.certify_coverage(
-        table, confidence_level=confidence_level, simultaneous=simultaneous
-    )
+    source = _source(y_true, y_prob, classes, data, by)
+    options: Any = {"confidence_level": confidence_level, "simultaneous": simultaneous}
+    if source.by:
+        return stats.group_coverage(source.tabulate_by("auto"), **options)
+    return stats.certify_coverage(source.tabulate("auto"), **options)
 
 
 def pit_histogram(
@@ -149,9 +179,9 @@ def pit_histogram(
     return stats.pit_histogram(table, confidence_level=confidence_level, simultaneous=simultaneous)
 
 
-def _source(y_true: Any, y_prob: Any, classes: Any, data: Any) -> Source:
-    kind = "quantile" if y_prob is not None else None  # a table knows its kind
-    return read(y_true, y_prob, kind=kind, classes=classes, data=data)  # type: ignore[arg-type]
+def _source(y_true: Any, y_prob: Any, classes: Any, data: Any, by: Any = None) -> Source:
+    kind: Kind | None = "quantile" if y_prob is not None else None  # a table knows its kind
+    return read(y_true, y_prob, kind=kind, classes=classes, data=data, by=by)
 
 
 def pinball_loss(

@@ -44,6 +44,7 @@ METHODS = {
     "isotonic": cb.IsotonicCalibration(),
     "venn-abers": cb.VennAbers(),
     "identity": cb.Identity(),
+    "prior-shift": cb.PriorShift(),
 }
 
 
@@ -57,6 +58,41 @@ def test_fit_and_apply_are_what_the_library_does(tmp_path, csv, method, capsys):
     expected = METHODS[method].fit(raw, LABEL).predict_proba(raw)
     got = pa.parquet.read_table(out).column("raw_calibrated").to_numpy()
     np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (("--target-mean", "0.2"), cb.PriorShift(target_mean=0.2)),
+        (("--offset", "-0.5"), cb.PriorShift(offset=-0.5)),
+    ],
+)
+def test_a_prior_shift_is_fitted_with_and_without_labels(tmp_path, csv, target, expected, capsys):
+    saved, shift = tmp_path / "shift.json", ("--method", "prior-shift", *target)
+    offset = expected.fit(COLUMNS["raw"]).offset_
+    for labels in (("--y-true", "label"), ("--no-labels",)):
+        code, out, _ = run(capsys, "fit", csv, *labels, "--y-prob", "raw", *shift, "-o", saved)
+        assert code == 0
+        assert f"log-odds {offset:+.4g}" in out
+        assert cb.load(saved).offset_ == pytest.approx(offset, rel=1e-12)
+        assert (cb.load(saved).fingerprint_ is None) == (labels == ("--no-labels",))
+
+
+def test_a_prior_shift_refuses_what_means_nothing(tmp_path, csv, capsys):
+    saved, raw = tmp_path / "shift.json", ("--y-true", "label", "--y-prob", "raw")
+    shift = ("--method", "prior-shift")
+    for options in (
+        ("--target-mean", "0.2"),
+        ("--method", "platt", "--no-labels"),
+        (*shift, "--no-labels"),
+        (*shift, "--no-labels", "--offset", "1", "--by", "animal"),
+        (*shift, "--target-mean", "0.2", "--offset", "1"),
+        (*shift, "--target-mean", "20"),
+    ):
+        assert run(capsys, "fit", csv, *raw, *options, "-o", saved)[0] == 4
+    many = ("--y-prob", "prob_*", *shift, "--offset", "1", "--no-labels")
+    assert run(capsys, "fit", csv, *many, "-o", saved)[0] == 4
+    assert not saved.exists()
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,46 @@ def test_the_histogram_adds_up_and_is_that_of_numpy():
     assert cells.density @ (cells.right - cells.left) == pytest.approx(1)
 
 
+def test_groups_share_the_error_probability():
+    _, y, q = counted(700)
+    by = {"site": np.where(np.arange(700) < 300, "a", "b")}
+    groups = calibrant.certify_coverage(y, q, classes=LEVELS, by=by)
+    exact = scipy_stats.binomtest(int((y[:300] <= q[:300, 1]).sum()), 300)
+    each = exact.proportion_ci(1 - 0.05 / 2 / 7, "exact")
+    own = groups["a"]
+    assert (own.low[1], own.high[1]) == pytest.approx((each.low, each.high), rel=1e-9)
+    assert (own.n, own.n_groups, own.confidence_level) == (300, 2, 0.95)
+    assert str(groups).endswith("all limits of 2 groups at once at 95%")
+    tables = calibrant.tabulate(y, q, kind="quantile", classes=LEVELS, by=by)
+    assert str(calibrant.certify_coverage(tables)) == str(groups)
+    alone = calibrant.certify_coverage(y, q, classes=LEVELS, by=by, simultaneous=False)
+    expected = calibrant.certify_coverage(y[300:], q[300:], classes=LEVELS, simultaneous=False)
+    assert (alone["b"].low == expected.low).all()
+    assert "each limit by itself" in str(alone)
+    with pytest.raises(InvalidArgumentError):
+        calibrant.certify_coverage(y, q, classes=LEVELS, by=by, confidence_level=2)
+
+
+def test_the_group_that_covers_least_is_the_worst():
+    _, y, q = counted(2000)
+    site = np.repeat(["good", "narrow", "wide"], [800, 800, 400])
+    q = q * np.where(site == "narrow", 0.5, np.where(site == "wide", 1.3, 1.0))[:, None]
+    groups = calibrant.certify_coverage(y, q, classes=LEVELS, by=site)
+    assert groups.worst[0] == "narrow"
+    assert (groups["narrow"].miss > 0).sum() == 4
+    assert not groups["good"].miss.any()
+    assert groups.to_dict()["groups"][0]["group"] == ["narrow"]
+
+
+def test_limits_of_all_groups_hold_at_once_as_often_as_they_say():
+    missed, site = 0, np.arange(300) % 6
+    for seed in range(150):
+        _, y, q = counted(300, seed=seed)
+        groups = calibrant.certify_coverage(y, q, classes=LEVELS, by=site)
+        missed += any(result.miss.any() for result in groups.values())
+    assert missed <= 150 * 0.05 + 3 * np.sqrt(150 * 0.05 * 0.95)
+
+
 def test_a_table_of_a_certificate_tells_the_coverage_of_every_level():
     _, y, q = counted(900)
     certificate = calibrant.certify(

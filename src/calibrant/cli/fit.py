@@ -16,7 +16,7 @@ from calibrant.cli.input import (
 )
 from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
-from calibrant.cli.parser import add_command, read_bins
+from calibrant.cli.parser import add_command, fraction, read_bins
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ METHODS = {
     "joint-beta": "JointBetaScaling",
     "isotonic": "IsotonicCalibration",
     "venn-abers": "VennAbers",
+    "prior-shift": "PriorShift",
     "identity": "Identity",
 }
 BINNED = ("scaling-binning", "histogram-binning")
@@ -43,6 +44,7 @@ ALL_CLASSES_AT_ONCE = ("temperature", "vector", "matrix", "dirichlet", "joint-be
 EXAMPLES = """
 calibrant fit preds.csv --y-true label --y-prob score --method scaling-binning --bins 20 -o cal.json
 calibrant fit preds.parquet --y-true label --y-prob 'prob_*' --kind marginal -o cal.json
+calibrant fit book.csv --y-prob pd --method prior-shift --target-mean 0.02 --no-labels -o shift.json
 calibrant certify fresh.csv --y-true label --y-prob score --calibrator cal.json --max-error 0.02
 """
 NOTES = """
@@ -51,6 +53,10 @@ be certified. Of two columns the second is the event's. For more, --kind says wh
 top-label (the default) the confidence in the predicted class, marginal every class on its own;
 temperature, vector, matrix, dirichlet, joint-beta and identity work on all classes at once. All
 rows are held in memory.
+
+prior-shift adds one number to all log-odds: --offset, or the one that gives these rows the mean
+--target-mean, for which --no-labels does; without either the mean is the event rate.
+
 With --by every group is repaired by itself, as far as its rows can tell, and else as all rows are;
 calibrant apply reads the same columns, and groups it does not know are repaired like all rows.
 """
@@ -70,6 +76,21 @@ def add(commands: Any) -> None:
         default="scaling-binning",
         help="how (default scaling-binning)",
     )
+    anchor = command.add_mutually_exclusive_group()
+    anchor.add_argument(
+        "--target-mean",
+        metavar="MEAN",
+        type=fraction,
+        help="of prior-shift: the mean that predictions get",
+    )
+    anchor.add_argument(
+        "--offset", metavar="X", type=float, help="of prior-shift: what is added to log-odds"
+    )
+    command.add_argument(
+        "--no-labels",
+        action="store_true",
+        help="of prior-shift with --target-mean or --offset: read predictions only",
+    )
     command.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the calibrator, a JSON file"
     )
@@ -86,8 +107,11 @@ def run(args: argparse.Namespace) -> int:
             "are repaired by QuantileRecalibration in Python."
         )
     method = new_method(args.method, args.bins)
+    _anchor(method, args)
     if args.input == "logits":
         method = _of_logits(method, args.method)
+    if args.no_labels:
+        return _fit_without_labels(method, args)
     with open_files([] if args.log else args.files, args.format) as files:
         given = log_columns(args) if args.log else columns_of(args, files, Progress())
         given.pop("bins", None)
@@ -105,6 +129,53 @@ def run(args: argparse.Namespace) -> int:
     say(_summary(fitted, args.method, len(labels)))
     say(f"written to {args.output}")
     return OK
+
+
+def _anchor(method: Recalibrator, args: argparse.Namespace) -> None:
+    """Give a prior shift its target; refuse one for another method, and labels that are missing."""
+    target = {"target_mean": args.target_mean, "offset": args.offset}
+    given = [name for name, value in target.items() if value is not None]
+    if args.method == "prior-shift":
+        method.set_params(**target)
+    elif given or args.no_labels:
+        name = given[0].replace("_", "-") if given else "no-labels"
+        raise InvalidArgumentError(f"--{name} is for prior-shift, not for {args.method}.")
+    if args.no_labels and not given:
+        raise InvalidArgumentError(
+            "Without labels a prior shift needs its target; got --no-labels alone. Add "
+            "--target-mean or --offset."
+        )
+
+
+def _fit_without_labels(method: Recalibrator, args: argparse.Namespace) -> int:
+    """Fit on predictions alone, and save."""
+    from calibrant.sources.files.reading import read_predictions
+
+    refused = {"by": args.by, "log": args.log, "sample-weight": args.sample_weight}
+    refused |= {"classes": args.classes, "pos-label": args.pos_label}
+    for name, value in refused.items():
+        if value is not None:
+            raise InvalidArgumentError(
+                f"--no-labels reads columns of predictions and nothing else; got --{name}. Leave "
+                "one of them out."
+            )
+    with open_files(args.files, args.format) as files:
+        y_prob = read_predictions(files, args.y_prob)
+    if y_prob.ndim == 2 and y_prob.shape[1] > 2:
+        raise InvalidArgumentError(
+            f"--no-labels shifts one event; got {y_prob.shape[1]:,} columns of predictions. Name "
+            "the event's."
+        )
+    fitted = method.fit(y_prob, None)
+    fitted.save(args.output)
+    say(f"{args.method} of {len(y_prob):,} rows: {_shift_in_words(fitted)}")
+    say(f"written to {args.output}")
+    return OK
+
+
+def _shift_in_words(fitted: Recalibrator) -> str:
+    """Say what is added to log-odds."""
+    return f"log-odds {fitted.offset_:+.4g}, odds times {fitted.odds_ratio_:.4g}"
 
 
 def new_method(name: str, bins: str | None) -> Recalibrator:
@@ -157,6 +228,8 @@ def _summary(fitted: Recalibrator, name: str, n: int) -> str:
     levels = getattr(fitted, "effective_n_bins_", None)
     if levels is not None:
         lines[0] += f": {levels:,} different outputs"
+    if hasattr(fitted, "offset_"):
+        lines[0] += f": {_shift_in_words(fitted)}"
     lines += _groups_in_words(fitted)
     lines += [f"  note: {flag}" for flag in report.flags]
     if not report.converged:

@@ -24,6 +24,7 @@ COMMANDS = (
     "certify",
     "audit",
     "validate",
+    "grades",
     "recheck",
     "plan",
     "fit",

@@ -260,6 +260,17 @@ def known_column(name: Any, columns: list[Any]) -> Any:
     )
 
 
+def is_text_column(data: Any, name: Any) -> bool:
+    """Tell whether a column holds text, or what only its values would tell."""
+    import narwhals as nw
+
+    if isinstance(data, Mapping):
+        return np.asarray(data[known_column(name, list(data))]).dtype.kind in "OUST"
+    schema = as_frame(data).collect_schema()
+    text = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+    return isinstance(schema[known_column(name, schema.names())], text)
+
+
 def takes_patterns(frame: Any) -> bool:
     """Tell whether some names would select several columns: engines and Polars select by them."""
     return _is_lazy(frame) or bool(frame.implementation.is_polars())

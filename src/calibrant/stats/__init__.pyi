@@ -24,10 +24,12 @@ from calibrant.stats.grades import GradeBacktest as GradeBacktest
 from calibrant.stats.grades import grade_backtest as grade_backtest
 from calibrant.stats.grades import prudent_pds as prudent_pds
 from calibrant.stats.group_results import GroupCertificates as GroupCertificates
+from calibrant.stats.group_results import GroupCoverage as GroupCoverage
 from calibrant.stats.group_results import GroupCurves as GroupCurves
 from calibrant.stats.group_results import GroupErrors as GroupErrors
 from calibrant.stats.group_results import GroupSelectiveCurves as GroupSelectiveCurves
 from calibrant.stats.group_results import group_certificates as group_certificates
+from calibrant.stats.group_results import group_coverage as group_coverage
 from calibrant.stats.group_results import group_curves as group_curves
 from calibrant.stats.group_results import group_errors as group_errors
 from calibrant.stats.group_results import group_selective_curves as group_selective_curves

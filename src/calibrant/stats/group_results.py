@@ -26,6 +26,7 @@ from calibrant.stats.estimators import (
     is_debiased,
     power_of,
 )
+from calibrant.stats.quantile_coverage import CoverageCertificate, certify_coverage
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.selective import SelectiveCurve, selective_curve
 from calibrant.stats.verdicts import Verdict
@@ -33,7 +34,14 @@ from calibrant.table import BinTable
 from calibrant.tables import Tables
 
 SIDES = ("upper", "lower")
-R = TypeVar("R", bound=CalibrationErrorResult | ReliabilityCurve | Certificate | SelectiveCurve)
+R = TypeVar(
+    "R",
+    bound=CalibrationErrorResult
+    | ReliabilityCurve
+    | Certificate
+    | SelectiveCurve
+    | CoverageCertificate,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,6 +264,41 @@ class GroupSelectiveCurves(GroupResults[SelectiveCurve]):
         return f"{result.accuracy[0]:.1%}", f"{result.aurc:.4f}", f"[{low:.4f}, {high:.4f}]"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupCoverage(GroupResults[CoverageCertificate]):
+    """The coverage of each group: a mapping from its key to `CoverageCertificate`.
+
+    Limits hold for all levels, intervals and groups at once, unless each was asked for by itself.
+    Groups are ordered by how far a level lies beyond its limits.
+
+    Attributes
+    ----------
+    tables : Tables
+        The counts of each group.
+    measure : callable
+        What is asked of each.
+    """
+
+    _head: ClassVar = ("farthest level", "covered", "limits", "levels beyond limits")
+
+    def places(self) -> IntArray:
+        """Return the places of all groups, the one whose coverage is farthest off first."""
+        made = [self._at(place) for place in range(len(self))]
+        off = [np.abs(result.covered - result.level).max() for result in made]
+        return np.lexsort((np.negative(off), [-result.miss.max() for result in made]))
+
+    def _row(self, result: CoverageCertificate, confidence_level: float) -> tuple[str, ...]:
+        # by the miss where there is one, by the distance elsewhere, which is below 1
+        far = int(np.argmax(result.miss + 1e-9 * np.abs(result.covered - result.level)))
+        limits = f"[{result.low[far]:.4f}, {result.high[far]:.4f}]"
+        beyond = f"{int((result.miss > 0).sum()):,} of {result.level.size:,}"
+        return f"{result.level[far]:g}", f"{result.covered[far]:.4f}", limits, beyond
+
+    def describe(self, confidence_level: float = 0.95) -> str:
+        """Return the worst groups as a table; limits have the level that they were asked for."""
+        return f"{super().describe(confidence_level)}\n{self._at(0)._scope()}"
+
+
 def cells_of_groups(tables: Tables) -> Cells:
     """Return the per-bin quantities of all groups at once, of shape (groups, classes, bins)."""
     return cells_from_sums(
@@ -293,3 +336,10 @@ def group_selective_curves(tables: Tables, **options: Any) -> GroupSelectiveCurv
     """Return the curve of each group; options as in `calibrant.stats.selective_curve`."""
     selective_curve(tables.at(0), **options)  # refuses wrong options now
     return GroupSelectiveCurves(tables, partial(selective_curve, **options))
+
+
+def group_coverage(tables: Tables, **options: Any) -> GroupCoverage:
+    """Bound the coverage of each group; options as in `calibrant.stats.certify_coverage`."""
+    options |= {"n_groups": len(tables)}
+    certify_coverage(tables.at(0), **options)  # refuses wrong options now
+    return GroupCoverage(tables, partial(certify_coverage, **options))

@@ -14,6 +14,9 @@ levels, half of it goes to one band for all: the index of the first level that c
 distribution function whose values are the true coverages, and the inequality of Dvoretzky,
 Kiefer and Wolfowitz with Massart's constant holds for any distribution function, so every true
 coverage is within sqrt(log(2 / delta) / (2 n)) of the observed one, with probability 1 - delta.
+
+**All groups at once.** Each of G groups has delta / G for its statements, whatever the groups have
+to do with each other.
 """
 
 from __future__ import annotations
@@ -63,6 +66,8 @@ class CoverageCertificate(Result):
         Whether all limits hold at once, or each by itself.
     table : BinTable
         The counts from which all of this was computed.
+    n_groups : int
+        How many groups the limits hold for at once, this one among them.
     """
 
     level: FloatArray
@@ -77,6 +82,12 @@ class CoverageCertificate(Result):
     confidence_level: float
     is_simultaneous: bool
     table: BinTable
+    n_groups: int = 1
+
+    @property
+    def miss(self) -> FloatArray:
+        """How far each level lies beyond the limits of its coverage, 0 where it is within them."""
+        return np.maximum(np.maximum(self.low - self.level, self.level - self.high), 0)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -106,6 +117,8 @@ class CoverageCertificate(Result):
 
     def _scope(self) -> str:
         scope = "all limits at once" if self.is_simultaneous else "each limit by itself"
+        if self.is_simultaneous and self.n_groups > 1:
+            scope = f"all limits of {self.n_groups:,} groups at once"
         return f"{scope} at {100 * self.confidence_level:g}%"
 
     def _summary(self) -> str:
@@ -118,15 +131,25 @@ class CoverageCertificate(Result):
 
 
 def certify_coverage(
-    table: BinTable, *, confidence_level: float = 0.95, simultaneous: bool = True
+    table: BinTable,
+    *,
+    confidence_level: float = 0.95,
+    simultaneous: bool = True,
+    n_groups: int = 1,
 ) -> CoverageCertificate:
-    """Return exact limits of the coverage of quantiles; see `calibrant.certify_coverage`."""
+    """Return exact limits of the coverage of quantiles; see `calibrant.certify_coverage`.
+
+    Parameters
+    ----------
+    n_groups : int
+        How many groups, of which the table is one, the limits hold for at once.
+    """
     check_level(confidence_level)
     check_flag("simultaneous", simultaneous)
     levels, counts, n = _counts(table, "Coverage")
     pairs = central_intervals(levels)
     inside = counts[pairs[:, 1]] - counts[pairs[:, 0]]
-    delta = 1 - confidence_level
+    delta = (1 - confidence_level) / (n_groups if simultaneous else 1)
     banded = simultaneous and levels.size > MANY_LEVELS
     share = delta
     if simultaneous:
@@ -150,6 +173,7 @@ def certify_coverage(
         confidence_level=float(confidence_level),
         is_simultaneous=bool(simultaneous),
         table=table,
+        n_groups=n_groups,
     )
 
 

@@ -8,7 +8,7 @@ chunk is read; no file is read again for a message.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -364,8 +364,12 @@ def read_files(
     pos_label: Label | None = None,
     sample_weight: Any = None,
     by: Any = None,
+    numbers: Mapping[str, float] | None = None,
 ) -> FileSource:
-    """Read columns of files: names, and for predictions patterns such as ``"prob_*"``."""
+    """Read columns of files: names, and for predictions patterns such as ``"prob_*"``.
+
+    `numbers` are what names in the columns of predictions stand for.
+    """
     patterns = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     labels = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
     for name in (*(labels or [y_true]), *(patterns or [y_prob]), sample_weight or ""):
@@ -385,6 +389,6 @@ def read_files(
         text = False
     grouping = () if by is None else columns_named(by)
     own = tuple(labels) if kind == "multi-label" else labels[0]
-    names = ColumnNames(own, patterns, sample_weight, text, grouping)
+    names = ColumnNames(own, patterns, sample_weight, text, grouping, numbers)
     meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
     return FileSource(Files.of(data), names, meaning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from calibrant._types import AnyArray
 from calibrant.exceptions import (
     InvalidDocumentError,
     InvalidGroupsError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
     InvalidShapeError,
@@ -81,6 +82,40 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
             bad = _first_bad(_trimmed(column), start)
         raise InvalidProbabilitiesError(f"{shown}, column {name!r:.80}{bad}: expected numbers.")
     return _to_numpy(numbers)
+
+
+def named_numbers(
+    column: Any, numbers: Mapping[str, float], name: str, shown: str, start: int
+) -> Any:
+    """Return the number that each name of a column stands for; text that reads as a number is it.
+
+    Cell by cell, so that chunks agree: a name comes first, though it be digits.
+    """
+    if isinstance(column, np.ndarray):
+        is_text = column.ndim == 1 and column.dtype.kind == "U"
+    else:
+        column = _plain(column, name, shown, start)
+        is_text = _is_text(column.type)
+    if not is_text:
+        return column
+    cells = column.tolist()
+    known = {cell: _named_number(cell, numbers) for cell in set(cells)}
+    if None not in known.values():
+        return np.array([known[cell] for cell in cells], np.float64)
+    row = next(row for row, cell in enumerate(cells) if known[cell] is None)
+    raise InvalidInputError(
+        f"{shown}, column {name!r:.80}, row {start + row + 1:,} is {cells[row]!r:.60}; expected "
+        f"one of {', '.join(numbers):.100}, or a number. Add it to grades=, or leave such rows out."
+    )
+
+
+def _named_number(cell: str | None, numbers: Mapping[str, float]) -> float | None:
+    if cell is None or cell.strip() in numbers:
+        return None if cell is None else numbers[cell.strip()]
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def as_group(column: Any, own: GroupColumn, shown: str, start: int) -> AnyArray | Factor:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from calibrant._types import AnyArray
-from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
+from calibrant.exceptions import (
+    CalibrantError,
+    EmptyInputError,
+    InvalidArgumentError,
+    InvalidInputError,
+)
 from calibrant.groups import Factor, GroupColumn
 from calibrant.sources.files.arrow import record_batches
-from calibrant.sources.files.conversion import as_group, as_labels, as_numbers, side_by_side
+from calibrant.sources.files.conversion import (
+    as_group,
+    as_labels,
+    as_numbers,
+    named_numbers,
+    side_by_side,
+)
 from calibrant.sources.files.names import (
     check_columns,
     format_of,
@@ -45,7 +58,8 @@ class ColumnNames:
     """The columns to read: labels, predictions (names or patterns), weights, and those of groups.
 
     `text_labels` says whether labels are names or numbers; None lets every file tell. Several
-    columns of labels, as of a multi-label problem, are a tuple of names or patterns.
+    columns of labels, as of a multi-label problem, are a tuple of names or patterns. `numbers` are
+    what names in the columns of predictions stand for, as grades for their PDs.
     """
 
     labels: str | tuple[str, ...]
@@ -53,6 +67,7 @@ class ColumnNames:
     weights: str | None = None
     text_labels: bool | None = None
     by: tuple[GroupColumn, ...] = ()
+    numbers: Mapping[str, float] | None = None
 
     def labels_among(self, names: Sequence[str], shown: str) -> list[str]:
         """Return the column of labels, or those of several."""
@@ -125,8 +140,7 @@ def read_chunks(
         where = (file.shown, start)
         matches = columns.predictions_among(list(arrays), file.shown)
         names = matches if names is None else in_fixed_order(matches, names, file.shown)
-        parts = [as_numbers(arrays[name], name, *where) for name in names]
-        probs = side_by_side(parts, names, file.shown)
+        probs = _predictions(arrays, columns, names, where)
         own = columns.labels_among(list(arrays), file.shown)
         own = own if label_names is None else in_fixed_order(own, label_names, file.shown)
         label_names, text = own, columns.text_labels
@@ -140,6 +154,31 @@ def read_chunks(
         groups = tuple(as_group(arrays[own.name], own, *where) for own in columns.by)
         yield Chunk(file, start, share, labels, probs, weights, list(names), own, groups)
         start += len(probs)
+
+
+def read_predictions(files: Sequence[File], predictions: Sequence[str]) -> AnyArray:
+    """Return columns of predictions of all files, beside which no labels are read."""
+    columns, parts = ColumnNames((), predictions), list[AnyArray]()
+    names: Sequence[str] | None = None
+    for file in files:
+        start = 0
+        for arrays, _ in _arrays(file, columns):
+            matches = columns.predictions_among(list(arrays), file.shown)
+            names = matches if names is None else in_fixed_order(matches, names, file.shown)
+            parts.append(_predictions(arrays, columns, names, (file.shown, start)))
+            start += len(parts[-1])
+    if not parts:
+        raise EmptyInputError("There are no rows; at least one is needed.")
+    return np.concatenate(parts)
+
+
+def _predictions(
+    arrays: Mapping[str, Any], columns: ColumnNames, names: Sequence[str], where: tuple[str, int]
+) -> AnyArray:
+    own = {name: arrays[name] for name in names}
+    if columns.numbers is not None:
+        own = {name: named_numbers(own[name], columns.numbers, name, *where) for name in names}
+    return side_by_side([as_numbers(own[name], name, *where) for name in names], names, where[0])
 
 
 def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], float]]:
