@@ -52,7 +52,7 @@ guide_pages = {
     "recalibrating": "ScalingBinning HistogramBinning PlattScaling BetaScaling QuadraticScaling "
     "IsotonicCalibration VennAbers Identity TemperatureScaling VectorScaling MatrixScaling "
     "DirichletScaling JointBetaScaling SplineCalibration PriorShift "
-    "OneVsRest TopLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
+    "OneVsRest TopLabel MultiLabel best_recalibrator RecalibratedClassifier samples_to_calibrate "
     "recalibrators.Recalibrator recalibrators.FitResult recalibrators.RecalibratorScores "
     "recalibrators.Fingerprint recalibrators.ResolutionReport",
     "deploying": "load recalibrators.Recalibrator",

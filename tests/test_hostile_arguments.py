@@ -266,7 +266,13 @@ def by_group_call(**options):
     return made.fit(P, Y, by=groups).predict_proba(P, by=groups)
 
 
+def labels_call(**options):
+    made = cb.MultiLabel(**{"recalibrator": cb.PlattScaling(), **options})
+    return fitted(made, P3, np.eye(3, dtype=int)[Y3])
+
+
 MADE = {
+    "MultiLabel": (cb.MultiLabel, labels_call),
     "ByGroup": (cb.ByGroup, by_group_call),
     **{each.__name__: (each, rule_call(each)) for each in RULES},
     **{each.__name__: (each, recalibrator_call(each)) for each in RECALIBRATORS},

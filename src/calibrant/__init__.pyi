@@ -37,6 +37,7 @@ from calibrant.recalibrators import Identity as Identity
 from calibrant.recalibrators import IsotonicCalibration as IsotonicCalibration
 from calibrant.recalibrators import JointBetaScaling as JointBetaScaling
 from calibrant.recalibrators import MatrixScaling as MatrixScaling
+from calibrant.recalibrators import MultiLabel as MultiLabel
 from calibrant.recalibrators import OneVsRest as OneVsRest
 from calibrant.recalibrators import PlattScaling as PlattScaling
 from calibrant.recalibrators import PriorShift as PriorShift

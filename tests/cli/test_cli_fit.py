@@ -210,3 +210,26 @@ def test_groups_are_repaired_by_the_columns_of_the_file(tmp_path, suffix, capsys
     code, _, complaint = run(capsys, "apply", saved, other, "--y-prob", "raw", "-o", out)
     assert code == 4
     assert "has no column 'site'" in complaint
+
+
+def test_labels_are_fitted_applied_and_certified(tmp_path, capsys):
+    names = [f"{letter}_{k}" for letter in "yp" for k in range(3)]
+    values = np.column_stack([np.random.default_rng(3).uniform(size=PROBS.shape) < PROBS, PROBS])
+    columns = {name: values[:, i] for i, name in enumerate(names)}
+    columns |= {name: columns[name].astype(int) for name in names[:3]}
+    file, fresh = (
+        write(tmp_path / name, columns, rows)
+        for name, rows in (("old.csv", slice(0, 800)), ("new.csv", slice(800, None)))
+    )
+    saved, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    labels = ("--y-true", "y_*", "--y-prob", "p_*", "--kind", "multi-label")
+    assert run(capsys, "fit", file, *labels, "--bins", "4", "-o", saved)[0] == 0
+    expected = cb.MultiLabel(cb.ScalingBinning(bins="4")).fit(values[:800, 3:], values[:800, :3])
+    assert run(capsys, "apply", saved, fresh, "--y-prob", "p_*", "-o", out)[0] == 0
+    got = pa.parquet.read_table(out)
+    repaired = np.column_stack([got.column(f"p_{k}_calibrated").to_numpy() for k in range(3)])
+    np.testing.assert_allclose(repaired, expected.predict_proba(values[800:, 3:]), rtol=1e-12)
+    options = ("--calibrator", saved, "--max-error", "0.3")
+    code, text, _ = run(capsys, "certify", fresh, *labels, *options)
+    assert code == 0
+    assert "multi-label" in text

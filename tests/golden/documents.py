@@ -105,6 +105,7 @@ RECALIBRATORS = {
     "one-vs-rest-bins": lambda: fit_classes(
         cb.OneVsRest(cb.ScalingBinning(bins=5), normalize=False)
     ),
+    "multi-label": lambda: fit(cb.MultiLabel(cb.ScalingBinning(bins=5)), PROBS, LABELS),
     "top-label": lambda: fit_classes(cb.TopLabel(cb.HistogramBinning(bins=5))),
     "scaling-binning-steps": lambda: recalibrator_to_json(
         cb.ScalingBinning(bins=6, scaler=Cube()).fit(P, Y).as_steps()

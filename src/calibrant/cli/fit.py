@@ -50,7 +50,8 @@ calibrant certify fresh.csv --y-true label --y-prob score --calibrator cal.json 
 NOTES = """
 Only scaling-binning and histogram-binning have finitely many outputs, so only what they answer can
 be certified. Of two columns the second is the event's. For more, --kind says what is repaired:
-top-label (the default) the confidence in the predicted class, marginal every class on its own;
+top-label (the default) the confidence in the predicted class, marginal every class on its own,
+multi-label every label of rows that may have several (--y-true 'y_*' --y-prob 'p_*');
 temperature, vector, matrix, dirichlet, joint-beta and identity work on all classes at once. All
 rows are held in memory.
 
@@ -99,11 +100,12 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, save and say what to do next."""
     from calibrant.cli.resume import Progress
+    from calibrant.recalibrators import MultiLabel
 
-    if args.kind in ("multi-label", "ordinal", "quantile"):
+    if args.kind in ("ordinal", "quantile"):
         raise InvalidArgumentError(
-            "fit repairs the probability of one event, or of classes of which a row has one; got "
-            f"--kind {args.kind}. Fit each label or threshold as an event of its own; quantiles "
+            "fit repairs the probability of one event, of classes of which a row has one, or of "
+            f"labels; got --kind {args.kind}. Fit each threshold as an event of its own; quantiles "
             "are repaired by QuantileRecalibration in Python."
         )
     method = new_method(args.method, args.bins)
@@ -117,7 +119,9 @@ def run(args: argparse.Namespace) -> int:
         given.pop("bins", None)
         y_true, y_prob, weights, groups = arrays_and_groups_of(given)
     labels, classes = labels_to_fit(y_true, y_prob, args)
-    if y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
+    if args.kind == "multi-label":
+        method = MultiLabel(method)
+    elif y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)
     options: dict[str, Any] = {"sample_weight": weights, "classes": classes}
     if groups is not None:

@@ -11,6 +11,7 @@ from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest, TopLabel
+from calibrant.recalibrators.multilabel import MultiLabel
 from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.prior_shift import PriorShift
 from calibrant.recalibrators.quantiles import (
@@ -43,6 +44,7 @@ __all__ = [
     "IsotonicCalibration",
     "JointBetaScaling",
     "MatrixScaling",
+    "MultiLabel",
     "OneVsRest",
     "OverlapWarning",
     "PlattScaling",

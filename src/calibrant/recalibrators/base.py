@@ -29,6 +29,7 @@ from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import NUMPY
 from calibrant.recalibrators.overlap import TableFingerprint, warn_of_overlap
 from calibrant.recalibrators.reading import (
+    SEVERAL,
     Reads,
     read_again,
     read_labelled,
@@ -119,7 +120,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y_prob : array_like of shape (n,) or (n, n_classes)
             What the model said.
         y_true : array_like of shape (n,)
-            Labels: 0/1 or booleans, class indices, or the names in `classes`.
+            Labels: 0/1 or booleans, class indices, or the names in `classes`. Of `MultiLabel`, of
+            shape (n, n_labels).
         sample_weight : array_like of shape (n,), optional
             Importance weights; their scale does not matter.
         classes : sequence, optional
@@ -155,7 +157,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `certify` refuses the very rows of the table, and cannot tell whether some are among them.
         """
         self._check_parameters()
-        if self._reads == "classes" or self.input == "logits":
+        if self._reads in SEVERAL or self.input == "logits":
             raise InvalidArgumentError(
                 "A table counts the probabilities of one event; fit_table needs a recalibrator of "
                 f'one score with input="probabilities", and this is {self!r:.60}. Fit it on rows.'
@@ -482,7 +484,7 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
 
 def check_of_one_score(name: str, recalibrator: object) -> None:
     """Raise InvalidArgumentError unless this recalibrates one score, with valid parameters."""
-    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads == "classes":
+    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads in SEVERAL:
         raise InvalidArgumentError(
             f"{name} must be a recalibrator of one score, such as PlattScaling(); "
             f"got {recalibrator!r:.100}."
@@ -494,10 +496,10 @@ def check_of_one_column(recalibrator: Recalibrator, what: str, target: str) -> N
     """Refuse an export that reads one column where the answers depend on several."""
     check_is_fitted(recalibrator, "classes_")
     name, n_classes = type(recalibrator).__name__, recalibrator.classes_.size
-    if recalibrator._reads == "classes":
+    if recalibrator._reads in SEVERAL:
         raise InvalidArgumentError(
-            f"{name} has no form in {target}: its answers depend on the columns of all classes. "
-            "Use predict_proba or to_torch."
+            f"{name} has no form in {target}: its answers depend on the columns of all "
+            f"{recalibrator._reads}. Use predict_proba or to_torch."
         )
     if n_classes > 2:
         raise InvalidShapeError(

@@ -31,6 +31,7 @@ from calibrant.recalibrators.pooling import (
     rows_by_group,
 )
 from calibrant.recalibrators.reading import (
+    SEVERAL,
     Reads,
     read_again,
     read_labelled,
@@ -505,12 +506,17 @@ class ByGroup(Recalibrator):
                 "in by=."
             )
         inner._check_parameters()
+        if inner._reads == "labels":
+            raise InvalidArgumentError(
+                f"ByGroup repairs one event or classes of which a row has one; got {inner!r:.60}. "
+                "Fit a ByGroup on the column of each label."
+            )
         if isinstance(inner, ScalingBinning) and inner.split is not None:
             raise InvalidArgumentError(
                 f"Groups are pooled by weights, and a split deals out rows; got split="
                 f"{inner.split!r:.60}. Use split=None."
             )
-        if self.own == "shift" and inner._reads == "classes":
+        if self.own == "shift" and inner._reads in SEVERAL:
             raise InvalidArgumentError(
                 'own="shift" shifts the log-odds of one event; the recalibrator repairs all '
                 f'classes: {inner!r:.60}. Use own="map".'

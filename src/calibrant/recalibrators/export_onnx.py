@@ -14,6 +14,7 @@ from calibrant._writing import replaced
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.graphs import Value, formula
+from calibrant.recalibrators.reading import SEVERAL
 from calibrant.recalibrators.scaling import Identity
 
 try:
@@ -71,7 +72,7 @@ def to_onnx(
 
 def _width(recalibrator: Recalibrator, columns: int | None) -> int:
     n_classes = int(recalibrator.classes_.size)
-    of_one_event = recalibrator._reads != "classes" and n_classes == 2
+    of_one_event = recalibrator._reads not in SEVERAL and n_classes == 2
     widths = (1, 2) if of_one_event else (n_classes,)
     width = widths[0] if columns is None else columns
     if type(width) is not int or width not in widths:
@@ -89,7 +90,7 @@ def _model(recalibrator: Recalibrator, width: int, dtype: str) -> Any:
     own_type = getattr(onnx.TensorProto, {"float32": "FLOAT", "float64": "DOUBLE"}[dtype])
     graph.types[recalibrator.input] = "float64"
     x = Value(graph, graph.add("Cast", recalibrator.input, to=onnx.TensorProto.DOUBLE))
-    both = width == 2 and recalibrator._reads != "classes"
+    both = width == 2 and recalibrator._reads not in SEVERAL
     if both and recalibrator.input == "logits":
         x = (x[:, 1] - x[:, 0])[:, None]
     valid = _valid(graph, x, recalibrator.input, width)

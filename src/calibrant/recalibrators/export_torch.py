@@ -10,6 +10,7 @@ from calibrant._types import AnyArray
 from calibrant.exceptions import InvalidShapeError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.graphs import Value, formula
+from calibrant.recalibrators.reading import SEVERAL
 from calibrant.recalibrators.scaling import Identity
 
 try:
@@ -53,7 +54,7 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
         n_classes = int(recalibrator.classes_.size)
         self.dtype = dtype
         self.logits = recalibrator.input == "logits"
-        self.of_one_event = recalibrator._reads != "classes" and n_classes == 2
+        self.of_one_event = recalibrator._reads not in SEVERAL and n_classes == 2
         self.widths = (1, 2) if self.of_one_event else (n_classes,)
         self.is_identity = isinstance(recalibrator, Identity)
         graph = _FxGraph()

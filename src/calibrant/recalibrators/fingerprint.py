@@ -65,8 +65,10 @@ class Fingerprint(ReadOnlyArrays):
 
     @classmethod
     def of(cls, probs: AnyArray, codes: IntArray) -> Fingerprint:
-        """Return the fingerprint of predictions (n,) or (n, K) with these label codes."""
+        """Return the fingerprint of predictions with label codes (n,), or labels (n, K)."""
         rows = probs.reshape(len(probs), -1)
+        if codes.ndim == 2:  # of labels: one number for the set that a row has
+            codes = (codes.astype(np.uint64) @ factors_of(codes.shape[1])).view(np.int64)
         factors = factors_of(rows.shape[1] + 1)
         hashed = _compiled_hash if compiles() else _hash
         size = max(1, BLOCK_VALUES // rows.shape[1])

@@ -119,9 +119,9 @@ class OneVsRest(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         k = probs.shape[1]
         self.recalibrators_ = [
-            _fit_one(self._fresh(k), probs[:, i], codes == i, weights) for i in range(k)
+            fit_one(self._fresh(k), probs[:, i], codes == i, weights) for i in range(k)
         ]
-        self.fit_result_ = _summary(self.recalibrators_)
+        self.fit_result_ = sum_of_fits(self.recalibrators_)
         step = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
         self._compare_accuracy(probs[step], codes[step], None if weights is None else weights[step])
 
@@ -131,7 +131,7 @@ class OneVsRest(Recalibrator):
         for i, part in enumerate(self.recalibrators_):
             if not _fit_one_on_device(part, on_device.column(tensors, i)):
                 return False
-        self.fit_result_ = _summary(self.recalibrators_)
+        self.fit_result_ = sum_of_fits(self.recalibrators_)
         x, codes = tensors.predictions, tensors.labels
         few = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
         out = on_device.answers(self, x[few])
@@ -295,20 +295,20 @@ class TopLabel(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         confidence, top = NUMPY.top(probs)
         right = codes == top
-        self.pooled_ = _fit_one(as_recalibrator(self.recalibrator), confidence, right, weights)
+        self.pooled_ = fit_one(as_recalibrator(self.recalibrator), confidence, right, weights)
         self.by_class_ = []
         if self.per_class:
             self.by_class_ = [
                 self._one_class(top == k, confidence, right, weights) for k in range(probs.shape[1])
             ]
-        self.fit_result_ = _summary([self.pooled_, *self.by_class_])
+        self.fit_result_ = sum_of_fits([self.pooled_, *self.by_class_])
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         self.pooled_, self.by_class_ = as_recalibrator(self.recalibrator), []
         top = on_device.top_labels(tensors)
         if self.per_class or not _fit_one_on_device(self.pooled_, top):
             return False
-        self.fit_result_ = _summary([self.pooled_])
+        self.fit_result_ = sum_of_fits([self.pooled_])
         return True
 
     def _one_class(
@@ -318,7 +318,7 @@ class TopLabel(Recalibrator):
         rows = int(own.sum()) if w is None else int((w > 0).sum())
         if rows < max(self.min_rows, 1):
             return None
-        return _fit_one(as_recalibrator(self.recalibrator), confidence[own], right[own], w)
+        return fit_one(as_recalibrator(self.recalibrator), confidence[own], right[own], w)
 
     def _confidence(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
         """Return the predicted class and its recalibrated probability."""
@@ -399,13 +399,14 @@ def _fit_one_on_device(fresh: Recalibrator, tensors: Tensors) -> bool:
     return fresh._learn_tensors(tensors)
 
 
-def _fit_one(
+def fit_one(
     fresh: Recalibrator, scores: AnyArray, happened: AnyArray, weights: FloatArray | None
 ) -> Recalibrator:
+    """Fit a recalibrator on the scores of one event."""
     return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
 
 
-def _summary(recalibrators: Sequence[Recalibrator | None]) -> FitResult:
+def sum_of_fits(recalibrators: Sequence[Recalibrator | None]) -> FitResult:
     """Sum up several fits: mean losses, most iterations, all flags."""
     results = [r.fit_result_ for r in recalibrators if r is not None]
     return FitResult(

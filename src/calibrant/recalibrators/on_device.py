@@ -67,7 +67,7 @@ def read_rows(
     """
     from calibrant.sources.tensors import TensorSource, read_tensors
 
-    if y_true is None or y_prob.ndim not in (1, 2):
+    if y_true is None or y_prob.ndim not in (1, 2) or recalibrator._reads == "labels":
         return None
     kind = kind_of(recalibrator, tuple(y_prob.shape))
     source = read_tensors(y_true, y_prob, kind=kind, input=recalibrator.input, classes=classes)

@@ -22,8 +22,11 @@ from calibrant.sources.arrays import as_array, read_arrays
 if TYPE_CHECKING:
     from calibrant.recalibrators.base import Recalibrator
 
-Reads: TypeAlias = Literal["one event", "classes", "either"]
-"""The columns that a recalibrator takes: one event, in one or two; all classes; or either."""
+Reads: TypeAlias = Literal["one event", "classes", "either", "labels"]
+"""The columns that a recalibrator takes: one event, in one or two; all classes, of which a row has
+one; either; or all labels, of which it has any number."""
+SEVERAL = ("classes", "labels")
+"""Those whose columns are never one event, though they be two."""
 
 
 def read_again(
@@ -55,7 +58,8 @@ def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, 
     check_is_fitted(recalibrator, "classes_")
     array = as_array(y_prob, "y_prob")
     check_width(recalibrator, array.shape)
-    unlabelled = np.zeros(len(array), np.int8)
+    shape = array.shape if recalibrator._reads == "labels" else len(array)
+    unlabelled = np.zeros(shape, np.int8)
     return read_labelled(recalibrator, array, unlabelled).predictions, array.shape
 
 
@@ -104,6 +108,8 @@ def _log_odds(logits: AnyArray) -> AnyArray:
 def kind_of(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
     """Return what predictions of this shape mean; two columns are one event, the second."""
     name, reads, width = type(recalibrator).__name__, recalibrator._reads, width_of(shape)
+    if reads == "labels":
+        return "multi-label"
     if reads == "one event" and width > 2:
         raise InvalidShapeError(
             f"{name} recalibrates one event, of shape (n,), (n, 1) or (n, 2); got {shape}. For "
@@ -120,13 +126,17 @@ def kind_of(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
 def check_width(recalibrator: Recalibrator, shape: tuple[int, ...]) -> None:
     """Refuse other columns than those of the fit; one and two columns are the same event."""
     n_classes, width = recalibrator.classes_.size, width_of(shape)
-    if len(shape) not in (1, 2) or width == n_classes or (width, n_classes) == (1, 2):
+    of_labels = recalibrator._reads == "labels"
+    if len(shape) not in (1, 2) or width == n_classes:
         return
-    advice = "Pass the columns of all classes, in the order of classes_"
-    if n_classes == 2:
+    if (width, n_classes) == (1, 2) and not of_labels:
+        return
+    what = "labels" if of_labels else "classes"
+    advice = f"Pass the columns of all {what}, in the order of classes_"
+    if n_classes == 2 and not of_labels:
         advice = "Pass the event's probability, (n,), or both columns, (n, 2)"
     raise InvalidShapeError(
-        f"This {type(recalibrator).__name__} was fitted on {n_classes:,} classes; y_prob has "
+        f"This {type(recalibrator).__name__} was fitted on {n_classes:,} {what}; y_prob has "
         f"{width:,} column{'s' * (width != 1)} (shape {shape}). {advice}, or fit another "
         "recalibrator on columns like these."
     )

@@ -13,7 +13,7 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import sigmoid
 from calibrant.recalibrators.base import Recalibrator, squared_errors
-from calibrant.recalibrators.reading import read_again
+from calibrant.recalibrators.reading import SEVERAL, read_again
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 
 
@@ -71,7 +71,7 @@ def resolution_report(
     AUC 0.8763 -> 0.8756, outputs 3,000 -> 20,
     Brier 0.16603 -> 0.13377 (of which coarseness 2.8e-04)
     """
-    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads == "classes":
+    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads in SEVERAL:
         raise InvalidArgumentError(
             "resolution_report reads recalibrators of one score; apply it to the parts of a "
             f"{type(recalibrator).__name__}."

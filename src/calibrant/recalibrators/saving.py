@@ -179,7 +179,8 @@ def _encode(value: Any, kind: str = "") -> Any:
 
 def _decode_fitted(document: Any, depth: int) -> Recalibrator:
     recalibrator = _decode_unfitted(document, depth)
-    recalibrator.classes_ = _decode_classes(_entry(document, "classes"))
+    fewest = 1 if recalibrator._reads == "labels" else 2
+    recalibrator.classes_ = _decode_classes(_entry(document, "classes"), fewest)
     learned = _entry(document, "learned")
     if isinstance(learned, dict) and _is_older(recalibrator, document["parameters"]):
         learned = {"smoothing": 0.0, **learned}
@@ -238,10 +239,12 @@ def _decode_parameter(value: Any, depth: int) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _decode_classes(names: Any) -> Any:
+def _decode_classes(names: Any, fewest: int) -> Any:
     good = isinstance(names, list) and all(type(x) in (str, int, float, bool) for x in names)
-    if not good or len(names) < 2 or len(set(names)) != len(names):
-        raise InvalidDocumentError('"classes" must be a list of at least two different labels.')
+    if not good or len(names) < fewest or len(set(names)) != len(names):
+        raise InvalidDocumentError(
+            f'"classes" must be a list of at least {fewest} different labels.'
+        )
     return np.array(names)
 
 
