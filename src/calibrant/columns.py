@@ -7,6 +7,7 @@ is wrong; `check` does all of it at once.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -189,6 +190,8 @@ class Columns:
 def absent_event(event: Label, labels: AnyArray) -> InvalidLabelsError:
     """Return the exception that says which labels came in place of the event."""
     seen = list(dict.fromkeys(labels[:100_000].tolist()))
+    with suppress(TypeError):  # of several types
+        seen.sort()  # engines give distinct labels in any order
     shown = ", ".join(short(label) for label in seen[:6]) + (", ..." if len(seen) > 6 else "")
     came = f" (labels: {shown})" if seen else ""
     return InvalidLabelsError(

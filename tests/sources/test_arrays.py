@@ -346,7 +346,7 @@ def test_missing_values_of_every_library_are_refused_as_missing(library):
 def test_an_event_that_never_occurs_is_refused_and_the_labels_are_shown(labels, event):
     polars = optional("polars")
     words = f"no row \\(labels: {labels[0]!r}, {labels[1]!r}\\)"
-    y, p = labels * 5, np.linspace(0, 1, 10)
+    y, p = labels[::-1] * 5, np.linspace(0, 1, 10)  # shown in order, whichever came first
     frame = polars.DataFrame({"y": y, "p": p})
     for function in (cb.calibration_error, cb.tabulate, cb.certify, cb.reliability_curve):
         with pytest.raises(ex.InvalidLabelsError, match=words):
