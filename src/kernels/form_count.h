@@ -18,7 +18,7 @@ static Ahead FORM(ahead_of)(const Rows *rows, int64_t start)
 static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums)
 {
     double x[BLOCK_ROWS], weights[BLOCK_ROWS];
-    int32_t cells[BLOCK_ROWS], groups[BLOCK_ROWS];
+    int32_t cells[BLOCK_ROWS], groups[BLOCK_ROWS], tops[BLOCK_ROWS];
     const Values *probs = &rows->probs, *labels = &rows->labels;
     const int weighted = rows->weights.data != NULL, small = sums->n_cells <= SMALL_TABLE;
     int64_t since = 0;
@@ -31,13 +31,10 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
             if (!FORM(read_probs)(from, probs->stride, probs->type, n, x))
                 return BAD_PROBABILITY;
         } else {
-            for (int64_t i = 0; i < n; i++) {
-                FETCH(probs->data + (start + i + ROWS_AHEAD) * probs->stride);
-                int64_t top = FORM(top_of)(probs, start + i, rows->are_logits, sums->row, x + i);
-                if (top < 0)
-                    return BAD_PROBABILITY;
-                cells[i] = cells[i] == top ? 1 : 0;
-            }
+            if (!FORM(tops_of)(probs, start, n, rows->are_logits, sums->row, tops, x))
+                return BAD_PROBABILITY;
+            for (int64_t i = 0; i < n; i++)
+                cells[i] = cells[i] == tops[i] ? 1 : 0;
         }
         FORM(bins)(lookup, x, n, cells);
         if (rows->groups.data != NULL) {

@@ -11,14 +11,16 @@
 #define SMALL_TABLE 512 /* cells that have copies, and of which all parts are moved at once */
 #define FULL 1024.0     /* rows of a cell of a large table, after which its part is moved */
 
-#ifdef __GNUC__ /* vectors of 256 bits, which the compiler cuts in two where a processor has shorter ones */
-typedef float Floats __attribute__((vector_size(32), aligned(4), may_alias));
-typedef double Doubles __attribute__((vector_size(32), aligned(8), may_alias));
-typedef int32_t Int32s __attribute__((vector_size(32)));
-typedef int64_t Int64s __attribute__((vector_size(32)));
+#define SHORT_ROW 32 /* classes; rows of more are looked through in vectors */
+#define TOGETHER 32  /* short rows that are checked together: they stay in the nearest cache */
+
 typedef int32_t float_index;
 typedef int64_t double_index;
-#define LANES_OF(V) ((int64_t)(sizeof(V) / sizeof((V){0}[0])))
+
+#ifdef __GNUC__
+#define FETCH(address) __builtin_prefetch(address)
+#else
+#define FETCH(address) ((void)(address))
 #endif
 
 /* A loop over values whose stride is known to the compiler where they are next to each other. memcpy reads a
@@ -157,21 +159,35 @@ static double FORM(sum_of)(const double *terms, int64_t n)
     return (a + b) + (c + d);
 }
 
+/* Whether all values are between `least` and `most`; NaN is not. */
+#define WITHIN(T, NAME)                                                                        \
+    static int FORM(NAME)(const T *values, int64_t n, T least, T most)                         \
+    {                                                                                          \
+        int64_t wrong = 0;                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                        \
+            wrong |= ((values[i] >= least) & (values[i] <= most)) ? 0 : 1;                     \
+        return wrong == 0;                                                                     \
+    }
+WITHIN(float, within_f32)
+WITHIN(double, within_f64)
+#undef WITHIN
+
 /* Return the first place of the largest of n values, or -1 where one is not between `least` and `most`. In a long
    row each lane of a vector keeps its own largest value and the first place of it. */
 #ifdef __GNUC__
 #define LARGEST_OF_LANES(T, V, I)                                              \
-    if (n >= 4 * LANES_OF(V)) {                                                \
+    if (n >= SHORT_ROW) {                                                      \
+        const int64_t lanes = 8 * FORM_LANES / (int64_t)sizeof(T);             \
         V best = row[0] - (V){0};                                              \
         I places = {0}, wrong = {0};                                           \
-        for (; k + LANES_OF(V) <= n; k += LANES_OF(V)) {                       \
+        for (; k + lanes <= n; k += lanes) {                                   \
             V x = *(const V *)(row + k);                                       \
             I larger = x > best;                                               \
             best = (V)((larger & (I)x) | (~larger & (I)best));                 \
-            places = (larger & ((I){0} + (T##_index)k)) | (~larger & places);    \
+            places = (larger & ((I){0} + (T##_index)k)) | (~larger & places);  \
             wrong |= ~((x >= least) & (x <= most));                            \
         }                                                                      \
-        for (int l = 0; l < LANES_OF(V); l++) {                                \
+        for (int l = 0; l < lanes; l++) {                                      \
             const int64_t place = places[l] + l;                               \
             fine &= wrong[l] == 0;                                             \
             if (best[l] > largest || (best[l] == largest && place < top)) {    \
@@ -180,37 +196,36 @@ static double FORM(sum_of)(const double *terms, int64_t n)
             }                                                                  \
         }                                                                      \
     }
+typedef float FORM(Floats) __attribute__((vector_size(8 * FORM_LANES), aligned(4), may_alias));
+typedef double FORM(Doubles) __attribute__((vector_size(8 * FORM_LANES), aligned(8), may_alias));
+typedef int32_t FORM(Int32s) __attribute__((vector_size(8 * FORM_LANES)));
+typedef int64_t FORM(Int64s) __attribute__((vector_size(8 * FORM_LANES)));
 #else
 #define LARGEST_OF_LANES(T, V, I)
 #endif
-#define LARGEST(T, V, I, NAME)                                                 \
-    static int64_t FORM(NAME)(const T *row, int64_t n, T least, T most)        \
+#define LARGEST(T, V, I, NAME, WITHIN)                                         \
+    static int64_t FORM(NAME)(const T *row, int64_t n, T least, T most, int checked) \
     {                                                                          \
-        T largest = row[0], lowest = row[0], sum = 0;                          \
+        T largest = row[0];                                                    \
         int64_t top = 0, k = 0;                                                \
         int fine = 1;                                                          \
         LARGEST_OF_LANES(T, V, I)                                              \
+        fine &= checked || FORM(WITHIN)(row + k, n - k, least, most);          \
         for (; k < n; k++) {                                                   \
-            const T x = row[k];                                                \
-            top = x > largest ? k : top;                                       \
-            largest = x > largest ? x : largest;                               \
-            lowest = x < lowest ? x : lowest;                                  \
-            sum += x;                                                          \
+            top = row[k] > largest ? k : top;                                  \
+            largest = row[k] > largest ? row[k] : largest;                     \
         }                                                                      \
-        fine &= (lowest >= least) & (largest <= most);                         \
-        if (sum != sum) /* a value is NaN, or infinities met */                \
-            for (k = 0; k < n; k++)                                            \
-                fine &= row[k] == row[k];                                      \
         return fine ? top : -1;                                                \
     }
-LARGEST(float, Floats, Int32s, largest_f32)
-LARGEST(double, Doubles, Int64s, largest_f64)
+LARGEST(float, FORM(Floats), FORM(Int32s), largest_f32, within_f32)
+LARGEST(double, FORM(Doubles), FORM(Int64s), largest_f64, within_f64)
 #undef LARGEST
 #undef LARGEST_OF_LANES
 
 /* Return the first place of the largest prediction of row i, and its probability, of logits by a softmax, in
    `prob`; or -1 where a value of the row is not valid. `scratch` has room for two rows of float64. */
-static int64_t FORM(top_of)(const Values *probs, int64_t i, int are_logits, double *scratch, double *prob)
+static inline int64_t FORM(top_of)(const Values *probs, int64_t i, int are_logits, int checked, double *scratch,
+                                   double *prob)
 {
     const char *from = probs->data + i * probs->stride;
     const int64_t n = probs->n_columns;
@@ -223,7 +238,7 @@ static int64_t FORM(top_of)(const Values *probs, int64_t i, int are_logits, doub
             memcpy((T *)scratch + k, from + k * probs->column_stride, sizeof(T));          \
         row = (const T *)scratch;                                                          \
     }                                                                                      \
-    top = are_logits ? LARGEST(row, n, (T)-INFINITY, MOST) : LARGEST(row, n, 0, 1);        \
+    top = are_logits ? LARGEST(row, n, (T)-INFINITY, MOST, checked) : LARGEST(row, n, 0, 1, checked); \
     if (top < 0)                                                                           \
         return -1;                                                                         \
     best = (double)row[top];                                                               \
@@ -244,4 +259,35 @@ static int64_t FORM(top_of)(const Values *probs, int64_t i, int are_logits, doub
     best = best > 0.0 ? best : 0.0;
     *prob = best < 1.0 ? best : 1.0;
     return top;
+}
+
+/* Whether the predictions of n short rows that lie next to each other are valid. */
+static int FORM(rows_within)(const Values *probs, int64_t start, int64_t n, int are_logits)
+{
+    const void *from = probs->data + start * probs->stride;
+    n *= probs->n_columns;
+    if (probs->type == F32)
+        return FORM(within_f32)(from, n, are_logits ? (float)-INFINITY : 0.0f, are_logits ? FLT_MAX : 1.0f);
+    return FORM(within_f64)(from, n, are_logits ? (double)-INFINITY : 0.0, are_logits ? DBL_MAX : 1.0);
+}
+
+/* The same for a block of rows: write where the largest predictions are, and their probabilities; return whether
+   all are valid. Short rows that lie next to each other are checked together, in vectors. */
+static int FORM(tops_of)(const Values *probs, int64_t start, int64_t n, int are_logits, double *scratch,
+                         int32_t *tops, double *x)
+{
+    const ptrdiff_t size = probs->type == F32 ? sizeof(float) : sizeof(double);
+    const int together = probs->n_columns < SHORT_ROW && probs->column_stride == size &&
+                         probs->stride == probs->n_columns * size && (uintptr_t)probs->data % (uintptr_t)size == 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (together && i % TOGETHER == 0 &&
+            !FORM(rows_within)(probs, start + i, n - i < TOGETHER ? n - i : TOGETHER, are_logits))
+            return 0;
+        FETCH(probs->data + (start + i + ROWS_AHEAD) * probs->stride);
+        const int64_t top = FORM(top_of)(probs, start + i, are_logits, together, scratch, x + i);
+        if (top < 0)
+            return 0;
+        tops[i] = (int32_t)top;
+    }
+    return 1;
 }

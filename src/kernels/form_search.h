@@ -3,14 +3,16 @@
 /* Write the largest prediction of each row. */
 static int FORM(top_values)(const Values *probs, int are_logits, double *scratch, void *out, enum Type out_type)
 {
-    for (int64_t i = 0; i < probs->n_rows; i++) {
-        double prob;
-        if (FORM(top_of)(probs, i, are_logits, scratch, &prob) < 0)
+    double x[BLOCK_ROWS];
+    int32_t tops[BLOCK_ROWS];
+    for (int64_t start = 0; start < probs->n_rows; start += BLOCK_ROWS) {
+        const int64_t rest = probs->n_rows - start, n = rest < BLOCK_ROWS ? rest : BLOCK_ROWS;
+        if (!FORM(tops_of)(probs, start, n, are_logits, scratch, tops, x))
             return BAD_PROBABILITY;
-        if (out_type == F32)
-            ((float *)out)[i] = (float)prob;
-        else
-            ((double *)out)[i] = prob;
+        for (int64_t i = 0; out_type == F32 && i < n; i++)
+            ((float *)out)[start + i] = (float)x[i];
+        if (out_type == F64)
+            memcpy((double *)out + start, x, (size_t)n * sizeof *x);
     }
     return FINE;
 }

@@ -7,10 +7,8 @@
 #ifdef __GNUC__
 typedef double Line __attribute__((vector_size(32), may_alias)); /* parts are aligned to that */
 #define ADD(at, a, b, c, d) (*(Line *)(at) += (Line){(a), (b), (c), (d)})
-#define FETCH(address) __builtin_prefetch(address)
 #else
 #define ADD(at, a, b, c, d) ((at)[0] += (a), (at)[1] += (b), (at)[2] += (c), (at)[3] += (d))
-#define FETCH(address) ((void)(address))
 #endif
 
 #define AHEAD 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -98,6 +99,38 @@ def test_the_vector_form_does_not_change_a_bit(forms, kind, rule):
         bins = bins * (rows.problem.n_groups // len(bins))
         tables.append(CompiledEngine().count(rows, bins))
     assert all(table == tables[0] for table in tables)
+
+
+@pytest.mark.parametrize("input_", ["probabilities", "logits"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [3, 10, 31, 32, 33, 71])
+def test_the_first_of_the_largest_is_the_top_in_every_form(forms, n_classes, dtype, input_):
+    rng = np.random.default_rng(n_classes)
+    wide = rng.integers(5, size=(131, 2 * n_classes)).astype(dtype) / 8  # ties
+    labels, bins = rng.integers(n_classes, size=131), (EqualWidth(15).bins,)
+    tables = wide[:, :n_classes], wide[:, ::2], wide[:, :n_classes].copy()  # rows apart, steps
+    for probs in tables:
+        rows = read_arrays(labels, probs, kind="top-label", input=input_)
+        events, confidence = rows.events()
+        for form in forms:
+            kernels().use_form(form)
+            table = CompiledEngine().count(rows, bins)
+            assert table.sum_y.sum() == events.sum() == (labels == probs.argmax(axis=1)).sum()
+            assert table.sum_p.sum() == pytest.approx(confidence.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.25])
+@pytest.mark.parametrize("n_classes", [3, 31, 33, 71])
+def test_a_wrong_value_anywhere_is_seen_in_every_form(forms, n_classes, wrong):
+    for dtype, form in itertools.product((np.float32, np.float64), forms):
+        kernels().use_form(form)
+        probs, out = np.full((40, n_classes), 0.25, dtype), np.empty(40)
+        assert kernels().top_values(probs, False, out) == 0
+        for place in range(0, probs.size, 7):
+            bad = probs.copy()
+            bad.flat[place] = wrong
+            assert kernels().top_values(bad, False, out) == 1
+            assert kernels().top_values(bad, True, out) == (0 if wrong == -0.25 else 1)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
