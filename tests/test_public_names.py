@@ -91,13 +91,13 @@ def test_importing_calibrant_loads_no_heavy_package():
 
 def test_measuring_arrays_loads_no_data_frame_or_learning_package():
     code = (
-        "import sys, calibrant; calibrant.calibration_error([0, 1], [0.2, 0.9], bins=1);"
+        "import sys, calibrant; calibrant.calibration_error([0, 1], [0.2, 0.9], bins=1).value;"
         "print(' '.join(sorted(sys.modules)))"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert [name for name in HEAVY[2:] if name in loaded] == []
+    assert [name for name in (*HEAVY[1:], "numpy.ma") if name in loaded] == []
 
 
 def test_every_exception_is_also_a_builtin_one():

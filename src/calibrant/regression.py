@@ -11,9 +11,9 @@ from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from calibrant import stats
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 from calibrant.problem import Kind, Problem, read_problem

@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from calibrant._documents import check_names, is_number, is_whole, shown
+from calibrant._scipy import special
 from calibrant._types import AnyArray, IntArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidDocumentError

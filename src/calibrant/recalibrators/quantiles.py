@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import special
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import stats
 from calibrant._digests import Digests, digest_of_document
 from calibrant._documents import check_header, check_names, header
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant._writing import write_whole
 from calibrant.exceptions import (

@@ -6,6 +6,7 @@ Shapes and named arguments decide what the input is; values are only checked.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -211,6 +212,8 @@ MASKED_ERRORS = {"y_true": InvalidLabelsError, "sample_weight": InvalidWeightsEr
 
 def refuse_masked(values: Any, name: str) -> None:
     """Refuse values that a mask hides: NumPy would read what lies below the mask."""
+    if "numpy.ma" not in sys.modules:  # then there is no such array, and importing it takes long
+        return
     rows = values if isinstance(values, list | tuple) else [values]
     if not any(isinstance(row, np.ma.MaskedArray) for row in rows):
         return

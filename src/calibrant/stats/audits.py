@@ -36,11 +36,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from calibrant._json import json_text, plain
 from calibrant._options import generator
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table

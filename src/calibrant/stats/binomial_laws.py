@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.stats.tail_loops import block_weights
 

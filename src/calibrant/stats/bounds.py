@@ -37,8 +37,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.stats.estimators import Target
 from calibrant.stats.evidence import Evidence, Setting

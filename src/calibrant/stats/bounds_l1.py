@@ -45,8 +45,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.stats.branch_and_bound import Intervals, highest
 from calibrant.stats.evidence import Evidence, Setting

@@ -25,8 +25,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.stats.evidence import Evidence
 from calibrant.stats.intervals import clopper_pearson

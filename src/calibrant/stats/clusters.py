@@ -26,10 +26,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse, special
 
 from calibrant._options import generator
 from calibrant._read_only import ReadOnlyArrays
+from calibrant._scipy import sparse, special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.hypothesis_tests import CalibrationTestResult

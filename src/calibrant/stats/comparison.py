@@ -42,9 +42,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import NumberResult, Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (

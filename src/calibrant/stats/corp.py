@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
 from calibrant._options import is_among
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.problem import Label

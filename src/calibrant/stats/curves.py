@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
 from calibrant._options import check_flag
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError

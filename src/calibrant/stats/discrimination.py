@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import optimize, special
 
+from calibrant._scipy import optimize, special
 from calibrant._types import FloatArray
 from calibrant.stats.samples import Sample
 

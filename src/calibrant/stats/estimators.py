@@ -17,9 +17,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from calibrant._options import check_flag, is_real
+from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
 from calibrant.problem import Kind, Label, Problem

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
 
+from calibrant._scipy import optimize, special
 from calibrant._types import FloatArray
 
 STEPS = 100

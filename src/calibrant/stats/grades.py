@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
 
 from calibrant._options import is_real
 from calibrant._results import Result
+from calibrant._scipy import optimize, special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, InvalidWeightsError
 from calibrant.group_labels import text_table

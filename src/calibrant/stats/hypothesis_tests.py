@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from scipy import special
 
 from calibrant._options import generator, is_among, is_integer
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import InvalidArgumentError

@@ -26,9 +26,9 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.estimators import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.problem import Label
 from calibrant.stats.curves import group_of

@@ -37,9 +37,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import Result, statement
+from calibrant._scipy import special
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Distinct
 from calibrant.exceptions import InvalidInputError, NoSuchEstimatorError

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import NumberResult
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidInputError
 from calibrant.stats.intervals import ConfidenceInterval, check_level

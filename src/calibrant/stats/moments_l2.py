@@ -23,8 +23,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.stats.branch_and_bound import MOST_ROUNDS, Intervals, highest
 

@@ -45,8 +45,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.table import BinTable
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from calibrant._options import check_flag, is_among, is_real
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.bins import auto_n_bins
 from calibrant.exceptions import InvalidArgumentError

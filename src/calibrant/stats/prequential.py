@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
 from calibrant._options import generator, is_among
 from calibrant._results import NumberResult
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.atoms import Atoms, check_rows

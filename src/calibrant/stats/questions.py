@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
 from calibrant._options import is_among, is_integer, is_real
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.bins import MOST_BINS
 from calibrant.exceptions import (

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
-from scipy import special
-
 from calibrant._options import is_among, is_integer, is_real
+from calibrant._scipy import special
 from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.intervals import check_level

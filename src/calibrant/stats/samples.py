@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse, special
 
+from calibrant._scipy import sparse, special
 from calibrant._types import FloatArray, IntArray
 from calibrant.stats.atoms import Atoms
 from calibrant.stats.intervals import clopper_pearson

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 from calibrant._options import check_flag, is_real
 from calibrant._results import Result, statement
+from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import NumberResult
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
 from calibrant.stats.intervals import ConfidenceInterval, check_level

@@ -26,8 +26,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.stats.curves import ReliabilityCurve

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import signal
 
+from calibrant._scipy import signal
 from calibrant._types import FloatArray, IntArray
 from calibrant.stats.samples import Sample
 from calibrant.stats.smoothing import GRID, functional_limits, noise_draws

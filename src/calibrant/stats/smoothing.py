@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.stats.samples import Sample
 

@@ -18,9 +18,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from calibrant._results import Result
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import EmptyInputError, IncompatibleTablesError, InvalidWeightsError
 from calibrant.stats.comparison import Difference, comparison_lines, difference

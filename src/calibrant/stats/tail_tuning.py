@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.stats.binomial_laws import Scale
 from calibrant.stats.bounds import (

@@ -31,8 +31,8 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.stats.binomial_laws import Blocks, Scale, outside
 from calibrant.stats.tail_loops import TINY, add_blocks, highest, tail_step

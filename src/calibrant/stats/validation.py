@@ -26,8 +26,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
+from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.stats.discrimination import c_limits, c_statistic
 from calibrant.stats.firth import LogisticModel
