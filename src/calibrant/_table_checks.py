@@ -203,9 +203,12 @@ def _wrong_totals(table: BinTable, n_tables: int) -> Iterator[tuple[str, bool]]:
     slack = 4 * rounding_of(rows).max(axis=1)
     yield "there are no rows", bool(np.any(rows[:, 0] == 0))
     yield f"more than {LARGEST_COUNT:,} rows", bool(rows.max() > LARGEST_COUNT)
-    yield "the classes have different numbers of rows", bool(np.any(rows != rows[:, :1]))
+    yield (
+        f"the {table.problem.parts} have different numbers of rows",
+        bool(np.any(rows != rows[:, :1])),
+    )
     off = np.abs(weight - weight[:, :1]) > slack[:, None] * weight[:, :1] + TINY
-    yield "the classes have different weights", bool(np.any(off))
+    yield f"the {table.problem.parts} have different weights", bool(np.any(off))
     if table.problem.kind == "marginal":
         events, expected = table.sum_y.reshape(n_tables, -1).sum(axis=1), weight[:, 0]
         room = slack * expected if table.is_weighted else 1e-15 * rows[:, 0] * rows.shape[1]

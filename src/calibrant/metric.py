@@ -145,8 +145,8 @@ class CalibrationMetric:
             ) from None
         if source.problem.n_classes != problem.n_classes:
             raise InvalidShapeError(
-                f"This metric has {problem.n_classes:,} classes; the batch has "
-                f"{source.problem.n_classes:,} columns."
+                f"This metric has {problem.n_classes:,} columns of predictions; the batch has "
+                f"{source.problem.n_classes:,}."
             )
         bins = (self.bins,) * problem.n_groups
         self._add(

@@ -32,6 +32,12 @@ SINGLE_KINDS = ("binary", "top-label")
 """One prediction a row is judged; of every other kind, each class, label, threshold or level."""
 EVENT_KINDS = ("multi-label", "ordinal", "quantile")
 """Their labels are read as a table of 0 and 1: what happened, one column for each event."""
+PARTS = {
+    "multi-label": ("label", "labels"),
+    "ordinal": ("threshold", "thresholds"),
+    "quantile": ("level", "levels"),
+}
+"""What a problem of several is judged by, one and several of it; of any other kind, classes."""
 
 MOST_CLASSES = 1 << 22
 """Of a problem in a document, which may ask for a list of their names."""
@@ -42,6 +48,11 @@ NUMERIC = "biuf"
 """The kinds of array whose values are numbers."""
 PIECE_VALUES = 1 << 18
 """Logits that one thread turns into probabilities at a time: 2 MB, for a cache."""
+
+
+def part_of(kind: str) -> str:
+    """Return what each event of a problem of several is called."""
+    return PARTS.get(kind, ("class", "classes"))[0]
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,16 @@ class Problem:
     def group_names(self) -> tuple[Label, ...]:
         """The classes, labels, thresholds ("this class or a lower one") or levels of the groups."""
         return self.class_names[: self.n_groups]
+
+    @property
+    def part(self) -> str:
+        """What each of `group_names` is called: a class, label, threshold or level."""
+        return part_of(self.kind)
+
+    @property
+    def parts(self) -> str:
+        """What several of them are called."""
+        return PARTS.get(self.kind, ("class", "classes"))[1]
 
     def codes(self, labels: AnyArray) -> IntArray:
         """Return the class index of each label, -1 where a label is not among the classes.

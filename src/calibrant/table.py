@@ -266,7 +266,7 @@ def describe_bins(table: BinTable) -> str:
     first = table.bins[0]
     span = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
     of = f" of {first.requested}" if (first.requested or 0) > min(sizes) else ""
-    return f"{span}{of} {first.rule} bins per class"
+    return f"{span}{of} {first.rule} bins per {table.problem.part}"
 
 
 def _common_level(a: BinTable, b: BinTable) -> FloatArray:

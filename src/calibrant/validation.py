@@ -151,11 +151,12 @@ def validate(
         by=by if cluster is None else cluster_column(cluster, data, by),
     )
     if source.problem.n_groups > 1 or source.problem.kind not in ("binary", "top-label"):
+        problem = source.problem
         raise InvalidArgumentError(
             "validate measures the risks of one event: a binary problem, or the confidence of "
-            f'kind="top-label"; got kind="{source.problem.kind}" with '
-            f"{source.problem.n_classes:,} classes. Validate one class at a time: "
-            "validate(y_true == label, y_prob[:, column])."
+            f'kind="top-label"; got kind="{problem.kind}" with '
+            f"{problem.n_groups:,} {problem.parts}. Validate one {problem.part} at a time, as "
+            "an event: whether it happened, with its column of y_prob."
         )
     if cluster is not None:
         rows = clustered_rows(source)

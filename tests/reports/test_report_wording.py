@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import report_data
 
-from calibrant import report
+from calibrant import ReliabilityDisplay, normal_quantiles, report, tabulate
 from calibrant.reports.wording import percent, points
+from calibrant.table import describe_bins
 
 
 @pytest.fixture
@@ -127,3 +130,41 @@ def test_the_verdict_says_which_groups_it_does_not_hold_for():
     assert "the worst, north, is off by at least " in first
     even = report(right, p, max_error=0.1, by={"site": site}).summary.splitlines()[0]
     assert even.endswith("Each of the 2 groups by site is certified by itself, all at once.")
+
+
+KINDS = {"multi-label": "label", "ordinal": "threshold", "quantile": "level"}
+
+
+def several_events(kind, n=300):
+    rng = np.random.default_rng(0)
+    if kind == "quantile":
+        levels = (0.1, 0.5, 0.9)
+        q = normal_quantiles(np.zeros(n), 0.7, levels)
+        return rng.normal(size=n), q, {"kind": kind, "classes": levels}
+    p = rng.dirichlet(np.ones(4), size=n)
+    if kind == "multi-label":
+        return (rng.uniform(size=p.shape) < p).astype(int), p, {"kind": kind}
+    return (p.cumsum(axis=1) < rng.uniform(size=(n, 1))).sum(axis=1), p, {"kind": kind}
+
+
+@pytest.mark.parametrize(("kind", "part"), KINDS.items())
+@pytest.mark.usefixtures("quick_plans")
+def test_labels_thresholds_and_levels_are_not_called_classes(kind, part):
+    y, p, options = several_events(kind)
+    made = report(y, p, **options)
+    shown = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", made.html, flags=re.DOTALL)
+    assert f"Each {part}" in shown
+    assert f"{part.capitalize()}s beyond chance" in shown
+    words = re.findall(r"\bclass(?:es)?\b(?! or a lower)", shown, flags=re.IGNORECASE)
+    assert words == ["classes"] * (kind == "ordinal"), "those that are ordered"
+    assert f"per {part}" in describe_bins(tabulate(y, p, bins=3, **options)) or kind == "quantile"
+    grid = ReliabilityDisplay.grid(y, p, draw=False, **options)
+    assert grid.by == f"{part}s"
+
+
+def test_a_grid_of_labels_is_titled_so():
+    y, p, options = several_events("multi-label")
+    grid = ReliabilityDisplay.grid(y, p, n_max=2, **options)
+    assert grid.figure_.get_suptitle().startswith("2 worst of 4 labels: ")
+    assert grid.axes_[0, 0].get_title().startswith("label ")
+    assert grid.figure_.get_supxlabel() == "predicted probability of the label"

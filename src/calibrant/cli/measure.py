@@ -109,7 +109,7 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
     notes = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
     parts = [aligned(rows), *notes, *_caveats(result, high)]
     if result.per_class:
-        parts += ["", _classes(result.per_class)]
+        parts += ["", _per_part(result.per_class, result.table.problem.parts)]
     return "\n".join(parts)
 
 
@@ -132,10 +132,10 @@ def _caveats(result: CalibrationErrorResult, high: float) -> list[str]:
     return said
 
 
-def _classes(per_class: dict[Any, float]) -> str:
-    """List the errors of the worst classes."""
+def _per_part(per_class: dict[Any, float], parts: str) -> str:
+    """List the errors of the worst classes, labels, thresholds or levels."""
     worst = sorted(per_class.items(), key=lambda item: -item[1])[:WORST]
-    count = f"{WORST} worst of {len(per_class):,} classes" if len(per_class) > WORST else "classes"
+    count = f"{WORST} worst of {len(per_class):,} {parts}" if len(per_class) > WORST else parts
     names = [name_of(name) for name, _ in worst]
     return f"{count}\n" + aligned(
         [(name, f"{value:.4f}") for name, (_, value) in zip(names, worst, strict=True)]

@@ -141,17 +141,19 @@ def worst_panels(table: BinTable | Tables, n_max: int) -> list[tuple[BinTable, s
     if isinstance(table, Tables):
         if table.problem.n_groups > 1:
             raise InvalidArgumentError(
-                'A panel of a group has one curve; this problem is of kind="marginal", which has '
-                'one for each class. Draw kind="top-label", or the classes of one group: '
-                "ReliabilityDisplay.grid(tables[key])."
+                "A panel of a group has one curve; this problem is of "
+                f'kind="{table.problem.kind}", '
+                f"which has one for each {table.problem.part}. Draw one event, or the "
+                f"{table.problem.parts} of one group: ReliabilityDisplay.grid(tables[key])."
             )
         order = stats.group_errors(table).places()[:n_max].tolist()
         return [(table.at(place), shown_key(table.labels[place]), None) for place in order]
     per_class = stats.calibration_error(table).per_class
     if per_class is None:
         raise InvalidArgumentError(
-            f'A grid has one panel for each class of kind="marginal"; this table is of kind '
-            f'"{table.problem.kind}". Draw it with ReliabilityDisplay.from_table.'
+            'A grid has one panel for each class of kind="marginal", or label, threshold or level; '
+            f'this table is of kind "{table.problem.kind}". Draw it with '
+            "ReliabilityDisplay.from_table."
         )
     worst = sorted(per_class, key=lambda label: -per_class[label])[:n_max]
     return [(table, str(label), label) for label in worst]

@@ -143,7 +143,10 @@ def axis_labels(curve: DisplayedCurve) -> tuple[str, str]:
     if curve.kind == "top-label":
         return "confidence in the top label", "share that was right"
     if curve.class_label is not None:
-        return f"predicted probability of {plain(curve.class_label, 16)}", "event rate"
+        if curve.kind == "quantile":
+            return "level of the quantile", "share covered"
+        lower = " or lower" * (curve.kind == "ordinal")
+        return f"predicted probability of {plain(curve.class_label, 16)}{lower}", "event rate"
     return "predicted probability", "event rate"
 
 

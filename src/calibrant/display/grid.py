@@ -6,7 +6,16 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
-from calibrant.display.drawing import WIDTH, PlotOptions, check_options, plain, pyplot, write
+from calibrant.display.drawing import (
+    WIDTH,
+    PlotOptions,
+    axis_labels,
+    check_options,
+    plain,
+    pyplot,
+    write,
+)
+from calibrant.problem import part_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +36,8 @@ class ReliabilityGrid:
     confidence_level, is_simultaneous : float, bool
         Of the limits, over all bins of all panels at once or in each bin by itself.
     by : str
-        What panels are of: "classes", or the columns that tell groups apart.
+        What panels are of: "classes", "labels", "thresholds" or "levels"; or the columns that tell
+        groups apart.
     figure_, axes_ : matplotlib Figure and array of Axes
     """
 
@@ -61,8 +71,10 @@ class ReliabilityGrid:
         return self
 
     def _label(self) -> None:
-        what = "classes" if self.by == "classes" else "groups"
-        named = what if self.by == "classes" else f"groups by {self.by}"
+        curve = self.displays[0].curves[0]
+        of_groups = curve.class_label is None
+        what = "groups" if of_groups else self.by
+        named = f"groups by {self.by}" if of_groups else self.by
         shown = f"{len(self.displays)} worst of {self.n_panels:,} {named}"
         if len(self.displays) == self.n_panels:
             shown = f"all {self.n_panels:,} {named}"
@@ -71,9 +83,13 @@ class ReliabilityGrid:
         where = f"all bins and {what} at once" if self.is_simultaneous else "each bin by itself"
         text = f"{shown}: {error}\n{100 * self.confidence_level:g}% limits, {where}"
         write(self.figure_.suptitle(text, fontsize="medium"))
-        of_class = " of the class" * (what == "classes")
-        self.figure_.supxlabel(f"predicted probability{of_class}", fontsize="medium")
-        self.figure_.supylabel("event rate", fontsize="medium")
+        said, happened = "predicted probability", "event rate"
+        if curve.kind == "quantile":
+            said, happened = axis_labels(curve)
+        elif not of_groups:
+            said += f" of the {part_of(curve.kind)}"
+        self.figure_.supxlabel(said, fontsize="medium")
+        self.figure_.supylabel(happened, fontsize="medium")
 
 
 def _title(display: ReliabilityDisplay, error: bool) -> None:
@@ -81,7 +97,9 @@ def _title(display: ReliabilityDisplay, error: bool) -> None:
     curve = display.curves[0]
     low, high = curve.interval
     numbers = f"{curve.error.value:.3f} [{low:.3f}, {high:.3f}]"
-    name = plain(curve.name if curve.class_label is None else f"class {curve.name}", 20)
+    name = plain(
+        curve.name if curve.class_label is None else f"{part_of(curve.kind)} {curve.name}", 20
+    )
     write(display.ax_.set_title(f"{name}\n{numbers}" if error else name, fontsize="small"))
 
 

@@ -314,7 +314,7 @@ class ReliabilityDisplay:
             )
             for part, name, label in worst_panels(table, n_max)
         )
-        columns = table.described_by if isinstance(table, Tables) else "classes"
+        columns = table.described_by if isinstance(table, Tables) else table.problem.parts
         grid = ReliabilityGrid(displays, panels, confidence_level, simultaneous, columns)
         return grid.plot(**options) if draw else grid
 

@@ -1,4 +1,4 @@
-"""Each class by itself: its error, with what chance allows, the worst first."""
+"""Each class, label, threshold or level by itself: its error and what chance allows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEWEST_BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class ClassFindings(ReadOnlyArrays):
-    """The numbers of each class, in falling order of error.
+    """The numbers of each class, or label, threshold or level, in falling order of error.
 
     Attributes
     ----------
@@ -39,6 +39,8 @@ class ClassFindings(ReadOnlyArrays):
     curves : list of ReportedCurve
     n_classes : int
         How many there are, shown or not.
+    part, parts : str
+        What one and several of them are called.
     joined : bool
         Whether curves join neighbouring bins.
     """
@@ -53,6 +55,8 @@ class ClassFindings(ReadOnlyArrays):
     beyond_chance: BoolArray
     curves: list[ReportedCurve]
     n_classes: int
+    part: str
+    parts: str
     joined: bool
 
     def __len__(self) -> int:
@@ -81,6 +85,8 @@ def class_findings(table: BinTable, confidence_level: float) -> ClassFindings:
         beyond_chance=low[order] > 0,
         curves=[curve_of(drawn, label, confidence_level, level) for label in labels],
         n_classes=table.n_groups,
+        part=table.problem.part,
+        parts=table.problem.parts,
         joined=drawn is not table,
     )
 

@@ -65,7 +65,9 @@ def _events_or_classes(findings: Findings) -> list[Figure]:
         return []
     worst = f"worst: {short(classes.labels[0], 24)}, {points(classes.error[0])} points"
     n = int(classes.beyond_chance.sum())
-    return [("Classes beyond chance", f"{n:,} of {classes.n_classes:,}", worst)]
+    return [
+        (f"{classes.parts.capitalize()} beyond chance", f"{n:,} of {classes.n_classes:,}", worst)
+    ]
 
 
 def key_figures(findings: Findings) -> list[Figure]:

@@ -23,7 +23,7 @@ def page(findings: Findings, title: str, command: str, columns: str | None, made
         title,
         element("a", "Skip to the verdict", href="#verdict", class_="skip"),
         element("header", _heading(findings, title, made)),
-        _contents(parts),
+        _contents(parts, findings.table.problem.parts.capitalize()),
         element("main", *parts),
         element("footer", element("p", "Made by calibrant: verified probability calibration.")),
         json_data("curves", curves_data(findings)),
@@ -88,13 +88,13 @@ def _parts(findings: Findings, command: str, columns: str | None, made: str) -> 
     return [part for part in parts if part is not None]
 
 
-def _contents(parts: list[Element]) -> Element:
+def _contents(parts: list[Element], classes: str) -> Element:
     names = {
         "verdict": "Verdict",
         "changed": "Before and after",
         "diagram": "Diagram",
         "error": "Error",
-        "classes": "Classes",
+        "classes": classes,
         "selective": "Sure rows",
         "groups": "Groups",
         "brier": "Score",

@@ -72,12 +72,13 @@ def panels(pictures: Iterable[tuple[object, float, ReportedCurve]]) -> Element:
 def _worst_classes(classes: ClassFindings) -> list[Element]:
     """Return diagrams of the worst classes, before any single one is looked at."""
     n = min(PANELS, len(classes))
-    head = f"The {n} classes that are off most" if n < classes.n_classes else "All classes"
+    parts = classes.parts
+    head = f"The {n} {parts} that are off most" if n < classes.n_classes else f"All {parts}"
     pictures = zip(classes.labels[:n], classes.error[:n], classes.curves[:n], strict=True)
     return [
         element("h3", f"{head}, and by how much"),
         panels(pictures),
-        element("h3", "One class, with its numbers"),
+        element("h3", f"One {classes.part}, with its numbers"),
     ]
 
 
@@ -150,9 +151,10 @@ def _switch(findings: Findings) -> Element | None:
 
 def _legend(findings: Findings) -> Element:
     level = percent(findings.confidence_level)
-    at_once = "all groups of all classes at once"
+    part, parts = findings.table.problem.part, findings.table.problem.parts
+    at_once = f"all groups of all {parts} at once"
     if findings.curve is not None:
-        more = "; of a class, for those of all classes" if findings.classes else ""
+        more = f"; of a {part}, for those of all {parts}" if findings.classes else ""
         at_once = f"all groups at once{more}"
     above, below = (
         ("right", "wrong") if axis_words(findings, 0) == ANSWERS else ("events", "others")
@@ -211,7 +213,7 @@ def class_table(findings: Findings) -> Element | None:
     if classes is None:
         return None
     heads = (
-        ("Class", "text"),
+        (classes.part.capitalize(), "text"),
         ("Column", "number"),
         ("Error, points", "number"),
         (f"{percent(findings.confidence_level)} interval", "number"),
@@ -221,25 +223,30 @@ def class_table(findings: Findings) -> Element | None:
     )
     columns = [element("th", head, scope="col", data_sort=kind) for head, kind in heads]
     rows = (_class_row(classes, i) for i in range(len(classes)))
-    listed = table("Classes, the largest error first", columns, rows, id="class-table")
-    more = f"Only the first {PRINTED} classes are printed." if len(classes) > PRINTED else None
+    title = f"{classes.parts.capitalize()}, the largest error first"
+    listed = table(title, columns, rows, id="class-table")
+    shown_at_most = f"Only the first {PRINTED} {classes.parts} are printed."
+    more = shown_at_most if len(classes) > PRINTED else None
     return section(
         "classes",
-        "Each class",
+        f"Each {classes.part}",
         element("p", _class_words(classes)),
-        scrolling("Error of each class", listed, "tall"),
+        scrolling(f"Error of each {classes.part}", listed, "tall"),
         more and element("p", more, class_="only-print"),
     )
 
 
 def _class_words(classes: ClassFindings) -> str:
     words = [
-        f"Intervals hold for all {classes.n_classes:,} classes at once. A class is beyond chance "
-        "if its interval excludes 0, for which some group of its rows must leave an exact range "
-        "that allows for having looked at all groups of all classes."
+        f"Intervals hold for all {classes.n_classes:,} {classes.parts} at once. "
+        f"A {classes.part} is beyond chance if its interval excludes 0, for which some group of "
+        "its rows must leave an exact range that allows for having looked at all groups of all "
+        f"{classes.parts}."
     ]
+    if classes.part == "threshold":
+        words.append("A threshold stands for its class or a lower one.")
     if classes.joined:
-        words.append("Diagrams of single classes join neighbouring groups.")
+        words.append(f"Diagrams of single {classes.parts} join neighbouring groups.")
     if classes.n_classes > len(classes):
         words.append(f"The {len(classes):,} of the largest error are shown.")
     return " ".join(words)

@@ -299,9 +299,11 @@ def _worst_class(findings: Findings) -> str:
         return ""
     n, whole = int(classes.beyond_chance.sum()), _whole_beyond_chance(findings)
     if n == 0:
-        told = f"None of the {classes.n_classes:,} classes is off by more than chance allows"
+        told = (
+            f"None of the {classes.n_classes:,} {classes.parts} is off by more than chance allows"
+        )
         return f"{told}, but all together are." if whole else f"{told}."
-    are = "class is" if n == 1 else "classes are"
+    are = f"{classes.part} is" if n == 1 else f"{classes.parts} are"
     told = f"{n:,} of {classes.n_classes:,} {are} off by more than chance allows"
     return f"{told}." if whole else f"{told}, but all together are not."
 

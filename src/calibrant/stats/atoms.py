@@ -50,7 +50,7 @@ class Atoms:
         """Return what a table of distinct predictions holds; refuse other tables."""
         if table.n_groups > 1 or table.is_weighted or not table.is_binned_model:
             what = (
-                "several classes" if table.n_groups > 1
+                f"several {table.problem.parts}" if table.n_groups > 1
                 else "sample weights" if table.is_weighted
                 else f"different predictions in one bin, of {describe_bins(table)}"
             )  # fmt: skip

@@ -249,6 +249,6 @@ def group_of(problem: Problem, class_label: Label | None) -> int:
     names = problem.group_names
     if not isinstance(class_label, str | int | float) or class_label not in names:
         raise InvalidArgumentError(
-            f"class_label must be one of the classes {names!r:.80}; got {class_label!r}."
+            f"class_label must be one of the {problem.parts} {names!r:.80}; got {class_label!r}."
         )
     return names.index(class_label)

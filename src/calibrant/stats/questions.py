@@ -152,8 +152,9 @@ def _check(
     maximum = math.isinf(power)
     if target == "sample" and maximum and table.n_groups > 1 and table.is_binned_model:
         raise NoSuchEstimatorError(
-            'target="sample" with norm="max" is proved for one class at a time; this problem is '
-            'marginal. Use target="population", or certify y_true == k with the column of class k.'
+            f'target="sample" with norm="max" is proved for one {table.problem.part} at a time; '
+            f'this problem is {table.problem.kind}. Use target="population", or certify each '
+            f"{table.problem.part} by itself, as an event with its column."
         )
 
 
@@ -232,8 +233,12 @@ def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:
     """Refuse a table that has other outputs than these."""
     if table.n_groups > 1 or not table.is_binned_model:
         raise InvalidArgumentError(
-            "levels are those of one class whose bins hold one output each; this table has "
-            + ("several classes." if table.n_groups > 1 else "bins that mix different predictions.")
+            "levels are those of one event whose bins hold one output each; this table has "
+            + (
+                f"several {table.problem.parts}."
+                if table.n_groups > 1
+                else "bins that mix different predictions."
+            )
             + " Leave levels out, or count each output in its own bin, bins=Distinct()."
         )
     outputs = table.level[table.count > 0]

@@ -139,7 +139,9 @@ def differing_tables(own: BinTable, counted: BinTable) -> Iterator[str]:
         wrong = ~(same | (np.isnan(ours) & np.isnan(theirs)))
         if wrong.any():
             group, place = (int(i) for i in np.argwhere(wrong)[0])
-            where = f"bin {place + 1}" + (f" of class {group + 1}" if own.n_groups > 1 else "")
+            where = f"bin {place + 1}" + (
+                f" of {own.problem.part} {group + 1}" if own.n_groups > 1 else ""
+            )
             yield (
                 f"{name} differs in {int(wrong.sum()):,} bins (first: {where} has "
                 f"{ours[group, place]:.10g} in the table and {theirs[group, place]:.10g} in the "

@@ -111,7 +111,7 @@
     names.forEach((cell, i) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.title = "Show the diagram of this class";
+      button.title = "Show this diagram";
       button.append(...cell.childNodes);
       button.addEventListener("click", () => {
         show(curves.length - names.length + i);
