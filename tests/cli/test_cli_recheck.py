@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -104,3 +107,6 @@ def test_a_certificate_of_clusters_is_checked_with_the_same_row_of_each(place, c
     run(capsys, "certify", "rows.csv", *words, "--max-error", "0.2", "-o", "c.json")
     assert run(capsys, "recheck", "c.json", "--data", "rows.csv", *words)[0] == 0
     assert run(capsys, "recheck", "c.json", "--data", "rows.csv", *ONE)[0] == 1
+    run(capsys, "certify", "rows.csv", *words, "--max-error", "0.2", "--draws", "3", "-o", "c.json")
+    assert json.loads(Path("c.json").read_text())["draws"] == 3
+    assert run(capsys, "recheck", "c.json", "--data", "rows.csv", *words)[0] == 0

@@ -140,7 +140,8 @@ CERTIFICATES = {
     "certificate-looks": lambda: certificate(looks=5, confidence_level=0.9),
     "certificate-mass": lambda: certificate(min_bin_mass=0.02),
     "certificate-mass-learned": lambda: certificate(min_bin_mass="learned"),
-    "certificate-clusters": lambda: certificate(cluster=ROW // 2),
+    "certificate-clusters": lambda: certificate(cluster=ROW // 2, draws=1),
+    "certificate-draws": lambda: certificate(cluster=ROW // 2, draws=4),
     "certificate-marginal": lambda: certificate(
         NAMES, np.round(PROBS, 1) / np.round(PROBS, 1).sum(1, keepdims=True),
         kind="marginal", classes=["cat", "dog", "owl"], bins=4,

@@ -305,7 +305,7 @@ def test_certify_spells_out_the_options_of_the_function():
     """Rows are arrays of one group here; the fit named their event and knows its input."""
     function = inspect.signature(certify).parameters
     method = inspect.signature(PlattScaling.certify).parameters
-    elsewhere = {"pos_label", "data", "input", "by", "shared_bins", "cluster"}
+    elsewhere = {"pos_label", "data", "input", "by", "shared_bins", "cluster", "draws"}
     assert set(function) - set(method) == elsewhere & set(function)
     assert set(method) - set(function) == {"self"}
     shared = set(method) & set(function) - {"y_true", "y_prob"}

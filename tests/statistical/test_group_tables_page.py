@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import make_by_group_table
+import make_cluster_certificates
 import make_cluster_table
 import make_group_tables
 import numpy as np
@@ -39,6 +40,15 @@ def test_intervals_of_clusters_cover():
         for cell in (calibrated, off):
             assert float(cell.split(" / ")[1]) >= 0.95 - 3.5 * (0.05 * 0.95 / 400) ** 0.5
         assert float(rejected) <= 0.05 + 3.5 * (0.05 * 0.95 / 400) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", make_cluster_table.POWERS.values())
+@pytest.mark.parametrize(("size", "correlation"), [(1, 0.0), (5, 0.3), (50, 0.9)])
+def test_certificates_of_clusters_are_seldom_wrong(size, correlation, power):
+    found = make_cluster_certificates.shares(size, correlation, power, 40, seed=1)
+    # 0.05 of 40 are 2; more than 7 has a probability below 0.002
+    assert max(found[[0, 1, 4, 5]]) <= 7 / 40
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -128,8 +129,72 @@ def test_a_certificate_rests_on_one_row_of_each_cluster():
     assert cb.Certificate.from_json(certificate.to_json()).recheck()
     again = cb.certify(Y, P, cluster=CLUSTER, max_error=0.5)
     assert again.table == certificate.table
+    assert again.to_json() == certificate.to_json()
     with pytest.raises(ex.InvalidArgumentError, match="one group at a time"):
         cb.certify(Y, P, cluster=CLUSTER, by=CLUSTER)
+
+
+def loose(n=400, size=5):
+    """Return labels, predictions and clusters whose rows are independent all the same."""
+    rng = np.random.default_rng(5)
+    p = np.repeat(rng.integers(1, 6, size=n) / 6, size)
+    return rng.uniform(size=p.size) < p, p, np.repeat(np.arange(n), size)
+
+
+def test_each_bound_of_a_certificate_is_that_of_a_draw_at_its_share():
+    y, p, cluster = loose()
+    certificate = cb.certify(y, p, cluster=cluster, draws=4)
+    bounds = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(y.size)
+        rows = order[np.unique(cluster[order], return_index=True)[1]]
+        alone = cb.certify(y[rows], p[rows], confidence_level=1 - 0.05 / 4)
+        bounds.append((alone.upper_bound, alone.lower_bound))
+    upper, lower = certificate.drawn
+    assert certificate.upper_bound == pytest.approx(bounds[upper][0])
+    assert certificate.lower_bound == pytest.approx(bounds[lower][1])
+    assert certificate.upper_bound == pytest.approx(min(bounds)[0], rel=0.05)
+    once = cb.certify(y, p, cluster=cluster, draws=1)
+    assert (once.drawn, once.lower_table) == ([0, 0], None)
+    assert cb.certify(y, p, cluster=cluster).upper_bound < once.upper_bound
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_several_draws_are_checked_again_from_their_tables_and_rows(norm):
+    y, p, cluster = loose()
+    certificate = cb.certify(y, p, cluster=cluster, norm=norm, max_error=0.2)
+    assert certificate.draws == 8
+    again = cb.Certificate.from_json(certificate.to_json())
+    assert again.recheck()
+    assert cb.recheck(again, y, p, cluster=cluster).scope == "rows"
+    assert cb.recheck(again, y, p, cluster=cluster)
+    assert not cb.recheck(again, y, p)
+    assert not cb.recheck(again, y, p, cluster=np.arange(y.size) % 400)
+
+
+@pytest.mark.parametrize(
+    "forged", [{"draws": 2}, {"draws": None}, {"drawn": None}, {"lower_table": None}]
+)
+def test_a_certificate_of_other_draws_is_not_believed(forged):
+    certificate = cb.certify(*loose()[:2], cluster=loose()[2])
+    assert len(set(certificate.drawn)) == 2
+    document = json.dumps(json.loads(certificate.to_json()) | forged)
+    assert not cb.Certificate.from_json(document).recheck()
+
+
+def test_a_certificate_of_continuous_outputs_keeps_one_draw():
+    p = np.random.default_rng(1).uniform(size=Y.size)
+    certificate = cb.certify(Y, p, cluster=CLUSTER)
+    assert (certificate.upper_bound, certificate.lower_table) == (1.0, None)
+    assert certificate.recheck()
+
+
+@pytest.mark.parametrize("draws", [0, 1.5, True, 5000])
+def test_draws_are_a_whole_number_of_clusters(draws):
+    with pytest.raises(ex.InvalidArgumentError, match="draws must be a whole number"):
+        cb.certify(Y, P, cluster=CLUSTER, draws=draws)
+    with pytest.raises(ex.InvalidArgumentError, match="without cluster="):
+        cb.certify(Y, P, draws=2)
 
 
 def test_comparisons_add_up_the_rows_of_a_cluster():

@@ -74,6 +74,12 @@ def add(commands: Any) -> None:
     add_group_argument(command)
     add_cluster_argument(command)
     command.add_argument(
+        "--draws",
+        metavar="K",
+        type=whole_number,
+        help="how often one row of each cluster is drawn (default 8); 1 if most have one row",
+    )
+    command.add_argument(
         "--max-error",
         metavar="ERROR",
         type=fraction,
@@ -135,16 +141,17 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         "levels": read_levels(args.levels),
     }
     certificate: Any
-    if (args.by or args.cluster) and args.calibrator:
+    unused = [name for name in ("by", "cluster", "draws") if getattr(args, name)]
+    if unused and args.calibrator:
         raise InvalidArgumentError(
-            f"{'--by' if args.by else '--cluster'} is for rows that are certified as they are, and "
+            f"--{unused[0]} is for rows that are certified as they are, and "
             "--calibrator changes them first. Apply it with calibrant apply."
         )
     with predictions(args) as given:
         if args.calibrator:
             certificate = _recalibrated(given, args, options)
         else:
-            certificate = certify(**given, **options)
+            certificate = certify(**given, **options, draws=args.draws)
     if args.output:
         write_whole(args.output, certificate.to_json())
     by_group = isinstance(certificate, GroupCertificates)

@@ -69,8 +69,8 @@ def cluster_sums(rows: ArraySource, table: BinTable, weights: FloatArray) -> Clu
     return ClusterSums.of(codes, present.size, events, said, cells, weights, table.count.shape[1])
 
 
-def one_of_each(rows: ArraySource, seed: int = 0) -> ArraySource:
-    """Draw one row of each cluster at random, always the same: those are independent."""
+def one_of_each(rows: ArraySource, seed: int) -> ArraySource:
+    """Draw one row of each cluster at random, the same for a seed: those are independent."""
     codes = required(rows.groups).codes
     order = np.random.default_rng(seed).permutation(len(codes))
     first = np.unique(codes[order], return_index=True)[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -27,10 +27,10 @@ from calibrant._documents import (
     read_json,
     shown,
 )
-from calibrant._options import check_flag
 from calibrant._results import Result, statement
 from calibrant._version import __version__
 from calibrant.exceptions import (
+    InvalidArgumentError,
     InvalidDocumentError,
     NoSuchEstimatorError,
 )
@@ -41,11 +41,15 @@ from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
     Target,
+    cells_of,
+    class_weights,
+    error_of,
     power_of,
+    raw_error,
 )
 from calibrant.stats.evidence import Setting, evidence_of
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
-from calibrant.stats.questions import MinBinMass, Question
+from calibrant.stats.questions import MOST_DRAWS, MinBinMass, Question
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -88,8 +92,8 @@ class Certificate(Result):
         The error is at least this, with probability at least `confidence_level`.
     n : int
         The number of rows.
-    confidence_level, max_error, norm, target, min_bin_mass, levels, looks
-        As they were given.
+    confidence_level, max_error, norm, target, min_bin_mass, levels, looks, draws
+        As they were given; `draws` is None where rows are in no clusters.
     method : str
         The theorem that was used.
     assumptions : list of str
@@ -98,6 +102,10 @@ class Certificate(Result):
         Of the classes of a marginal problem; they add up to 1.
     table : BinTable
         The evidence; `recheck` computes everything again from it.
+    lower_table : BinTable or None
+        That of the lower bound, where it comes from another draw.
+    drawn : list of int or None
+        The numbers of the draws of the two tables, from 0 on.
     digests : Digests
         By which the rows, the recalibrator and the columns are recognised, where they were there.
     version : str
@@ -128,10 +136,13 @@ class Certificate(Result):
     min_bin_mass: MinBinMass
     levels: list[float] | None
     looks: int
+    draws: int | None
     method: str
     assumptions: list[str]
     class_weights: list[float]
     table: BinTable
+    lower_table: BinTable | None = None
+    drawn: list[int] | None = None
     digests: Digests = NO_DIGESTS
     version: str = __version__
 
@@ -168,7 +179,9 @@ class Certificate(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the table included."""
-        parts = {"digests": self.digests.to_dict(), "table": self.table.to_dict()}
+        lower = None if self.lower_table is None else self.lower_table.to_dict()
+        parts = {"table": self.table.to_dict(), "lower_table": lower}
+        parts["digests"] = self.digests.to_dict()
         return {**header(FORMAT, SCHEMA), **vars(self), **parts}
 
     def to_json(self) -> str:
@@ -181,6 +194,8 @@ class Certificate(Result):
         document = read_json(text, "A certificate")
         document = check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
         names = tuple(cls.__dataclass_fields__)
+        if isinstance(document, dict):
+            document = _with_draws(document)
         check_names(document, ("format", "schema", *names), "A certificate")
         for name, allowed in _ALLOWED.items():
             if not allowed(document[name]):
@@ -189,10 +204,17 @@ class Certificate(Result):
                 )
         fields = {name: document[name] for name in names}
         fields["table"] = BinTable.from_dict(document["table"])
+        if document["lower_table"] is not None:
+            fields["lower_table"] = BinTable.from_dict(document["lower_table"])
         fields["digests"] = Digests.from_dict(document["digests"])
         return cls(**fields)
 
-    def recheck(self, table: BinTable | None = None, digests: Digests | None = None) -> Recheck:
+    def recheck(
+        self,
+        table: BinTable | None = None,
+        digests: Digests | None = None,
+        lower_table: BinTable | None = None,
+    ) -> Recheck:
         """Compute everything again from the certificate's own table, and compare.
 
         A certificate of this version must say exactly what its table gives. One that says that
@@ -206,11 +228,13 @@ class Certificate(Result):
             tables are compared too. `calibrant.recheck` counts and compares in one call.
         digests : Digests, optional
             Of these rows, their columns, and the recalibrator.
+        lower_table : BinTable, optional
+            The rows of the draw of the lower bound, where that is another one.
         """
         try:
             question, said = self._question(), [in_present_words(x) for x in self.assumptions]
-            unchecked, drawn = OVERLAP_UNCHECKED in said, ONE_OF_EACH in said
-            again = _answer(self.table, question, self.digests, unchecked, drawn)
+            tables = (self.table, self.lower_table, self.drawn)
+            again = _answer(*tables, question, self.digests, OVERLAP_UNCHECKED in said)
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
         own = (self.table, question, self.upper_bound, self.lower_bound, again.agrees_too_well)
@@ -223,6 +247,8 @@ class Certificate(Result):
         scope = "table"
         if table is not None:
             differences += differing_tables(self.table, table)
+            if self.lower_table is not None and lower_table is not None:
+                differences += differing_tables(self.lower_table, lower_table)
             others, unknown, same_rows = compared_digests(self.digests, digests or NO_DIGESTS)
             differences += others
             notes += unknown
@@ -240,8 +266,23 @@ class Certificate(Result):
             min_bin_mass=self.min_bin_mass,
             levels=self.levels,
             looks=self.looks,
+            draws=self.draws,
             class_weight=self.class_weights if self.table.n_groups > 1 else None,
         )
+
+
+def _is_draw(number: Any) -> bool:
+    return is_whole(number, 0, MOST_DRAWS)
+
+
+def _with_draws(document: dict[str, Any]) -> dict[str, Any]:
+    """Add the entries that certificates had none of when clusters were drawn from once."""
+    if {"draws", "lower_table", "drawn"} & document.keys():
+        return document
+    said = document.get("assumptions")
+    once = isinstance(said, list) and ONE_OF_EACH in said
+    new = {"draws": 1 if once else None, "lower_table": None, "drawn": [0, 0] if once else None}
+    return document | new
 
 
 _ALLOWED: dict[str, Callable[[Any], bool]] = {
@@ -257,6 +298,8 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "min_bin_mass": lambda x: x is None or x == "learned" or is_number(x, 0, 1),
     "levels": lambda x: x is None or (isinstance(x, list) and all(is_number(e, 0, 1) for e in x)),
     "looks": lambda x: is_whole(x, 1),
+    "draws": lambda x: x is None or is_whole(x, 1, MOST_DRAWS),
+    "drawn": lambda x: x is None or (isinstance(x, list) and len(x) == 2 and all(map(_is_draw, x))),
     "method": lambda x: isinstance(x, str),
     "assumptions": lambda x: isinstance(x, list) and all(isinstance(item, str) for item in x),
     "class_weights": lambda x: isinstance(x, list) and all(is_number(item, 0, 1) for item in x),
@@ -275,16 +318,19 @@ def certify(
     min_bin_mass: MinBinMass = None,
     levels: ArrayLike | None = None,
     looks: int = 1,
+    draws: int | None = None,
     class_weight: ClassWeight = None,
     digests: Digests | None = None,
     overlap_unchecked: bool = False,
-    from_clusters: bool = False,
+    lower_table: BinTable | None = None,
+    drawn: list[int] | None = None,
 ) -> Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
     The parameters are those of `calibrant.certify`; `digests`, for the record, say which rows
-    were counted; `overlap_unchecked` adds the assumption that a recalibrator has not seen them,
-    `from_clusters` that one row of each cluster was drawn.
+    were counted; `overlap_unchecked` adds the assumption that a recalibrator has not seen them. Of
+    several `draws`, `table` is the one that gives the upper bound and `lower_table` the one that
+    gives the lower, if it is another; `drawn` are their numbers.
     """
     question = Question.of(
         table,
@@ -295,10 +341,42 @@ def certify(
         min_bin_mass=min_bin_mass,
         levels=levels,
         looks=looks,
+        draws=draws,
         class_weight=class_weight,
     )
-    check_flag("from_clusters", from_clusters)
-    return _answer(table, question, digests or NO_DIGESTS, overlap_unchecked, from_clusters)
+    kept = digests or NO_DIGESTS
+    return _answer(table, lower_table, drawn, question, kept, overlap_unchecked)
+
+
+def best_draws(
+    tables: Sequence[BinTable], norm: Norm, class_weight: ClassWeight
+) -> tuple[int, int]:
+    """Return which draw of one row of each cluster has the smallest error, and which the largest.
+
+    **Why the best may be taken.** Rows of one draw are independent, so that its bound at the error
+    probability delta / m, m being the number of draws, is wrong with probability delta / m at
+    most. Call (m / delta) times the indicator of that event an e-value: its mean is at most 1,
+    and so is that of the average over draws, however these depend on each other. The average
+    reaches 1 / delta as soon as one draw rejects. So each bound is that of any draw at delta / m.
+
+    **Why not another e-value.** Simulated with normal errors in 5 to 40 bins and 2 to 20 rows a
+    cluster: averages of exponential moments, of powers of p-values, and twice the mean p-value were
+    each wider than one draw at delta nearly everywhere; the best of 8 draws is narrower by 10% to
+    20% up to a correlation of 0.4, and wider by 5% or so at 0.7.
+    """
+    weights, power = class_weights(class_weight, tables[0].problem), power_of(norm)
+    debiased = power in (1.0, 2.0)
+    errors = [
+        float(
+            raw_error(cells_of(table), weights, power, debiased)
+            if debiased
+            else error_of(cells_of(table), weights, power, debiased)
+        )
+        for table in tables
+    ]
+    largest = int(np.argmax(errors))
+    # continuous outputs have no upper bound: one draw serves
+    return int(np.argmin(errors)) if tables[largest].is_binned_model else largest, largest
 
 
 def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
@@ -315,17 +393,45 @@ def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, 
 
 def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
     doubtful = question.power != 2 or upper <= SMALLEST
-    return doubtful and agrees_too_well(table, question.weights, question.target)
+    if not doubtful:
+        return False
+    return agrees_too_well(table, question.weights, question.target, question.draws or 1)
+
+
+def _check_draws(
+    table: BinTable, lower_table: BinTable | None, drawn: list[int] | None, draws: int | None
+) -> None:
+    """Refuse tables that are not two draws of the same clusters."""
+    numbers = drawn or []
+    if (draws is None) != (drawn is None) or any(number >= (draws or 0) for number in numbers):
+        raise InvalidArgumentError(
+            f"drawn must be two of {draws or 'no'} draws, counted from 0; got {drawn!r:.60}."
+        )
+    if (lower_table is not None) != (len(set(numbers)) == 2):
+        raise InvalidArgumentError(
+            "Two draws have a table each, one draw has one; got "
+            f"{'one table' if lower_table is None else 'two tables'} and draws {drawn!r:.60}."
+        )
+    if lower_table is not None and (lower_table.problem, lower_table.n) != (table.problem, table.n):
+        raise InvalidArgumentError(
+            f"Both draws have one row of each cluster; one has {table.n:,} rows of a "
+            f"{table.problem.kind} problem, the other {lower_table.n:,} of a "
+            f"{lower_table.problem.kind} one."
+        )
 
 
 def _answer(
     table: BinTable,
+    lower_table: BinTable | None,
+    drawn: list[int] | None,
     question: Question,
     digests: Digests,
     overlap_unchecked: bool,
-    from_clusters: bool,
 ) -> Certificate:
     upper, lower, method = bounds_of(table, question)
+    _check_draws(table, lower_table, drawn, question.draws)
+    if lower_table is not None:
+        lower = bounds_of(lower_table, question)[1]
     too_good = _is_too_good(table, question, upper)
     verdict, reason = verdict_of(table, question, upper, lower, too_good)
     left_out = None
@@ -344,10 +450,13 @@ def _answer(
         min_bin_mass=question.min_bin_mass,
         levels=None if question.levels is None else question.levels.tolist(),
         looks=question.looks,
+        draws=question.draws,
         method=method,
-        assumptions=assumptions_of(table, question, overlap_unchecked, left_out, from_clusters),
+        assumptions=assumptions_of(table, question, overlap_unchecked, left_out),
         class_weights=question.weights.tolist(),
         table=table,
+        lower_table=lower_table,
+        drawn=drawn,
         digests=digests,
     )
 

@@ -174,13 +174,14 @@ def _learned_masses(table: BinTable, delta: float) -> FloatArray:
     return clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * delta)[0]
 
 
-def agrees_too_well(table: BinTable, weights: FloatArray, target: Target) -> bool:
+def agrees_too_well(table: BinTable, weights: FloatArray, target: Target, draws: int = 1) -> bool:
     """Tell whether labels agree with predictions better than independent draws do, at any rates.
 
     The upper bound of the squared error then rejects every error, 0 included. That is a property
-    of the rows, whatever norm was asked for, so its error probability is always the same.
+    of the rows, whatever norm was asked for, so its error probability is always the same; the best
+    of several draws has a share of it.
     """
     if not table.is_binned_model or raw_error(cells_of(table), weights, 2.0, debiased=True) >= 0:
         return False
     evidence = evidence_of(table, weights)
-    return upper_bound(evidence, Setting(target, _FALSE_ALARM)) <= SMALLEST
+    return upper_bound(evidence, Setting(target, _FALSE_ALARM / draws)) <= SMALLEST

@@ -49,6 +49,8 @@ MinBinMass: TypeAlias = float | Literal["learned"] | None
 
 MOST_LOOKS = 1_000_000
 """A look at every one of as many rows; delta stays far above what rounding does to 1 - delta."""
+MOST_DRAWS = 1000
+"""Bounds grow with the number of draws from a few dozen on; each is a pass over the rows."""
 _INCREDIBLE = 1e-12
 """A claim about masses under which so rare an output had so small a chance is refused."""
 
@@ -63,8 +65,10 @@ class Question:
         That of the norm.
     weights : ndarray
         Those of the classes; they add up to 1.
+    draws : int, optional
+        Of one row of each cluster; None if the rows are in no clusters.
     delta : float
-        The error probability of this look.
+        The error probability of this look, and of one of the draws.
     """
 
     power: float
@@ -75,6 +79,7 @@ class Question:
     min_bin_mass: MinBinMass
     levels: FloatArray | None
     looks: int
+    draws: int | None
     delta: float
 
     @classmethod
@@ -89,6 +94,7 @@ class Question:
         min_bin_mass: MinBinMass = None,
         levels: Any = None,
         looks: int = 1,
+        draws: int | None = None,
         class_weight: ClassWeight = None,
     ) -> Question:
         """Check the options of `certify` for this table."""
@@ -100,7 +106,7 @@ class Question:
                 "A certificate counts independent rows; this table has sample weights. Leave them "
                 "out, or draw rows with probabilities in proportion to the weights."
             )
-        delta = error_probability(confidence_level, looks)
+        delta = error_probability(confidence_level, looks, draws)
         known = None if levels is None else checked_levels(levels)
         if known is not None:
             _check_levels_of_table(known, table)
@@ -113,6 +119,7 @@ class Question:
             min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
             levels=known,
             looks=int(looks),
+            draws=None if draws is None else int(draws),
             delta=delta,
         )
 
@@ -182,8 +189,8 @@ def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
         )
 
 
-def error_probability(confidence_level: float, looks: int) -> float:
-    """Return the error probability of one look; refuse invalid numbers of looks.
+def error_probability(confidence_level: float, looks: int, draws: int | None = None) -> float:
+    """Return the error probability of one look, and one draw; refuse invalid numbers of them.
 
     >>> round(error_probability(0.95, 2), 12)
     0.025
@@ -193,12 +200,17 @@ def error_probability(confidence_level: float, looks: int) -> float:
             f"looks must be a whole number from 1 to {MOST_LOOKS:,}; got {looks!r:.60}. It is how "
             "often these rows will be certified as they grow: 1 for once."
         )
-    delta = (1 - confidence_level) / int(looks)
+    if draws is not None and not (is_integer(draws) and 1 <= draws <= MOST_DRAWS):
+        raise InvalidArgumentError(
+            f"draws must be a whole number from 1 to {MOST_DRAWS:,}; got {draws!r:.60}. It is how "
+            "often one row of each cluster is drawn."
+        )
+    delta = (1 - confidence_level) / int(looks) / int(draws or 1)
     if 1 - delta == 1:
         raise InvalidArgumentError(
             "Each look needs an error probability that differs from 0 by more than rounding; "
-            f"confidence_level={confidence_level!r} leaves {delta:.3g} to each of {looks:,} looks. "
-            "Take a lower confidence_level, or fewer looks."
+            f"confidence_level={confidence_level!r} leaves {delta:.3g} to each of {looks:,} looks"
+            f"{f' and {draws:,} draws' if draws else ''}. Take a lower confidence_level, or fewer."
         )
     return delta
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 QUESTION = (
     *("n", "confidence_level", "max_error", "norm", "target", "min_bin_mass", "levels", "looks"),
-    "class_weights",
+    *("draws", "class_weights"),
 )
 CLAIMS = ("verdict", "upper_bound", "lower_bound", *QUESTION, "method", "assumptions")
 

@@ -53,7 +53,7 @@ def verdict_of(
     if too_good or not table.is_binned_model:
         return verdict, reason
     if verdict == "undecided" and question.max_error:
-        if question.power == 2:
+        if question.power == 2 and question.draws in (None, 1):  # of several, the best is kept
             reason += _advice(table, question, question.max_error)
         reason += _look_again(question.looks)
     if table.problem.kind == "quantile":  # a level is what it is: nothing to compare it with
@@ -145,12 +145,17 @@ ONE_OF_EACH = (
 )
 
 
+FIXED_DRAWS = (
+    "They were drawn {:,} times, a number fixed before these rows; each bound is that of the best "
+    "draw, at an equal share of the error probability."
+)
+
+
 def assumptions_of(
     table: BinTable,
     question: Question,
     overlap_unchecked: bool = False,
     left_out: str | None = None,
-    from_clusters: bool = False,
 ) -> list[str]:
     """Return what must be true for the bounds to hold, a sentence each.
 
@@ -171,8 +176,10 @@ def assumptions_of(
     )
     if overlap_unchecked:
         said.append(OVERLAP_UNCHECKED)
-    if from_clusters:
+    if question.draws is not None:
         said.append(ONE_OF_EACH)
+    if question.draws is not None and question.draws > 1:
+        said.append(FIXED_DRAWS.format(question.draws))
     if target == "sample":
         said.append("The statement is about the error on inputs like these rows: label noise is "
                     "accounted for, the choice of inputs is not.")  # fmt: skip
