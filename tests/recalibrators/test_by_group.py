@@ -301,6 +301,33 @@ def test_the_certificate_is_of_every_group_and_of_the_worst():
         fitted.certify(p[:3000], y[:3000], by=site[:3000])
 
 
+@pytest.mark.parametrize("own", ["shift", "map"])
+def test_outputs_that_the_fit_has_fixed_sharpen_the_certificates(own):
+    rng = np.random.default_rng(2)
+    p, site = rng.uniform(0, 0.04, size=9_000), rng.choice(["east", "west"], size=9_000)
+    y = rng.uniform(size=9_000) < p  # rare: it is there that outputs known before help
+    fitted = cb.ByGroup(cb.ScalingBinning(bins=6), own=own, pool=50)
+    fitted.fit(p[:3000], y[:3000], by=site[:3000])
+    result = fitted.certify(p[3000:], y[3000:], by=site[3000:], max_error=0.1)
+    answers = fitted.predict_proba(p[3000:], by=site[3000:])
+    plain = cb.audit(y[3000:], answers, by=site[3000:], max_error=0.1)
+    for key, certificate in result.items():
+        assert len(certificate.levels) == 6
+        assert certificate.recheck()
+        alone = cb.certify(
+            *(x[site[3000:] == key] for x in (y[3000:], answers)),
+            levels=certificate.levels,
+            confidence_level=1 - 0.05 / len(result),
+        )
+        assert certificate.upper_bound == pytest.approx(alone.upper_bound)
+        assert certificate.upper_bound < plain[key].upper_bound
+    assert any("declared for each" in said for said in result.assumptions)
+    assert not any("declared" in said for said in plain.assumptions)
+    fresh = np.where(site[3000:] == "east", "unseen", site[3000:])
+    unseen = fitted.certify(p[3000:], y[3000:], by=fresh)["unseen"]
+    assert unseen.levels == pytest.approx(fitted.pooled_.levels_)
+
+
 @pytest.mark.parametrize(
     ("recalibrator", "words"),
     [

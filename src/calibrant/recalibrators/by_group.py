@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias
 
@@ -16,7 +16,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
-from calibrant.group_labels import ranking, read_labels
+from calibrant.group_labels import GroupKey, ranking, read_labels
 from calibrant.groups import GroupColumn, GroupLabel, Groups
 from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
@@ -44,6 +44,7 @@ from calibrant.sources.arrays import ArraySource
 from calibrant.sources.groups import read_groups
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 Own: TypeAlias = Literal["auto", "shift", "map"]
 
@@ -328,7 +329,8 @@ class ByGroup(Recalibrator):
 
         The result has a certificate for each group, all of which hold at once, and bounds of the
         worst group's error; see `calibrant.audit`. Groups that the fit has not seen, and rows
-        that are in none, are groups too. The very rows of the fit are refused.
+        that are in none, are groups too. The very rows of the fit are refused. Outputs that the
+        fit has fixed are declared of each group, which makes bounds sharper.
 
         Parameters
         ----------
@@ -343,14 +345,27 @@ class ByGroup(Recalibrator):
         groups = self._read_groups(by, len(rows))
         self._check_fresh(rows.predictions, rows.codes())
         source = ArraySource(self._certifiable_by(rows, kind, self._places(groups)), groups)
+        tables = verify.tabulate_groups(source, bins)
         return stats.audit(
-            verify.tabulate_groups(source, bins),
+            tables,
             max_error=max_error,
             norm=norm,
             confidence_level=confidence_level,
             target=target,
             class_weight=class_weight,
+            levels=dict(self._levels_of(tables)),
         )
+
+    def _levels_of(self, tables: Tables) -> Iterator[tuple[GroupKey, FloatArray]]:
+        """Yield all outputs of groups, fixed by the fit, where those of their rows are such."""
+        number = {labels: i for i, labels in enumerate(self.groups_)}
+        for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
+            known, table = self._repair.levels(number.get(labels, -1)), tables.at(place)
+            one_event = table.n_groups == 1 and table.is_binned_model
+            if known is not None and one_event:
+                outputs = table.level[table.count > 0]
+                if np.isin(outputs, known).all():
+                    yield key, known
 
     def _certifiable_by(self, rows: Columns, kind: Kind | None, place: IntArray) -> Columns:
         """Return the rows with recalibrated predictions, as the problem that is certified."""

@@ -252,6 +252,14 @@ class Repair:
     shifts: FloatArray | None = None
     maps: list[Recalibrator] | None = None
 
+    def levels(self, group: int) -> FloatArray | None:
+        """Return all outputs of a group, -1 for those of none; None if they are infinitely many."""
+        own = self.pooled if group < 0 or self.maps is None else self.maps[group]
+        known = own._all_levels()
+        if known is None or group < 0 or self.shifts is None:
+            return known
+        return shifted(known, self.shifts[group])
+
     def answers(self, probs: AnyArray, place: IntArray, *, levels: bool = False) -> FloatArray:
         """Return the answer for each row; -1 for a row of no known group.
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,10 @@ MOST_PERMUTED = 500_000_000
 """NumPy permutes counts of less than 10^9 in a bin; more are drawn from their rates."""
 GROUPS_CHOSEN = (
     "The groups were chosen before the labels were looked at, and all of them are listed."
+)
+LEVELS_DECLARED = (
+    "Groups have no outputs but those that were declared for each; they were known before these "
+    "rows."
 )
 RANK = {"refuted": 0, "undecided": 1, None: 1, "certified": 2}
 
@@ -145,6 +149,8 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
     tables : Tables
     assumptions : list of str
         What must be true for the statements to hold.
+    levels : dict
+        All outputs of groups, by their keys, where they were declared.
     """
 
     groups: tuple[AuditedGroup, ...]
@@ -159,9 +165,10 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
     tables: Tables
     assumptions: list[str]
     options: dict[str, Any]
+    levels: Mapping[GroupKey, FloatArray] = field(default_factory=dict)
 
     def __getitem__(self, key: GroupKey) -> Certificate:
-        return certify(self.tables[key], **self.options)
+        return certify(self.tables[key], **self.options, levels=self.levels.get(key))
 
     def __iter__(self) -> Iterator[GroupKey]:
         return (key_of(group.group) for group in self.groups)
@@ -264,9 +271,13 @@ def audit(
     confidence_level: float = 0.95,
     target: Target = "population",
     class_weight: ClassWeight = None,
+    levels: Mapping[GroupKey, FloatArray] | None = None,
     rng: np.random.Generator | int | None = 0,
 ) -> Audit:
-    """Judge every group, all at once; the parameters are those of `calibrant.audit`."""
+    """Judge every group, all at once; the parameters are those of `calibrant.audit`.
+
+    `levels` are all outputs of groups, by their keys, known before the rows; see `certify`.
+    """
     check_level(confidence_level)
     if not isinstance(tables, Tables):
         raise InvalidArgumentError(
@@ -278,11 +289,12 @@ def audit(
     errors = group_errors(tables, norm=norm, class_weight=class_weight)
     pvalues = np.exp(np.minimum(-log_e_values(tables, class_weight), 0.0))
     adjusted = holm(pvalues)
+    declared = dict(levels or {})
     rows_needed: dict[int, int | None] = {}
     groups: list[AuditedGroup] = []
     for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
         table = tables.at(place)
-        question = Question.of(table, **options)
+        question = Question.of(table, **options, levels=declared.get(key))
         upper, lower, verdict = verified_bounds(table, question)
         error = errors[key]
         interval = error._interval(1 - share)
@@ -305,7 +317,8 @@ def audit(
                 rows_needed=needed,
             )
         )
-    worst = _bound_of_the_worst(tables, groups, {**options, "confidence_level": confidence_level})
+    alone = {**options, "confidence_level": confidence_level}
+    worst = _bound_of_the_worst(tables, groups, declared, alone)
     groups.sort(key=lambda x: (RANK[x.verdict], -x.lower_bound, -x.error, -x.n))
     return Audit(
         groups=tuple(groups),
@@ -318,13 +331,21 @@ def audit(
         confidence_level=confidence_level,
         target=target,
         tables=tables,
-        assumptions=[*assumptions_of(table, question), GROUPS_CHOSEN],
+        assumptions=[
+            *assumptions_of(table, replace(question, levels=None)),
+            *([LEVELS_DECLARED] if declared else []),
+            GROUPS_CHOSEN,
+        ],
         options=options,
+        levels=declared,
     )
 
 
 def _bound_of_the_worst(
-    tables: Tables, groups: list[AuditedGroup], options: dict[str, Any]
+    tables: Tables,
+    groups: list[AuditedGroup],
+    levels: Mapping[GroupKey, FloatArray],
+    options: dict[str, Any],
 ) -> float:
     """Return the largest of the groups' upper bounds, each with the whole error probability.
 
@@ -339,7 +360,8 @@ def _bound_of_the_worst(
         table = tables.at(place)
         own = known
         if table.is_binned_model:
-            own = verified_bounds(table, Question.of(table, **options))[0]
+            known_levels = levels.get(key_of(groups[place].group))
+            own = verified_bounds(table, Question.of(table, **options, levels=known_levels))[0]
         largest = max(largest, min(own, known))
     return largest
 

@@ -151,7 +151,9 @@ def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Sett
         return (setting := Setting(target, delta, float(min_bin_mass))), [setting]
     n_outputs = sum(map(len, table.bins)) if levels is None else len(levels)
     masses = _learned_masses(table, _LEARNING_SHARE * delta / n_outputs)
+    # bins shared with other groups hold none of the levels that were declared for this one
     real = np.array([[j < len(b) for j in range(table.count.shape[1])] for b in table.bins])
+    real &= (table.count > 0) | (levels is None)
     unseen = levels is not None and int((table.count > 0).sum()) < n_outputs
     least = 0.0 if unseen else float(masses[real].min())
     # uniform-mass bins are that balanced
