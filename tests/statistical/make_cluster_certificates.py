@@ -20,7 +20,7 @@ START, END = "<!-- cluster certificates: start -->", "<!-- cluster certificates:
 SIZES = (1, 2, 5, 20, 50)
 N_CLUSTERS = 500
 SAMPLES = 1000
-DRAWS = (1, 8)
+DRAWS = (1, 4)
 CELLS = [(size, rho) for size in SIZES for rho in CORRELATIONS[: 1 if size == 1 else None]]
 
 
@@ -37,7 +37,7 @@ def draw(rng, size, correlation, power):
 
 
 def shares(size, correlation, power, runs, seed=0):
-    """Return for 1 and 8 draws: how often each bound is wrong, and its mean."""
+    """Return for 1 and 4 draws: how often each bound is wrong, and its mean."""
     rng = np.random.default_rng([size, round(10 * correlation), round(10 * power), seed])
     truth = float(np.sqrt(np.mean((LEVELS**power - LEVELS) ** 2)))
     found = []

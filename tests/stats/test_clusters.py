@@ -130,8 +130,6 @@ def test_a_certificate_rests_on_one_row_of_each_cluster():
     again = cb.certify(Y, P, cluster=CLUSTER, max_error=0.5)
     assert again.table == certificate.table
     assert again.to_json() == certificate.to_json()
-    with pytest.raises(ex.InvalidArgumentError, match="one group at a time"):
-        cb.certify(Y, P, cluster=CLUSTER, by=CLUSTER)
 
 
 def loose(n=400, size=5):
@@ -163,7 +161,7 @@ def test_each_bound_of_a_certificate_is_that_of_a_draw_at_its_share():
 def test_several_draws_are_checked_again_from_their_tables_and_rows(norm):
     y, p, cluster = loose()
     certificate = cb.certify(y, p, cluster=cluster, norm=norm, max_error=0.2)
-    assert certificate.draws == 8
+    assert certificate.draws == 4
     again = cb.Certificate.from_json(certificate.to_json())
     assert again.recheck()
     assert cb.recheck(again, y, p, cluster=cluster).scope == "rows"
@@ -187,6 +185,49 @@ def test_a_certificate_of_continuous_outputs_keeps_one_draw():
     certificate = cb.certify(Y, p, cluster=CLUSTER)
     assert (certificate.upper_bound, certificate.lower_table) == (1.0, None)
     assert certificate.recheck()
+
+
+def test_groups_have_one_row_of_each_of_their_clusters():
+    site = np.where(CLUSTER % 3 == 0, "a", "b")
+    found = cb.certify(Y, P, cluster=CLUSTER, by={"site": site}, max_error=0.5)
+    assert {key: part.n for key, part in found.items()} == {"a": 27, "b": 53}
+    for part in found.values():
+        assert part.draws == 1
+        assert any("One row of each cluster" in said for said in part.assumptions)
+        assert cb.Certificate.from_json(part.to_json()).recheck()
+    data = {"y": Y, "p": P, "site": site, "patient": CLUSTER}
+    named = cb.certify("y", "p", data=data, cluster="patient", by="site", max_error=0.5)
+    assert named.to_json() == found.to_json()
+    audit = cb.audit(Y, P, cluster=CLUSTER, by={"site": site}, max_error=0.5)
+    assert {group.group: group.n for group in audit.groups} == {("a",): 27, ("b",): 53}
+    assert any("One row of each cluster" in said for said in audit.assumptions)
+    assert audit.heterogeneity is not None
+    assert audit["a"].recheck()
+    assert audit["a"].table == found["a"].table
+
+
+def test_a_cluster_may_be_in_several_groups():
+    """What rows of one cluster share then makes groups alike: nothing tests that they differ."""
+    half = np.arange(Y.size) % 2
+    audit = cb.audit(Y, P, cluster=CLUSTER, by=half, max_error=0.5)
+    assert [group.n for group in audit.groups] == [N_CLUSTERS, N_CLUSTERS]
+    assert audit.heterogeneity is None
+    tables = cb.tabulate(Y, P, by=half, bins="distinct")
+    assert cb.audit(tables, cluster=False).heterogeneity is not None
+    with pytest.raises(ex.InvalidArgumentError, match="tables have none"):
+        cb.audit(tables, cluster=CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": {"cluster": CLUSTER}}, "not both"),
+        ({"by": CLUSTER % 2, "draws": 4}, "drawn once"),
+    ],
+)
+def test_groups_of_clusters_that_cannot_be(options, message):
+    with pytest.raises(ex.InvalidArgumentError, match=message):
+        cb.certify(Y, P, cluster=CLUSTER, **options)
 
 
 @pytest.mark.parametrize("draws", [0, 1.5, True, 5000])

@@ -6,7 +6,12 @@ import argparse
 from typing import Any
 
 from calibrant.cli.certify import EXIT
-from calibrant.cli.input import add_data_arguments, add_group_argument, predictions
+from calibrant.cli.input import (
+    add_cluster_argument,
+    add_data_arguments,
+    add_group_argument,
+    predictions,
+)
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import emit, say
@@ -43,6 +48,7 @@ def add(commands: Any) -> None:
     add_data_arguments(command, bins_help="bins instead of every distinct output")
     add_log_argument(command)
     add_group_argument(command)
+    add_cluster_argument(command)
     command.add_argument(
         "--max-error",
         metavar="ERROR",

@@ -77,7 +77,7 @@ def add(commands: Any) -> None:
         "--draws",
         metavar="K",
         type=whole_number,
-        help="how often one row of each cluster is drawn (default 8); 1 if most have one row",
+        help="how often one row of each cluster is drawn (default 4); 1 if most have one row",
     )
     command.add_argument(
         "--max-error",

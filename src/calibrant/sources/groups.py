@@ -37,7 +37,7 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
     if isinstance(by, Groups):
         return _checked(by, n, like)
     columns = []
-    arrays = _named_arrays(by)
+    arrays = named_arrays(by)
     for name, values, cuts in arrays if like is None else _in_order_of(like, by, arrays):
         from calibrant.sources.arrays import as_array
 
@@ -68,7 +68,7 @@ def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None
     return groups
 
 
-def _named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
+def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
     """Return (name, values, cuts) of every column of arrays that `by=` holds."""
     if isinstance(by, Mapping) and by:
         pairs = [(v if _has_cuts(v) else (v, None)) for v in by.values()]

@@ -168,7 +168,8 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
     levels: Mapping[GroupKey, FloatArray] = field(default_factory=dict)
 
     def __getitem__(self, key: GroupKey) -> Certificate:
-        return certify(self.tables[key], **self.options, levels=self.levels.get(key))
+        drawn = None if self.options["draws"] is None else [0, 0]
+        return certify(self.tables[key], **self.options, levels=self.levels.get(key), drawn=drawn)
 
     def __iter__(self) -> Iterator[GroupKey]:
         return (key_of(group.group) for group in self.groups)
@@ -272,11 +273,15 @@ def audit(
     target: Target = "population",
     class_weight: ClassWeight = None,
     levels: Mapping[GroupKey, FloatArray] | None = None,
+    from_clusters: bool = False,
+    independent: bool = True,
     rng: np.random.Generator | int | None = 0,
 ) -> Audit:
     """Judge every group, all at once; the parameters are those of `calibrant.audit`.
 
     `levels` are all outputs of groups, by their keys, known before the rows; see `certify`.
+    `from_clusters` says that one row of each cluster of a group was drawn, `independent` whether
+    rows of different groups are independent.
     """
     check_level(confidence_level)
     if not isinstance(tables, Tables):
@@ -286,6 +291,7 @@ def audit(
     share = (1 - confidence_level) / len(tables)
     options: dict[str, Any] = {"max_error": max_error, "norm": norm, "target": target}
     options |= {"class_weight": class_weight, "confidence_level": 1 - share}
+    options["draws"] = 1 if from_clusters else None
     errors = group_errors(tables, norm=norm, class_weight=class_weight)
     pvalues = np.exp(np.minimum(-log_e_values(tables, class_weight), 0.0))
     adjusted = holm(pvalues)
@@ -325,7 +331,7 @@ def audit(
         verdict=overall([group.verdict for group in groups]),
         upper_bound=worst,
         lower_bound=max(group.lower_bound for group in groups),
-        heterogeneity=heterogeneity_test(tables, rng),
+        heterogeneity=heterogeneity_test(tables, rng) if independent else None,
         max_error=max_error,
         norm=norm_name(power_of(norm)),
         confidence_level=confidence_level,
