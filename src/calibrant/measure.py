@@ -12,10 +12,12 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.sources.clusters import (
-    cluster_column,
     cluster_sums,
+    cluster_sums_of_groups,
     clustered_rows,
     clusters_and_data,
+    clusters_by_group,
+    groups_and_clusters,
 )
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights
 from calibrant.table import BinTable
@@ -147,7 +149,8 @@ def calibration_error(
         The patient, prompt or day of each row, where rows of one depend on each other: estimate
         and interval of the l2 error are then those of independent clusters, see
         `calibrant.stats.clusters`. All rows are held in memory. Of an `EvaluationLog` that asked
-        questions several times it is the question; False says that rows are independent.
+        questions several times it is the question; False says that rows are independent. With
+        `by`, a cluster may be in several groups, and every group needs two.
 
     Returns
     -------
@@ -211,8 +214,16 @@ def calibration_error(
         pos_label=pos_label,
         sample_weight=sample_weight,
         data=data,
-        by=by if cluster is None else cluster_column(cluster, data, by),
+        by=by if cluster is None else groups_and_clusters(by, cluster, data),
     )
+    if cluster is not None and by is not None:
+        rows, clusters = clusters_by_group(clustered_rows(source))
+        tables = rows.tabulate_by(bins, shared_bins)
+        weights = class_weights(class_weight, tables.problem)
+        by_cluster = cluster_sums_of_groups(rows, clusters, tables, weights)
+        return stats.group_errors(
+            tables, norm=norm, debias=debias, class_weight=class_weight, clusters=by_cluster
+        )
     if cluster is not None:
         rows = clustered_rows(source)
         table = rows.tabulate(bins)

@@ -141,9 +141,13 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         return {key_of(labels): place for place, labels in enumerate(self.labels)}
 
     def __getitem__(self, key: GroupKey) -> BinTable:
+        return self.at(self.place(key))
+
+    def place(self, key: GroupKey) -> int:
+        """Return the place of a group in the order of the sums."""
         if key not in self._places:
             raise KeyError(f"{key!r:.60} is not a group by {self.described_by}")
-        return self.at(self._places[key])
+        return self._places[key]
 
     def at(self, place: int) -> BinTable:
         """Return the table of the group at this place in the order of the sums."""

@@ -102,7 +102,8 @@ def test_clusters_are_a_column_of_the_data():
         ({"cluster": np.where(CLUSTER == 3, np.nan, CLUSTER)}, ex.InvalidGroupsError, "10 of 800"),
         ({"cluster": CLUSTER, "norm": "l1"}, ex.NoSuchEstimatorError, "debiased l2"),
         ({"cluster": CLUSTER, "debias": False}, ex.NoSuchEstimatorError, "plug-in l2"),
-        ({"cluster": CLUSTER, "by": CLUSTER}, ex.InvalidArgumentError, "one group at a time"),
+        ({"cluster": CLUSTER, "by": CLUSTER % 2, "norm": "l1"}, ex.NoSuchEstimatorError, "l2"),
+        ({"cluster": CLUSTER, "by": CLUSTER}, ex.InvalidGroupsError, "of 80 groups all rows are"),
         ({"cluster": CLUSTER, "sample_weight": P}, ex.InvalidWeightsError, "count alike"),
     ],
 )
@@ -204,6 +205,24 @@ def test_groups_have_one_row_of_each_of_their_clusters():
     assert audit.heterogeneity is not None
     assert audit["a"].recheck()
     assert audit["a"].table == found["a"].table
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_errors_of_groups_are_those_of_their_clusters(nested):
+    group = CLUSTER % 2 if nested else np.arange(Y.size) % 2
+    found = cb.calibration_error(Y, P, cluster=CLUSTER, by=group, bins="distinct")
+    for key in (0, 1):
+        rows = group == key
+        alone = cb.calibration_error(Y[rows], P[rows], cluster=CLUSTER[rows], bins="distinct")
+        assert found[key].squared == pytest.approx(alone.squared)
+        assert found[key].n_clusters == alone.n_clusters
+        assert found[key].confidence_interval().high == pytest.approx(
+            alone.confidence_interval().high
+        )
+    assert found.estimates == pytest.approx([found[key].value for key in found])
+    worst = max(found, key=lambda key: found[key].value)
+    assert found.worst[0] == worst
+    assert str(found)
 
 
 def test_a_cluster_may_be_in_several_groups():

@@ -14,9 +14,11 @@ from calibrant.sources.arrays import ArraySource
 from calibrant.sources.groups import columns_named, named_arrays
 from calibrant.stats.clusters import ClusterSums
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 CLUSTER = "cluster"
 """The name of the column of clusters among arrays."""
+GROUP_COLUMNS, CLUSTER_COLUMN = slice(None, -1), slice(-1, None)
 
 
 def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any]:
@@ -109,13 +111,48 @@ def one_of_each_by_group(rows: ArraySource, seed: int) -> tuple[ArraySource, boo
     The last column of the rows' groups is that of clusters.
     """
     crossed = required(rows.groups)
+    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
     order = np.random.default_rng(seed).permutation(len(crossed.codes))
-    present, first = np.unique(crossed.codes[order], return_index=True)
-    drawn = np.sort(order[first])
-    labels = [crossed.labels[code] for code in present.tolist()]
+    drawn = np.sort(order[np.unique(crossed.codes[order], return_index=True)[1]])
+    nested = np.unique(clusters.codes).size == drawn.size
+    return ArraySource(rows.columns().take(drawn), _taken(groups, drawn)), nested
+
+
+def clusters_by_group(rows: ArraySource) -> tuple[ArraySource, Groups]:
+    """Return rows in their groups alone, and the cluster of each; two at least in every group."""
+    crossed = required(rows.groups)
+    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    present = np.unique(crossed.codes)
+    counts = np.bincount(_part(Groups(crossed.by, present, crossed.labels), GROUP_COLUMNS).codes)
+    alone = np.flatnonzero(counts == 1)
+    if alone.size:
+        raise InvalidGroupsError(
+            f"Clusters tell chance from error by their differences: every group needs 2; of "
+            f"{alone.size:,} groups all rows are in one (first: {groups.labels[alone[0]]!r:.60}). "
+            "Leave their rows out, or take groups that are wider."
+        )
+    return ArraySource(rows.columns(), groups), clusters
+
+
+def cluster_sums_of_groups(
+    rows: ArraySource, clusters: Groups, tables: Tables, weights: FloatArray
+) -> tuple[ClusterSums, ...]:
+    """Sum the rows of each cluster in the bins of the table of its group, group by group."""
+    place = {labels: i for i, labels in enumerate(tables.labels)}
+    found = {}
+    for labels, own in required(rows.groups).rows():
+        part = ArraySource(rows.columns().take(own), _taken(clusters, own))
+        found[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
+    return tuple(found[i] for i in range(len(tables)))
+
+
+def _part(groups: Groups, which: slice) -> Groups:
+    """Return groups by some of the columns."""
     number: dict[tuple[GroupLabel, ...], int] = {}
-    group_of: IntArray = np.zeros(len(crossed.labels), np.int32)
-    group_of[present] = [number.setdefault(label[:-1], len(number)) for label in labels]
-    groups = Groups(crossed.by[:-1], group_of[crossed.codes[drawn]], list(number))
-    nested = len({label[-1] for label in labels}) == len(labels)
-    return ArraySource(rows.columns().take(drawn), groups), nested
+    numbers = [number.setdefault(labels[which], len(number)) for labels in groups.labels]
+    codes: IntArray = np.array(numbers, np.int32)
+    return Groups(groups.by[which], codes[groups.codes], list(number))
+
+
+def _taken(groups: Groups, rows: IntArray) -> Groups:
+    return Groups(groups.by, groups.codes[rows], groups.labels)

@@ -15,6 +15,7 @@ from calibrant._results import Result
 from calibrant._types import FloatArray, IntArray
 from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
 from calibrant.stats.certificates import Certificate, certify
+from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.curves import ReliabilityCurve, reliability_curve
 from calibrant.stats.estimators import (
     Cells,
@@ -22,6 +23,7 @@ from calibrant.stats.estimators import (
     Norm,
     cells_from_sums,
     class_weights,
+    error_from_raw,
     error_of,
     is_debiased,
     power_of,
@@ -30,7 +32,6 @@ from calibrant.stats.quantile_coverage import CoverageCertificate, certify_cover
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.selective import SelectiveCurve, selective_curve
 from calibrant.stats.verdicts import Verdict
-from calibrant.table import BinTable
 from calibrant.tables import Tables
 
 SIDES = ("upper", "lower")
@@ -61,7 +62,7 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
     _head: ClassVar[tuple[str, ...]] = ()
 
     tables: Tables
-    measure: Callable[[BinTable], R]
+    measure: Callable[..., R]
 
     def __getitem__(self, key: GroupKey) -> R:
         return self.measure(self.tables[key])
@@ -140,6 +141,8 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
         What is asked of each.
     norm, debias, class_weight
         As in `calibrant.calibration_error`.
+    clusters : tuple of ClusterSums or None
+        Of each group, where rows come in clusters.
     """
 
     _head: ClassVar = ("error", "interval", "perfect model")
@@ -147,10 +150,20 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
     norm: Norm = "l2"
     debias: bool | None = None
     class_weight: ClassWeight = None
+    clusters: tuple[ClusterSums, ...] | None = None
+
+    def __getitem__(self, key: GroupKey) -> CalibrationErrorResult:
+        return self._at(self.tables.place(key))
+
+    def _at(self, place: int) -> CalibrationErrorResult:
+        sums = None if self.clusters is None else self.clusters[place]
+        return self.measure(self.tables.at(place), clusters=sums)
 
     @property
     def estimates(self) -> FloatArray:
         """The errors of all groups, in the order of the keys, without a result for each."""
+        if self.clusters is not None:
+            return error_from_raw(np.array([sums.squared for sums in self.clusters]), 2.0)
         power = power_of(self.norm)
         weights = class_weights(self.class_weight, self.tables.problem)
         return error_of(
@@ -312,12 +325,18 @@ def group_errors(
     norm: Norm = "l2",
     debias: bool | None = None,
     class_weight: ClassWeight = None,
+    clusters: tuple[ClusterSums, ...] | None = None,
 ) -> GroupErrors:
-    """Measure the calibration error of each group; see `calibrant.calibration_error`."""
+    """Measure the calibration error of each group; see `calibrant.calibration_error`.
+
+    `clusters` are the sums of clusters of each group, where rows come in such.
+    """
     is_debiased(power_of(norm), debias)
     class_weights(class_weight, tables.problem)
+    if clusters is not None:  # refuses other norms now, not when one is printed
+        calibration_error(tables.at(0), norm=norm, debias=debias, clusters=clusters[0])
     measure = partial(calibration_error, norm=norm, debias=debias, class_weight=class_weight)
-    return GroupErrors(tables, measure, norm, debias, class_weight)
+    return GroupErrors(tables, measure, norm, debias, class_weight, clusters)
 
 
 def group_curves(tables: Tables, **options: Any) -> GroupCurves:
