@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant._options import check_flag
 from calibrant.decisions import decision_curve
-from calibrant.display.drawing import STYLES, axes_or_new, named_curves, plain, write
+from calibrant.display.drawing import plain
+from calibrant.display.lines import LineDisplay
 from calibrant.stats import DecisionCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 
-class DecisionDisplay:
+class DecisionDisplay(LineDisplay[DecisionCurve]):
     """Net benefit of acting on predictions, beside acting on everybody and on nobody.
 
     Make one with `from_predictions`, which computes and draws; ``draw=False`` only computes.
@@ -48,12 +46,10 @@ class DecisionDisplay:
     [4]
     """
 
-    ax_: Axes
-    figure_: Figure
-    lines_: list[Line2D]
-
-    def __init__(self, curves: Mapping[str | None, DecisionCurve]) -> None:
-        self.curves = named_curves(curves, DecisionCurve)
+    _curve = DecisionCurve
+    _axes = ("threshold", "net_benefit")
+    _labels = ("threshold: act from this probability on", "net benefit, events found a row")
+    _legend = "upper right"
 
     @classmethod
     def from_predictions(
@@ -85,36 +81,15 @@ class DecisionDisplay:
             As in `calibrant.decision_curve`.
         """
         check_flag("draw", draw)
-        models = (
-            y_prob
-            if isinstance(y_prob, Mapping)
-            else {"model" if name is None else str(name): y_prob}
+        display = cls._of_models(
+            decision_curve, y_true, y_prob, "model" if name is None else name, options
         )
-        display = cls({key: decision_curve(y_true, p, **options) for key, p in models.items()})
         return display.plot(ax, band=band) if draw else display
 
-    def plot(self, ax: Axes | None = None, *, band: bool = True) -> DecisionDisplay:
-        """Draw net benefit against the threshold.
+    def _label(self, name: str | None, curve: DecisionCurve) -> str:
+        return plain("model" if name is None else name)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-        band : bool
-            Whether to draw the intervals, each of one threshold.
-        """
-        check_flag("band", band)
-        ax = axes_or_new(ax)
-        self.lines_ = []
-        for number, (name, curve) in enumerate(self.curves.items()):
-            style = STYLES[number % len(STYLES)]
-            look = {"color": style["color"], "linestyle": style["linestyle"]}
-            if band:
-                ax.fill_between(
-                    curve.threshold, curve.low, curve.high, color=style["color"], alpha=0.15, lw=0
-                )
-            label = plain("model" if name is None else name)
-            self.lines_ += ax.plot(curve.threshold, curve.net_benefit, label=label, **look)
+    def _finish(self, ax: Axes) -> None:
         first = next(iter(self.curves.values()))
         ax.plot(first.threshold, first.treat_all, color="0.45", lw=1, label="act on everybody")
         ax.axhline(0, color="0.45", lw=1, ls=":", label="act on nobody")
@@ -127,11 +102,3 @@ class DecisionDisplay:
         lowest = min(float(curve.net_benefit.min()) for curve in self.curves.values())
         ax.set_ylim(max(lowest, -top) - 0.1 * top, 1.1 * top)
         ax.set_xlim(0, float(np.ceil(10 * first.threshold[-1]) / 10))
-        write(ax.set_xlabel("threshold: act from this probability on"))
-        write(ax.set_ylabel("net benefit, events found a row"))
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        for text in ax.legend(frameon=False, loc="upper right").get_texts():
-            write(text)
-        self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
-        return self

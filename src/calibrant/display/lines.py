@@ -1,0 +1,98 @@
+"""What displays of one line for each model share: `DecisionDisplay` and `SelectiveDisplay`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+
+from calibrant._options import check_flag
+from calibrant._types import FloatArray
+from calibrant.display.drawing import STYLES, axes_or_new, named_curves, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+
+class Curve(Protocol):
+    """A line with a band."""
+
+    @property
+    def low(self) -> FloatArray:
+        """Its lower end at each point."""
+
+    @property
+    def high(self) -> FloatArray:
+        """Its upper end at each point."""
+
+
+C = TypeVar("C", bound=Curve)
+
+
+class LineDisplay(Generic[C]):
+    """Curves by their names, each drawn as a line with a band."""
+
+    ax_: Axes
+    figure_: Figure
+    lines_: list[Line2D]
+
+    _curve: ClassVar[type]
+    """The class of the curves."""
+    _axes: ClassVar[tuple[str, str]]
+    """The names of a curve's attributes along x and y."""
+    _labels: ClassVar[tuple[str, str]]
+    """What stands beside the axes."""
+    _legend: ClassVar[Literal["upper right", "lower left"]]
+    """The corner of the legend."""
+
+    def __init__(self, curves: Mapping[str | None, C]) -> None:
+        self.curves: dict[str | None, C] = named_curves(curves, self._curve)
+
+    @classmethod
+    def _of_models(
+        cls, curve: Callable[..., C], y_true: Any, y_prob: Any, name: str | None, options: Any
+    ) -> Self:
+        """Compute the curve of each model."""
+        own = None if name is None else str(name)
+        models = y_prob if isinstance(y_prob, Mapping) else {own: y_prob}
+        return cls({key: curve(y_true, p, **options) for key, p in models.items()})
+
+    def plot(self, ax: Axes | None = None, *, band: bool = True) -> Self:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        band : bool
+            Whether to draw the limits.
+        """
+        check_flag("band", band)
+        ax = axes_or_new(ax)
+        self.lines_ = []
+        for number, (name, curve) in enumerate(self.curves.items()):
+            style = STYLES[number % len(STYLES)]
+            look = {"color": style["color"], "linestyle": style["linestyle"]}
+            x, y = (getattr(curve, attribute) for attribute in self._axes)
+            if band:
+                ax.fill_between(x, curve.low, curve.high, color=style["color"], alpha=0.15, lw=0)
+            self.lines_ += ax.plot(x, y, label=self._label(name, curve), **look)
+        self._finish(ax)
+        write(ax.set_xlabel(self._labels[0]))
+        write(ax.set_ylabel(self._labels[1]))
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        if any(not str(line.get_label()).startswith("_") for line in ax.lines):
+            for text in ax.legend(frameon=False, loc=self._legend).get_texts():
+                write(text)
+        self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
+        return self
+
+    def _label(self, name: str | None, curve: C) -> str:
+        """Return what the legend says of a curve; an underscore leaves it out."""
+        raise NotImplementedError
+
+    def _finish(self, ax: Axes) -> None:
+        """Set the limits of the axes, and draw what the curves are compared with."""
+        raise NotImplementedError
