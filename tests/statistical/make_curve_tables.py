@@ -1,8 +1,8 @@
 """Simulate the bands and tests of `calibrant.reliability_curve`, for docs/coverage.md.
 
 Run it as ``OMP_NUM_THREADS=1 python tests/statistical/make_curve_tables.py --jobs 16`` from the root of the
-repository. It takes some three minutes on 16 cores and replaces what stands between its two
-markers of the page.
+repository. It takes some five minutes on 16 cores and replaces what stands between its markers of
+the page; ``bands`` or ``tests`` makes one of the two tables.
 
 Models are those of `make_validation_tables`. The target of bins is the mean rate of their rows, of
 loess the true rates smoothed by the same weights, of the others the true rates at the points.
@@ -10,10 +10,11 @@ loess the true rates smoothed by the same weights, of the others the true rates 
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
-from blocks import jobs_of_command_line, simulate, standard_error, write_between
+from blocks import simulate, standard_error, write_between
 from make_validation_tables import MODELS, draw_risks
 
 import calibrant as cb
@@ -25,6 +26,8 @@ START, END = "<!-- curves: start -->", "<!-- curves: end -->"
 METHODS = ("bins", "isotonic", "spline", "loess")
 SETTINGS = (("25%", 100), ("25%", 1000))
 RUNS = 4_000
+TEST_START, TEST_END = "<!-- curve tests: start -->", "<!-- curve tests: end -->"
+TEST_SETTINGS = (("25%", 100), ("25%", 1000), ("3%", 300), ("3%", 3000))
 
 
 def target(method, model, curve, p):
@@ -40,7 +43,7 @@ def target(method, model, curve, p):
 
 
 def shares(method, model, risk, n, runs, seed=0):
-    """Return how often bands hold everywhere, and at a point; and how often the test rejects."""
+    """Return how often bands hold everywhere, and at a point."""
     rng = np.random.default_rng([METHODS.index(method), list(MODELS).index(model), n, seed])
     found = []
     for _ in range(runs):
@@ -52,28 +55,52 @@ def shares(method, model, risk, n, runs, seed=0):
             true = target(method, model, curve, p)
             held = (true >= curve.low - 1e-9) & (true <= curve.high + 1e-9)
             row.append(held.all() if simultaneous else held.mean())
-        found.append([*row, curve.pvalue is not None and curve.pvalue <= 0.05])
+        found.append(row)
     return np.mean(found, axis=0)
 
 
-def main() -> None:
-    """Simulate, and write the page."""
-    rows = [(model, risk, n) for risk, n in SETTINGS for model in MODELS]
-    cells = [(method, *row) for row in rows for method in METHODS]
-    found = iter(simulate(shares, cells, RUNS, jobs_of_command_line(__doc__)))
+def rejections(method, model, risk, n, runs, seed=0):
+    """Return how often the test rejects calibration at 5%."""
+    rng = np.random.default_rng([METHODS.index(method), list(MODELS).index(model), n, 1, seed])
+    found = []
+    for _ in range(runs):
+        p = draw_risks(rng, risk, n)
+        y = rng.uniform(size=n) < MODELS[model](p)
+        found.append(cb.reliability_curve(y, p, method=method).pvalue <= 0.05)
+    return [np.mean(found)]
+
+
+def table(share, methods, settings, runs, jobs, nominal) -> list[str]:
+    """Return a table of shares as Markdown."""
+    rows = [(model, risk, n) for risk, n in settings for model in MODELS]
+    cells = [(method, *row) for row in rows for method in methods]
+    found = iter(simulate(share, cells, runs, jobs))
     lines = [
-        f"{RUNS:,} samples a cell (standard error {standard_error(0.95, RUNS)} at 0.95).",
+        f"{runs:,} samples a cell (standard error {standard_error(nominal, runs)} at {nominal}).",
         "",
-        "| | " + " | ".join(METHODS) + " |",
-        "|---" * (len(METHODS) + 1) + "|",
+        "| | " + " | ".join(methods) + " |",
+        "|---" * (len(methods) + 1) + "|",
     ]
     for model, risk, n in rows:
-        parts = [
-            " / ".join(f"{x:.3f}" for x in next(found)[: 2 if method == "bins" else 3])
-            for method in METHODS
-        ]
+        parts = [" / ".join(f"{x:.3f}" for x in next(found)) for _ in methods]
         lines.append(f"| {model}, {n:,} rows at {risk} | {' | '.join(parts)} |")
-    write_between(PAGE, START, END, lines)
+    return lines
+
+
+def main() -> None:
+    """Simulate what was asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tables", nargs="*", choices=["bands", "tests"])
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--samples", type=int, default=RUNS, help="of each cell")
+    options = parser.parse_args()
+    asked = options.tables or ["bands", "tests"]
+    if "bands" in asked:
+        lines = table(shares, METHODS, SETTINGS, options.samples, options.jobs, 0.95)
+        write_between(PAGE, START, END, lines)
+    if "tests" in asked:
+        lines = table(rejections, METHODS[1:], TEST_SETTINGS, options.samples, options.jobs, 0.05)
+        write_between(PAGE, TEST_START, TEST_END, lines)
 
 
 if __name__ == "__main__":

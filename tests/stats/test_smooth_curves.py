@@ -9,6 +9,8 @@ from scipy.special import expit, logit
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant.stats.samples import Sample
+from calibrant.stats.smooth_curves import smooth_reliability_curve
 
 RNG = np.random.default_rng(3)
 P = RNG.beta(1, 3, size=400)
@@ -125,3 +127,49 @@ def test_what_has_no_such_curve_is_refused():
         cb.reliability_curve(Y, P, method="loess", by=Y)
     with pytest.raises(ex.InvalidArgumentError, match="bin for each distinct prediction"):
         cb.reliability_curve(cb.tabulate(Y, P, bins=5), method="loess")
+
+
+@pytest.mark.parametrize("method", ["isotonic", "spline", "loess"])
+def test_the_p_value_does_not_depend_on_the_order_of_rows_and_is_the_same_each_time(method):
+    rng = np.random.default_rng(4)
+    p = rng.beta(1, 3, 200).round(2).clip(0.01, 0.99)
+    y = rng.uniform(size=200) < p**1.3
+    order = rng.permutation(200)
+    found = [
+        cb.reliability_curve(*rows, method=method).pvalue
+        for rows in ((y, p), (y, p), (y[order], p[order]))
+    ]
+    assert found[0] == found[1] == pytest.approx(found[2], rel=1e-6)
+    assert 0 < found[0] < 1
+
+
+@pytest.mark.parametrize("extra", ["weights", "clusters", "many"])
+def test_the_test_of_a_spline_sees_a_model_that_is_off_and_passes_one_that_is_not(extra):
+    rng = np.random.default_rng(6)
+    n = 30_000 if extra == "many" else 2000
+    p, u = rng.uniform(0.02, 0.98, n), rng.uniform(size=n)
+    weight = rng.gamma(2, size=n) if extra == "weights" else None
+    cluster = np.arange(n) // 4 if extra == "clusters" else None
+
+    def pvalue(rate):
+        sample = Sample.of((u < rate).astype(float), p, weight, cluster)
+        return smooth_reliability_curve(sample, "spline", 0.95, True).pvalue
+
+    assert pvalue(p) > 0.01
+    assert pvalue(p**1.5) < 1e-6
+
+
+def test_what_a_calibrated_model_rules_out_has_a_p_value_of_nothing():
+    rng = np.random.default_rng(7)
+    p = np.append(rng.uniform(size=200), 0.0)
+    y = np.append(rng.uniform(size=200) < p[:-1], True)
+    assert cb.reliability_curve(y, p, method="spline").pvalue == 0
+    assert cb.reliability_curve(y[:-1], p[:-1], method="spline").pvalue > 0
+
+
+def test_clusters_too_few_for_a_test_prove_nothing():
+    rng = np.random.default_rng(8)
+    p = rng.uniform(size=400)
+    y = (rng.uniform(size=400) < p**3).astype(float)
+    sample = Sample.of(y, p, None, np.arange(400) // 100)
+    assert smooth_reliability_curve(sample, "spline", 0.95, True).pvalue == 1

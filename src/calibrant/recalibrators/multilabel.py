@@ -83,7 +83,17 @@ class MultiLabel(Recalibrator):
         return np.asarray(self.predict_proba(y_prob) > 0.5).astype(np.intp)
 
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
-        """Return the negative Brier score, averaged over labels: higher is better."""
+        """Return the negative Brier score, averaged over labels: higher is better.
+
+        Parameters
+        ----------
+        y_prob, y_true, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
         rows = read_again(self, y_prob, y_true, sample_weight)
         squares = (self._apply(rows.predictions) - rows.codes()) ** 2
         return -float(np.average(squares.mean(axis=1), weights=rows.weights))

@@ -17,12 +17,14 @@ loess      R's ``loess``, see `calibrant.stats.smoothing`. Its band is one of th
 =========  ======================================================================================
 
 The p-value of each is that of a calibrated model: of the isotonic miscalibration of events drawn
-from the predictions, of Wald's statistic of the spline against the diagonal, of the largest
-standardised distance of the loess curve from it.
+from the predictions, of the likelihood ratio of the spline to the diagonal, of the largest
+standardised distance of the loess curve from it. (Wald's statistic of the spline rejected 18% of
+calibrated models at 5%, with 91 events in 3,000 rows.)
 """
 
 from __future__ import annotations
 
+import zlib
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -35,7 +37,6 @@ from calibrant.stats.firth import LogisticModel
 from calibrant.stats.intervals import Limits, clopper_pearson
 from calibrant.stats.samples import Sample
 from calibrant.stats.smoothing import (
-    DRAWS,
     SEED,
     LoessCurve,
     Pooled,
@@ -56,6 +57,7 @@ what it has learned elsewhere, and normal limits on the logit scale fell short i
 BAND_DRAWS = 2000
 """Of noise, for the largest of all points: a tail of 5% is met to half a point."""
 ISOTONIC_DRAWS = 499
+LOESS_DRAWS = 999
 FEWEST_IN_TAIL = 5
 """Draws beyond a quantile that is read off them; further out all points count as independent."""
 
@@ -121,16 +123,35 @@ def _loess(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
 
 def _loess_pvalue(sample: Sample, curve: LoessCurve) -> float:
     """Return the share of calibrated samples whose curve is as far from the diagonal anywhere."""
-    pooled = Pooled.of(sample)
-    matrix = loess_weights(pooled, curve.x[curve.some])
+    pooled, at = Pooled.of(sample), curve.x[curve.some]
+    matrix = loess_weights(pooled, at)
     variance = np.bincount(pooled.place, sample.weight**2) / pooled.weight**2
     covariance = (matrix * variance * pooled.x * (1 - pooled.x)) @ matrix.T
     if sample.cluster is not None:
         covariance = curve.covariance
     error = np.sqrt(np.diag(covariance)).clip(1e-12)
-    largest = np.abs(noise_draws(covariance) / error).max(axis=1)
-    beyond = int((largest >= np.abs(curve.gap / error).max()).sum())
-    return (1 + beyond) / (DRAWS + 1)
+    if sample.is_plain:  # of few events the noise is not normal
+        gaps = _drawn_rates(pooled, LOESS_DRAWS) @ matrix.T - at
+    else:
+        gaps = noise_draws(covariance)
+    largest = np.abs(gaps / error).max(axis=1)
+    return _share_beyond(float(np.abs(curve.gap / error).max()), largest)
+
+
+def _drawn_rates(pooled: Pooled, draws: int) -> FloatArray:
+    """Return event rates of a calibrated model at these predictions, a line for each draw.
+
+    The predictions seed them: the same rows have the same p-value, in any order, and the chance of
+    the draws is not one for all samples, as that of one seed would be.
+    """
+    seed = [SEED, zlib.crc32(pooled.x.tobytes() + pooled.rows.tobytes())]
+    rows, rate = pooled.rows.astype(int), pooled.x.clip(0, 1)
+    return np.asarray(np.random.default_rng(seed).binomial(rows, rate, (draws, rows.size)) / rows)
+
+
+def _share_beyond(observed: float, drawn: FloatArray) -> float:
+    """Return the p-value of a statistic, given draws of a calibrated model's."""
+    return (1 + int((drawn >= observed * (1 - 1e-12)).sum())) / (len(drawn) + 1)
 
 
 def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
@@ -177,14 +198,30 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
         np.where(at < first, 0.0, special.expit(score - reach)),
         np.where(at > last, 1.0, special.expit(score + reach)),
     )
-    diagonal = np.zeros_like(theta)
-    diagonal[0] = centre
-    if diagonal.size > 1:
-        diagonal[1] = scale
-    distance = theta - diagonal
-    wald = float(distance @ np.linalg.pinv(covariance, hermitian=True) @ distance)
-    pvalue = float(special.fdtrc(theta.size, degrees, wald / theta.size))
+    certain = (sample.p == 0) | (sample.p == 1)
+    if (sample.y[certain] != sample.p[certain]).any():
+        pvalue = 0.0  # what a calibrated model rules out has happened
+    elif own.is_plain:
+        gain = _log_likelihood(own.y, theta @ model.design) - _log_likelihood(own.y, x)
+        pvalue = float(special.chdtrc(theta.size, max(2 * gain, 0.0)))
+    else:  # labels that depend on each other, or on the weights, have no likelihood
+        residual = own.y - own.p
+        pvalue = _hotelling(np.stack([own.sums(term * residual) for term in model.design]))
     return at, special.expit(score), limits, pvalue
+
+
+def _log_likelihood(y: FloatArray, logits: FloatArray) -> float:
+    return float((y * logits - np.logaddexp(0.0, logits)).sum())
+
+
+def _hotelling(scores: FloatArray) -> float:
+    """Return the p-value of a mean of zero, of scores with a row for each term."""
+    n_terms, n = scores.shape
+    if n <= n_terms:
+        return 1.0  # too few clusters to tell anything
+    mean = scores.mean(axis=1)
+    squared = n * mean @ np.linalg.pinv(np.atleast_2d(np.cov(scores)), hermitian=True) @ mean
+    return float(special.fdtrc(n_terms, n - n_terms, squared * (n - n_terms) / (n_terms * (n - 1))))
 
 
 def _restricted_cubic(z: FloatArray, knots: FloatArray) -> list[FloatArray]:
@@ -213,11 +250,10 @@ def _isotonic(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
     cells = Pooled.of(sample, POINTS)
     rate = np.interp(cells.x, fine.x, fitted)
     limits = _monotone_limits(sample, cells, alpha, simultaneous)
-    rng = np.random.default_rng(SEED)
-    drawn = rng.binomial(fine.rows.astype(int), fine.x.clip(0, 1), (ISOTONIC_DRAWS, fine.x.size))
-    observed = _miscalibration(fine, fine.rate)
-    beyond = sum(_miscalibration(fine, y / fine.rows) >= observed - 1e-15 for y in drawn)
-    return cells.x, rate, limits, (1 + int(beyond)) / (ISOTONIC_DRAWS + 1)
+    rates = _drawn_rates(fine, ISOTONIC_DRAWS)
+    drawn = [_miscalibration(fine, rate) for rate in rates]
+    pvalue = _share_beyond(_miscalibration(fine, fine.rate), np.array(drawn))
+    return cells.x, rate, limits, pvalue
 
 
 def _miscalibration(pooled: Pooled, rate: FloatArray) -> float:
