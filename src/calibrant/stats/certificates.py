@@ -362,6 +362,18 @@ def best_draws(
     **Why not another e-value.** Simulated with normal errors in 5 to 40 bins and 2 to 20 rows a
     cluster: averages of exponential moments and of powers k p^(k - 1) of p-values were wider than
     one draw at delta nearly everywhere, and so was the k-th best draw at k delta / m for larger k.
+
+    Parameters
+    ----------
+    tables : sequence of BinTable
+        One for each draw, in the same bins.
+    norm, class_weight
+        As in `calibrant.certify`.
+
+    Returns
+    -------
+    tuple of int
+        The places of the draw for the upper bound and of that for the lower.
     """
     weights, power = class_weights(class_weight, tables[0].problem), power_of(norm)
     debiased = power in (1.0, 2.0)
