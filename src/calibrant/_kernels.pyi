@@ -110,6 +110,7 @@ def tail_step(
     left: FloatArray,
     right: FloatArray,
     bulge: FloatArray,
+    cap: FloatArray | None,
     log_mean: FloatArray,
     tops: FloatArray,
     /,

@@ -131,6 +131,11 @@ static double FORM(raise_tops)(const Tail *tail, const double *log_mean, int64_t
             const double top = room * room / (h > 1e-300 ? h : 1e-300) + (a > b ? a : b);
             heights[k] = h < 0.0 ? -INFINITY : top;
         }
+        if (tail->cap != NULL)
+            for (int64_t k = 0; k < n; k++) {
+                const double most = (row[k] > row[k + 1] ? row[k] : row[k + 1]) + tail->cap[m + k];
+                heights[k] = most < heights[k] ? most : heights[k];
+            }
         double best = -INFINITY;
         for (int64_t k = 0; k < n; k++)
             best = heights[k] > best ? heights[k] : best;

@@ -69,11 +69,11 @@ done:
 
 static PyObject *tail_step(PyObject *module, PyObject *arguments)
 {
-    PyObject *before, *share, *above, *rows, *needed, *lines[4], *log_mean, *tops, *result = NULL;
+    PyObject *before, *share, *above, *rows, *needed, *lines[4], *cap, *log_mean, *tops, *result = NULL;
     static const char *const names[4] = {"log_scale", "left", "right", "bulge"};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO", &before, &share, &above, &rows, &needed, &lines[0], &lines[1],
-                          &lines[2], &lines[3], &log_mean, &tops))
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOOO", &before, &share, &above, &rows, &needed, &lines[0], &lines[1],
+                          &lines[2], &lines[3], &cap, &log_mean, &tops))
         return NULL;
     Arrays arrays = {.n = 0};
     double *padded = NULL;
@@ -103,6 +103,16 @@ static PyObject *tail_step(PyObject *module, PyObject *arguments)
             goto done;
         }
         *places[i] = view->buf;
+    }
+    if (cap != Py_None) {
+        const Py_buffer *view = take(&arrays, cap, "cap", 1u << F64, 1, READ);
+        if (view == NULL)
+            goto done;
+        if (view->shape[0] != n_nodes - 1) {
+            refuse("cap");
+            goto done;
+        }
+        tail.cap = view->buf;
     }
     if (above != Py_None) {
         const Py_buffer *view = take(&arrays, above, "above", 1u << F64, 2, READ);

@@ -85,6 +85,7 @@ typedef struct {
     const double *above;     /* NULL, or like share */
     const int64_t *rows;     /* which rows of share hold anything, in order */
     const double *left, *right, *bulge;
+    const double *cap;       /* NULL, or the most that is added between two nodes */
     const uint8_t *needed; /* nodes whose mean is always written */
     int64_t n_rows;
     int64_t n_cells;

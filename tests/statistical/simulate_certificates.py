@@ -178,7 +178,7 @@ def upper_bounds(evidence: Evidence, setting: Setting, events, error=Squared):
         if start is None:
             continue
         tail = Tail.of(scales, top, "left")
-        for each in run[start:]:
+        for each in run[start[0] :]:
             pending = np.flatnonzero(np.isnan(bound))
             if not pending.size:
                 break

@@ -208,3 +208,13 @@ def test_the_number_of_points_does_not_grow_with_the_rows(monkeypatch):
 def test_the_number_of_points_does_not_grow_for_a_model_that_is_off(monkeypatch):
     points = [points_needed(monkeypatch, rows, 0.02) for rows in ROWS_A_BIN]
     assert max(points) < 10 * 1000
+
+
+def test_parabolas_alone_bound_the_maxima_from_above():
+    for bend, q in ((0, 0.9), (1, 0.5)):
+        size = np.array([1.0, 7.0, 300.0, 1e6])
+        s = np.array([0.0, 0.3, 0.5, 0.99])
+        objective = moments_l2.BinObjective(size, 4 * size, s, s, q, bend)
+        rough, close = objective.roughly_highest(1.0), objective.highest(1.0)
+        assert np.all(rough >= close - TOLERANCE)
+        assert np.all(np.isfinite(rough))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats import samples_to_certify, smallest_certifiable_error
@@ -65,7 +68,7 @@ def test_few_rows_certify_nothing():
         ({"max_error": 0.02, "n_bins": 0}, "n_bins must be at least 1"),
         ({"max_error": 0.02, "n_bins": 10, "power": 1.0}, "power must lie between"),
         ({"max_error": 0.02, "n_bins": 10, "confidence_level": 95}, "Write 0.95"),
-        ({"max_error": 0.02, "n_bins": 10, "norm": "max"}, 'norm="l2" and "l1"'),
+        ({"max_error": 0.02, "n_bins": 10, "norm": "l3"}, 'norm="l2", "l1" and "max"'),
         ({"max_error": 0.02, "n_bins": 10, "looks": 0}, "looks must be a whole number"),
         ({"max_error": 1e-8, "n_bins": 2}, "More than 1e15 rows"),
     ],
@@ -78,3 +81,38 @@ def test_impossible_plans_are_refused_with_the_reason(arguments, message):
 def test_other_impossible_plans_are_refused_with_the_reason():
     with pytest.raises(InvalidArgumentError, match="n must be at least 1"):
         smallest_certifiable_error(0, 10)
+
+
+@pytest.mark.parametrize(
+    ("max_error", "outputs", "true_error"),
+    [(0.1, 10, 0.0), (0.15, 10, 0.05), (0.1, [0.01, 0.02, 0.04, 0.08, 0.16], 0.0)],
+)
+def test_plans_of_the_maximum_have_the_power_that_they_promise(max_error, outputs, true_error):
+    levels = outputs if isinstance(outputs, list) else None
+    n_bins = None if levels else outputs
+    n = samples_to_certify(max_error, n_bins, levels=levels, true_error=true_error, norm="max")
+    s = np.array(levels or (np.arange(n_bins) + 0.5) / n_bins)
+    rng = np.random.default_rng(len(s))
+    power = []
+    for rows in (n, n // 2):
+        size = rng.multinomial(rows, np.full(s.size, 1 / s.size), size=1000)
+        events = rng.binomial(size, s + np.where(s <= 0.5, true_error, -true_error))
+        limits = stats.beta(events + 1, np.maximum(size - events, 1e-9)).ppf(0.95)
+        lower = stats.beta(np.maximum(events, 1e-9), size - events + 1).ppf(0.05)
+        bounds = np.maximum(limits - s, s - lower).max(axis=1)
+        power.append(np.mean(bounds <= max_error))
+    assert 0.87 < power[0] < 0.95
+    assert power[1] < 0.6
+    smallest = smallest_certifiable_error(
+        n, n_bins, levels=levels, true_error=true_error, norm="max"
+    )
+    assert 0.97 * max_error < smallest <= max_error
+
+
+def test_plans_of_the_maximum_reach_from_one_row_to_as_many_as_can_be_planned():
+    assert smallest_certifiable_error(1, 10, norm="max") >= 0.9
+    few, many = (smallest_certifiable_error(n, 10, norm="max") for n in (9 * 10**6, 11 * 10**6))
+    assert few == pytest.approx(many * math.sqrt(11 / 9), rel=0.01)  # two formulas, one answer
+    assert samples_to_certify(1e-4, 10, norm="max") > 10**9
+    more = samples_to_certify(0.1, 10, norm="max", looks=2)
+    assert more > samples_to_certify(0.1, 10, norm="max")

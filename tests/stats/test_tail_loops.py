@@ -43,8 +43,9 @@ def test_a_step_is_the_same(compiled, n_cells, n_nodes):
     rows = np.flatnonzero(share.any(axis=1))
     grown = np.sort(rng.exponential(size=n_cells) ** 9)
     fallen = np.cumsum(share[::-1], axis=0)[::-1] - share
-    for before, above in ((grown, None), (grown[::-1].copy(), fallen)):
-        arguments = (before, share, above, log_scale, (left, right, bulge), rows, nodes)
+    cap = np.maximum(left, right) + rng.exponential(size=n_nodes - 1)
+    for before, above, most in ((grown, None, None), (grown[::-1].copy(), fallen, cap)):
+        arguments = (before, share, above, log_scale, (left, right, bulge, most), rows, nodes)
         (mean, tops), (fast_mean, fast_tops) = compiled(tail_step, *arguments)
         np.testing.assert_allclose(fast_mean, mean, rtol=1e-14, atol=1e-13)
         np.testing.assert_allclose(fast_tops, tops, rtol=1e-13, atol=1e-12)
@@ -53,8 +54,8 @@ def test_a_step_is_the_same(compiled, n_cells, n_nodes):
 def test_logarithms_are_right_at_every_size(compiled):
     values = np.concatenate([np.geomspace(1e-299, 1e300, 4001), 1 + np.linspace(-1e-3, 1e-3, 2001)])
     share, none = values[None, :].copy(), np.full(values.size - 1, -1.0)
-    arguments = (np.ones(1), share, None, np.zeros(values.size), (none, none, none), np.arange(1))
-    arguments = (*arguments, np.arange(values.size))
+    arguments = (np.ones(1), share, None, np.zeros(values.size))
+    arguments = (*arguments, (none, none, none, None), np.arange(1), np.arange(values.size))
     _, (logs, tops) = compiled(tail_step, *arguments)
     np.testing.assert_allclose(logs[0], np.log(values), rtol=4e-16, atol=1e-18)
     assert tops[0] == -np.inf

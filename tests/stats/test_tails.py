@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from calibrant.stats.binomial_laws import Scale
-from calibrant.stats.tails import Penalty, Tail
+from calibrant.stats.tails import Penalty, Tail, calibrated_tail
 
 
 def log_tail_by_force(scales, most, penalty, side, reach=1.0, n_rates=4001):
@@ -109,3 +109,28 @@ def test_bins_of_any_size_have_a_tail():
             bound = Tail.of([scale], 100, "left").log_bounds(Penalty(2, 0.9, True))
             assert np.all(np.isfinite(bound))
             assert bound[-1] < 25
+
+
+def test_right_tails_are_close_where_labels_hardly_vary():
+    # nodes 60 standard deviations from s are far apart, and what a bin is penalised by is small
+    bins = [Scale.squared(10**6, s, 0.125, 0.0) for s in (0.005, 0.5, 0.995)]
+    for coarse in (False, True):
+        log_w = Tail.of(bins, 1200, "right", coarse).log_bounds(Penalty(2, -0.9, True))
+        assert log_w[0] == pytest.approx(0, abs=0.1)  # every D is at least 0
+        assert log_w[-1] < -60  # 150 in units of 1, each of which costs at least 0.5
+
+
+def test_no_worst_right_tail_lies_below_that_of_calibrated_bins():
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        scales = random_scales(rng, int(rng.integers(1, 3)), 0.3, "right")
+        tail = Tail.of(scales, 25, "right").log_bounds(Penalty(scales[0].power, -0.7, True))
+        laws = [stats.binom.pmf(np.arange(x.size + 1), x.size, x.s) for x in scales]
+        d = [x.of(np.arange(x.size + 1.0)) for x in scales]
+        for least in (0, 1, 4, 25):
+            below = np.ones(1)
+            for law, cells in zip(laws, d, strict=True):
+                below = np.convolve(below, np.bincount(cells, law))
+            found = calibrated_tail(scales, least)
+            assert found == pytest.approx(1 - below[:least].sum(), abs=1e-9)
+            assert found <= math.exp(tail[least]) + 1e-12

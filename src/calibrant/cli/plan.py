@@ -8,14 +8,17 @@ from typing import Any
 from calibrant.cli import OK
 from calibrant.cli.input import LEVELS_HELP, read_levels
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command, fraction, levels, whole_number
+from calibrant.cli.parser import NORMS, add_command, fraction, levels, whole_number
 
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20
 calibrant plan --max-error 0.02 --levels cal.json
 calibrant plan --rows 5000 --n-bins 20
 calibrant plan --max-error 0.02 --n-bins 20 --looks 2
+calibrant plan --max-error 0.1 --n-bins 20 --norm max
 """
+
+_ERRORS = {"l1": "an l1 error", "l2": "an error", "max": "a largest error"}
 
 
 def add(commands: Any) -> None:
@@ -43,6 +46,9 @@ def add(commands: Any) -> None:
         "--n-bins", metavar="N", type=whole_number, help="how many outputs the model has"
     )
     outputs.add_argument("--levels", metavar="P,P,...", type=levels, help=LEVELS_HELP)
+    command.add_argument(
+        "--norm", choices=NORMS, default="l2", help="l1 (ECE), l2 or max (MCE) (default l2)"
+    )
     command.add_argument(
         "--true-error",
         metavar="ERROR",
@@ -83,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant import stats
 
     options = {
+        "norm": args.norm,
         "true_error": args.true_error,
         "power": args.power,
         "confidence_level": args.confidence_level,
@@ -102,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
         say(
-            f"{rows:,} rows certify an error of at most {max_error:.4g} with probability "
-            f"{args.power:g}, if the model has {n_bins:,} outputs and its error is "
+            f"{rows:,} rows certify {_ERRORS[args.norm]} of at most {max_error:.4g} with "
+            f"probability {args.power:g}, if the model has {n_bins:,} outputs and its error is "
             f"{args.true_error:g}{looks}."
         )
     return OK

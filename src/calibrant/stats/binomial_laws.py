@@ -71,7 +71,15 @@ class Scale:
         away = self.factor * np.abs(middle - self.centre) ** self.power
         return np.asarray(np.rint(np.minimum(away, self.ceiling)), np.int64)
 
-    def extent(self, most: int) -> float:
+    def starts(self, most: int) -> FloatArray:
+        """Return the first events of all blocks with d up to `most`."""
+        extent = self._extent(most)
+        low = max(0, math.floor(self.centre - extent) // self.block * self.block)
+        high = min(self.size, math.ceil(self.centre + extent))
+        start = np.arange(low, high + 1, self.block, dtype=np.float64)
+        return start[self.of(start) <= most]
+
+    def _extent(self, most: int) -> float:
         """Return a distance from the centre beyond which d exceeds `most`."""
         return float(((most + 1) / self.factor) ** (1 / self.power)) + self.block
 
@@ -147,6 +155,24 @@ class Blocks:
         return w, weight[skipped : skipped + start.size], log_scale
 
 
+def probability_of_blocks(start: FloatArray, scale: Scale) -> FloatArray:
+    """Return the probability of each block of events if the bin is calibrated."""
+    if not start.size:
+        return np.zeros(0)
+    if scale.size * min(scale.s, 1 - scale.s) < _AGREE:
+        sure = 0.0 if scale.s < 0.5 else float(scale.size)
+        return np.asarray((start <= sure) & (sure < start + scale.block), np.float64)
+    _, log_p = _within(start, scale, float(special.logit(scale.s)))
+    return np.asarray(np.exp(log_p).sum(axis=1))
+
+
+def _within(start: FloatArray, scale: Scale, log_odds: float) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers of events of each block, and their log probabilities at these odds."""
+    n, within = scale.size, start[:, None] + np.arange(scale.block)
+    log_p = _log_binomial(np.minimum(within, n), n, log_odds)
+    return within, np.where(within <= n, log_p, -np.inf)
+
+
 def _widened(start: FloatArray, scale: Scale) -> FloatArray:
     """Return more blocks on either side: rounding in other units may reach them."""
     more = start.size // 8 * scale.block
@@ -167,8 +193,7 @@ def _blocks(start: FloatArray, scale: Scale, w: FloatArray) -> tuple[FloatArray,
     tilt = w - middle
     # N (A(w) - A(middle)) less its linear part, A the log partition function
     rest = n * (np.logaddexp(0, w) - np.logaddexp(0, middle) - tilt * pi)
-    within = start[:, None] + np.arange(scale.block)
-    log_p = np.where(within <= n, _log_binomial(np.minimum(within, n), n, middle), -np.inf)
+    within, log_p = _within(start, scale, middle)
     top = log_p.max(axis=1)
     end = np.minimum(start + scale.block - 1, n)
     p = np.exp(log_p - top[:, None])

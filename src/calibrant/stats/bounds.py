@@ -192,8 +192,12 @@ class UpperTest:
     def largest_accepted(self, observed: float, least: float) -> float:
         """Return the largest t that this test does not reject, or some number up to `least`.
 
-        A tolerance of half of what the bins may add still shows that t = least is rejected.
+        Parabolas, or a tolerance of half of what the bins may add, often show that t = least is
+        rejected.
         """
+        accepted = self.accepted(observed, self.peaks(None))
+        if accepted <= least:
+            return accepted
         spare = self._gain(least) - self.lam * observed + math.log(self.setting.delta)
         half = spare / float(self.evidence.weight.sum()) / 2
         if half > TOLERANCE:
@@ -213,8 +217,8 @@ class UpperTest:
         u = self.q * t**2
         return self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
 
-    def peaks(self, tolerance: float) -> float:
-        """Return sum w A_j, each too large by at most the tolerance.
+    def peaks(self, tolerance: float | None) -> float:
+        """Return sum w A_j, each too large by at most the tolerance; None for a first look.
 
         It is infinite, and rejects nothing, where 1 - q e^2 may be negative: nothing is proved.
         """
@@ -228,7 +232,11 @@ class UpperTest:
         offset = a * c**2 - slope * evidence.s**2
         bend = 0 if self.setting.target == "sample" else 1
         objective = BinObjective(evidence.size, a, c, evidence.s, self.q, bend)
-        return float(evidence.weight @ (offset + objective.highest(self.reach, tolerance)))
+        if tolerance is None:
+            tops = objective.roughly_highest(self.reach)
+        else:
+            tops = objective.highest(self.reach, tolerance)
+        return float(evidence.weight @ (offset + tops))
 
 
 def _choices(target: Target, largest: float, v: float) -> tuple[FloatArray, FloatArray]:

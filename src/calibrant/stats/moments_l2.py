@@ -95,6 +95,14 @@ class BinObjective:
         pieces = _Intervals.cover(self, reach)
         return highest(self.at(self.s), pieces, tolerance, _MOST_INTERVALS, MOST_ROUNDS + 1)
 
+    def roughly_highest(self, reach: FloatArray | float) -> FloatArray:
+        """Return an upper bound of each maximum by parabolas alone: quick, for a first look."""
+        points = _cover(self, reach)
+        index = np.repeat(np.arange(self.s.size), points.shape[1] - 1)
+        left, right = points[:, :-1].ravel(), points[:, 1:].ravel()
+        pieces = _Intervals(self, index, left, right, left, right)
+        return np.asarray(pieces.parabolas().reshape(self.s.size, -1).max(axis=1))
+
     def known(self, points: FloatArray) -> FloatArray:
         """Return the log moments, which intervals keep of their ends."""
         return log_moment(points, self.size, self.a, self.c)
@@ -166,15 +174,9 @@ class _Intervals(Intervals[BinObjective]):
 
     @classmethod
     def cover(cls, objective: BinObjective, reach: FloatArray | float) -> _Intervals:
-        """Cover all pi within reach of s, finely near s and by growing steps beyond."""
-        s = objective.s
-        reach = np.broadcast_to(reach, s.shape)
-        unit = np.sqrt(s * (1 - s) / objective.size) + 1 / objective.size
-        farthest = math.log(float((reach / unit).max()) / _STEPS[-1], _GROWTH)
-        beyond = _GROWTH ** np.arange(1, max(math.ceil(farthest), 0) + 1) * _STEPS[-1]
-        away = np.minimum(unit[:, None] * np.append(_STEPS, beyond), reach[:, None])
-        points = np.column_stack([(s[:, None] - away)[:, ::-1], s[:, None] + away])
-        pieces = cls.between(objective, np.arange(s.size), np.clip(points, 0.0, 1.0))
+        """Return the intervals between the points that cover all pi within reach of s."""
+        points = _cover(objective, reach)
+        pieces = cls.between(objective, np.arange(objective.s.size), points)
         return pieces.keep(pieces.left < pieces.right)
 
     def split(self) -> _Intervals:
@@ -198,10 +200,13 @@ class _Intervals(Intervals[BinObjective]):
         bound = np.empty_like(self.left)
         bound[~inner] = self.keep(~inner)._end_bounds()
         bound[inner] = self.keep(inner)._inner_bounds()
-        return np.minimum(bound, self._quadratic_bounds())
+        return np.minimum(bound, self.parabolas())
 
-    def _quadratic_bounds(self) -> FloatArray:
-        """Put parabolas in place of both terms: at most -steep (pi - c)^2 + b (pi - s)^2."""
+    def parabolas(self) -> FloatArray:
+        """Return upper bounds that need no moments, with parabolas in place of both terms.
+
+        That is, -steep (pi - c)^2 + b (pi - s)^2 at most.
+        """
         own = self.owners
         farther = np.where(own.s - self.left > self.right - own.s, self.left, self.right)
         b = own.gain(farther) / np.maximum((farther - own.s) ** 2, 1e-300)
@@ -276,3 +281,15 @@ class _Intervals(Intervals[BinObjective]):
         beyond = np.where(at_zero, inner < own.c, inner > own.c) & (self.right - self.left < 1)
         tangent, _ = _log_tangent(inner, own.size, own.a, own.c)
         return np.where(beyond, np.minimum(agree, tangent), agree)
+
+
+def _cover(objective: BinObjective, reach: FloatArray | float) -> FloatArray:
+    """Return points of pi within reach of each s: dense near s, by growing steps beyond."""
+    s = objective.s
+    reach = np.broadcast_to(reach, s.shape)
+    unit = np.sqrt(s * (1 - s) / objective.size) + 1 / objective.size
+    farthest = math.log(float((reach / unit).max()) / _STEPS[-1], _GROWTH)
+    beyond = _GROWTH ** np.arange(1, max(math.ceil(farthest), 0) + 1) * _STEPS[-1]
+    away = np.minimum(unit[:, None] * np.append(_STEPS, beyond), reach[:, None])
+    points = np.column_stack([(s[:, None] - away)[:, ::-1], s[:, None] + away])
+    return np.clip(points, 0.0, 1.0)

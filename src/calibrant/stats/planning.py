@@ -20,8 +20,10 @@ from calibrant._types import FloatArray
 from calibrant.bins import auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, upper_bound
+from calibrant.stats.bounds_max import spent_on_unseen
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
+from calibrant.stats.planning_max import bound_max_with_power
 from calibrant.stats.questions import checked_levels, error_probability
 from calibrant.stats.sample_sizes import MOST_ROWS, check_bins, is_count
 from calibrant.stats.tail_bounds import needs_masses, sharp_upper_bound
@@ -71,8 +73,9 @@ def samples_to_certify(
         The probability that the certificate is obtained, 0.001 or more.
     true_error : float
         The model's true error; 0 for a calibrated one.
-    norm : {"l2", "l1"}
-        An l2 certificate is also one for l1, so the same number serves both.
+    norm : {"l2", "l1", "max"}
+        An l2 certificate is also one for l1, so the same number serves both. For the maximum every
+        output is imagined to be off by `true_error`, and must have rows enough of its own.
     balanced : bool
         Whether it will be known that every output has probability at least 1 / (2 n_bins)
         (``min_bin_mass``), as for uniform-mass bins.
@@ -108,11 +111,13 @@ def samples_to_certify(
     1231
     >>> samples_to_certify(0.05, n_bins=10, looks=2)
     2354
+    >>> samples_to_certify(0.1, n_bins=10, norm="max")
+    3749
     """
     _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
     delta = error_probability(confidence_level, looks)
-    plan = _Plan.of(n_bins, levels, delta, power, balanced)
+    plan = _Plan.of(n_bins, levels, delta, power, balanced, norm)
     known = is_real(true_error) and is_real(max_error)
     if not (known and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
@@ -127,6 +132,8 @@ def samples_to_certify(
 
     # a calibrated model is bounded by about this; for a power of 0.9 half as much again is needed
     usual = Squared.usual(Plan(1000, plan.outputs.size, delta, levels=plan.outputs))
+    if norm == "max":
+        usual *= math.sqrt(plan.outputs.size)
     # capped, because the square of 1e300 is not a float
     ratio = min(1.5 * usual / (max_error - true_error), math.sqrt(MOST_ROWS))
     return _least_rows(excess, 1000 * ratio**2)
@@ -180,7 +187,7 @@ def smallest_certifiable_error(
     _check_plan(confidence_level, power, norm)
     check_flag("balanced", balanced)
     delta = error_probability(confidence_level, looks)
-    plan = _Plan.of(n_bins, levels, delta, power, balanced)
+    plan = _Plan.of(n_bins, levels, delta, power, balanced, norm)
     if not (is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
             f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
@@ -197,6 +204,7 @@ class _Plan:
     delta: float
     power: float
     balanced: bool
+    norm: str
 
     @classmethod
     def of(
@@ -206,21 +214,26 @@ class _Plan:
         delta: float,
         power: float,
         balanced: bool,
+        norm: str,
     ) -> _Plan:
         if levels is not None and n_bins is None:
-            return cls(checked_levels(levels), True, delta, power, balanced)
+            return cls(checked_levels(levels), True, delta, power, balanced, norm)
         if n_bins is None or levels is not None:
             raise InvalidArgumentError(
                 "A plan needs n_bins, the number of outputs, or levels, the outputs themselves; "
                 f"got {'neither' if n_bins is None else 'both'}."
             )
         check_bins(n_bins)
-        return cls((np.arange(n_bins) + 0.5) / n_bins, False, delta, power, balanced)
+        return cls((np.arange(n_bins) + 0.5) / n_bins, False, delta, power, balanced, norm)
 
 
 def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     """Return the bound that the `power` quantile of the squared estimate would give."""
     s = plan.outputs
+    if plan.norm == "max":
+        declared = 0.5 / s.size if plan.balanced else None
+        unseen, _ = spent_on_unseen(n, plan.delta, False, declared)
+        return bound_max_with_power(n, s, plan.delta - unseen, plan.power, true_error)
     quantile = _quantile(n, np.maximum(s * (1 - s), 1e-9), true_error, plan.power)
     n_bins, n_shown = s.size, min(s.size, _MOST_OUTPUTS)
     if n_shown < n_bins:
@@ -294,5 +307,5 @@ def _check_plan(confidence_level: float, power: float, norm: str) -> None:
             f"power must lie between {_LEAST_POWER:g} and 1, and not at 1; got {power!r:.60}. "
             "Write 0.9 for a certificate that is obtained nine times in ten."
         )
-    if not is_among(norm, ("l1", "l2")):
-        raise InvalidArgumentError(f'Plans exist for norm="l2" and "l1"; got {norm!r}.')
+    if not is_among(norm, ("l1", "l2", "max")):
+        raise InvalidArgumentError(f'Plans exist for norm="l2", "l1" and "max"; got {norm!r}.')

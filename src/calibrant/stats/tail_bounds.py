@@ -54,7 +54,7 @@ from calibrant.stats.tail_tuning import (
     ranges_of,
     scope_of,
 )
-from calibrant.stats.tails import Penalty, Side, Tail
+from calibrant.stats.tails import Penalty, Side, Tail, calibrated_tail
 
 MOST_ROWS_OF_BIN = 1e10
 """Beyond, rounding errors of log probabilities would have to be allowed for visibly."""
@@ -229,12 +229,16 @@ class TailTests:
         """
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
+        if self.side == "right" and self._looks_calibrated():
+            return 0.0
         blocks = Blocks()
 
         @lru_cache(maxsize=2)  # neighbouring runs share them, and they are large
         def tail_in(unit: float, coarse: bool) -> Tail:
             scales = self.scales(unit)
-            most = min(self._observed(scales, unit, squared), self.most)
+            # a smaller D than the one observed is no less likely to be exceeded
+            ceiling = self.most // 2 if coarse and self.side == "right" else self.most
+            most = min(self._observed(scales, unit, squared), ceiling)
             return Tail.of(scales, most, self.side, coarse, blocks)
 
         for run in self.runs():
@@ -242,14 +246,21 @@ class TailTests:
             if self.side == "left" and self._observed(self.scales(unit), unit, squared) > self.most:
                 return run[0].hi
             # most runs are rejected at first sight, and the others almost as far as can be
-            first = self._first_open_of(run, tail_in(unit, True))
-            if first is None:
+            start = self._first_open_of(run, tail_in(unit, True))
+            if start is None:
                 continue
-            for tested in run[first:]:
-                log_w = float(self.log_bounds(tail_in(unit, False), tested)[-1])
-                if log_w > tested.log_limit(self.plan, self.side):
-                    return tested.open_end(log_w, self.plan)
+            left = run[start[0] :]
+            found = self._first_open_of(left, tail_in(unit, False))
+            if found is not None:
+                return left[found[0]].open_end(found[1], self.plan)
         return None
+
+    def _looks_calibrated(self) -> bool:
+        """Whether no error is rejected from below: W is at least the tail at no error at all."""
+        unit = self.ranges[0].unit
+        scales = self.scales(unit)
+        least = min(self._observed(scales, unit, None), self.most)
+        return calibrated_tail(scales, least) > self.plan.delta
 
     def _observed(self, scales: Sequence[Scale], unit: float, squared: float | None) -> int:
         """Return D in these units."""
@@ -274,9 +285,10 @@ class TailTests:
                 return bound
         return None
 
-    def _first_open_of(self, ranges: Sequence[Range], tail: Tail) -> int | None:
-        """Return the index of the first range that is not rejected whole; None if all are."""
-        limits = [tested.log_limit(self.plan, self.side) for tested in ranges]
+    def _first_open_of(self, ranges: Sequence[Range], tail: Tail) -> tuple[int, float] | None:
+        """Return the index of the first range that is not rejected whole, and its log W."""
+        limits = np.array([tested.log_limit(self.plan, self.side) for tested in ranges])
+        q = np.array([tested.penalty.q for tested in ranges])
         known: dict[int, float] = {}
 
         def log_w(i: int) -> float:
@@ -288,18 +300,30 @@ class TailTests:
             """Return the first of first + 1 .. last that is not rejected, first being so."""
             if last == first:
                 return None
-            ends = sorted((ranges[i].penalty.q, log_w(i)) for i in (first, last))
-            q = np.array([tested.penalty.q for tested in ranges[first + 1 : last + 1]])
-            chord = np.interp(q, [q for q, _ in ends], [height for _, height in ends])
-            if np.all(chord <= limits[first + 1 : last + 1]):
+            ends = sorted((q[i], log_w(i)) for i in (first, last))
+            inner = slice(first + 1, last + 1)
+            chord = np.interp(q[inner], *np.transpose(ends), left=np.inf, right=np.inf)
+            doubtful = np.flatnonzero(chord > limits[inner])
+            if not doubtful.size:
                 return None
-            if last == first + 1:
+            if first + 1 + doubtful[0] == last:  # the one whose log W is known
                 return last
             middle = (first + last) // 2
             earlier = search(first, middle)
             return earlier if earlier is not None else search(middle, last)
 
-        return 0 if log_w(0) > limits[0] else search(0, len(ranges) - 1)
+        if log_w(0) > limits[0]:
+            return 0, log_w(0)
+        # Without a penalty log W is at most 0. So this line is a chord for right tails, and tells
+        # for left ones where log W is about to be too large.
+        later = np.flatnonzero(log_w(0) * q / q[0] > limits)
+        if self.side == "right" and not later.size:
+            return None
+        likely = int(later[0]) if later.size else len(ranges) - 1
+        found = search(0, likely)
+        if found is None:
+            found = search(likely, len(ranges) - 1)
+        return None if found is None else (found, log_w(found))
 
 
 def _n_cells(evidence: Evidence) -> int:

@@ -79,7 +79,7 @@ def tail_step(
     share: FloatArray,
     above: FloatArray | None,
     log_scale: FloatArray,
-    chord: tuple[FloatArray, FloatArray, FloatArray],
+    chord: tuple[FloatArray, FloatArray, FloatArray, FloatArray | None],
     rows: IntArray,
     nodes: IntArray,
 ) -> tuple[FloatArray, FloatArray]:
@@ -95,22 +95,21 @@ def tail_step(
         P(d > c) at every node: right tails, where W_{j-1} is W_{j-1}(0) below 0.
     chord : tuple of ndarray
         What is added at the left and at the right node of each pair, and by how much the sum
-        exceeds its chord at most; less than 0 for pairs that are left out.
+        exceeds its chord at most; less than 0 for pairs that are left out. Right tails have also
+        the most that is added anywhere between: their means are no larger than at both ends.
     rows : ndarray
         The rows of `share` that hold anything.
     nodes : ndarray
         The nodes to return.
     """
-    left, right, bulge = chord
+    left, right, bulge, cap = chord
     if compiles():
         from calibrant import _kernels
 
         log_mean, tops = np.empty_like(share), np.empty(before.size)
         needed = np.zeros(log_scale.size, np.bool_)
         needed[nodes] = True
-        _kernels.tail_step(
-            before, share, above, rows, needed, log_scale, left, right, bulge, log_mean, tops
-        )
+        _kernels.tail_step(before, share, above, rows, needed, log_scale, *chord, log_mean, tops)
         return log_mean[:, nodes], tops
     mean = _convolved(before, share)
     if above is not None:
@@ -122,11 +121,10 @@ def tail_step(
     if not kept.size:
         return log_mean[:, nodes], np.full(before.size, -np.inf)
     pairs = slice(kept[0], kept[-1] + 1)
-    tops = highest(
-        log_mean[:, :-1][:, pairs] + left[pairs],
-        log_mean[:, 1:][:, pairs] + right[pairs],
-        bulge[pairs],
-    )
+    before_pair, after_pair = log_mean[:, :-1][:, pairs], log_mean[:, 1:][:, pairs]
+    tops = highest(before_pair + left[pairs], after_pair + right[pairs], bulge[pairs])
+    if cap is not None:
+        np.minimum(tops, np.maximum(before_pair, after_pair) + cap[pairs], out=tops)
     tops[:, bulge[pairs] < 0] = -np.inf
     return log_mean[:, nodes], tops.max(axis=1)
 

@@ -14,9 +14,13 @@ Nothing here may be too small, so every maximum is bounded from above:
 * In the log-odds w of pi, E_pi W = M(w) / (1 + e^w)^N with log M convex, so that between two nodes
   log M lies below its chord. What is left, R(w) = N p - N log(1 + e^w), exceeds its own chord by at
   most (width)^2 / 8 times a bound of -R''. The sum is a line plus a parabola: its top is known.
+* For right tails W_{j-1}(c - d(K)) falls, then grows with K, and so does its mean with pi: the
+  binomial law is totally positive. So between two nodes it is at most the larger of both, which is
+  closer than the chord where nodes are far apart.
 * -R'' / (N v) = 1 - p'' v - p' (1 - 2 pi), with v = pi (1 - pi).
-* For pi from 0 to a node below 1 / N, samples whose labels do not all agree are at most as likely
-  as at that node: each pi^k (1 - pi)^(N - k) with k > 0 grows with pi. So it is next to 1.
+* M grows with w, so that below the first node E_pi W is at most (1 + e^w)^N times what it is there;
+  likewise, with labels swapped, beyond the last. Nor does it exceed the largest W_{j-1}(c - d):
+  for right tails that is what it is next to, once nearly all samples have d > c.
 * Bins of many rows count events in blocks (`calibrant.stats.binomial_laws`).
 * Where no error exceeds a reach, the interval that it cuts has the penalty of the reach throughout,
   or that of its chord beyond the reach, whichever is lower.
@@ -34,7 +38,7 @@ import numpy as np
 
 from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.stats.binomial_laws import Blocks, Scale, outside
+from calibrant.stats.binomial_laws import Blocks, Scale, outside, probability_of_blocks
 from calibrant.stats.tail_loops import TINY, add_blocks, highest, tail_step
 
 Side: TypeAlias = Literal["left", "right"]
@@ -42,7 +46,8 @@ Side: TypeAlias = Literal["left", "right"]
 # These trade tightness for time; none of them affects validity.
 _LOSS = 0.03  # of log W, over all bins, by chords between nodes
 _WIDEST_STEP = 0.15  # between nodes near s, in standard deviations of K
-_COARSE_STEP = 0.5  # for a first, quick look
+_COARSE_STEP = 0.3  # for a first, quick look
+_INSIDE = 1e-9  # the share of samples that right tails need not tell apart
 
 
 @dataclass(frozen=True)
@@ -154,12 +159,32 @@ class Tail:
         return np.log(np.maximum(w, TINY)) + log_scale
 
 
+def calibrated_tail(scales: Sequence[Scale], least: int) -> float:
+    """Return P(D >= least) where all bins are calibrated: no worst right tail lies below it.
+
+    Examples
+    --------
+    P(abs(K - 5) >= 3) for ten rows:
+
+    >>> round(calibrated_tail([Scale.absolute(10, 0.5, 1.0)], 3), 4)
+    0.1094
+    """
+    below = np.zeros(max(least, 1))
+    below[0] = 1.0
+    for scale in scales:
+        start = scale.starts(min(least, scale.ceiling) - 1)
+        own = np.bincount(scale.of(start), probability_of_blocks(start, scale), below.size)
+        if scale.ceiling < least:
+            own[scale.ceiling] = 1 - own.sum()
+        below = np.convolve(below, own)[: below.size]
+    return 1 - float(below[:least].sum())
+
+
 @dataclass(frozen=True, eq=False)
 class _Law:
     """The law of one bin's d at nodes w: P(d = i) = exp(log_scale) share[i], for i <= most.
 
-    `beyond` is the probability of more (used for right tails, whose log_scale is 0), `first` and
-    `last` are d of no and of only events.
+    `beyond` is the probability of more (used for right tails, whose log_scale is 0).
     """
 
     size: int
@@ -168,52 +193,49 @@ class _Law:
     share: FloatArray
     log_scale: FloatArray
     beyond: FloatArray
-    first: int
-    last: int
 
     @classmethod
     def of(cls, scale: Scale, most: int, side: Side, step: float, blocks: Blocks) -> _Law:
         n = scale.size
-        inner = min(most, scale.ceiling - 1)
-        extent = scale.extent(inner)
-        low = max(0, math.floor(scale.centre - extent) // scale.block * scale.block)
-        high = min(n, math.ceil(scale.centre + extent))
-        start = np.arange(low, high + 1, scale.block, dtype=np.float64)
+        start = scale.starts(min(most, scale.ceiling - 1))
         cell = scale.of(start)
-        kept = cell <= inner
-        ends = scale.of(np.array([0.0, n]))
-        start, cell = start[kept], cell[kept]
         w, weight, scales = blocks.of(scale, start, step)
         share, log_scale = np.zeros((most + 1, w.size)), np.zeros(w.size)
         beyond = np.ones(w.size)
         if start.size:
-            share, log_scale = add_blocks(weight, cell, most + 1), scales
             if side == "right":
                 beyond = outside(start[0], min(start[-1] + scale.block - 1, n), n, w)
+                near = slice(None) if scale.ceiling <= most else _needed(beyond)
+                w, weight, scales, beyond = w[near], weight[:, near], scales[near], beyond[near]
+            share, log_scale = add_blocks(weight, cell, most + 1), scales
         if side == "right":  # what lies beyond is no less likely than what lies inside
             share, log_scale = share * np.exp(log_scale), np.zeros(w.size)
             if scale.ceiling <= most:
                 share[scale.ceiling] += beyond
                 beyond = np.zeros(w.size)
-        return cls(n, scale.s, w, share, log_scale, beyond, int(ends[0]), int(ends[1]))
+        return cls(n, scale.s, w, share, log_scale, beyond)
 
     def step(self, before: FloatArray, penalty: Penalty, side: Side) -> FloatArray:
         """Return log W_j(c) for all c, from W_{j-1}."""
         # rounding: of the log probabilities, which are differences of numbers of the size of N
         margin = 1e-9 + 4e-15 * self.size
         left, right, bulge, cut = self._chords(penalty)
+        cap = self._caps(penalty) if side == "right" else None
         log_mean, tops = tail_step(
             before,
             self.share,
             self._above if side == "right" else None,
             self.log_scale,
-            (left, right, bulge),
+            (left, right, bulge, cap),
             self._rows,
             np.concatenate([[0, self.w.size - 1], cut, cut + 1]),
         )
         if cut.size:
             tops = np.maximum(tops, self._highest_of_cut(log_mean[:, 2:], cut, penalty))
-        ends = self._ends(before, log_mean[:, :2], penalty, side)
+        log_most = np.log(np.maximum(before, TINY))
+        if side == "right":
+            log_most[:] = log_most[0]
+        ends = self._ends(log_most, log_mean[:, :2], penalty)
         return np.maximum(tops, ends) + margin
 
     @cached_property
@@ -242,6 +264,12 @@ class _Law:
         bulge[both_out | cut] = -1.0
         return gain[:-1], gain[1:], bulge, np.flatnonzero(cut)
 
+    def _caps(self, penalty: Penalty) -> FloatArray:
+        """Return the largest gain between neighbouring nodes; right tails are penalised."""
+        pairs = self._pairs
+        nearest = np.where(pairs.hold_s, 0.0, np.minimum(pairs.e[:-1], pairs.e[1:]))
+        return np.asarray(self.size * penalty(nearest))
+
     def _highest_of_cut(self, log_mean: FloatArray, cut: IntArray, penalty: Penalty) -> FloatArray:
         """Return the highest between neighbours of which the reach leaves a part."""
         pairs = self._pairs
@@ -256,34 +284,35 @@ class _Law:
             tops = np.minimum(tops, chord)
         return np.asarray(tops.max(axis=1))
 
-    def _ends(
-        self, before: FloatArray, log_mean: FloatArray, penalty: Penalty, side: Side
-    ) -> FloatArray:
-        """Return the bound for pi from 0 and 1 to the outermost nodes, with these means there."""
-        bound = np.full(before.size, -np.inf)
-        for edge, cell, node, at_node in zip(
-            (0.0, 1.0),
-            (self.first, self.last),
-            special.expit(self.w[[0, -1]]),
-            log_mean.T,
-            strict=True,
-        ):
+    def _ends(self, log_most: FloatArray, log_mean: FloatArray, penalty: Penalty) -> FloatArray:
+        """Return the bound for pi from 0 and 1 to the outermost nodes, with these means there.
+
+        Parameters
+        ----------
+        log_most : ndarray
+            The largest log W_{j-1}(c - d) of all d.
+        """
+        bound = np.full(log_most.size, -np.inf)
+        for edge, w, at_node in zip((0.0, 1.0), self.w[[0, -1]], log_mean.T, strict=True):
+            node = float(special.expit(w))
             nearest = min(max(self.s, min(node, edge)), max(node, edge))
             if abs(nearest - self.s) > penalty.reach:
                 continue
-            agree = np.zeros(before.size)
-            if cell < before.size:
-                agree[cell:] = before[: before.size - cell]
-            if side == "right":
-                agree[:cell] = before[0]
-            # W_{j-1}(c - d) is at most W_{j-1}(c), or W_{j-1}(0) for the right tail
-            share = self.size * special.expit(-abs(self.w[0 if edge == 0 else -1]))
-            most = before if side == "left" else np.full(before.size, before[0])
-            others = np.minimum(at_node, np.log(np.maximum(share * most, TINY)))
+            room = self.size * float(np.logaddexp(0.0, w if edge == 0 else -w))
             gain = self.size * float(penalty(np.array([node, edge, nearest]) - self.s).max())
-            with np.errstate(divide="ignore"):
-                bound = np.maximum(bound, np.logaddexp(np.log(agree), others) + gain)
+            np.maximum(bound, np.minimum(at_node + room, log_most) + gain, out=bound)
         return bound
+
+
+def _needed(beyond: FloatArray) -> slice:
+    """Return the nodes but those at either end whose neighbour has nearly all samples beyond too.
+
+    There the largest W_{j-1} tells as much, with the penalty of the neighbour.
+    """
+    inside = np.flatnonzero(beyond < 1 - _INSIDE)
+    if not inside.size:
+        return slice(None)
+    return slice(max(inside[0] - 1, 0), inside[-1] + 2)
 
 
 @dataclass(frozen=True, eq=False)
