@@ -130,6 +130,8 @@ def test_levels_must_be_all_outputs_of_the_rows():
     assert more.n == 4000
     with pytest.raises(ex.InvalidArgumentError, match="1 of the rows' 9 outputs are not among"):
         cb.certify(GOOD, LEVELS, levels=whole[:-1])
+    with pytest.raises(ex.InvalidArgumentError, match="one by one.*looks=3 for all to hold"):
+        cb.certify(np.arange(9) % 3, np.full((9, 3), 1 / 3), kind="marginal", levels=[1 / 3])
     with pytest.raises(ex.InvalidArgumentError, match="bins that mix"):
         cb.certify(GOOD, SCORES, levels=whole)
     for nonsense in ([], [0.1, np.nan], [1.2], "all", [[0.1]], 0.5):

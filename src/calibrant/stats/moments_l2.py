@@ -292,4 +292,4 @@ def _cover(objective: BinObjective, reach: FloatArray | float) -> FloatArray:
     beyond = _GROWTH ** np.arange(1, max(math.ceil(farthest), 0) + 1) * _STEPS[-1]
     away = np.minimum(unit[:, None] * np.append(_STEPS, beyond), reach[:, None])
     points = np.column_stack([(s[:, None] - away)[:, ::-1], s[:, None] + away])
-    return np.clip(points, 0.0, 1.0)
+    return np.asarray(np.clip(points, 0.0, 1.0))

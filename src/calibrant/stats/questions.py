@@ -243,15 +243,17 @@ def checked_levels(levels: Any) -> FloatArray:
 
 def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:
     """Refuse a table that has other outputs than these."""
-    if table.n_groups > 1 or not table.is_binned_model:
+    if table.n_groups > 1:
         raise InvalidArgumentError(
-            "levels are those of one event whose bins hold one output each; this table has "
-            + (
-                f"several {table.problem.parts}."
-                if table.n_groups > 1
-                else "bins that mix different predictions."
-            )
-            + " Leave levels out, or count each output in its own bin, bins=Distinct()."
+            f"levels are those of one event; this table has {table.n_groups:,} "
+            f"{table.problem.parts}. Leave levels out, or certify them one by one, each with its "
+            f"own column and levels, and looks={table.n_groups} for all to hold at once."
+        )
+    if not table.is_binned_model:
+        raise InvalidArgumentError(
+            "levels are those of a model whose bins hold one output each; this table has bins that "
+            "mix different predictions. Leave levels out, or count each output in its own bin, "
+            "bins=Distinct()."
         )
     outputs = table.level[table.count > 0]
     outputs = np.where(

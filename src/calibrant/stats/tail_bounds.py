@@ -300,9 +300,9 @@ class TailTests:
             """Return the first of first + 1 .. last that is not rejected, first being so."""
             if last == first:
                 return None
-            ends = sorted((q[i], log_w(i)) for i in (first, last))
+            ends = np.array(sorted((q[i], log_w(i)) for i in (first, last)))
             inner = slice(first + 1, last + 1)
-            chord = np.interp(q[inner], *np.transpose(ends), left=np.inf, right=np.inf)
+            chord = np.interp(q[inner], ends[:, 0], ends[:, 1], left=np.inf, right=np.inf)
             doubtful = np.flatnonzero(chord > limits[inner])
             if not doubtful.size:
                 return None
