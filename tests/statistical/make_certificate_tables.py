@@ -1,17 +1,22 @@
 """Simulate how often certificates hold and how tight they are, for docs/certificates.md.
 
-Run it as ``python tests/statistical/make_certificate_tables.py`` from the root of the repository.
-It takes about a quarter of an hour and replaces what stands between the two markers of the page. Name
-some tables (``... "Rows needed"``) to replace only those.
+Run it as ``python tests/statistical/make_certificate_tables.py --jobs 16`` from the root of the
+repository. It takes about a quarter of an hour of one core, shared out to processes cell by cell, and
+replaces what stands between the two markers of the page. Name some tables (``... "Rows needed"``) to
+replace only those. Every cell has a seed of its own: numbers do not depend on the processes.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
+from blocks import one_thread
 from certificate_limit import limit
 from make_coverage_table import PAGE as COVERAGE_PAGE
 from make_coverage_table import rng_of
@@ -115,53 +120,74 @@ Cell = tuple[float, ...]
 Table = dict[str, dict[str, Cell]]
 
 
-def coverage_table(make: Callable[[int], Setting], scale: float) -> Table:
-    return {
-        name: {
-            f"n={n:,} B={b}": coverage_cell(model(b), n, make(b), scale, (name, n, b))
-            for n, b in COLUMNS
-        }
-        for name, model in MODELS.items()
-    }
+Run = Callable[..., Iterator]
+"""`map`, or that of a pool of processes."""
 
 
-def tightness_table(name: str, scale: float) -> Table:
+def coverage_of(setting: str, name: str, column: tuple[int, int], scale: float) -> Cell:
+    n, b = column
+    return coverage_cell(MODELS[name](b), n, SETTINGS[setting](b), scale, (name, n, b))
+
+
+def coverage_table(setting: str, scale: float, run: Run = map) -> Table:
+    places = [(name, column) for name in MODELS for column in COLUMNS]
+    cells = run(partial(coverage_of, setting, scale=scale), *zip(*places, strict=True))
     table: Table = {}
-    for n, b in TIGHT_COLUMNS:
-        model = TIGHTNESS[name](b)
-        for method, bound in tightness_column(model, n, scale, (name, n, b)).items():
-            cell = (float(np.mean(bound)), float(np.mean(bound >= model.error(2.0))))
-            table.setdefault(method, {})[f"n={n:,} B={b}"] = cell
+    for (name, (n, b)), cell in zip(places, cells, strict=True):
+        table.setdefault(name, {})[f"n={n:,} B={b}"] = cell
+    return table
+
+
+def tightness_of(name: str, column: tuple[int, int], scale: float) -> dict[str, Cell]:
+    n, b = column
+    model = TIGHTNESS[name](b)
+    cells: dict[str, Cell] = {
+        method: (float(np.mean(bound)), float(np.mean(bound >= model.error(2.0))))
+        for method, bound in tightness_column(model, n, scale, (name, n, b)).items()
+    }
     if name == "calibrated":
         for target in ("population", "sample"):
-            table[f"no valid method can fall below, {target}"] = {
-                f"n={n:,} B={b}": (limit(n, b, target),) for n, b in TIGHT_COLUMNS
-            }
-    return table
+            cells[f"no valid method can fall below, {target}"] = (limit(n, b, target),)
+    return cells
 
 
-def lower_table(scale: float) -> Table:
+def tightness_table(name: str, scale: float, run: Run = map) -> Table:
+    return by_columns(TIGHT_COLUMNS, run(partial(tightness_of, name, scale=scale), TIGHT_COLUMNS))
+
+
+def lower_of(column: tuple[int, int], scale: float) -> dict[str, Cell]:
+    n, b = column
+    cells: dict[str, Cell] = {}
+    for name, bound in lower_column(strong(b), n, scale, (n, b)).items():
+        truth = strong(b).error(2.0 if name == "l2" else 1.0)
+        cells[name] = (float(bound.mean()), float(np.mean(bound <= truth)))
+        cells[f"the {name} error itself"] = (truth,)
+    return cells
+
+
+def lower_table(scale: float, run: Run = map) -> Table:
+    return by_columns(COLUMNS, run(partial(lower_of, scale=scale), COLUMNS))
+
+
+def by_columns(columns: list[tuple[int, int]], found: Iterator[dict[str, Cell]]) -> Table:
     table: Table = {}
-    for n, b in COLUMNS:
-        for name, bound in lower_column(strong(b), n, scale, (n, b)).items():
-            truth = strong(b).error(2.0 if name == "l2" else 1.0)
-            cell = (float(bound.mean()), float(np.mean(bound <= truth)))
-            table.setdefault(name, {})[f"n={n:,} B={b}"] = cell
-            table.setdefault(f"the {name} error itself", {})[f"n={n:,} B={b}"] = (truth,)
+    for (n, b), cells in zip(columns, found, strict=True):
+        for row, cell in cells.items():
+            table.setdefault(row, {})[f"n={n:,} B={b}"] = cell
     return table
 
 
-def rows_table(scale: float) -> Table:
+def rows_table(scale: float, run: Run = map) -> Table:
     return {
         f"{error:g}": {f"{b} bins": (samples_to_certify(error, b),) for b in (5, 10, 20)}
         for error in (0.1, 0.05, 0.02, 0.01)
     }
 
 
-def study() -> dict[str, Callable[[float], Table]]:
+def study() -> dict[str, Callable[..., Table]]:
     """Return every table of the page, not yet computed: call it with 1 for the page's runs."""
-    tables: dict[str, Callable[[float], Table]] = {
-        f"Coverage, {name}": partial(coverage_table, make) for name, make in SETTINGS.items()
+    tables: dict[str, Callable[..., Table]] = {
+        f"Coverage, {name}": partial(coverage_table, name) for name in SETTINGS
     }
     tables |= {f"Mean bound, {name}": partial(tightness_table, name) for name in TIGHTNESS}
     return tables | {"Mean lower bound, strong": lower_table, "Rows needed": rows_table}
@@ -199,18 +225,22 @@ def parsed(section: str) -> Table:
     return table
 
 
-def main(chosen: list[str]) -> None:
-    for title, make in study().items():
-        if chosen and title not in chosen:
-            continue
-        print(title, file=sys.stderr, flush=True)
-        section = rendered(title, make(1.0))
-        page = PAGE.read_text(encoding="utf-8")
-        head, tail = page.split(START)[0], page.split(END)[1]
-        known = sections(page) | {title: section}
-        body = "\n\n".join(known[each] for each in study() if each in known)
-        PAGE.write_text(f"{head}{START}\n\n{body}\n\n{END}{tail}", encoding="utf-8")
+def main(chosen: list[str], jobs: int) -> None:
+    titles = [title for title in study() if not chosen or title in chosen]
+    with ProcessPoolExecutor(jobs, initializer=one_thread) as pool, ThreadPoolExecutor() as tables:
+        made = tables.map(lambda title: study()[title](1.0, pool.map), titles)
+        for title, table in zip(titles, made, strict=True):
+            print(title, file=sys.stderr, flush=True)
+            page = PAGE.read_text(encoding="utf-8")
+            head, tail = page.split(START)[0], page.split(END)[1]
+            known = sections(page) | {title: rendered(title, table)}
+            body = "\n\n".join(known[each] for each in study() if each in known)
+            PAGE.write_text(f"{head}{START}\n\n{body}\n\n{END}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Simulate the tables of docs/certificates.md.")
+    parser.add_argument("tables", nargs="*", help="titles (default: all)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    options = parser.parse_args()
+    main(options.tables, options.jobs)
