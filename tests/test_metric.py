@@ -135,7 +135,7 @@ def test_bad_settings_are_refused_at_once(options, message):
 
 def test_batches_of_another_width_are_refused():
     metric = cb.CalibrationMetric("marginal", n_classes=4)
-    with pytest.raises(ex.InvalidShapeError, match="has 4 classes; the batch has 3 columns"):
+    with pytest.raises(ex.InvalidShapeError, match="has 4 columns of predictions; the batch has 3"):
         metric.update(np.zeros(10), PROBS[:10, :3])
 
 

@@ -153,6 +153,60 @@ def test_few_events_have_finite_logistic_fits(case):
     assert table["oe_ratio"].high > table["oe_ratio"].value
 
 
+EDGES = [0, 0.2, 0.4, 0.6, 0.8, 1]
+
+
+def same(a, b, names=None, rel=1e-9):
+    for name in names or a:
+        ends = [(m.value, m.low, m.high) for m in (a[name], b[name])]
+        assert ends[0] == pytest.approx(ends[1], rel=rel, nan_ok=True), name
+
+
+def test_clusters_within_groups_are_those_of_the_rows_of_each_group():
+    site, patient = np.where(ROW % 3 == 0, "a", "b"), ROW // 5  # patients have rows at both sites
+    for weights in (None, W):
+        tables = cb.validate(Y, P, by=site, cluster=patient, sample_weight=weights)
+        assert list(tables) == ["a", "b"]
+        for name in tables:
+            own = site == name
+            part = None if weights is None else weights[own]
+            same(
+                tables[name], cb.validate(Y[own], P[own], cluster=patient[own], sample_weight=part)
+            )
+    data = {"y": Y, "p": P, "site": site, "age": ROW % 90, "who": patient}
+    named = cb.validate("y", "p", data=data, by="site", cluster="who")
+    same(named["b"], cb.validate(Y, P, by=site, cluster=patient)["b"])
+    cut = cb.validate("y", "p", data=data, by={"site": None, "age": [0, 45, 90]}, cluster="who")
+    assert len(cut) == 4
+    arrays = cb.validate(Y, P, by={"age": (ROW % 90, [0, 45, 90])}, cluster=patient)
+    assert list(arrays) == ["[0, 45]", "(45, 90]"]
+
+
+def test_equal_weights_in_clusters_change_nothing():
+    weighed = cb.validate(Y, P, cluster=ROW // 4, sample_weight=np.full(Y.size, 3.0))
+    same(weighed, cb.validate(Y, P, cluster=ROW // 4))
+    assert "have weights" not in str(weighed)
+    unequal = cb.validate(Y, P, cluster=ROW // 4, sample_weight=W)
+    assert any("91% to 96% of simulated samples" in note for note in unequal.notes)
+
+
+def test_a_weight_of_two_is_a_row_twice_in_its_cluster():
+    twice = np.repeat(np.arange(Y.size), 1 + ROW % 2)
+    weighed = cb.validate(Y, P, cluster=ROW // 4, sample_weight=1.0 + ROW % 2, bins=EDGES)
+    again = cb.validate(Y[twice], P[twice], cluster=ROW[twice] // 4, bins=EDGES)
+    exact = ("mean_prediction", "observed_rate", "oe_ratio", "brier", "scaled_brier", "log_loss")
+    same(weighed, again, exact)
+    same(weighed, again, ("intercept", "slope", "in_the_large"), rel=0.02)  # of HC3's leverage
+    assert weighed["l2_error"].value == pytest.approx(again["l2_error"].value, rel=1e-9)
+
+
+def test_rows_of_no_weight_are_no_rows_of_a_cluster():
+    used = ROW % 7 > 0
+    weighed = cb.validate(Y, P, cluster=ROW // 4, sample_weight=used.astype(float))
+    same(weighed, cb.validate(Y[used], P[used], cluster=ROW[used] // 4))
+    assert weighed.n_clusters == np.unique(ROW[used] // 4).size
+
+
 def test_repeated_rows_in_one_cluster_are_no_news():
     once = cb.validate(Y, P)
     again = cb.validate(np.repeat(Y, 3), np.repeat(P, 3), cluster=np.repeat(ROW, 3))
@@ -214,10 +268,10 @@ def test_what_validate_cannot_measure_is_refused():
         cb.validate([0, 1, 2] * 2, probs, kind="marginal")
     with pytest.raises(ex.InvalidArgumentError, match="needs the predictions and labels"):
         cb.validate(cb.tabulate(Y, P))
-    with pytest.raises(ex.InvalidArgumentError, match="cluster= and by="):
-        cb.validate(Y, P, cluster=ROW, by=ROW)
-    with pytest.raises(ex.InvalidWeightsError):
-        cb.validate(Y, P, cluster=ROW, sample_weight=W)
+    with pytest.raises(ex.InvalidArgumentError, match="into groups or into clusters"):
+        cb.validate("y", "p", cluster="r", by="r", data={"y": Y, "p": P, "r": ROW})
+    with pytest.raises(ex.InvalidGroupsError, match=r"every group needs 2.*first: \(3,\)"):
+        cb.validate(Y, P, cluster=np.where(ROW % 4 == 3, -1, ROW), by=ROW % 4)
     with pytest.raises(ex.NotFiniteError):
         cb.validate(Y, np.where(ROW == 3, np.nan, P))
     with pytest.raises(ex.EmptyInputError):

@@ -18,10 +18,11 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.sources.arrays import ArraySource
 from calibrant.sources.clusters import (
-    cluster_column,
     cluster_sums,
     clustered_rows,
     clusters_and_data,
+    clusters_by_group,
+    groups_and_clusters,
 )
 from calibrant.stats.estimators import class_weights
 from calibrant.stats.intervals import check_level
@@ -100,7 +101,9 @@ def validate(
         Of each interval by itself.
     cluster : array_like or column name, optional
         The patient or hospital of each row, where rows of one depend on each other; of a
-        log that repeats questions, the question, unless False.
+        log that repeats questions, the question, unless False. Beside `by`, clusters are told apart
+        within each group, and may have rows in several; beside weights, clusters are summed with
+        theirs, and a note says how intervals fared in simulation.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def validate(
     calibration slope 1.0339 [0.9389, 1.1289]
     """
     check_level(confidence_level)
-    cluster, data = clusters_and_data(cluster, data, by)
+    cluster, data = clusters_and_data(cluster, data)
     source = read(
         y_true,
         y_prob,
@@ -148,7 +151,7 @@ def validate(
         pos_label=pos_label,
         sample_weight=sample_weight,
         data=data,
-        by=by if cluster is None else cluster_column(cluster, data, by),
+        by=by if cluster is None else groups_and_clusters(by, cluster, data),
     )
     if source.problem.n_groups > 1 or source.problem.kind not in ("binary", "top-label"):
         problem = source.problem
@@ -158,34 +161,41 @@ def validate(
             f"{problem.n_groups:,} {problem.parts}. Validate one {problem.part} at a time, as "
             "an event: whether it happened, with its column of y_prob."
         )
-    if cluster is not None:
-        rows = clustered_rows(source)
-        return _one(rows, bins, confidence_level, required(rows.groups).codes)
-    rows = source.in_memory()
+    rows = source.in_memory() if cluster is None else clustered_rows(source, weighted=True)
     if by is None:
-        return _one(rows, bins, confidence_level)
+        codes = None if cluster is None else required(rows.groups).codes
+        return _one(rows.columns(), bins, confidence_level, codes)
+    codes = None
+    if cluster is not None:
+        rows, clusters = clusters_by_group(rows)
+        codes = clusters.codes
     groups, columns = required(rows.groups), rows.columns()
     parts = {
-        own: ArraySource(columns.take(index))
+        own: index
         for own, index in groups.rows()
         if columns.weights is None or columns.weights[index].any()
     }
     labels = sorted(parts, key=ranking(groups.by))
+    tables = []
+    for own in labels:
+        part = None if codes is None else codes[parts[own]]
+        tables.append(_one(columns.take(parts[own]), bins, confidence_level, part))
     return stats.GroupValidations(
-        ", ".join(column.name for column in groups.by),
-        tuple(labels),
-        tuple(_one(parts[own], bins, confidence_level) for own in labels),
+        ", ".join(column.name for column in groups.by), tuple(labels), tuple(tables)
     )
 
 
 def _one(
-    rows: ArraySource, bins: BinsLike, confidence_level: float, cluster: IntArray | None = None
+    columns: Columns, bins: BinsLike, confidence_level: float, cluster: IntArray | None = None
 ) -> stats.Validation:
-    columns: Columns = rows.columns()
+    if cluster is not None and columns.weights is not None:  # rows that count nothing are none
+        used = np.flatnonzero(columns.weights > 0)
+        columns, cluster = columns.take(used), cluster[used]
+    rows = ArraySource(columns)
     table = rows.tabulate(bins)
     sums = None
     if cluster is not None:
-        sums = cluster_sums(rows, table, class_weights(None, table.problem))
+        sums = cluster_sums(rows, table, class_weights(None, table.problem), cluster)
     error = stats.calibration_error(table, clusters=sums)
     y, p = (np.asarray(x, float).reshape(-1) for x in columns.events())
     sample = Sample.of(y, p, columns.weights, cluster)

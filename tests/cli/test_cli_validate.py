@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import calibrant as cb
-from predictions_on_disk import CLASS, COLUMNS, LABEL, NAMES, ONE, SCORE, run, write
+from predictions_on_disk import CLASS, COLUMNS, LABEL, NAMES, ONE, SCORE, run, same, write
 
 
 def test_it_prints_what_the_library_prints(tmp_path, capsys):
@@ -24,6 +24,9 @@ def test_json_of_groups_and_of_clusters(tmp_path, capsys):
     assert json.loads(out) == json.loads(groups.to_json())
     code, out, _ = run(capsys, "validate", file, *ONE, "--cluster", "animal", "--json")
     assert json.loads(out)["n_clusters"] == len(groups)
+    _, out, _ = run(capsys, "validate", file, *ONE, "--by", "animal", "--cluster", "id", "--json")
+    both = cb.validate(LABEL, SCORE, by={"animal": NAMES[CLASS]}, cluster=COLUMNS["id"])
+    assert same(json.loads(out), json.loads(both.to_json()))
 
 
 def test_wrong_input_has_its_exit_codes(tmp_path, capsys):

@@ -20,6 +20,10 @@ from calibrant import (
     brier_decomposition,
     calibration_error,
     calibration_test,
+    certify_coverage,
+    crps,
+    normal_quantiles,
+    pinball_loss,
     reliability_curve,
 )
 
@@ -109,3 +113,39 @@ def test_platts_targets_as_weights_give_the_sigmoid_of_scikit_learn(rows):
     )
     expected = sk.predict_proba(features)[:, 1]
     np.testing.assert_allclose(ours.predict_proba(scores), expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def forecasts():
+    """Normal forecasts, too sure of themselves; the expected numbers are those of these rows."""
+    rng = np.random.default_rng(0)
+    mean, std = rng.normal(size=1000), rng.uniform(0.5, 1.5, size=1000)
+    return mean, std, mean + 1.3 * std * rng.normal(size=1000)
+
+
+def test_calibration_errors_of_uncertainty_toolbox(forecasts):
+    mean, std, y = forecasts
+    levels = np.arange(1, 99) / 99  # its 100 levels from 0 to 1 without the two ends
+    q = normal_quantiles(mean, std, levels)
+    found = {
+        norm: calibration_error(y, q, kind="quantile", classes=levels, norm=norm, debias=False)
+        for norm in ("l1", "l2")
+    }
+    # uncertainty_toolbox 0.1.1: root_mean_squared_calibration_error(mean, std, y,
+    # prop_type="quantile") and mean_absolute_calibration_error(mean, std, y, prop_type="quantile")
+    assert found["l2"].value * np.sqrt(0.98) == pytest.approx(0.05373129993395467, rel=1e-12)
+    assert found["l1"].value * 0.98 == pytest.approx(0.04812424242424246, rel=1e-12)
+
+
+def test_scores_and_coverage_of_uncertainty_toolbox_and_netcal(forecasts):
+    mean, std, y = forecasts
+    levels = np.linspace(0.01, 0.99, 99)
+    loss = pinball_loss(y, normal_quantiles(mean, std, levels), classes=levels)
+    # uncertainty_toolbox 0.1.1: crps_gaussian(mean, std, y), check_score(mean, std, y)
+    assert crps(y, mean=mean, std=std).value == pytest.approx(0.728025358856888, rel=1e-12)
+    assert loss.value == pytest.approx(0.3676198200927613, rel=1e-12)
+    # get_proportion_in_interval(mean, std, y, 0.9), and of netcal 1.4.0
+    # PICP(bins=1).measure((mean, std), y, q=0.9, kind="meanstd").picp
+    ends = (0.05, 0.95)
+    coverage = certify_coverage(y, normal_quantiles(mean, std, ends), classes=ends)
+    assert coverage.inside[0] == pytest.approx(0.793, abs=1e-12)

@@ -558,6 +558,18 @@ def test_a_certificate_of_repeated_questions_draws_one_answer_of_each(repeated):
     assert cb.recheck(every, **names, cluster=False)
 
 
+def test_questions_are_clusters_within_the_groups_of_a_validation(repeated):
+    log = repeated[0]
+    tables = cb.validate("correct", "confidence", data=log, by="epoch")
+    for epoch in tables:
+        own = log["epoch"] == epoch
+        alone = cb.validate(
+            log["correct"][own], log["confidence"][own], cluster=log["question"][own]
+        )
+        assert tables[epoch].n_clusters == alone.n_clusters == np.unique(log["question"][own]).size
+        assert tables[epoch]["slope"].low == alone["slope"].low
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -570,7 +582,6 @@ def test_a_certificate_of_repeated_questions_draws_one_answer_of_each(repeated):
         cb.bin_free_bounds,
         lambda *names, data: cb.calibration_error(*names, data=data, by="task"),
         lambda *names, data: cb.certify(*names, data=data, by="task"),
-        lambda *names, data: cb.validate(*names, data=data, by="task"),
     ],
 )
 def test_functions_that_need_independent_rows_refuse_repeated_questions(function, repeated):
@@ -580,3 +591,77 @@ def test_functions_that_need_independent_rows_refuse_repeated_questions(function
 
 def test_repeated_questions_can_be_declared_independent_anywhere(repeated):
     assert cb.tabulate("correct", "confidence", data=dict(repeated[0])).n == 120
+
+
+def tokens(*parts):
+    """Return tokens as Inspect logs them; a dict holds the alternatives of the last of its keys."""
+    content = []
+    for part in parts:
+        odds = {part: 1.0} if isinstance(part, str) else part
+        own = list(odds)[-1]
+        numbers = {text: float(np.log(p)) for text, p in odds.items()}
+        others = [{"token": t, "logprob": x, "bytes": None} for t, x in numbers.items()]
+        content.append({"token": own, "logprob": numbers[own], "top_logprobs": others})
+    return {"model": "m", "choices": [{"logprobs": {"content": content}}], "completion": ""}
+
+
+def token_log(path, *samples, choices=("w", "x", "y", "z")):
+    made = [
+        inspect_sample(f"q{i}", value, answer=answer, choices=list(choices), output=output)
+        for i, (value, answer, output) in enumerate(samples)
+    ]
+    return write_inspect(path, made)
+
+
+def test_tokens_of_inspect_give_the_probability_of_the_graded_letter(tmp_path):
+    path = token_log(
+        tmp_path / "log.eval",
+        # "A" in the text is an article; the last token that is the letter is the answer
+        (
+            "C",
+            "A",
+            tokens("A", " guess", ". ANSWER:", {" B": 0.2, " C": 0.1, " D": 0.1, " A": 0.6}),
+        ),
+        ("I", "B", tokens({"(A": 0.3, "A": 0.1, "the": 0.2, "C": 0.05, "D": 0.05, " B)": 0.2})),
+        ("C", "C", tokens({"A": 0.05, "C": 0.9})),
+    )
+    log = cb.read_log(path, "inspect", confidence="tokens")
+    assert log["confidence"] == pytest.approx([0.6, 0.2 / 0.7, 0.9 / 0.95])
+    assert log["correct"].tolist() == [True, False, True]
+    (note,) = log.notes
+    assert "of 1 of 3 answers not every choice is among the logged tokens" in note
+    assert "0.05 at most" in note
+    assert "at the token of the answer" in str(log)
+
+
+def test_a_pattern_finds_the_token_of_the_answer(tmp_path):
+    odds = {"A": 0.75, "B": 0.25}
+    said = tokens("ANSWER", ": ", {"B": 0.5, "A": 0.5}, "\n", "or", " ", {"B": 0.25, "A": 0.75})
+    path = token_log(tmp_path / "log.json", ("C", "A", said), choices=("x", "y"))
+    read = {"format": "inspect", "confidence": "tokens"}
+    assert cb.read_log(path, **read)["confidence"].tolist() == pytest.approx([odds["A"]])
+    log = cb.read_log(path, **read, pattern=r"ANSWER: (\w)")
+    assert log["confidence"].tolist() == pytest.approx([0.5])
+    with pytest.raises(ex.InvalidInputError, match="the pattern is not in"):
+        cb.read_log(path, **read, pattern="FINAL: (.)")
+
+
+def test_answers_without_tokens_or_letters_are_refused(tmp_path):
+    read, fine = {"format": "inspect", "confidence": "tokens"}, tokens({"B": 0.5, "A": 0.5})
+    wrong = {
+        "--top-logprobs 20": ("C", "A", {"completion": "A", "choices": []}),
+        "which is not one of the choices A, B": ("C", "A,B", fine),
+        "no token is the graded choice": ("C", "A", tokens("B")),
+    }
+    for i, (words, sample) in enumerate(wrong.items()):
+        path = token_log(tmp_path / f"{i}.json", sample, choices=("x", "y"))
+        with pytest.raises(ex.InvalidInputError, match=words):
+            cb.read_log(path, **read)
+    path = token_log(tmp_path / "one.json", ("C", "A", fine), choices=("x",))
+    with pytest.raises(ex.InvalidInputError, match="a question of several choices"):
+        cb.read_log(path, **read)
+    with pytest.raises(ex.InvalidArgumentError, match="the tokens that Inspect logs"):
+        cb.read_log(path, "jsonl", confidence="tokens")
+    both = token_log(tmp_path / "b.json", ("C", "A", fine), ("C", "A", tokens("B")), choices="xy")
+    log = cb.read_log(both, **read, unparsed="abstain")
+    assert log["confidence"].tolist() == [0.5]

@@ -90,18 +90,27 @@ def smooth_truths(model, y, p):
     }  # fmt: skip
 
 
+WAYS = ("weights", "clusters", "weights and clusters")
+
+
 def draw(rng, model, risk, n, how):
     """Return events, predictions, and what else `validate` is given."""
     if how == "weights":  # of rows that a survey took with unequal chances
         p = draw_risks(rng, risk, n)
         return rng.uniform(size=n) < MODELS[model](p), p, {"sample_weight": rng.gamma(4.0, size=n)}
-    if how == "clusters":
+    if how in ("clusters", "weights and clusters"):
         rows, size, correlation = CLUSTERS
         p = np.repeat(draw_risks(rng, risk, rows // size), size)
         shared = np.repeat(rng.normal(size=rows // size), size)
         score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * rng.normal(size=rows)
         cluster = np.repeat(np.arange(rows // size), size)
-        return special.ndtr(score) < MODELS[model](p), p, {"cluster": cluster}
+        given = {"cluster": cluster}
+        if (
+            how != "clusters"
+        ):  # of a survey that took clusters, and rows in them, with unequal chances
+            own = np.repeat(rng.gamma(4.0, size=rows // size), size)
+            given["sample_weight"] = own * rng.gamma(8.0, size=rows)
+        return special.ndtr(score) < MODELS[model](p), p, given
     p = draw_risks(rng, risk, n)
     return rng.uniform(size=n) < MODELS[model](p), p, {}
 
@@ -127,9 +136,7 @@ def coverage(model, risk, n, how="", runs=1, seed=0):
 def main() -> None:
     """Simulate, and write the page."""
     cells = [(model, risk, n, "") for risk, n in SETTINGS for model in MODELS]
-    cells += [
-        (model, "25%", CLUSTERS[0], how) for how in ("weights", "clusters") for model in MODELS
-    ]
+    cells += [(model, "25%", CLUSTERS[0], how) for how in WAYS for model in MODELS]
     heads = [*(name.replace("_", " ") for name in NAMES), "noted"]
     lines = [
         f"{RUNS:,} samples a cell (standard error {standard_error(0.95, RUNS)} at 0.95).",

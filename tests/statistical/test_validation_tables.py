@@ -57,6 +57,8 @@ def test_a_small_share_of_the_simulation_agrees():
     *shares, noted = tables.coverage("too extreme", "25%", 300, runs=12, seed=1000)
     assert noted == 0
     assert min(shares) >= 0.66
+    *shares, _ = tables.coverage("too extreme", "25%", 1000, "weights and clusters", 12, 1000)
+    assert min(shares) >= 0.66
     for method in make_curve_tables.METHODS:
         runs = 3 if method == "isotonic" else 10
         held, _ = make_curve_tables.shares(method, "calibrated", "25%", 100, runs, seed=1000)

@@ -54,7 +54,8 @@ def log_columns(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _takes_independent_rows(args: argparse.Namespace, by: Any) -> bool:
-    return by is not None or not hasattr(args, "cluster") or bool(getattr(args, "calibrator", None))
+    by_group = by is not None and args.command != "validate"
+    return by_group or not hasattr(args, "cluster") or bool(getattr(args, "calibrator", None))
 
 
 def read_command_log(args: argparse.Namespace, files: list[str]) -> EvaluationLog:

@@ -71,12 +71,16 @@ def groups_and_clusters(by: Any, cluster: Any, data: Any) -> Any:
     return columns | last
 
 
-def clustered_rows(source: Source) -> ArraySource:
-    """Bring rows into memory with the cluster of each; refuse weights, and missing clusters."""
+def clustered_rows(source: Source, weighted: bool = False) -> ArraySource:
+    """Bring rows into memory with the cluster of each, the last column of their groups.
+
+    Rows without a cluster are refused, and weights unless the caller reckons with them.
+    """
     rows = source.in_memory()
-    if rows.columns().weights is not None:
+    if rows.columns().weights is not None and not weighted:
         raise InvalidWeightsError(
-            "Clusters are of rows that count alike; sample weights came too. Leave one of them out."
+            "Clusters are of rows that count alike; sample weights came too. Leave one of them "
+            "out; validate takes both."
         )
     groups = required(rows.groups)
     missing = [place for place, labels in enumerate(groups.labels) if labels[-1] is None]
@@ -89,12 +93,19 @@ def clustered_rows(source: Source) -> ArraySource:
     return rows
 
 
-def cluster_sums(rows: ArraySource, table: BinTable, weights: FloatArray) -> ClusterSums:
-    """Sum the rows of each cluster in the bins of a table."""
-    present, codes = np.unique(required(rows.groups).codes, return_inverse=True)
-    events, said = (x.reshape(len(codes), -1) for x in rows.columns().events())
+def cluster_sums(
+    rows: ArraySource, table: BinTable, weights: FloatArray, cluster: IntArray | None = None
+) -> ClusterSums:
+    """Sum the rows of each cluster in the bins of a table; those of `groups` unless given."""
+    own = required(rows.groups).codes if cluster is None else cluster
+    present, codes = np.unique(own, return_inverse=True)
+    columns = rows.columns()
+    events, said = (x.reshape(len(codes), -1) for x in columns.events())
     cells = np.column_stack([own.index(p) for own, p in zip(table.bins, said.T, strict=True)])
-    return ClusterSums.of(codes, present.size, events, said, cells, weights, table.count.shape[1])
+    n_bins = table.count.shape[1]
+    return ClusterSums.of(
+        codes, present.size, events, said, cells, weights, n_bins, columns.weights
+    )
 
 
 def one_of_each(rows: ArraySource, seed: int) -> ArraySource:

@@ -2,7 +2,8 @@
 
 Rows of one cluster may depend on each other in any way; rows of different clusters are independent.
 A cell is a bin, of one class of several. With u = y - p, let U_c and N_c be the sum of u and the
-number of rows of cluster c in a cell, U and N those of all clusters, and d = U / N.
+number of rows of cluster c in a cell, U and N those of all clusters, and d = U / N. Where rows have
+weights, U_c and N_c are sums of w u and of w: nothing below asks that N_c be whole numbers.
 
 **Estimate.** Only pairs of rows of different clusters tell error from chance, so the squared gap of
 a cell is estimated by (U^2 - sum U_c^2) / (N^2 - sum N_c^2), and T is the mean over cells. With one
@@ -36,6 +37,8 @@ from calibrant.stats.hypothesis_tests import CalibrationTestResult
 from calibrant.stats.intervals import SLOPE_CAUTION
 
 FEWEST = 2
+ROUNDING = 1e-12
+"""Of sums of weights: a cell of one cluster has no pairs, though its squares be rounded."""
 DRAWN_AT_ONCE = 1 << 22
 """Signs that are drawn at a time."""
 
@@ -47,7 +50,7 @@ class ClusterSums(ReadOnlyArrays):
     Attributes
     ----------
     u, size : sparse matrix of shape (clusters, cells)
-        Sums of y - p, and numbers of rows.
+        Sums of y - p, and numbers of rows; with weights of mean 1, where there are any.
     weight : ndarray of shape (cells,)
         The weight of the class of each cell; they add up to 1 over classes.
     n : int
@@ -69,8 +72,12 @@ class ClusterSums(ReadOnlyArrays):
         cells: IntArray,
         weights: FloatArray,
         n_bins: int,
+        row_weights: FloatArray | None = None,
     ) -> ClusterSums:
-        """Sum rows, each array of shape (n, classes), by cluster and cell."""
+        """Sum rows, each array of shape (n, classes), by cluster and cell.
+
+        `weights` are those of classes, `row_weights` those of rows, above 0.
+        """
         if n_clusters < FEWEST:
             raise InvalidArgumentError(
                 f"Clusters tell chance from error by their differences: at least {FEWEST} are "
@@ -80,8 +87,9 @@ class ClusterSums(ReadOnlyArrays):
         place = (cells + n_bins * np.arange(n_classes)).ravel()
         index = (np.repeat(codes, n_classes), place)
         shape = (n_clusters, n_classes * n_bins)
-        u = sparse.coo_array(((events - predictions).ravel(), index), shape).tocsr()
-        size = sparse.coo_array((np.ones(place.size), index), shape).tocsr()
+        w = np.ones(n) if row_weights is None else row_weights / row_weights.mean()
+        u = sparse.coo_array(((w[:, None] * (events - predictions)).ravel(), index), shape).tocsr()
+        size = sparse.coo_array((np.repeat(w, n_classes), index), shape).tocsr()
         return cls(u, size, np.repeat(weights, n_bins), n)
 
     @property
@@ -98,12 +106,13 @@ class ClusterSums(ReadOnlyArrays):
     def gap(self) -> FloatArray:
         """D of each cell, 0 where one cluster has all rows."""
         total = np.asarray(self.u.sum(axis=0), float)
-        return np.where(self.pairs > 0, total / np.maximum(self.rows, 1), 0.0)
+        return np.where(self.pairs > 0, total / np.where(self.rows > 0, self.rows, 1.0), 0.0)
 
     @property
     def pairs(self) -> FloatArray:
-        """N^2 - sum N_c^2 of each cell."""
-        return np.asarray(self.rows**2 - self.size.power(2).sum(axis=0), float)
+        """N^2 - sum N_c^2 of each cell, 0 where one cluster has all rows."""
+        pairs = self.rows**2 - np.asarray(self.size.power(2).sum(axis=0), float)
+        return np.where(pairs > ROUNDING * self.rows**2, pairs, 0.0)
 
     @property
     def squared(self) -> float:
@@ -119,7 +128,8 @@ class ClusterSums(ReadOnlyArrays):
 
     def _scaled(self, u: sparse.csr_array) -> sparse.csr_array:
         """Return u times the root of what a pair of rows counts in T."""
-        share = np.where(self.pairs > 0, self._mass / np.maximum(self.pairs, 1), 0.0)
+        pairs = self.pairs
+        share = np.where(pairs > 0, self._mass / np.where(pairs > 0, pairs, 1.0), 0.0)
         return sparse.csr_array(u.multiply(np.sqrt(share)[None, :]))
 
     @property

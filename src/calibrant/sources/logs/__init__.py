@@ -72,12 +72,15 @@ def read_log(
     format : {"lm-eval", "inspect", "jsonl"}
         What wrote them: the Language Model Evaluation Harness with ``--log_samples``, Inspect
         (``.eval`` or ``.json``), or anything that writes JSON lines.
-    confidence : {"choices", "p-true", "votes", "stated"}, optional
+    confidence : {"choices", "p-true", "votes", "stated", "tokens"}, optional
         Where a confidence comes from. "choices" (the default for lm-eval): the softmax probability
         of the graded choice, given the log-likelihoods of all; of lm-eval the greatest. "p-true":
         the probability of `true_choice`, asked about a proposed answer. "votes": the share of
         sampled answers that agree with the graded one; of Inspect the epochs vote. "stated" (the
-        default otherwise): "90%", "9/10", a number, or one of `words`.
+        default otherwise): "90%", "9/10", a number, or one of `words`. "tokens": of Inspect's
+        questions of several choices, run with ``--logprobs --top-logprobs 20``, the share of the
+        graded letter among those of all choices at the token of the answer: the last token that is
+        the letter, or the one where `pattern` matches.
     field : str, optional
         The field that holds it, with dots where it is nested: ``"metadata.confidence"``. By
         default "confidence" of JSON lines, ``"output.completion"`` of Inspect, and what the model

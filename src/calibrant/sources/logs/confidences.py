@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ PERCENT = re.compile(rf"({NUMBER})\s*(?:%|per ?cent)", re.IGNORECASE)
 RATIO = re.compile(rf"({NUMBER})\s*(?:/|out of)\s*({NUMBER})", re.IGNORECASE)
 PLAIN = re.compile(NUMBER)
 
+AROUND = " \t\r\n()[]{}.,:;*_`'\"$"
+"""Characters around the letter of a choice within a token that do not make it another choice."""
+
 Choice = tuple[Any, Any]
 """The text of a choice, None where it is not known, and its log-likelihood as it stands there."""
 
@@ -30,11 +34,104 @@ def confidence_of(answer: Answer, settings: LogSettings) -> float:
         return _share_of_votes(answer)
     if settings.confidence == "stated":
         return stated(answer.said, settings)
+    if isinstance(answer.said, AnswerTokens):
+        return answer.said.probability(answer, settings)
     choices = as_choices(answer.said)
     probs = choice_probabilities(choices, settings, answer.where)
     if settings.confidence == "p-true":
         return float(probs[true_index(choices, settings, answer.where)])
     return float(probs[_graded_index(choices, answer, int(probs.argmax()))])
+
+
+@dataclass(frozen=True)
+class AnswerTokens:
+    """The tokens of an answer with their likeliest alternatives, and the letters of the choices."""
+
+    content: Any
+    letters: tuple[str, ...]
+
+    def probability(self, answer: Answer, settings: LogSettings) -> float:
+        """Return the share of the graded choice among all choices at the token of the answer.
+
+        Alternatives that are no choice do not count, nor do choices beyond the logged alternatives.
+        """
+        mass = self.masses(answer, settings)
+        return mass[_letter(answer.chosen)] / sum(mass.values())
+
+    def hidden(self, answer: Answer, settings: LogSettings) -> float:
+        """Return the most that choices beyond the logged alternatives can have, all together."""
+        own, logged = self._at(answer, settings), self.masses(answer, settings)
+        numbers = [math.exp(number) for _, number in self._alternatives(own, answer.where)]
+        beyond = sum(value == 0 for value in logged.values())
+        return min(beyond * min(numbers), max(1 - sum(numbers), 0.0)) if beyond else 0.0
+
+    def masses(self, answer: Answer, settings: LogSettings) -> dict[str, float]:
+        """Return the probability that was logged for each choice, 0 where none was."""
+        if _letter(answer.chosen) not in self.letters:
+            raise InvalidInputError(
+                f"{answer.where}: {answer.chosen!r:.60} was graded, which is not one of the "
+                f"choices {', '.join(self.letters):.60}. Name the field that tells which choice "
+                "was graded with answer=."
+            )
+        mass = dict.fromkeys(self.letters, 0.0)
+        own = self._at(answer, settings)
+        for token, number in self._alternatives(own, answer.where):
+            if token.strip(AROUND) in mass:
+                mass[token.strip(AROUND)] += math.exp(number)
+        if mass[_letter(answer.chosen)] == 0:
+            raise UnparsedError(
+                f"the graded choice {answer.chosen!r:.20} is not among the alternatives of the "
+                f"token {own['token']!r:.20}"
+            )
+        return mass
+
+    def _at(self, answer: Answer, settings: LogSettings) -> dict[str, Any]:
+        """Return the token of the answer: where the pattern matches, or the last that is it."""
+        content = self.content
+        if not (isinstance(content, list) and content and all(map(_is_token, content))):
+            raise InvalidInputError(
+                f"{answer.where}: tokens with their likeliest alternatives are needed, and this "
+                "sample has none. Run Inspect with --logprobs and --top-logprobs 20, or read "
+                "another confidence=."
+            )
+        texts = [own["token"] for own in content]
+        if settings.pattern is None:
+            places = [i for i, x in enumerate(texts) if x.strip(AROUND) == _letter(answer.chosen)]
+        else:
+            ends = np.cumsum([len(text) for text in texts])
+            starts = [
+                m.start(1 if settings.pattern.groups else 0)
+                for m in settings.pattern.finditer("".join(texts))
+            ]
+            places = [int(np.searchsorted(ends, start, side="right")) for start in starts[-1:]]
+        if not places:
+            raise UnparsedError(
+                f"no token is the graded choice {answer.chosen!r:.20}"
+                if settings.pattern is None
+                else f"the pattern is not in {''.join(texts)[-60:]!r}"
+            )
+        found: dict[str, Any] = content[places[-1]]
+        return found
+
+    def _alternatives(self, own: dict[str, Any], where: str) -> list[tuple[str, float]]:
+        """Return tokens and log-probabilities at one place, the one that was sampled included."""
+        tokens = {own["token"]: own["logprob"]}
+        tokens |= {other["token"]: other["logprob"] for other in own["top_logprobs"]}
+        return [(text, _log_likelihood(number, where)) for text, number in tokens.items()]
+
+
+def _letter(chosen: Any) -> Any:
+    return chosen.strip(AROUND) if isinstance(chosen, str) else chosen
+
+
+def _is_token(entry: Any) -> bool:
+    """Tell a token with a log-probability and alternatives that have theirs."""
+    if not (isinstance(entry, dict) and isinstance(entry.get("top_logprobs"), list)):
+        return False
+    both = [entry, *entry["top_logprobs"]]
+    return all(isinstance(x, dict) and isinstance(x.get("token"), str) for x in both) and all(
+        "logprob" in x for x in both
+    )
 
 
 def stated(said: Any, settings: LogSettings) -> float:

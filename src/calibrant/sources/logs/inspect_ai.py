@@ -18,13 +18,24 @@ from calibrant.exceptions import (
 )
 from calibrant.sources.files.arrow import arrow_library
 from calibrant.sources.files.npz import DAMAGED
-from calibrant.sources.logs.settings import ABSENT, Answer, LogSettings, as_grade, key_of, member
+from calibrant.sources.logs.confidences import AnswerTokens
+from calibrant.sources.logs.settings import (
+    ABSENT,
+    Answer,
+    LogSettings,
+    UnparsedError,
+    as_grade,
+    key_of,
+    member,
+)
 
 ZSTANDARD = 93
 """The compression that Inspect uses, which Python's zipfile reads from 3.14 on."""
 LOCAL_HEADER = 30
 """Bytes before the name of a member, of which the last four are two lengths."""
 GRADES = {"C": True, "I": False, "yes": True, "no": False, "true": True, "false": False}
+TOKENS = "output.choices.0.logprobs.content"
+"""Where Inspect keeps the tokens of the answer with their likeliest alternatives."""
 NO_ANSWER = "N"
 """The grade of an answer that was declined."""
 
@@ -44,7 +55,30 @@ def inspect_answers(path: str, settings: LogSettings, notes: list[str]) -> Itera
         notes.append(f"{path}: the run did not finish; its status is {status!r:.40}")
     answers = (_answer(sample, where, task, settings) for where, sample in samples)
     answers = (a for a in answers if settings.epoch in (None, a.epoch))
+    if settings.confidence == "tokens":
+        yield from _with_hidden(answers, path, settings, notes)
+        return
     yield from _voted(answers) if settings.confidence == "votes" else answers
+
+
+def _with_hidden(
+    answers: Iterable[Answer], path: str, settings: LogSettings, notes: list[str]
+) -> Iterator[Answer]:
+    """Yield answers, and note how much of the probability choices that were not logged may have."""
+    hidden = []
+    for answer in answers:
+        yield answer
+        if answer.grade is not None and answer.grade is not Declined:
+            try:
+                hidden.append(answer.said.hidden(answer, settings))
+            except UnparsedError:
+                continue  # counted as declined, or refused before
+    lacking = [share for share in hidden if share > 0]
+    if lacking:
+        notes.append(
+            f"{path}: of {len(lacking):,} of {len(hidden):,} answers not every choice is among the "
+            f"logged tokens; the others count as 0, and have {max(lacking):.2g} at most"
+        )
 
 
 def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer:
@@ -63,9 +97,22 @@ def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer
     else:
         said = member(sample, settings.field or "output.completion")
     grade, chosen = _grade(score.get("value"), where), None
-    if settings.confidence == "choices":
+    if settings.confidence == "tokens":
+        said = AnswerTokens(member(sample, settings.field or TOKENS), _letters(sample, where))
+    if settings.confidence in ("choices", "tokens"):
         chosen = score.get("answer") if settings.answer is None else member(sample, settings.answer)
     return Answer(where, shown, question, epoch, grade, said, chosen)
+
+
+def _letters(sample: dict[str, Any], where: str) -> tuple[str, ...]:
+    """Return the letters by which Inspect calls the choices: A to Z, then numbers from 1."""
+    choices = sample.get("choices")
+    if not (isinstance(choices, list) and len(choices) > 1):
+        raise InvalidInputError(
+            f'{where}: confidence="tokens" needs a question of several choices; this sample has '
+            f"{choices!r:.60}. Read another confidence=."
+        )
+    return tuple(chr(65 + i) if i < 26 else str(i - 25) for i in range(len(choices)))
 
 
 def _score(sample: dict[str, Any], where: str, settings: LogSettings) -> dict[str, Any]:

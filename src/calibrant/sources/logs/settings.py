@@ -12,10 +12,10 @@ from calibrant._options import is_among, is_integer, is_real
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
 LogFormat = Literal["lm-eval", "inspect", "jsonl"]
-Confidence = Literal["choices", "p-true", "votes", "stated"]
+Confidence = Literal["choices", "p-true", "votes", "stated", "tokens"]
 
 FORMATS = ("lm-eval", "inspect", "jsonl")
-CONFIDENCES = ("choices", "p-true", "votes", "stated")
+CONFIDENCES = ("choices", "p-true", "votes", "stated", "tokens")
 LENGTHS: dict[str, Callable[[str], float]] = {
     "characters": len,
     "bytes": lambda text: len(text.encode()),
@@ -55,6 +55,11 @@ class LogSettings:
         if confidence is None:
             confidence = "choices" if format_ == "lm-eval" else "stated"
         _check_among("confidence", confidence, CONFIDENCES)
+        if confidence == "tokens" and format_ != "inspect":
+            raise InvalidArgumentError(
+                'confidence="tokens" reads the tokens that Inspect logs; got '
+                f'format="{format_}". Use "choices", with the log-likelihoods of all choices.'
+            )
         for name in ("field", "correct", "answer", "task", "question", "filter"):
             if not (given[name] is None or (isinstance(given[name], str) and given[name])):
                 raise InvalidArgumentError(f"{name} must be a name; got {given[name]!r:.60}.")
@@ -88,6 +93,7 @@ class LogSettings:
             "p-true": f"probability of {self.true_choice!r:.40} among the choices{divided}",
             "votes": "share of the sampled answers that agree with the graded one",
             "stated": "what the model states",
+            "tokens": "probability of the graded choice among all at the token of the answer",
         }[self.confidence]
 
 
@@ -144,7 +150,7 @@ class Answer:
         What says whether it was right.
     said
         What the confidence is read from: text or a number; or the sampled answers; or the
-        log-likelihoods of the choices, a dict where their texts are known.
+        log-likelihoods of the choices, a dict where their texts are known; or `AnswerTokens`.
     chosen
         The answer that was graded, where answers vote.
     confidence : float, optional
