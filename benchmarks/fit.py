@@ -1,13 +1,13 @@
 """Time the fits of calibrant and of its peers, with their final losses and peaks of memory.
 
-    python benchmarks/fit.py --peers PEERS/bin/python
+    python benchmarks/fit.py --peers PEERS/bin/python --write docs/performance.md
 
 Every line is a fresh process. Peers run in an environment of theirs, made outside this repository:
 
     python -m venv PEERS
     PEERS/bin/pip install scikit-learn netcal probmetrics betacal venn-abers uncertainty-calibration
 
-or in a folder of packages, as `measure.py` tells.
+or in a folder of packages, as `measure.py` tells (probmetrics needs numba there too, 150 MB).
 
 Times are the best of a few calls, after one on 1,000 rows to warm up, and of --rounds processes
 that take turns; "CPU" is the time of all threads in the best call. The ratio is a line's time over
@@ -29,10 +29,11 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from lines import Call, call, machine, peers_python
+from lines import Call, call, machine, peers_python, write
 
 Apply = Callable[[Any], Any]
 Fit = Callable[[Any, Any], Apply]
@@ -230,6 +231,8 @@ CASES = {
     "vector": Case(logit_rows, log_loss, ours("VectorScaling", input="logits"), {
         "probmetrics": probmetrics_rows("svs"),
     }),
+    "histogram binning": Case(binary_rows, brier, ours("HistogramBinning"), {}),
+    "scaling-binning of one event": Case(binary_rows, brier, ours("ScalingBinning"), {}),
     "scaling-binning": Case(
         class_rows, brier, ours("ScalingBinning", "OneVsRest", bins=10),
         {"uncertainty-calibration": uncertainty_marginal},
@@ -309,7 +312,7 @@ def table(title: str, found: dict[str, Any]) -> str:
         losses = f"{values['loss']:.8f} | {values['loss'] - first['loss']:.1e}"
         ratio = values["seconds"] / first["seconds"]
         lines.append(f"| {name} | {times} | {ratio:.3g} | {losses} | {values['peak']:.0f} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def verdict(title: str, found: dict[str, Any]) -> str:
@@ -336,24 +339,32 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--limit", type=int, default=120, help="seconds for one fit")
+    parser.add_argument("--write", type=Path, help="the page whose tables of fits to replace")
     parser.add_argument("--line", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.line:
         case, name, n, k = args.line
         print(json.dumps(measure(case, name, int(n), int(k), args)))
         return
-    print(f"{datetime.date.today()}; {machine()}; best of {args.repeats} in {args.rounds} rounds\n")
+    about = f"Measured on {datetime.date.today()}; {machine()}; best of {args.repeats} calls"
+    about += f" in {args.rounds} rounds."
     shapes = {"temperature": [tuple(args.shape)], "vector": [tuple(args.shape)]}
     shapes["scaling-binning"] = [(10_000, 10)]
-    summary, slow = [], set[Any]()
+    tables, slow = [], set[Any]()
+    summary = ["| fit | fastest peer over calibrant | loss above the lowest of the peers |"]
+    summary.append("|---|--:|--:|")
     for case in args.only:
         for n, k in shapes.get(case, [(n, 1) for n in args.rows]):
             title = f"{case}, {n:,} rows" if k == 1 else f"{case}, {n:,} x {k:,}"
             found = measured(case, n, k, args, slow)
-            print(table(title, found), flush=True)
-            summary.append(verdict(title, found))
-    print("| fit | fastest peer over calibrant | loss above the lowest of the peers |")
-    print("\n".join(["|---|--:|--:|", *summary]))
+            tables.append(table(title, found))
+            print(tables[-1], "\n", flush=True)
+            if CASES[case].peers:
+                summary.append(verdict(title, found))
+    text = "\n\n".join([about, "\n".join(summary), *tables])
+    print(about, *summary, sep="\n")
+    if args.write:
+        write(args.write, "fitted", text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine, the peers' Python, the time and memory of one call."""
+"""What the benchmarks share: machine, peers' Python, time and memory of a call, the page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -62,3 +63,11 @@ def machine() -> str:
         lines = [line for line in file if line.startswith("model name")]
     name = lines[0].split(":")[1].strip() if lines else platform.machine()
     return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+
+
+def write(page: Path, what: str, text: str) -> None:
+    """Put the text between the two marks of a page that have this name."""
+    begin, end = (f"<!-- {what}: {place} -->" for place in ("begin", "end"))
+    before, rest = page.read_text().split(begin)
+    after = rest.split(end)[1]
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")

@@ -8,8 +8,13 @@ theirs, made outside this repository:
     python -m venv PEERS
     PEERS/bin/pip install relplot torchmetrics netcal scikit-learn uncertainty-calibration pycalib
 
-or, where no such environment can be made, for this Python in a folder that --peers names as well:
-wheels of the packages that this Python lacks, each unpacked there by `python -m zipfile -e`.
+or, where no such environment can be made, for this Python in a folder that --peers names as well,
+with the packages that they need and this Python lacks (27 MB beside torch and matplotlib):
+
+    pip install --no-deps --target PEERS relplot torchmetrics netcal uncertainty-calibration \\
+        pycalib betacal venn-abers deprecation seaborn tqdm pyro-ppl pyro-api opt-einsum gpytorch \\
+        linear-operator jaxtyping wadler-lindig tensorboard absl-py protobuf markdown werkzeug \\
+        tikzplotlib webcolors
 
 A line is called once to warm up, then for --seconds, at least three times, and the best time
 counts; a call of more than ten seconds is made once, and counts. The ratio is a line's time over
@@ -32,9 +37,10 @@ import time
 import warnings
 from pathlib import Path
 
-from lines import peers_python
+from first_calls import table as first_calls
+from lines import peers_python, write
 from measure_cases import CASES, NUMPY, Group, Run, groups
-from measure_page import Found, Line, growth_tables, table_of, target_table, write
+from measure_page import Found, Line, growth_tables, table_of, target_table
 
 SLOW = 10.0
 MOST_CALLS = 300
@@ -180,13 +186,16 @@ def main() -> None:
     )
     growing = "\n".join(growth_tables(args.rows, args.classes, args.bins, found))
     tables = "\n\n".join("\n".join(table_of(g, found[g.key])) for g in chosen)
-    wanted = "\n".join(target_table(found, imports))
-    text = (
-        f"{about}\n\n## Targets\n\n{wanted}\n\n## Growth\n\n{growing}\n\n## Every line\n\n{tables}"
-    )
+    sections = {
+        "The first call": "\n".join(first_calls()),
+        "Targets": "\n".join(target_table(found, imports)),
+        "Growth": growing,
+        "Every line": tables,
+    }
+    text = "\n\n".join([about, *(f"## {name}\n\n{body}" for name, body in sections.items())])
     print(text)
     if args.write:
-        write(args.write, text)
+        write(args.write, "measured", text)
 
 
 if __name__ == "__main__":

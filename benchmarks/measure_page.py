@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import measure_cases as cases
 from measure_cases import Group
-
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,9 @@ def targets() -> list[Target]:
             found.append(Target(work, limit, True, key, name, cases.COMPILED))
         work = f"equal width, {rows} rows: our time over reading both arrays"
         found.append(Target(work, 3, False, key, cases.COMPILED, cases.READ))
+    for n, rows, limit in ((10_000, "1e4", 2), (100_000, "1e5", 0.7)):
+        work = f"equal width, {rows} rows: our time over that of relplot"
+        found.append(Target(work, limit, False, f"width {n}", cases.COMPILED, cases.RELPLOT))
     work = "equal width, 1e7 rows: time of our NumPy engine over relplot"
     found.append(Target(work, 1.3, False, "width 10000000", cases.NUMPY, cases.RELPLOT))
     for b in (100, 1000):
@@ -174,14 +174,6 @@ def target_table(found: Found, imports: dict[str, float]) -> Iterator[str]:
     yield from (target.row(found) for target in targets())
     yield from memory_rows(found)
     yield import_row(imports)
-
-
-def write(path: Path, text: str) -> None:
-    """Put the text between the two marks of a page."""
-    page = path.read_text()
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
 def _short(number: float) -> str:
