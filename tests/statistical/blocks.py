@@ -10,7 +10,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,22 @@ def jobs_of_command_line(about: str) -> int:
     parser = argparse.ArgumentParser(description=about.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     return parser.parse_args().jobs
+
+
+def tables_and_jobs(about: str) -> tuple[list[str], int]:
+    """Return which tables the command line names, and on how many processes to make them."""
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument("tables", nargs="*", help="those to make anew (default: all)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    options = parser.parse_args()
+    return options.tables, options.jobs
+
+
+@contextmanager
+def processes(jobs: int):
+    """Yield `map` on processes for the cells of a table, and on threads for whole tables."""
+    with ProcessPoolExecutor(jobs, initializer=one_thread) as pool, ThreadPoolExecutor() as tables:
+        yield pool.map, tables.map
 
 
 def one_thread() -> None:

@@ -8,15 +8,12 @@ replace only those. Every cell has a seed of its own: numbers do not depend on t
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from blocks import one_thread
+from blocks import processes, tables_and_jobs
 from certificate_limit import limit
 from make_coverage_table import PAGE as COVERAGE_PAGE
 from make_coverage_table import rng_of
@@ -227,8 +224,8 @@ def parsed(section: str) -> Table:
 
 def main(chosen: list[str], jobs: int) -> None:
     titles = [title for title in study() if not chosen or title in chosen]
-    with ProcessPoolExecutor(jobs, initializer=one_thread) as pool, ThreadPoolExecutor() as tables:
-        made = tables.map(lambda title: study()[title](1.0, pool.map), titles)
+    with processes(jobs) as (run, run_tables):
+        made = run_tables(lambda title: study()[title](1.0, run), titles)
         for title, table in zip(titles, made, strict=True):
             print(title, file=sys.stderr, flush=True)
             page = PAGE.read_text(encoding="utf-8")
@@ -239,8 +236,4 @@ def main(chosen: list[str], jobs: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Simulate the tables of docs/certificates.md.")
-    parser.add_argument("tables", nargs="*", help="titles (default: all)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    options = parser.parse_args()
-    main(options.tables, options.jobs)
+    main(*tables_and_jobs(__doc__))

@@ -1,7 +1,7 @@
 """Simulate how often the intervals cover, and write the tables of docs/coverage.md.
 
-Run it as ``python tests/statistical/make_coverage_table.py`` from the root of the repository. It
-takes some minutes and replaces what stands between the two markers of the page, nothing else.
+Run it as ``python tests/statistical/make_coverage_table.py --jobs 16`` from the root of the
+repository. It takes some minutes on as many cores and replaces what stands between the two markers of the page, nothing else.
 Beginnings of titles, ``... make_coverage_table.py Several Weights``, draw those tables alone.
 """
 
@@ -12,9 +12,11 @@ import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from blocks import processes, tables_and_jobs
 from pages import END, START, tables_of
 from scipy import special
 from simulate import (
@@ -312,12 +314,21 @@ def runs_of(title: str, row: str, runs: int) -> int:
     return runs // 5 if row.startswith("continuous") else runs
 
 
-def rendered(title: str, table: Table) -> str:
+def cell_of(title: str, row: str, column: str) -> str:
+    """Simulate one cell: processes that make it have a study of their own."""
+    return str(_own_study()[title][row][column](runs_of(title, row, RUNS)))
+
+
+_own_study = cache(study)
+
+
+def rendered(title: str, table: Table, run=map) -> str:
     columns = list(next(iter(table.values())))
     lines = [f"### {title}", "", f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for row, cells in table.items():
-        runs = runs_of(title, row, RUNS)
-        lines.append(f"| {row} | {' | '.join(str(cells[c](runs)) for c in columns)} |")
+    rows = [row for row in table for _ in columns]
+    cells = run(partial(cell_of, title), rows, columns * len(table))
+    for row in table:
+        lines.append(f"| {row} | {' | '.join(next(cells) for _ in columns)} |")
     return "\n".join(lines)
 
 
@@ -344,21 +355,24 @@ def parsed(page: str) -> dict[str, dict[str, dict[str, Covered]]]:
     }
 
 
-def main(beginnings: list[str]) -> None:
+def main(beginnings: list[str], jobs: int) -> None:
     """Write all tables, or those whose titles begin so and whatever is not on the page yet."""
     head, rest = PAGE.read_text(encoding="utf-8").split(START)
     body, tail = rest.split(END)
     written = {part.split("\n")[0]: f"### {part.strip()}" for part in body.split("### ")[1:]}
-    parts = [preface()]
-    for title, table in study().items():
-        if beginnings and title in written and not title.startswith(tuple(beginnings)):
-            parts.append(written[title])
-            continue
-        print(title, file=sys.stderr, flush=True)
-        parts.append(rendered(title, table))
-    body = "\n\n".join(parts)
+    tables = study()
+    kept = {
+        t for t in tables if beginnings and t in written and not t.startswith(tuple(beginnings))
+    }
+    titles = [title for title in tables if title not in kept]
+    with processes(jobs) as (run, run_tables):
+        made = run_tables(lambda title: rendered(title, tables[title], run), titles)
+        for title, section in zip(titles, made, strict=True):
+            print(title, file=sys.stderr, flush=True)
+            written[title] = section
+    body = "\n\n".join([preface(), *(written[title] for title in tables)])
     PAGE.write_text(f"{head}{START}\n\n{body}\n\n{END}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*tables_and_jobs(__doc__))

@@ -1,17 +1,18 @@
 """Simulate how much of the error of continuous models is proved, for docs/certificates.md.
 
-Run it as ``python tests/statistical/make_refutation_tables.py`` from the root of the repository.
-It takes some minutes and replaces what stands between its two markers of the page. Name some models
+Run it as ``python tests/statistical/make_refutation_tables.py --jobs 16`` from the root of the
+repository. It takes some minutes and replaces what stands between its two markers of the page. Name some models
 (``... rare``) to draw only those anew.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
+from blocks import processes, tables_and_jobs
 from make_certificate_tables import PAGE, Table, parsed
 from make_coverage_table import rng_of
 from scipy import special
@@ -103,14 +104,14 @@ def column(name: str, norm: str, runs: int) -> dict[str, np.ndarray]:
     return {method: np.array([each[method] for each in found]) for method in found[0]}
 
 
-def tabulated(norm: str, table: Table, chosen: list[str]) -> Table:
+def tabulated(norm: str, table: Table, chosen: list[str], run=map) -> Table:
     """Return mean bound and share of samples in which it held, for each method and model."""
-    for name, model in MODELS.items():
-        if chosen and name not in chosen:
-            continue
+    names = [name for name in MODELS if not chosen or name in chosen]
+    runs = [MODELS[name].runs for name in names]
+    for name, bounds in zip(names, run(column, names, repeat(norm), runs), strict=True):
+        model = MODELS[name]
         title, truth = f"{name}, n={model.n:,}", model.error(norm)
         table.setdefault("true error", {})[title] = (truth,)
-        bounds = column(name, norm, model.runs)
         rows = bounds.pop("rows")
         for method, low in bounds.items():
             given = method.endswith("sample") or method.startswith("one bin")
@@ -139,15 +140,18 @@ def lower_bounds(page: str) -> dict[str, Table]:
     return {part.split("\n")[0][-2:]: parsed(part) for part in parts}
 
 
-def main(chosen: list[str]) -> None:
+def main(chosen: list[str], jobs: int) -> None:
     page = PAGE.read_text(encoding="utf-8")
     known = lower_bounds(page) if chosen else {}
-    body = "\n\n".join(
-        rendered(norm, tabulated(norm, known.get(norm, {}), chosen)) for norm in ("l2", "l1")
-    )
+    with processes(jobs) as (run, run_tables):
+        made = run_tables(
+            lambda norm: rendered(norm, tabulated(norm, known.get(norm, {}), chosen, run)),
+            ("l2", "l1"),
+        )
+        body = "\n\n".join(made)
     head, tail = page.split(START)[0], page.split(END)[1]
     PAGE.write_text(f"{head}{START}\n\n{body}\n\n{END}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*tables_and_jobs(__doc__))
