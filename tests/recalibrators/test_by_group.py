@@ -19,6 +19,7 @@ from calibrant.exceptions import (
     InvalidInputError,
     LengthMismatchError,
 )
+from lazy_frames import spark_session
 from recalibrators.shared import class_rows
 
 SITES = np.array(["east", "no'rth", "we\\st"])
@@ -226,6 +227,26 @@ def test_exports_give_the_numbers_of_predict_proba(recalibrator, own):
     outside = pd.DataFrame({"p": [0.5, math.nan], "site": ["east"] * 2, "age": [-1.0, 3.0]})
     assert fitted.apply_to_frame(outside, "p")["calibrated"].isna().all()
     assert duckdb.sql(f"SELECT {fitted.to_sql('p')} FROM outside").fetchall() == [(None,)] * 2
+
+
+@pytest.mark.parametrize("own", ["shift", "map"])
+def test_spark_reads_the_columns_of_groups(own):
+    """Frames and SQL of Spark give the numbers of predict_proba; unknown groups are pooled."""
+    fitted = cb.ByGroup(cb.ScalingBinning(bins=6), own=own, pool=50)
+    fitted.fit(P, Y, by={"site": SITE, "age": (AGE, CUTS)})
+    p = [*P[:40].tolist(), 0.0, 1.0, 0.5, 0.5, 0.5]
+    site = [*SITE[:40].tolist(), "east", "we\\st", None, "EAST", "mars"]
+    age = [*AGE[:40].tolist(), 0.0, 40.0, 3.0, 65.0, 3.0]
+    by = {"site": np.array(site, object), "age": np.array(age)}
+    expected = fitted.predict_proba(np.array(p), by=by)
+    rows = [*zip(range(len(p)), p, site, age, strict=True), (len(p), 0.5, "east", -1.0)]
+    frame = spark_session().createDataFrame(rows, "i INT, p DOUBLE, site STRING, age DOUBLE")
+    applied = fitted.apply_to_frame(frame, "p").select("i", "calibrated")
+    asked = frame.selectExpr("i", f"{fitted.to_sql('p', 'spark')} AS calibrated")
+    for answers in (applied, asked):
+        *found, outside = [row["calibrated"] for row in answers.orderBy("i").collect()]
+        assert np.abs(np.array(found) - expected).max() <= 1e-12
+        assert outside is None  # of the cuts
 
 
 def test_a_frame_with_groups_of_another_type_is_refused():
