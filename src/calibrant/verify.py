@@ -250,12 +250,14 @@ def _certify_clusters(
     rows: ArraySource, bins: BinsLike | None, draws: int | None, options: dict[str, Any]
 ) -> stats.Certificate:
     """Certify one row of each cluster, by the best of several draws."""
+    from calibrant.stats.certificates import best_draws
+
     draws = DRAWS if draws is None else draws
     error_probability(options["confidence_level"], options["looks"], draws)
     # bins are those of each draw: predictions of rows that were not drawn tell of labels too
     sources = [one_of_each(rows, seed) for seed in range(draws)]
     tables = [tabulate_outputs(s) if bins is None else s.tabulate(bins) for s in sources]
-    upper, lower = stats.best_draws(tables, options["norm"], options["class_weight"])
+    upper, lower = best_draws(tables, options["norm"], options["class_weight"])
     return stats.certify(
         tables[upper],
         **options,

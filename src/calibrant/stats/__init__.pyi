@@ -7,7 +7,6 @@ from calibrant.stats.audits import heterogeneity_test as heterogeneity_test
 from calibrant.stats.bin_free import BinFreeBounds as BinFreeBounds
 from calibrant.stats.bin_free import bin_free_bounds as bin_free_bounds
 from calibrant.stats.certificates import Certificate as Certificate
-from calibrant.stats.certificates import best_draws as best_draws
 from calibrant.stats.certificates import certify as certify
 from calibrant.stats.certificates import one_line_ece_bound as one_line_ece_bound
 from calibrant.stats.comparison import Comparison as Comparison

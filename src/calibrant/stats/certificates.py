@@ -299,7 +299,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "levels": lambda x: x is None or (isinstance(x, list) and all(is_number(e, 0, 1) for e in x)),
     "looks": lambda x: is_whole(x, 1),
     "draws": lambda x: x is None or is_whole(x, 1, MOST_DRAWS),
-    "drawn": lambda x: x is None or (isinstance(x, list) and len(x) == 2 and all(map(_is_draw, x))),
+    "drawn": lambda x: x is None or (isinstance(x, list) and all(map(_is_draw, x))),
     "method": lambda x: isinstance(x, str),
     "assumptions": lambda x: isinstance(x, list) and all(isinstance(item, str) for item in x),
     "class_weights": lambda x: isinstance(x, list) and all(is_number(item, 0, 1) for item in x),
@@ -413,8 +413,10 @@ def _check_draws(
     table: BinTable, lower_table: BinTable | None, drawn: list[int] | None, draws: int | None
 ) -> None:
     """Refuse tables that are not two draws of the same clusters."""
-    numbers = drawn or []
-    if (draws is None) != (drawn is None) or any(number >= (draws or 0) for number in numbers):
+    listed = isinstance(drawn, list) and len(drawn) == 2 and all(map(_is_draw, drawn))
+    numbers = drawn if listed and drawn is not None else []
+    unlike = (draws is None) != (drawn is None) or (drawn is not None and not listed)
+    if unlike or any(number >= (draws or 0) for number in numbers):
         raise InvalidArgumentError(
             f"drawn must be two of {draws or 'no'} draws, counted from 0; got {drawn!r:.60}."
         )
