@@ -203,14 +203,14 @@ static void FORM(tail_step)(const Tail *tail, const double *padded, double *scra
             const double before = t > 0 ? known[t - 1] : -INFINITY, most = before > known[t] ? before : known[t];
             const int low = most == -INFINITY || most + ROUNDING < least;
             skipped[t] = low && t != best && !FORM(is_needed)(tail, t * TAIL_NODES);
-            if (!skipped[t] && t != best)
+            if (skipped[t] == 0.0 && t != best)
                 FORM(log_mean_tile)(tail, padded, c, height, t * TAIL_NODES, log_mean);
         }
         best = -1;
         for (int64_t t = 0; t < n_tiles; t++) {
             const int64_t m = t * TAIL_NODES, width = n_nodes - m < TAIL_NODES ? n_nodes - m : TAIL_NODES;
-            const int last = t + 1 == n_tiles, alone = !last && skipped[t + 1];
-            if (skipped[t])
+            const int last = t + 1 == n_tiles, alone = !last && skipped[t + 1] != 0.0;
+            if (skipped[t] != 0.0)
                 continue;
             const double top = FORM(raise_tops)(tail, log_mean, c, height, m, width - (last || alone), tops);
             known[t] = alone ? known[t] : top; /* without the pair across the border nothing new is known */
