@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from calibrant.cli.certify import EXIT
 from calibrant.cli.input import (
     add_cluster_argument,
     add_data_arguments,
     add_group_argument,
     predictions,
 )
-from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.junit import reported
 from calibrant.cli.logs import add_log_argument
-from calibrant.cli.output import emit, say
-from calibrant.cli.parser import NORMS, add_command, fraction
+from calibrant.cli.parser import add_command
+from calibrant.cli.verdicts import (
+    Outcome,
+    add_answer_arguments,
+    add_question_arguments,
+    answer,
+    question,
+)
 
 EXAMPLES = """
 calibrant audit preds.parquet --y-true label --y-prob score --by sex site --max-error 0.05
@@ -49,25 +54,8 @@ def add(commands: Any) -> None:
     add_log_argument(command)
     add_group_argument(command)
     add_cluster_argument(command)
-    command.add_argument(
-        "--max-error",
-        metavar="ERROR",
-        type=fraction,
-        required=True,
-        help="the largest error that passes, such as 0.05",
-    )
-    command.add_argument(
-        "--norm", choices=NORMS, default="l2", help="l1 (ECE), l2 or max (MCE) (default l2)"
-    )
-    command.add_argument(
-        "--target",
-        choices=("population", "sample"),
-        default="population",
-        help="the error in the population (the default), or on inputs like these rows",
-    )
-    command.add_argument("-o", "--output", metavar="FILE", help="save what is printed as JSON")
-    add_junit_argument(command)
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_question_arguments(command, "0.05")
+    add_answer_arguments(command, "what is printed as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,23 +63,9 @@ def run(args: argparse.Namespace) -> int:
     return reported(args, lambda: _run(args))
 
 
-def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
-    from calibrant._writing import write_whole
+def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.verify import audit
 
-    options = {
-        "max_error": args.max_error,
-        "norm": args.norm,
-        "confidence_level": args.confidence_level,
-        "target": args.target,
-    }
     with predictions(args) as given:
-        result = audit(**given, **options)
-    if args.output:
-        write_whole(args.output, result.to_json())
-    text = str(result)
-    if args.json:
-        emit(result.to_json())
-    else:
-        say(text)
-    return EXIT[result.verdict or "undecided"], result.verdict, text
+        result = audit(**given, **question(args))
+    return answer(args, result, str(result))

@@ -6,7 +6,6 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli import OK, REFUTED, UNDECIDED
 from calibrant.cli.input import (
     LEVELS_HELP,
     add_cluster_argument,
@@ -17,16 +16,20 @@ from calibrant.cli.input import (
     predictions,
     read_levels,
 )
-from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.junit import reported
 from calibrant.cli.logs import add_log_argument
-from calibrant.cli.output import emit, say
 from calibrant.cli.parser import (
-    NORMS,
     add_command,
     bin_mass,
-    fraction,
     levels,
     whole_number,
+)
+from calibrant.cli.verdicts import (
+    Outcome,
+    add_answer_arguments,
+    add_question_arguments,
+    answer,
+    question,
 )
 from calibrant.exceptions import InvalidArgumentError
 
@@ -61,7 +64,6 @@ EACH_BY_ITSELF = (
     "Each group is certified by itself: of many, some verdicts are wrong by chance. What holds for "
     "all groups at once: calibrant audit."
 )
-EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
 
 
 def add(commands: Any) -> None:
@@ -79,16 +81,7 @@ def add(commands: Any) -> None:
         type=whole_number,
         help="how often one row of each cluster is drawn (default 4); 1 if most have one row",
     )
-    command.add_argument(
-        "--max-error",
-        metavar="ERROR",
-        type=fraction,
-        required=True,
-        help="the largest error that passes, such as 0.02",
-    )
-    command.add_argument(
-        "--norm", choices=NORMS, default="l2", help="l1 (ECE), l2 or max (MCE) (default l2)"
-    )
+    add_question_arguments(command, "0.02")
     command.add_argument(
         "--looks",
         metavar="K",
@@ -98,12 +91,6 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--levels", metavar="P,P,...", type=levels, help=f"{LEVELS_HELP}; sharper bounds"
-    )
-    command.add_argument(
-        "--target",
-        choices=("population", "sample"),
-        default="population",
-        help="the error in the population (the default), or on inputs like these rows",
     )
     command.add_argument(
         "--min-bin-mass",
@@ -116,9 +103,7 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="apply this calibrator first; the rows it was fitted on are refused",
     )
-    command.add_argument("-o", "--output", metavar="FILE", help="save the certificate")
-    add_junit_argument(command)
-    command.add_argument("--json", action="store_true", help="print the certificate as JSON")
+    add_answer_arguments(command, "the certificate")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -126,17 +111,13 @@ def run(args: argparse.Namespace) -> int:
     return reported(args, lambda: _run(args))
 
 
-def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
-    from calibrant._writing import write_whole
+def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.stats import GroupCertificates
     from calibrant.verify import certify
 
     options = {
-        "max_error": args.max_error,
-        "norm": args.norm,
-        "confidence_level": args.confidence_level,
+        **question(args),
         "looks": args.looks,
-        "target": args.target,
         "min_bin_mass": args.min_bin_mass,
         "levels": read_levels(args.levels),
     }
@@ -152,15 +133,9 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
             certificate = _recalibrated(given, args, options)
         else:
             certificate = certify(**given, **options, draws=args.draws)
-    if args.output:
-        write_whole(args.output, certificate.to_json())
     by_group = isinstance(certificate, GroupCertificates)
     text = f"{certificate}\n{EACH_BY_ITSELF}" if by_group else describe(certificate)
-    if args.json:
-        emit(certificate.to_json())
-    else:
-        say(text)
-    return EXIT[certificate.verdict or "undecided"], certificate.verdict, text
+    return answer(args, certificate, text)
 
 
 def _recalibrated(

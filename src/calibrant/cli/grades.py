@@ -6,11 +6,11 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.certify import EXIT
 from calibrant.cli.input import add_data_arguments, predictions
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import NORMS, add_command, fraction, share
+from calibrant.cli.verdicts import EXIT, Outcome
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     return reported(args, lambda: _run(args))
 
 
-def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+def _run(args: argparse.Namespace) -> Outcome:
     from calibrant._writing import write_whole
     from calibrant.grades import grade_backtest
 

@@ -7,7 +7,6 @@ import shlex
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.certify import EXIT
 from calibrant.cli.input import (
     LEVELS_HELP,
     add_data_arguments,
@@ -19,6 +18,7 @@ from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command, fraction, levels
+from calibrant.cli.verdicts import EXIT, Outcome
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return reported(args, lambda: _run(args))
 
 
-def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.reports import report
 
     options = {
