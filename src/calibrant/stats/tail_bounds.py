@@ -237,7 +237,7 @@ class TailTests:
         def tail_in(unit: float, coarse: bool) -> Tail:
             scales = self.scales(unit)
             # a smaller D than the one observed is no less likely to be exceeded
-            ceiling = self.most // 2 if coarse and self.side == "right" else self.most
+            ceiling = 2 * self.most // 3 if coarse and self.side == "right" else self.most
             most = min(self._observed(scales, unit, squared), ceiling)
             return Tail.of(scales, most, self.side, coarse, blocks)
 
