@@ -1,15 +1,17 @@
 """Simulate certificates of rows in clusters, for docs/groups.md.
 
 Run it as ``OMP_NUM_THREADS=1 python tests/statistical/make_cluster_certificates.py --jobs 16`` from
-the root of the repository. It replaces what stands between its two markers of the page.
+the root of the repository. It replaces what stands between its two markers of the page;
+``--samples`` are those of each cell.
 """
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
-from blocks import jobs_of_command_line, simulate, write_between
+from blocks import simulate, standard_error, write_between
 from make_cluster_table import CORRELATIONS, LEVELS, POWERS
 from scipy import special
 
@@ -54,10 +56,15 @@ def shares(size, correlation, power, runs, seed=0):
 
 def main() -> None:
     """Simulate, and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="of each cell")
+    options = parser.parse_args()
     cells = [(*cell, power) for cell in CELLS for power in POWERS.values()]
-    means = simulate(shares, cells, SAMPLES, jobs_of_command_line(__doc__ or ""))
+    means = simulate(shares, cells, options.samples, options.jobs)
+    error = standard_error(0.05, options.samples)
     lines = [
-        f"{SAMPLES:,} samples a cell.",
+        f"{options.samples:,} samples a cell (standard error {error} at 0.05).",
         "",
         "| rows a cluster | correlation | wrong, calibrated | wrong, off by 0.1 "
         "| at most, calibrated | at least, off by 0.1 |",
