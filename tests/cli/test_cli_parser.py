@@ -50,7 +50,7 @@ BASE = {
     "compare": ("preds.csv", *ONE, "--versus", "squared"),
     "audit": ("preds.csv", *ONE, "--by", "squared=0,0.5,1"),
     "validate": ("preds.csv", *ONE),
-    "grades": ("preds.csv", *ONE),
+    "grades": ("preds.csv", *ONE, "--bins", "mass:3"),
     "watch": ("state.json", "preds.csv", *ONE, "--max-error", "0.1"),
     "merge": ("table.json", "-o", "sum.json"),
     "report": ("preds.csv", *ONE),
