@@ -44,7 +44,7 @@ PAGE = COVERAGE_PAGE.with_name("certificates.md")
 RESAMPLES = 200
 COLUMNS = [(300, 10), (1_000, 10), (10_000, 10), (10_000, 100)]
 
-TIGHT_COLUMNS = COLUMNS[:3]
+TIGHT_COLUMNS = COLUMNS
 RIVALS = {
     "Clopper-Pearson with masses": masses_and_clopper_pearson,
     "Sun et al. 2024": sun_2024,
