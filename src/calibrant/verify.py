@@ -32,10 +32,10 @@ from calibrant.tables import Tables
 
 ONE_DRAW: dict[str, Any] = {"draws": 1, "drawn": [0, 0]}
 DRAWS = 4
-"""Of one row of each cluster. Tuned on 500 clusters, ten outputs, correlation 0.3: with 20 rows a
-cluster upper bounds are a third lower than by one draw and lower bounds a fifth higher; with 5 rows
-upper bounds are a tenth higher and lower bounds a sixth; with one row upper bounds are a quarter
-higher. 8 gain nothing. Affects tightness only, never validity."""
+"""Of one row of each cluster. Chosen on 500 clusters and ten outputs (docs/groups.md): from two
+rows a cluster on upper bounds are about level with those of one draw and lower bounds a tenth
+higher; with one row upper bounds are a quarter higher. 8 gain nothing. Affects tightness only,
+never validity."""
 
 
 @overload
