@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from homes import ALL_HOMES, QUICK_HOMES, Home
 
+import calibrant as cb
 from calibrant import Bins, Distinct, EqualWidth
 from calibrant._influences import Influence
 from calibrant.exceptions import (
@@ -229,3 +230,15 @@ def test_files_take_patterns_of_labels_too(tmp_path):
     path = write(tmp_path / "rows.csv", columns)
     source = read("y_*", "p_*", data=path, kind="multi-label")
     assert source.tabulate("auto") == read(MARKS, SCORES, kind="multi-label").tabulate("auto")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_labels_of_the_same_names_in_another_order_are_refused(library):
+    frame = pytest.importorskip(library).DataFrame
+    probs = frame({"a": [0.1, 0.9], "b": [0.8, 0.3]})
+    labels = frame({"b": [1, 0], "a": [0, 1]})
+    with pytest.raises(InvalidLabelsError, match=r"one order; got the same names, \['b', 'a'\]"):
+        cb.calibration_error(labels, probs, kind="multi-label")
+    with pytest.raises(InvalidLabelsError, match="one order"):
+        cb.MultiLabel(cb.PlattScaling()).fit(probs, labels)
+    cb.calibration_error(labels[["a", "b"]], probs, kind="multi-label")

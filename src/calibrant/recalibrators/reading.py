@@ -17,7 +17,7 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.problem import NUMERIC, Kind, Label
-from calibrant.sources.arrays import as_array, read_arrays
+from calibrant.sources.arrays import as_array, check_order, read_arrays
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.base import Recalibrator
@@ -47,7 +47,7 @@ def read_again(
         classes = own.tolist()
     array = as_array(y_prob, "y_prob")
     check_width(recalibrator, array.shape)
-    return read_labelled(recalibrator, array, y_true, sample_weight, classes)
+    return read_labelled(recalibrator, y_prob, y_true, sample_weight, classes)
 
 
 def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, tuple[int, ...]]:
@@ -80,6 +80,8 @@ def read_labelled(
     if recalibrator.input == "logits" and recalibrator._reads != "classes":
         array = _log_odds(array)
     kind = kind_of(recalibrator, array.shape) if array.ndim in (1, 2) else None
+    if kind == "multi-label":
+        check_order(y_true, y_prob)
     try:
         rows = read_arrays(y_true, array, kind=kind, classes=classes, sample_weight=sample_weight)
         if rows.problem.codes(rows.labels[:1000]).min() < 0:
