@@ -471,7 +471,9 @@ def collects(monkeypatch):
 @pytest.mark.parametrize("kind", ["binary", "marginal"])
 def test_two_models_in_a_lazy_frame_are_collected_once(collects, kind):
     frame = example(400)
-    names = ("p", "c0") if kind == "binary" else (NAMES, NAMES[::-1])
+    others = {f"d{k}": frame[name] for k, name in enumerate(NAMES[::-1])}
+    frame = frame.assign(**others)
+    names = ("p", "c0") if kind == "binary" else (NAMES, list(others))
     result = calibrant.compare(
         "won" if kind == "binary" else "y", *names, data=lazy_frame("polars", frame), kind=kind
     )

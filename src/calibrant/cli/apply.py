@@ -14,6 +14,7 @@ from calibrant.cli import OK
 from calibrant.cli.input import (
     add_format_argument,
     add_input_argument,
+    check_fitted_order,
     input_of,
     load_calibrator,
     open_files,
@@ -244,6 +245,8 @@ class Repair:
             return self._columns
         self._last_names = names
         chosen = match_columns(names, self.patterns, self.shown)
+        if self._columns is None:
+            check_fitted_order(self.calibrator, chosen)
         self._columns = in_fixed_order(chosen, self._columns or chosen, self.shown)
         taken = [new for new in map(self._new_name, chosen) if new in names]
         if self.suffix is not None and taken:

@@ -9,10 +9,10 @@ from calibrant.cli import OK
 from calibrant.cli.input import (
     add_data_arguments,
     add_group_argument,
-    arrays_and_groups_of,
     columns_of,
     labels_to_fit,
     open_files,
+    rows_of,
 )
 from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
@@ -101,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
     """Fit, save and say what to do next."""
     from calibrant.cli.resume import Progress
     from calibrant.recalibrators import MultiLabel
+    from calibrant.recalibrators.reading import keep_names
 
     if args.kind in ("ordinal", "quantile"):
         raise InvalidArgumentError(
@@ -117,18 +118,20 @@ def run(args: argparse.Namespace) -> int:
     with open_files([] if args.log else args.files, args.format) as files:
         given = log_columns(args) if args.log else columns_of(args, files, Progress())
         given.pop("bins", None)
-        y_true, y_prob, weights, groups = arrays_and_groups_of(given)
-    labels, classes = labels_to_fit(y_true, y_prob, args)
+        rows = rows_of(given)
+    y_prob, groups = rows.probs, rows.groups
+    labels, classes = labels_to_fit(rows.labels, y_prob, args)
     if args.kind == "multi-label":
         method = MultiLabel(method)
     elif y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
         method = for_classes(method, args.method, args.kind)
-    options: dict[str, Any] = {"sample_weight": weights, "classes": classes}
+    options: dict[str, Any] = {"sample_weight": rows.weights, "classes": classes}
     if groups is not None:
         from calibrant.recalibrators import ByGroup
 
         method, options["by"] = ByGroup(method), groups
     fitted = method.fit(y_prob, labels, **options)
+    keep_names(fitted, rows.names)
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
     say(f"written to {args.output}")
@@ -153,6 +156,7 @@ def _anchor(method: Recalibrator, args: argparse.Namespace) -> None:
 
 def _fit_without_labels(method: Recalibrator, args: argparse.Namespace) -> int:
     """Fit on predictions alone, and save."""
+    from calibrant.recalibrators.reading import keep_names
     from calibrant.sources.files.reading import read_predictions
 
     refused = {"by": args.by, "log": args.log, "sample-weight": args.sample_weight}
@@ -164,13 +168,14 @@ def _fit_without_labels(method: Recalibrator, args: argparse.Namespace) -> int:
                 "one of them out."
             )
     with open_files(args.files, args.format) as files:
-        y_prob = read_predictions(files, args.y_prob)
+        y_prob, names = read_predictions(files, args.y_prob)
     if y_prob.ndim == 2 and y_prob.shape[1] > 2:
         raise InvalidArgumentError(
             f"--no-labels shifts one event; got {y_prob.shape[1]:,} columns of predictions. Name "
             "the event's."
         )
     fitted = method.fit(y_prob, None)
+    keep_names(fitted, names)
     fitted.save(args.output)
     say(f"{args.method} of {len(y_prob):,} rows: {_shift_in_words(fitted)}")
     say(f"written to {args.output}")

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli.logs import log_columns
 from calibrant.cli.parser import (
@@ -312,26 +312,31 @@ def read_levels(given: list[float] | str | None) -> list[float] | None:
     return [float(level) for level in calibrator.levels_]
 
 
-def arrays_of(given: dict[str, Any]) -> tuple[AnyArray, AnyArray, AnyArray | None]:
-    """Return the labels, predictions and weights that keywords of the library name."""
-    return arrays_and_groups_of(given)[:3]
+class GivenRows(NamedTuple):
+    """Labels, predictions and what stands beside them, as files or a log hold them."""
+
+    labels: AnyArray
+    probs: AnyArray
+    weights: AnyArray | None = None
+    groups: Groups | None = None
+    names: tuple[str, ...] = ()
+    """Of the columns of predictions."""
 
 
-def arrays_and_groups_of(
-    given: dict[str, Any],
-) -> tuple[AnyArray, AnyArray, AnyArray | None, Groups | None]:
-    """Return what `arrays_of` does, and the groups of the rows where they are told apart."""
+def rows_of(given: dict[str, Any]) -> GivenRows:
+    """Read the rows that keywords of the library name."""
     from calibrant.sources.files import Files, read_files
     from calibrant.sources.groups import columns_named, read_groups
 
     data = given["data"]
     if isinstance(data, Files):
-        return read_files(**given).arrays_and_groups()
+        source = read_files(**given)
+        return GivenRows(*source.arrays_and_groups(), source.names[1:])
     labels, groups = data[given["y_true"]], None
     if given.get("by") is not None:
         own = columns_named(given["by"])
         groups = read_groups({x.name: data[x.name] for x in own}, len(labels), own)
-    return labels, data[given["y_prob"]], None, groups
+    return GivenRows(labels, data[given["y_prob"]], None, groups)
 
 
 def labels_to_fit(
@@ -364,8 +369,10 @@ def arrays_to_certify(
     """
     given = {name: value for name, value in given.items() if name != "bins"}
     given["input"] = input_of(calibrator, args.input)
-    y_true, y_prob, _ = arrays_of(given)
-    labels, classes = labels_to_fit(y_true, y_prob, args)
+    rows = rows_of(given)
+    check_fitted_order(calibrator, rows.names)
+    y_prob = rows.probs
+    labels, classes = labels_to_fit(rows.labels, y_prob, args)
     own = calibrator.classes_
     if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:
         return y_prob, labels, classes
@@ -376,6 +383,14 @@ def arrays_to_certify(
             "calibrator with the same --pos-label."
         )
     return y_prob, own[labels], own.tolist()
+
+
+def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
+    """Refuse the columns of a calibrator's fit in another order."""
+    from calibrant.recalibrators.reading import fitted_names
+    from calibrant.sources.column_order import check_same_order
+
+    check_same_order(names, fitted_names(calibrator))
 
 
 def input_of(calibrator: Recalibrator, given: str | None) -> Any:

@@ -31,6 +31,7 @@ from calibrant.recalibrators.overlap import TableFingerprint, warn_of_overlap
 from calibrant.recalibrators.reading import (
     SEVERAL,
     Reads,
+    keep_names,
     read_again,
     read_labelled,
     read_unlabelled,
@@ -38,6 +39,7 @@ from calibrant.recalibrators.reading import (
 )
 from calibrant.recalibrators.scores import Scores
 from calibrant.sources.arrays import ArraySource, read_arrays
+from calibrant.sources.column_order import names_of
 from calibrant.stats import Certificate, Recheck
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.stats.questions import MinBinMass
@@ -85,6 +87,9 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         What the predictions are.
     classes_ : ndarray
         The labels in the order of the columns; for one column (no, yes).
+    feature_names_in_ : ndarray of str
+        The names of the columns of the fit, where they had names: other columns, or the same in
+        another order, are refused.
     fit_result_ : FitResult
         Whether the fit converged, in how many steps, to which loss, and what was unusual.
     fingerprint_ : Fingerprint or None
@@ -100,6 +105,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _constants: ClassVar[tuple[str, ...]] = ()
     input: Input = "probabilities"
     classes_: AnyArray
+    feature_names_in_: AnyArray
     fit_result_: FitResult
     fingerprint_: Fingerprint | None
     rows_fingerprint_: Fingerprint | None = None
@@ -138,6 +144,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
         """
         self._check_parameters()
+        keep_names(self, names_of(y_prob))
         if sample_weight is None and on_device.is_on_device(y_prob):
             tensors = on_device.read_rows(self, y_prob, y_true, classes)
             if tensors is not None and self._fit_tensors(tensors):
@@ -162,6 +169,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "A table counts the probabilities of one event; fit_table needs a recalibrator of "
                 f'one score with input="probabilities", and this is {self!r:.60}. Fit it on rows.'
             )
+        keep_names(self, ())
         self._fit_scores(Scores.of_table(table))
         self.table_fingerprint_ = TableFingerprint.of(table)
         return self

@@ -33,6 +33,7 @@ from calibrant.recalibrators.pooling import (
 from calibrant.recalibrators.reading import (
     SEVERAL,
     Reads,
+    keep_names,
     read_again,
     read_labelled,
     read_unlabelled,
@@ -41,6 +42,7 @@ from calibrant.recalibrators.reading import (
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import Scores
 from calibrant.sources.arrays import ArraySource
+from calibrant.sources.column_order import names_of
 from calibrant.sources.groups import read_groups
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.table import BinTable
@@ -199,6 +201,7 @@ class ByGroup(Recalibrator):
             As of every recalibrator.
         """
         self._check_parameters()
+        keep_names(self, names_of(y_prob))
         rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
         groups = read_groups(_required(by), len(rows))
         codes = rows.codes()

@@ -101,7 +101,7 @@ class PriorShift(Recalibrator):
         if y_true is not None or (self.target_mean is None and self.offset is None):
             return super().fit(y_prob, y_true, sample_weight, classes)
         probs = as_array(y_prob, "y_prob")
-        super().fit(probs, np.zeros(probs.shape[:1], np.int8), sample_weight)
+        super().fit(y_prob, np.zeros(probs.shape[:1], np.int8), sample_weight)
         self.fingerprint_, self.fit_result_ = None, FitResult()
         return self
 

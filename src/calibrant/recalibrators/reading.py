@@ -17,7 +17,13 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.problem import NUMERIC, Kind, Label
-from calibrant.sources.arrays import as_array, check_order, read_arrays
+from calibrant.sources.arrays import as_array, read_arrays
+from calibrant.sources.column_order import (
+    check_class_order,
+    check_label_order,
+    check_same_names,
+    names_of,
+)
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.base import Recalibrator
@@ -41,13 +47,30 @@ def read_again(
     Their labels are those of the fit, unless they are told otherwise or count from 0.
     """
     check_is_fitted(recalibrator, "classes_")
-    own = recalibrator.classes_
-    counting = own.dtype.kind in "biu" and np.array_equal(own, np.arange(own.size))
-    if classes is None and not counting:
-        classes = own.tolist()
+    classes = _own_classes(recalibrator) if classes is None else classes
     array = as_array(y_prob, "y_prob")
     check_width(recalibrator, array.shape)
+    check_same_names(names_of(y_prob), fitted_names(recalibrator))
     return read_labelled(recalibrator, y_prob, y_true, sample_weight, classes)
+
+
+def _own_classes(recalibrator: Recalibrator) -> list[Label] | None:
+    """Return the labels of the fit; None where they count from 0."""
+    own = recalibrator.classes_
+    counting = own.dtype.kind in "biu" and np.array_equal(own, np.arange(own.size))
+    return None if counting else own.tolist()
+
+
+def keep_names(recalibrator: Recalibrator, names: Sequence[str]) -> None:
+    """Keep the names of the columns of a fit, as scikit-learn does, where they have names."""
+    recalibrator.__dict__.pop("feature_names_in_", None)
+    if names:
+        recalibrator.feature_names_in_ = np.array(names, object)
+
+
+def fitted_names(recalibrator: Recalibrator) -> list[str]:
+    """Return the names of the columns of the fit, if they had names."""
+    return list(getattr(recalibrator, "feature_names_in_", ()))
 
 
 def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, tuple[int, ...]]:
@@ -56,8 +79,10 @@ def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, 
     Return the columns that it works on, and the shape that they came in.
     """
     check_is_fitted(recalibrator, "classes_")
-    array = as_array(y_prob, "y_prob")
+    array, names = as_array(y_prob, "y_prob"), names_of(y_prob)
     check_width(recalibrator, array.shape)
+    check_same_names(names, fitted_names(recalibrator))
+    check_class_order(names, _own_classes(recalibrator))
     shape = array.shape if recalibrator._reads == "labels" else len(array)
     unlabelled = np.zeros(shape, np.int8)
     return read_labelled(recalibrator, array, unlabelled).predictions, array.shape
@@ -81,7 +106,9 @@ def read_labelled(
         array = _log_odds(array)
     kind = kind_of(recalibrator, array.shape) if array.ndim in (1, 2) else None
     if kind == "multi-label":
-        check_order(y_true, y_prob)
+        check_label_order(names_of(y_true), names_of(y_prob))
+    else:
+        check_class_order(names_of(y_prob), classes)
     try:
         rows = read_arrays(y_true, array, kind=kind, classes=classes, sample_weight=sample_weight)
         if rows.problem.codes(rows.labels[:1000]).min() < 0:

@@ -21,6 +21,7 @@ from calibrant.recalibrators.base import FitResult, Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
+from calibrant.recalibrators.reading import fitted_names, keep_names
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1
@@ -108,10 +109,11 @@ def from_json(text: str | bytes) -> Recalibrator:
 
 def _encode_fitted(recalibrator: Recalibrator) -> dict[str, Any]:
     fingerprint, table = recalibrator.fingerprint_, recalibrator.table_fingerprint_
-    result = asdict(recalibrator.fit_result_)
+    result, names = asdict(recalibrator.fit_result_), fitted_names(recalibrator)
     return {
         **_encode_unfitted(recalibrator),
         "classes": recalibrator.classes_.tolist(),
+        **({"columns": names} if names else {}),
         "learned": {
             name.rstrip("_"): _encode(getattr(recalibrator, name), kind)
             for name, kind in recalibrator._learned.items()
@@ -181,6 +183,7 @@ def _decode_fitted(document: Any, depth: int) -> Recalibrator:
     recalibrator = _decode_unfitted(document, depth)
     fewest = 1 if recalibrator._reads == "labels" else 2
     recalibrator.classes_ = _decode_classes(_entry(document, "classes"), fewest)
+    keep_names(recalibrator, _decode_columns(document, recalibrator.classes_.size))
     learned = _entry(document, "learned")
     if isinstance(learned, dict) and _is_older(recalibrator, document["parameters"]):
         learned = {"smoothing": 0.0, **learned}
@@ -246,6 +249,16 @@ def _decode_classes(names: Any, fewest: int) -> Any:
             f'"classes" must be a list of at least {fewest} different labels.'
         )
     return np.array(names)
+
+
+def _decode_columns(document: Any, n_classes: int) -> list[str]:
+    names: Any = document.get("columns", [])
+    good = isinstance(names, list) and all(type(x) is str for x in names)
+    if not good or len(names) not in (0, 1, n_classes):
+        raise InvalidDocumentError(
+            f'"columns" must be a list of names, one for each of {n_classes:,} columns.'
+        )
+    return list(names)
 
 
 def _decode_result(document: Any) -> FitResult:

@@ -21,12 +21,13 @@ from calibrant.recalibrators.formulas import CLIP
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
-from calibrant.recalibrators.reading import read_labelled
+from calibrant.recalibrators.reading import keep_names, read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
 from calibrant.sources import read
 from calibrant.sources.arrays import as_array
+from calibrant.sources.column_order import names_of
 
 Scoring: TypeAlias = Literal["log", "brier"]
 
@@ -202,9 +203,11 @@ def best_recalibrator(
     SplineCalibration()                0.41113   0.00000   0.00000
     VennAbers()                        0.41459   0.00346   0.00110
     """
+    names = names_of(y_prob)
     if data is not None:
         reading: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
-        columns = read(y_true, y_prob, data=data, **reading).columns()
+        source = read(y_true, y_prob, data=data, **reading)
+        columns, names = source.columns(), (source.names or ())[1:]
         y_true, y_prob, sample_weight = columns.labels, columns.predictions, columns.weights
     scores = recalibrator_scores(
         y_true,
@@ -218,6 +221,7 @@ def best_recalibrator(
     )
     winner: Recalibrator = clone(scores.candidates[scores.chosen])
     winner.fit(y_prob, y_true, sample_weight, classes)
+    keep_names(winner, names)
     winner.scores_ = scores
     return winner
 

@@ -52,6 +52,7 @@ from calibrant.problem import (
     short,
 )
 from calibrant.sources import Source
+from calibrant.sources.column_order import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
@@ -170,9 +171,11 @@ def read_arrays(
     """
     check_input(input)
     labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
+    if kind != "multi-label":
+        check_class_order(names_of(y_prob), classes)
     if kind is not None and is_among(kind, EVENT_KINDS):
         if kind == "multi-label":
-            check_order(y_true, y_prob)
+            check_label_order(names_of(y_true), names_of(y_prob))
         probs = probs if kind == "quantile" else _as_numbers(probs, labels)
         problem, events, predicted = as_events(labels, probs, kind, input, classes, pos_label)
         return Columns(problem, events, predicted, read_weights(sample_weight, len(events)))
@@ -189,16 +192,6 @@ def read_arrays(
     if problem.kind == "top-label":
         return Columns(problem, labels, probs, weights, are_logits=True)
     return Columns(problem, labels, probabilities_of(probs), weights)
-
-
-def check_order(y_true: Any, y_prob: Any) -> None:
-    """Refuse two frames that name the same labels in another order: columns are paired by place."""
-    of_labels, of_probs = (list(getattr(x, "columns", ())) for x in (y_true, y_prob))
-    if of_labels != of_probs and set(map(str, of_labels)) == set(map(str, of_probs)):
-        raise InvalidLabelsError(
-            "The columns of y_true and y_prob must stand in one order; got the same names, "
-            f"{of_labels!r:.80} and {of_probs!r:.80}. Pass y_true[list(y_prob.columns)]."
-        )
 
 
 def as_array(values: Any, name: str) -> AnyArray:

@@ -21,6 +21,7 @@ from calibrant.groups import Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
+from calibrant.sources.column_order import check_class_order, check_label_order
 from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import columns_named
 from calibrant.sources.patterns import is_pattern, matching, paired, shown_names
@@ -118,6 +119,7 @@ def read_frame(
     grouping = () if by is None else columns_named(by)
     known = list(data) if frame is None else frame.collect_schema().names()
     y_true, y_prob = _expanded(y_true, y_prob, known, kind)
+    _check_order(y_true, y_prob, kind, classes)
     if frame is None or not _is_lazy(frame):
         columns = data if frame is None else frame
         arrays = read_arrays(
@@ -156,6 +158,17 @@ def read_frame(
     )
     source.names = shown_names(y_true, y_prob)
     return source
+
+
+def _check_order(
+    y_true: Any, y_prob: Any, kind: Kind | None, classes: Sequence[Label] | None
+) -> None:
+    """Refuse columns whose names say another order than that of the classes or labels."""
+    labels, names = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
+    if kind == "multi-label":
+        check_label_order(list(map(str, labels)), list(map(str, names)))
+    else:
+        check_class_order(list(map(str, names)), classes)
 
 
 def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> tuple[Any, Any]:

@@ -27,6 +27,7 @@ from calibrant.groups import Groups
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, check_whole
 from calibrant.sources.arrays import ArraySource, read_arrays
+from calibrant.sources.column_order import check_class_order, check_label_order
 from calibrant.sources.files.names import expand
 from calibrant.sources.files.reading import Chunk, ColumnNames, File, located, read_chunks
 from calibrant.sources.groups import columns_named
@@ -108,6 +109,10 @@ class FileSource(Source):
                     self.names = shown_names(chunk.label_names, chunk.names)
                     self._label_names = chunk.label_names
                     self._first_labels = chunk.labels[:LABELS_SHOWN]
+                    if meaning["kind"] == "multi-label":
+                        check_label_order(chunk.label_names, chunk.names)
+                    else:
+                        check_class_order(chunk.names, meaning["classes"])
                     with located(chunk):
                         self.problem = self._columns_of(chunk).problem
                     return

@@ -156,10 +156,12 @@ def read_chunks(
         start += len(probs)
 
 
-def read_predictions(files: Sequence[File], predictions: Sequence[str]) -> AnyArray:
-    """Return columns of predictions of all files, beside which no labels are read."""
+def read_predictions(
+    files: Sequence[File], predictions: Sequence[str]
+) -> tuple[AnyArray, list[str]]:
+    """Return columns of predictions of all files, and their names; no labels are read."""
     columns, parts = ColumnNames((), predictions), list[AnyArray]()
-    names: Sequence[str] | None = None
+    names: list[str] | None = None
     for file in files:
         start = 0
         for arrays, _ in _arrays(file, columns):
@@ -167,9 +169,9 @@ def read_predictions(files: Sequence[File], predictions: Sequence[str]) -> AnyAr
             names = matches if names is None else in_fixed_order(matches, names, file.shown)
             parts.append(_predictions(arrays, columns, names, (file.shown, start)))
             start += len(parts[-1])
-    if not parts:
+    if not parts or names is None:
         raise EmptyInputError("There are no rows; at least one is needed.")
-    return np.concatenate(parts)
+    return np.concatenate(parts), names
 
 
 def _predictions(

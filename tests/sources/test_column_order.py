@@ -1,0 +1,228 @@
+"""Columns are read by place: names that say another order are refused, by every door."""
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.exceptions import InvalidInputError, InvalidLabelsError
+from calibrant.sources.column_order import check_class_order, check_label_order, names_of
+
+RNG = np.random.default_rng(7)
+P = RNG.dirichlet(np.ones(3), 60)
+Y = RNG.integers(0, 3, 60)
+ANIMALS = ["cat", "dog", "emu"]
+FRAMES = ["pandas", "polars", "pyarrow"]
+
+
+def frame_of(library, columns):
+    module = pytest.importorskip(library)
+    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+
+
+def named(library, names, columns=(0, 1, 2)):
+    return frame_of(library, {name: P[:, k] for name, k in zip(names, columns, strict=True)})
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        (["dog", "cat", "emu"], ANIMALS),
+        (["prob_dog", "prob_cat", "prob_emu"], ANIMALS),
+        (["dog (p)", "cat (p)", "emu (p)"], ANIMALS),
+        (["p1", "p10", "p2"], None),
+        (["prob_0_raw", "prob_10_raw", "prob_1_raw"], None),
+        (["1", "0"], None),
+        (["2", "1"], [1, 2]),
+        (["p_10", "p_9"], [9, 10]),
+    ],
+)
+def test_names_in_another_order_than_the_classes_are_refused(names, classes):
+    with pytest.raises(InvalidInputError, match="must stand in the order of the classes; got"):
+        check_class_order(names, classes)
+    check_class_order(names, [f"class {name}" for name in names])
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        ((), None),
+        (["p"], None),
+        (["p"], ["no", "yes"]),
+        (["a", "b"], None),
+        (["c0", "c1", "c10"], None),
+        (["p_10", "p_11", "p_12"], None),
+        (["p", "p1"], None),
+        (["x", "x"], None),
+        (["x", "x"], ["x", "y"]),
+        (ANIMALS, ANIMALS),
+        (["p_cat", "p_dog"], ["cat", "dog"]),
+        (["p_b", "p_a"], ["cat", "dog"]),
+        (["²", "¹"], None),
+        (["", "a"], None),
+    ],
+)
+def test_other_names_say_nothing(names, classes):
+    check_class_order(names, classes)
+
+
+def test_labels_and_predictions_are_paired_by_their_own_parts():
+    check_label_order(["y_b", "y_a"], ["p_b", "p_a"])
+    check_label_order(["y_1", "y_2"], ["first", "second"])
+    with pytest.raises(InvalidLabelsError, match="one order"):
+        check_label_order(["y_b", "y_a"], ["p_a", "p_b"])
+
+
+def test_only_frames_have_names():
+    class Odd:
+        columns = property(lambda self: 3)
+
+    for value in (P, P.tolist(), Y, Odd(), type("O", (), {"columns": lambda self: 1})()):
+        assert names_of(value) == ()
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_frames_in_memory_are_refused_by_measuring(library):
+    given = named(library, ["dog", "cat", "emu"], (1, 0, 2))
+    labels = np.take(ANIMALS, Y)
+    with pytest.raises(InvalidInputError, match="order of the classes; got dog, cat, emu"):
+        cb.calibration_error(labels, given, classes=ANIMALS)
+    right = cb.calibration_error(labels, named(library, ANIMALS), classes=ANIMALS)
+    assert right.value == cb.calibration_error(Y, P).value
+    other = cb.calibration_error(labels, given, classes=["dog", "cat", "emu"])
+    assert other.value == pytest.approx(right.value)
+
+
+@pytest.mark.parametrize(
+    ("library", "lazy"), [("pandas", False), ("polars", False), ("polars", True)]
+)
+def test_columns_of_a_frame_are_refused_by_measuring(library, lazy):
+    data = frame_of(library, {"y": Y, "p_0": P[:, 0], "p_2": P[:, 2], "p_1": P[:, 1]})
+    data = data.lazy() if lazy else data
+    with pytest.raises(InvalidInputError, match="got p_0, p_2, p_1 for classes in the order of"):
+        cb.calibration_error("y", "p_*", data=data)
+    right = cb.calibration_error("y", ["p_0", "p_1", "p_2"], data=data)
+    assert right.value == pytest.approx(cb.calibration_error(Y, P).value)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "npz", "parquet"])
+def test_columns_of_files_are_refused_by_measuring(tmp_path, suffix):
+    pytest.importorskip("pyarrow")
+    from predictions_on_disk import write
+
+    columns = {"y": Y, **{f"p_{k}": P[:, k] for k in (2, 0, 1)}}
+    columns |= {"y_0": Y % 2, "y_2": Y // 2}
+    path = write(tmp_path / f"rows.{suffix}", columns)
+    with pytest.raises(InvalidInputError, match="got p_2, p_0, p_1"):
+        cb.calibration_error("y", "p_*", data=path)
+    with pytest.raises(InvalidLabelsError, match="one order"):
+        cb.calibration_error(["y_2", "y_0"], ["p_0", "p_2"], data=path, kind="multi-label")
+    right = cb.calibration_error("y", ["p_0", "p_1", "p_2"], data=path)
+    assert right.value == pytest.approx(cb.calibration_error(Y, P).value)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize(
+    "method",
+    [
+        cb.VectorScaling(),
+        cb.TemperatureScaling(),
+        cb.OneVsRest(cb.PlattScaling()),
+        cb.TopLabel(cb.PlattScaling()),
+    ],
+    ids=str,
+)
+def test_a_recalibrator_knows_its_columns_again(tmp_path, library, method):
+    fitted = method.fit(named(library, ["a", "b", "c"]), Y)
+    assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
+    fitted.save(tmp_path / "r.json")
+    given = named(library, ["b", "a", "c"], (1, 0, 2))
+    for own in (fitted, cb.load(tmp_path / "r.json")):
+        for call in (
+            own.predict_proba,
+            own.predict,
+            lambda x, own=own: own.score(x, Y),
+            lambda x, own=own: own.certify(x, Y),
+        ):
+            with pytest.raises(InvalidInputError, match="order of the fit, a, b, c; got b, a, c"):
+                call(given)
+        with pytest.raises(InvalidInputError, match="those of the fit, a, b, c; got a, b, d"):
+            own.predict_proba(named(library, ["a", "b", "d"]))
+        expected = own.predict_proba(P)
+        assert np.array_equal(own.predict_proba(named(library, ["a", "b", "c"])), expected)
+        assert np.array_equal(own.predict_proba(named(library, ["0", "1", "2"])), expected)
+    assert not hasattr(fitted.fit(P, Y), "feature_names_in_")
+
+
+def test_a_recalibrator_of_arrays_knows_the_order_of_its_classes():
+    fitted = cb.VectorScaling().fit(P, np.take(ANIMALS, Y), classes=ANIMALS)
+    with pytest.raises(InvalidInputError, match="order of the classes"):
+        fitted.predict_proba(named("pandas", ["dog", "cat", "emu"]))
+    counted = cb.VectorScaling().fit(P, Y)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InvalidInputError, match="order of the classes"):
+        counted.predict_proba(pandas.DataFrame(P)[[2, 1, 0]])
+    counted.predict_proba(pandas.DataFrame(P))
+
+
+def test_two_columns_of_one_event_and_one_column():
+    pandas = pytest.importorskip("pandas")
+    both = pandas.DataFrame({"no": 1 - P[:, 0], "yes": P[:, 0]})
+    fitted = cb.PlattScaling().fit(both, Y == 0)
+    with pytest.raises(InvalidInputError, match="order of the fit, no, yes"):
+        fitted.predict_proba(both[["yes", "no"]])
+    one = fitted.predict_proba(both["yes"])
+    assert np.array_equal(one, fitted.predict_proba(both)[:, 1])
+    assert np.array_equal(one, fitted.predict_proba(both[["yes"]])[:, 0])
+
+
+def test_groups_labels_and_the_chosen_one_keep_names_too():
+    group = np.arange(60) % 2
+    given, other = named("pandas", ["a", "b", "c"]), named("pandas", ["b", "a", "c"])
+    by_group = cb.ByGroup(cb.TemperatureScaling()).fit(given, Y, by=group)
+    with pytest.raises(InvalidInputError, match="order of the fit"):
+        by_group.predict_proba(other, by=group)
+    marks = (RNG.uniform(size=P.shape) < P).astype(int)
+    labels = cb.MultiLabel(cb.PlattScaling()).fit(given, marks)
+    with pytest.raises(InvalidInputError, match="order of the fit"):
+        labels.predict_proba(other)
+    candidates = (cb.Identity(), cb.TemperatureScaling())
+    best = cb.best_recalibrator(Y, given, candidates)
+    with pytest.raises(InvalidInputError, match="order of the fit"):
+        best.predict_proba(other)
+    frame = given.assign(y=Y)
+    named_best = cb.best_recalibrator("y", ["a", "b", "c"], candidates, data=frame)
+    with pytest.raises(InvalidInputError, match="order of the fit"):
+        named_best.predict_proba(other)
+
+
+@pytest.mark.parametrize("columns", ["p", [1, 2, 3], ["a", "b"], ["a", None, "c"], {"a": 1}, None])
+def test_damaged_names_in_a_document_are_refused(columns):
+    import json
+
+    from calibrant.recalibrators.saving import from_json, to_json
+
+    fitted = cb.VectorScaling().fit(named("pandas", ["a", "b", "c"]), Y)
+    document = json.loads(to_json(fitted))
+    assert document["columns"] == ["a", "b", "c"]
+    with pytest.raises(cb.exceptions.InvalidDocumentError, match='"columns" must be a list'):
+        from_json(json.dumps(document | {"columns": columns}))
+
+
+def test_commands_know_the_columns_again(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    from calibrant.cli import main
+    from predictions_on_disk import write
+
+    columns = {"y": Y, "a": P[:, 0], "b": P[:, 1], "c": P[:, 2]}
+    rows = write(tmp_path / "rows.csv", columns)
+    swapped = write(tmp_path / "swapped.csv", {n: columns[n] for n in ("y", "b", "a", "c")})
+    cal, out = str(tmp_path / "cal.json"), str(tmp_path / "out.csv")
+    fit = ["fit", str(rows), "--y-true", "y", "--y-prob", "[abc]", "--method", "vector"]
+    assert main([*fit, "-o", cal]) == 0
+    apply = ["apply", cal, str(swapped), "-o", out, "--y-prob"]
+    assert main([*apply, "[abc]"]) in (3, 4)
+    assert "order of the fit, a, b, c; got b, a, c" in capsys.readouterr().err
+    assert main([*apply, "a", "b", "c"]) == 0
+    certify = ["certify", str(swapped), "--y-true", "y", "--calibrator", cal, "--y-prob", "[abc]"]
+    assert main([*certify, "--max-error", "0.5"]) in (3, 4)
+    assert "order of the fit, a, b, c; got b, a, c" in capsys.readouterr().err
