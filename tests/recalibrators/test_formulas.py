@@ -24,7 +24,7 @@ from sklearn.base import clone
 
 import calibrant as cb
 from calibrant.exceptions import InvalidShapeError
-from calibrant.recalibrators.export import DIALECTS
+from calibrant.recalibrators.export_sql import DIALECTS
 from conftest import optional
 from lazy_frames import spark_session
 

@@ -334,27 +334,27 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def to_sql(self, column: str, dialect: str = "duckdb") -> str:
         """Return an SQL expression that gives the same answers for a column of predictions.
 
-        See `calibrant.recalibrators.export.to_sql`.
+        See `calibrant.recalibrators.export_sql.to_sql`.
         """
-        from calibrant.recalibrators.export import to_sql
+        from calibrant.recalibrators.export_sql import to_sql
 
         return to_sql(self, column, dialect)
 
     def to_expression(self, column: str) -> Any:
         """Return a narwhals expression that gives the same answers for a column of predictions.
 
-        See `calibrant.recalibrators.export.to_expression`.
+        See `calibrant.recalibrators.export_frame.to_expression`.
         """
-        from calibrant.recalibrators.export import to_expression
+        from calibrant.recalibrators.export_frame import to_expression
 
         return to_expression(self, column)
 
     def apply_to_frame(self, data: Any, column: str, *, output: str = "calibrated") -> Any:
         """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
 
-        See `calibrant.recalibrators.export.apply_to_frame`.
+        See `calibrant.recalibrators.export_frame.apply_to_frame`.
         """
-        from calibrant.recalibrators.export import apply_to_frame
+        from calibrant.recalibrators.export_frame import apply_to_frame
 
         return apply_to_frame(self, data, column, output=output)
 

@@ -386,18 +386,18 @@ class ByGroup(Recalibrator):
 
         A group that is NULL or unknown gets the pooled repair, as by `predict_proba`; a number
         outside its cuts gives NULL. `by` names the columns of groups where they are called
-        otherwise than in the fit. See `calibrant.recalibrators.export.to_sql`.
+        otherwise than in the fit. See `calibrant.recalibrators.export_sql.to_sql`.
         """
-        from calibrant.recalibrators.export import to_sql
+        from calibrant.recalibrators.export_sql import to_sql
 
         return to_sql(self, column, dialect, by)
 
     def to_expression(self, column: str, by: Sequence[str] | None = None) -> Any:
         """Return a narwhals expression of the predictions and the columns of groups.
 
-        See `to_sql`, and `calibrant.recalibrators.export.to_expression`.
+        See `to_sql`, and `calibrant.recalibrators.export_frame.to_expression`.
         """
-        from calibrant.recalibrators.export import to_expression
+        from calibrant.recalibrators.export_frame import to_expression
 
         return to_expression(self, column, by)
 
@@ -411,9 +411,9 @@ class ByGroup(Recalibrator):
     ) -> Any:
         """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
 
-        See `to_sql`, and `calibrant.recalibrators.export.apply_to_frame`.
+        See `to_sql`, and `calibrant.recalibrators.export_frame.apply_to_frame`.
         """
-        from calibrant.recalibrators.export import apply_to_frame
+        from calibrant.recalibrators.export_frame import apply_to_frame
 
         return apply_to_frame(self, data, column, output=output, by=by)
 

@@ -1,4 +1,4 @@
-"""Export: the formula of a fitted recalibrator as an expression of SQL or of a data frame."""
+"""The formula of a fitted recalibrator as an expression of SQL."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from calibrant._types import FloatArray
-from calibrant.engines.frame import blaming_columns
-from calibrant.engines.frame_plan import exact_number
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.recalibrators.base import Recalibrator, check_of_one_column
 from calibrant.recalibrators.export_groups import (
     Equals,
-    FrameGroups,
-    check_types_of_groups,
     equals_binary,
     equals_doubled,
     equals_escaped,
@@ -27,7 +22,6 @@ from calibrant.recalibrators.export_groups import (
     interval_in_sql,
     outside_in_sql,
 )
-from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.by_group import ByGroup
@@ -276,180 +270,3 @@ class _SqlOperations:
                 sides.append(f"TYPEOF({name}) = 'text'" if has_types else None)
         said = " OR ".join(side for side in sides if side)
         return f"WHEN {said} THEN NULL\n" if said else ""
-
-
-def apply_to_frame(
-    recalibrator: Recalibrator,
-    data: Any,
-    column: str,
-    *,
-    output: str = "calibrated",
-    by: Sequence[str] | None = None,
-) -> Any:
-    """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
-
-    Nothing is collected: a lazy frame stays lazy, and a cluster does the work. Binned
-    recalibrators answer with the bits of `predict_proba`, scaling to rounding (1e-12). What
-    `predict_proba` would refuse (missing, NaN, outside [0, 1]) becomes null.
-
-    Parameters
-    ----------
-    recalibrator : fitted recalibrator of one score
-        All but those of several classes.
-    data : data frame
-        pandas, Polars (also lazy), PyArrow, DuckDB, Dask, Spark, Ibis, ...
-    column : str
-        The predictions, or the logits if that is the recalibrator's input.
-    output : str
-        The name of the new column; that of `column` replaces it.
-    by : sequence of str, optional
-        As in `to_sql`.
-
-    Returns
-    -------
-    data frame
-        Of the same kind as `data`. A PyArrow dataset becomes a DuckDB relation.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from calibrant.recalibrators import HistogramBinning
-    >>> binned = HistogramBinning(bins=2).fit([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1])
-    >>> binned.apply_to_frame(pd.DataFrame({"score": [0.1, 0.9]}), "score")
-       score  calibrated
-    0    0.1         0.5
-    1    0.9         1.0
-    """
-    import narwhals as nw
-
-    check_of_one_column(recalibrator, "An expression", "an expression of one column")
-    frame = as_frame(data)
-    schema, groups = frame.collect_schema(), group_names(recalibrator, by)
-    columns = schema.names()
-    for name in (column, *groups):
-        known_column(name, columns)
-        if takes_patterns(frame):
-            refuse_pattern(name)
-    if groups:
-        check_types_of_groups(recalibrator, groups, schema)
-    if frame.implementation.is_duckdb() and "*" in columns:
-        refuse_pattern("*")  # DuckDB would put all columns in the place of this one
-    if not isinstance(output, str):
-        raise InvalidArgumentError(
-            f"output must be the name of the new column, as text; got {output!r:.60}."
-        )
-    if output != column and output in columns:
-        raise InvalidArgumentError(
-            f"The frame already has a column {output!r}; name the new one with output=."
-        )
-    if frame.implementation.is_pyspark() or frame.implementation.is_pyspark_connect():
-        from pyspark.sql.functions import expr
-
-        # An expression of narwhals guards every logarithm anew; Spark plans half a megabyte of it.
-        return frame.to_native().withColumn(output, expr(to_sql(recalibrator, column, "spark", by)))
-    number = exact_number(frame)
-    with blaming_columns(frame, [column, *groups]):
-        if not groups:
-            recalibrated = _expression(recalibrator, column, number)
-            return frame.with_columns(recalibrated.alias(output)).to_native()
-        # Pooled answers are the last resort of every group: a column of their own, computed once.
-        spare = next(name for i in count() if (name := f"calibrant_{i}") not in columns)
-        pooled = _expression(recalibrator.pooled_, column, number)
-        frame = frame.with_columns(pooled.alias(spare))
-        recalibrated = _expression(recalibrator, column, number, groups, nw.col(spare))
-        return frame.with_columns(recalibrated.alias(output)).drop(spare).to_native()
-
-
-def to_expression(recalibrator: Recalibrator, column: str, by: Sequence[str] | None = None) -> Any:
-    """Return a narwhals expression of one column that equals `predict_proba`.
-
-    Takes what `apply_to_frame` takes, and can be used in any plan that narwhals builds. On Ibis,
-    which rounds the numbers of an expression, only `apply_to_frame` is exact to the last bit.
-
-    Examples
-    --------
-    >>> import narwhals as nw
-    >>> import pandas as pd
-    >>> from calibrant.recalibrators import PlattScaling
-    >>> platt = PlattScaling().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    >>> frame = nw.from_native(pd.DataFrame({"score": [0.5]}))
-    >>> float(frame.select(platt.to_expression("score")).item())
-    0.5
-    """
-    import narwhals as nw
-
-    check_of_one_column(recalibrator, "An expression", "an expression of one column")
-    groups = group_names(recalibrator, by)
-    for name in (column, *groups):
-        refuse_pattern(name)
-    return _expression(recalibrator, column, nw.lit, groups)
-
-
-def _expression(
-    recalibrator: Recalibrator,
-    column: str,
-    number: Callable[[float], Any],
-    groups: tuple[str, ...] = (),
-    pooled: Any = None,
-) -> Any:
-    import narwhals as nw
-
-    x = nw.col(column).cast(nw.Float64)
-    largest = sys.float_info.max if recalibrator.input == "logits" else 1.0
-    valid = x.is_between(-largest if recalibrator.input == "logits" else 0.0, largest)
-    if groups:
-        valid = FrameGroups(recalibrator, groups).inside(valid)
-    operations = _FrameOperations(number, groups, pooled)
-    return nw.when(valid).then(recalibrator._formula(operations, x, recalibrator))
-
-
-@dataclass(frozen=True)
-class _FrameOperations:
-    """The operations of formulas, as narwhals expressions with exact numbers."""
-
-    number: Callable[[float], Any]
-    groups: tuple[str, ...] = ()
-    pooled: Any = None
-    target = "an expression of one column"
-
-    def log(self, x: Any) -> Any:
-        # Frames compute impossible rows too, and would warn of their logarithms.
-        return self.clip(x, sys.float_info.min, sys.float_info.max).log()
-
-    def log_complement(self, x: Any) -> Any:
-        return self.log(1.0 - x)
-
-    def sigmoid(self, x: Any) -> Any:
-        return 1.0 / ((-self.clip(x, -STEEPEST, STEEPEST)).exp() + 1.0)
-
-    def clip(self, x: Any, low: float, high: float) -> Any:
-        # Not when-then: naming x three times at each of three levels makes plans of megabytes.
-        return x.clip(float(low), float(high))
-
-    def factor(self, x: Any) -> Any:
-        return x
-
-    def steps(self, x: Any, cuts: FloatArray, levels: FloatArray) -> Any:
-        """Search the level by halves: as many comparisons as the number of bins has bits."""
-        import narwhals as nw
-
-        if cuts.size == 0:
-            return self.number(float(levels[0]))
-        middle = cuts.size // 2
-        below = self.steps(x, cuts[:middle], levels[: middle + 1])
-        above = self.steps(x, cuts[middle + 1 :], levels[middle + 1 :])
-        return nw.when(x <= self.number(float(cuts[middle]))).then(below).otherwise(above)
-
-    def by_group(self, fitted: ByGroup, parts: Sequence[Any], otherwise: Any) -> Any:
-        """Return the part of each row's group."""
-        return FrameGroups(fitted, self.groups).chosen(parts, otherwise)
-
-    def shifted_by_group(self, fitted: ByGroup, odds: Any, pooled: Any) -> Any:
-        """Return answers with the log-odds of each row's group shifted, where it is known."""
-        import narwhals as nw
-
-        groups, zero = FrameGroups(fitted, self.groups), self.number(0.0)
-        shifts = [self.number(shift) for shift in fitted.shifts_.tolist()]
-        known = groups.chosen([self.number(1.0)] * len(shifts), zero) > zero
-        own = self.sigmoid(odds + groups.chosen(shifts, zero))
-        return nw.when(known).then(own).otherwise(pooled)
