@@ -10,7 +10,7 @@ from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
-from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest, TopLabel
+from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest
 from calibrant.recalibrators.multilabel import MultiLabel
 from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.prior_shift import PriorShift
@@ -31,6 +31,7 @@ from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.recalibrators.top_label import TopLabel
 
 __all__ = [
     "AccuracyWarning",

@@ -33,10 +33,11 @@ from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.folds import train_and_test
 from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
-from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.overlap import warn_of_overlap
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources.arrays import read_weights
 from calibrant.stats import Certificate
 

@@ -20,11 +20,12 @@ from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import CLIP
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
-from calibrant.recalibrators.multiclass import OneVsRest, TopLabel
+from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.reading import keep_names, read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources import read
 from calibrant.sources.arrays import as_array
 from calibrant.sources.column_order import names_of
