@@ -7,13 +7,13 @@ import pytest
 from scipy import special
 
 import calibrant as cb
+from calibrant._logits import probabilities_of
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidProbabilitiesError,
     LogitsError,
     NotFiniteError,
 )
-from calibrant.problem import probabilities_of
 from calibrant.sources import read
 from conftest import kernels, optional
 from lazy_frames import lazy_frame, on_every_engine

@@ -14,6 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from calibrant._compiled import compiles, native
+from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import (
     InvalidLabelsError,
@@ -23,7 +24,7 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem import Label, Problem, explain_logits, probabilities_of, short
+from calibrant.problem import Label, Problem, short
 
 LARGEST_WEIGHT, SMALLEST_HEAVIEST = 1e100, 1e-100
 """Squares of weights are summed: these stay clear of overflow, and of underflow to 0."""

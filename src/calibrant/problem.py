@@ -1,4 +1,4 @@
-"""Problems: what is predicted, which error is meant, what the labels are, and what logits mean.
+"""Problems: what is predicted, which error is meant, and what the labels are.
 
 Shapes and named arguments decide; no value of the data is looked at here.
 """
@@ -8,20 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant._documents import check_names, is_whole, shown
 from calibrant._options import is_among, is_integer
-from calibrant._threads import in_pieces
-from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.exceptions import (
-    InvalidArgumentError,
-    InvalidDocumentError,
-    InvalidShapeError,
-    NotFiniteError,
-)
+from calibrant._types import AnyArray, IntArray
+from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidShapeError
 
 Kind: TypeAlias = Literal["binary", "top-label", "marginal", "multi-label", "ordinal", "quantile"]
 Input: TypeAlias = Literal["probabilities", "logits"]
@@ -46,8 +40,6 @@ SUM_TOLERANCE = 0.01
 pass, scores that were never meant to add up do not."""
 NUMERIC = "biuf"
 """The kinds of array whose values are numbers."""
-PIECE_VALUES = 1 << 18
-"""Logits that one thread turns into probabilities at a time: 2 MB, for a cache."""
 
 
 def part_of(kind: str) -> str:
@@ -386,55 +378,3 @@ def check_input(given: Any) -> None:
     """Raise InvalidArgumentError unless it is one of the two words."""
     if not is_among(given, INPUTS):
         raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r:.60}.')
-
-
-def probabilities_of(logits: AnyArray) -> FloatArray:
-    """Return the sigmoid of a column, or the softmax of each row of a table, in float64.
-
-    Examples
-    --------
-    >>> probabilities_of(np.array([0.0, -800.0, np.inf]))
-    array([0.5, 0. , 1. ])
-    >>> probabilities_of(np.array([[1.0, 1.0, -np.inf]]))
-    array([[0.5, 0.5, 0. ]])
-    """
-    out = np.empty(logits.shape)
-    width = 1 if logits.ndim == 1 else logits.shape[1]
-
-    def work(part: slice) -> None:
-        piece = logits[part].astype(np.float64)
-        out[part] = sigmoid(piece) if logits.ndim == 1 else softmax(piece)
-
-    in_pieces(len(logits), max(1, PIECE_VALUES // width), work)
-    if np.isnan(out.min()):
-        explain_logits(logits)
-    return out
-
-
-def sigmoid(z: FloatArray) -> FloatArray:
-    """Return ``1 / (1 + exp(-z))`` without a warning at any z."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-z)))
-
-
-def softmax(z: FloatArray) -> FloatArray:
-    """Return the softmax of each row; NaN where a row has none."""
-    with np.errstate(invalid="ignore"):
-        shares = np.exp(z - z.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-    return np.asarray(shares)
-
-
-def explain_logits(logits: AnyArray) -> NoReturn:
-    """Raise the exception that says which logits are wrong."""
-    wrong = np.isnan(logits)
-    what = "not be missing"
-    if not wrong.any():
-        wrong = np.isposinf(logits) | np.isneginf(logits).all(axis=1, keepdims=True)
-        what = "be smaller than infinity, and not all of a row minus infinity"
-    place = np.argwhere(wrong)
-    first = ", ".join(map(str, place[0]))
-    raise NotFiniteError(
-        f"Logits must {what}; {len(place):,} of {logits.size:,} values are wrong (first: "
-        f"y_prob[{first}] = {logits[tuple(place[0])]:g}). Drop or mend these rows first."
-    )

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.optimize import minimize
 
+from calibrant._logits import softmax
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Input, softmax
+from calibrant.problem import Input
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values
 from calibrant.recalibrators.folds import fold_of_rows

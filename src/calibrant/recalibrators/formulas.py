@@ -18,11 +18,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from calibrant._logits import sigmoid, softmax
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import count_below
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Input, sigmoid, softmax
+from calibrant.problem import Input
 
 Smoothing: TypeAlias = float | Literal["auto"]
 

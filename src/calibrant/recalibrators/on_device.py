@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._logits import sigmoid
 from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.engines import cuda
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.tensors import Tensors, codes_of, events_of
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Label, Problem, sigmoid
+from calibrant.problem import Label, Problem
 from calibrant.recalibrators.class_rows import ClassRows
 from calibrant.recalibrators.fingerprint import Fingerprint, fingerprint_of_hashes
 from calibrant.recalibrators.formulas import log_probabilities

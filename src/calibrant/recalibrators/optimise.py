@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 
 from calibrant._compiled import compiles
+from calibrant._logits import sigmoid
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray, IntArray
-from calibrant.problem import sigmoid
 from calibrant.recalibrators.formulas import linear
 from calibrant.recalibrators.scores import PIECE_ROWS, Loss, Scores, dot
 

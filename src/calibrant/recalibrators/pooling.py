@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._logits import sigmoid
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.problem import sigmoid
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import own_values
 from calibrant.recalibrators.folds import fold_of_rows

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logit
 
+from calibrant._logits import sigmoid
 from calibrant._options import is_real
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
-from calibrant.problem import Input, Label, sigmoid
+from calibrant.problem import Input, Label
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.formulas import Operations
 from calibrant.recalibrators.scores import Scores, identity_loss, mean_loss

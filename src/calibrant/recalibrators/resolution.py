@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._logits import sigmoid
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import sigmoid
 from calibrant.recalibrators.base import Recalibrator, squared_errors
 from calibrant.recalibrators.reading import SEVERAL, read_again
 from calibrant.recalibrators.scaling_binning import ScalingBinning

@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calibrant._compiled import compiles
+from calibrant._logits import sigmoid
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import sigmoid
 from calibrant.table import BinTable
 
 Loss: TypeAlias = Literal["log", "squared"]

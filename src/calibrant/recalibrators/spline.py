@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from calibrant._logits import sigmoid
 from calibrant._options import is_integer
 from calibrant._types import FloatArray, IntArray
 from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Input, sigmoid
+from calibrant.problem import Input
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator, check_choice
 from calibrant.recalibrators.formulas import NUMPY, Operations, Smoothing, check_smoothing

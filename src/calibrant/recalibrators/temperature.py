@@ -8,9 +8,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from calibrant._logits import sigmoid
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.engines.tensors import Tensors
-from calibrant.problem import Input, sigmoid
+from calibrant.problem import Input
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
 from calibrant.recalibrators.class_rows import ClassRows

@@ -15,6 +15,7 @@ import numpy as np
 
 from calibrant._digests import RowDigest
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._logits import explain_logits, probabilities_of
 from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct, EqualMass, auto_n_bins
@@ -39,18 +40,7 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.groups import Groups, required
-from calibrant.problem import (
-    EVENT_KINDS,
-    NUMERIC,
-    Input,
-    Kind,
-    Label,
-    Problem,
-    check_input,
-    explain_logits,
-    probabilities_of,
-    short,
-)
+from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input, short
 from calibrant.sources import Source
 from calibrant.sources.column_order import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.columns import Columns, explain_probabilities
 from calibrant.exceptions import (
@@ -28,17 +29,7 @@ from calibrant.exceptions import (
     LengthMismatchError,
     NotFiniteError,
 )
-from calibrant.problem import (
-    NUMERIC,
-    SUM_TOLERANCE,
-    Input,
-    Kind,
-    Label,
-    Problem,
-    explain_logits,
-    probabilities_of,
-    short,
-)
+from calibrant.problem import NUMERIC, SUM_TOLERANCE, Input, Kind, Label, Problem, short
 
 
 def check_event_shapes(labels: Any, probs: Any, kind: Kind) -> None:

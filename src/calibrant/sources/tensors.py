@@ -12,22 +12,14 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._logits import probabilities_of
 from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
 from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, widened
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
 from calibrant.groups import Groups, required
-from calibrant.problem import (
-    EVENT_KINDS,
-    SUM_TOLERANCE,
-    Input,
-    Kind,
-    Label,
-    Problem,
-    check_input,
-    probabilities_of,
-)
+from calibrant.problem import EVENT_KINDS, SUM_TOLERANCE, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import (
     ArraySource,
