@@ -161,6 +161,6 @@ def is_text(value: Any, longest: int) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Show a value of a document in at most 60 characters."""
+    """Show a value in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -14,6 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from calibrant._compiled import compiles, native
+from calibrant._documents import shown
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import (
@@ -24,7 +25,7 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem import Label, Problem, short
+from calibrant.problem import Label, Problem
 
 LARGEST_WEIGHT, SMALLEST_HEAVIEST = 1e100, 1e-100
 """Squares of weights are summed: these stay clear of overflow, and of underflow to 0."""
@@ -157,13 +158,13 @@ class Columns:
             raise InvalidLabelsError(
                 f"Labels of a multi-label problem must be 0 and 1 or booleans; {len(places):,} of "
                 f"{self.labels.size:,} are not (first: y_true[{row}, {column}] = "
-                f"{short(self.labels[row, column].item())}). Drop the rows of missing labels, or "
+                f"{shown(self.labels[row, column].item())}). Drop the rows of missing labels, or "
                 "measure a label that was not asked for everywhere by itself."
             )
         wrong = np.flatnonzero(self.problem.codes(self.labels) < 0)
         first = int(wrong[0])
         value = self.labels[first : first + 1].tolist()[0]
-        came = f"{wrong.size:,} of {len(self):,} are not (first: y_true[{first}] = {short(value)})"
+        came = f"{wrong.size:,} of {len(self):,} are not (first: y_true[{first}] = {shown(value)})"
         if self.problem.kind == "binary" and self.problem.classes is None:
             if is_fraction(self.labels) and is_zero_one(self.predictions):
                 raise SwappedArgumentsError(
@@ -175,9 +176,9 @@ class Columns:
                 "Name the event with pos_label=, or both labels with classes=(no, yes)."
             )
         names = self.problem.class_names
-        shown = ", ".join(short(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
+        listed = ", ".join(shown(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
         raise InvalidLabelsError(
-            f"Labels must be among the {len(names):,} classes ({shown}); {came}. "
+            f"Labels must be among the {len(names):,} classes ({listed}); {came}. "
             "Name the labels in the order of the columns with classes=."
         )
 
@@ -193,8 +194,8 @@ def absent_event(event: Label, labels: AnyArray) -> InvalidLabelsError:
     seen = list(dict.fromkeys(labels[:100_000].tolist()))
     with suppress(TypeError):  # of several types
         seen.sort()  # engines give distinct labels in any order
-    shown = ", ".join(short(label) for label in seen[:6]) + (", ..." if len(seen) > 6 else "")
-    came = f" (labels: {shown})" if seen else ""
+    listed = ", ".join(shown(label) for label in seen[:6]) + (", ..." if len(seen) > 6 else "")
+    came = f" (labels: {listed})" if seen else ""
     return InvalidLabelsError(
         f"The event must be among the labels; pos_label={event!r} is the label of no row{came}. "
         "Name it as it is written there; or, if it did not happen in these rows, name both labels "

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant._documents import shown
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
-from calibrant.problem import short
 
 DENSE_CODES = 1 << 12
 """So many codes are counted with whether all occur or not: finding out would cost a pass."""
@@ -200,7 +200,7 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
         return str(value).removesuffix(" 00:00:00")
     raise InvalidGroupsError(
         f"Groups by {column.name!r:.60} must be told apart by text, finite numbers or dates; got "
-        f"{short(value)}. Convert the column, or cut it: by={{name: cuts}}."
+        f"{shown(value)}. Convert the column, or cut it: by={{name: cuts}}."
     )
 
 

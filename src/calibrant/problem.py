@@ -315,13 +315,13 @@ def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
     if isinstance(classes, str | bytes | Mapping | Set) or not hasattr(classes, "__iter__"):
         raise InvalidArgumentError(
             "classes must be a sequence of labels in the order of the columns, such as "
-            f'("no", "yes"); got {short(classes)}.'
+            f'("no", "yes"); got {shown(classes)}.'
         )
     names = tuple(read_label("classes", name) for name in np.ravel(np.asarray(classes, object)))
     if len(set(names)) != len(names):
-        raise InvalidArgumentError(f"classes must be distinct; got {short(names)}.")
+        raise InvalidArgumentError(f"classes must be distinct; got {shown(names)}.")
     if len({isinstance(name, str) for name in names}) > 1:
-        raise InvalidArgumentError(f"classes must be all text or all numbers; got {short(names)}.")
+        raise InvalidArgumentError(f"classes must be all text or all numbers; got {shown(names)}.")
     return names
 
 
@@ -331,7 +331,7 @@ def read_label(option: str, label: Any) -> Label:
     if isinstance(plain, str | int | float) and plain == plain:
         return plain
     raise InvalidArgumentError(
-        f"{option} must name labels, each text or a number; got {short(label)}."
+        f"{option} must name labels, each text or a number; got {shown(label)}."
     )
 
 
@@ -366,12 +366,6 @@ def _labels_of_two_columns(pos_label: Label) -> tuple[Label, ...]:
         "Name the labels in the order of the columns, classes=(first, second), or pass the "
         "event's column alone."
     )
-
-
-def short(value: Any) -> str:
-    """Show a value in at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def check_input(given: Any) -> None:

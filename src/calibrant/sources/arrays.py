@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant._digests import RowDigest
+from calibrant._documents import shown
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._options import is_among
@@ -40,7 +41,7 @@ from calibrant.exceptions import (
     SwappedArgumentsError,
 )
 from calibrant.groups import Groups, required
-from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input, short
+from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.column_order import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events
@@ -196,7 +197,7 @@ def as_array(values: Any, name: str) -> AnyArray:
         ) from error
     if array.ndim == 0:
         raise InvalidShapeError(
-            f"{name} must be a column of values; got the single value {short(array.item())}. "
+            f"{name} must be a column of values; got the single value {shown(array.item())}. "
             "With column names, pass the frame as data=."
         )
     return array
@@ -299,7 +300,7 @@ def _listed(array: AnyArray, values: list[Any], wrong: list[int]) -> str:
     place = ", ".join(str(int(i)) for i in np.unravel_index(wrong[0], array.shape))
     return (
         f"{len(wrong):,} of {len(values):,} values are wrong "
-        f"(first: y_prob[{place}] = {short(values[wrong[0]])})"
+        f"(first: y_prob[{place}] = {shown(values[wrong[0]])})"
     )
 
 
@@ -372,9 +373,9 @@ def check_label_type(labels: AnyArray, problem: Problem) -> None:
     if text != isinstance(known[0], str):
         what = "classes" if problem.classes else "pos_label"
         raise InvalidLabelsError(
-            f"y_true holds {_type_name(labels)} (first: {short(labels[:1].tolist()[0])}), but "
+            f"y_true holds {_type_name(labels)} (first: {shown(labels[:1].tolist()[0])}), but "
             f"{what} {'are' if problem.classes else 'is'} {'numbers' if text else 'text'} "
-            f"({short(known[0])}). Give both as the same type; column positions can be named by "
+            f"({shown(known[0])}). Give both as the same type; column positions can be named by "
             "np.take(classes, y_true)."
         )
 
@@ -412,7 +413,7 @@ def _wrong_weights(weights: Any) -> InvalidWeightsError:
     several = isinstance(weights, list | tuple) or np.ndim(weights)  # a ragged list has no ndim
     values = list(weights) if several else [weights]
     wrong = [i for i, value in enumerate(values) if not _is_number(value)]
-    first = f" (first: sample_weight[{wrong[0]}] = {short(values[wrong[0]])})" if wrong else ""
+    first = f" (first: sample_weight[{wrong[0]}] = {shown(values[wrong[0]])})" if wrong else ""
     return InvalidWeightsError(
         f"sample_weight must hold numbers; {len(wrong):,} of {len(values):,} are not{first}. "
         "Convert the column to float, and drop or fill missing weights first."

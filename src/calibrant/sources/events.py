@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._documents import shown
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.columns import Columns, explain_probabilities
@@ -29,7 +30,7 @@ from calibrant.exceptions import (
     LengthMismatchError,
     NotFiniteError,
 )
-from calibrant.problem import NUMERIC, SUM_TOLERANCE, Input, Kind, Label, Problem, short
+from calibrant.problem import NUMERIC, SUM_TOLERANCE, Input, Kind, Label, Problem
 
 
 def check_event_shapes(labels: Any, probs: Any, kind: Kind) -> None:
@@ -95,7 +96,7 @@ def _marks(labels: AnyArray) -> AnyArray:
         raise InvalidLabelsError(
             f'y_true of kind="multi-label" must hold 0 and 1 or booleans; {len(wrong):,} of '
             f"{labels.size:,} values are something else (first: y_true"
-            f"[{', '.join(str(int(i)) for i in first)}] = {short(labels[first])}). Make a column "
+            f"[{', '.join(str(int(i)) for i in first)}] = {shown(labels[first])}). Make a column "
             "of 0 and 1 for each label, for instance with sklearn's MultiLabelBinarizer."
         ) from None
 
@@ -237,5 +238,5 @@ def _floats(values: AnyArray, name: str) -> FloatArray:
     except (TypeError, ValueError, OverflowError):
         raise InvalidLabelsError(
             f"{name} must hold real numbers, not {values.dtype} (first: "
-            f"{name}[0] = {short(values.ravel()[0])}). Convert the column to float first."
+            f"{name}[0] = {shown(values.ravel()[0])}). Convert the column to float first."
         ) from None
