@@ -156,7 +156,7 @@ class Board(ProgressLine):
 def _summary(store: Store, tasks: list[Task]) -> str:
     """Return the verdict on every claim that these studies speak of."""
     from calibrant.paper import STUDIES
-    from calibrant.paper.claims import HOW_JUDGED, claim_lines
+    from calibrant.paper.verdicts import HOW_JUDGED, claim_lines
 
     names = {task.study.name for task in tasks}
     lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]

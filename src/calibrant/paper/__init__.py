@@ -14,9 +14,11 @@ from calibrant.paper import (
     lower_bounds,
     synthetic,
 )
-from calibrant.paper.claims import CLAIMS, Claim, Finding, judge
+from calibrant.paper.claims import CLAIMS, Claim
+from calibrant.paper.findings import Finding
 from calibrant.paper.predictions import Predictions, read_predictions, stand_in
 from calibrant.paper.study import Progress, Study, StudyResult, no_progress
+from calibrant.paper.verdicts import judge
 
 __all__ = [
     "CLAIMS",

@@ -19,7 +19,7 @@ from calibrant.measure import tabulate
 from calibrant.paper import calibrators, choosing
 from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, MethodScores
 from calibrant.paper.choosing import Z_ONE_SIDED
-from calibrant.paper.claims import Finding, over_splits
+from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import METHODS, Ranked, binned_cells, platt_scaling
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, series

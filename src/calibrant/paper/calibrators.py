@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.paper.claims import Finding
+from calibrant.paper.findings import Finding
 from calibrant.paper.population import METHODS, Ranked, brier_score, draw_rows, squared_error
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Study, row, series

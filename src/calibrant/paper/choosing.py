@@ -12,8 +12,8 @@ import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.paper.calibrators import pareto, problems, repeats_for
-from calibrant.paper.claims import Finding, over_splits
 from calibrant.paper.estimators import NAMES
+from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import (
     METHODS,
     BinnedModel,

@@ -17,7 +17,7 @@ from calibrant.bins import EqualMass
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
 from calibrant.paper.calibrators import problems, repeats_for
-from calibrant.paper.claims import Finding, over_splits
+from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import (
     draw_rows,
     multiplicities,

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from calibrant._types import FloatArray
 from calibrant.bins import EqualWidth
-from calibrant.paper.claims import Finding
+from calibrant.paper.findings import Finding
 from calibrant.paper.population import Ranked
 from calibrant.paper.study import Context, Output, Panel, Row, Study, series
 from calibrant.paper.uncertainty import exactly

@@ -11,7 +11,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.bins import Bins, EqualMass, EqualWidth
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
-from calibrant.paper.claims import Finding, over_splits
+from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import draw_rows, multiplicities, platt_scaling, resampled_cells
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Study, series

@@ -14,7 +14,8 @@ from pathlib import Path
 from calibrant._html import Content, Element, Embedded, element, png_image
 from calibrant._writing import write_whole
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.paper.claims import (
+from calibrant.paper.study import StudyResult
+from calibrant.paper.verdicts import (
     HOW_JUDGED,
     NOT_RUN,
     Line,
@@ -23,7 +24,6 @@ from calibrant.paper.claims import (
     other_lines,
     tally,
 )
-from calibrant.paper.study import StudyResult
 
 STYLE = """
 :root { color-scheme: light dark; }

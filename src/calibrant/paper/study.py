@@ -23,7 +23,7 @@ from calibrant._documents import check_header, header
 from calibrant._types import IntArray
 from calibrant._version import __version__
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
-from calibrant.paper.claims import Finding
+from calibrant.paper.findings import Finding
 from calibrant.paper.predictions import FILES, Predictions
 from calibrant.paper.uncertainty import Estimate
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant._types import BoolArray, FloatArray
-from calibrant.paper.claims import Finding
+from calibrant.paper.findings import Finding
 from calibrant.paper.population import METHODS, Ranked, squared_error
 from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, Style, row, series
 from calibrant.paper.uncertainty import Estimate, about, mean, ratio

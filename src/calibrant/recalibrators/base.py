@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -21,11 +20,12 @@ from calibrant._writing import write_whole
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.engines.tensors import Tensors
-from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidShapeError
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.class_rows import map_rows
+from calibrant.recalibrators.class_rows import map_rows, squared_errors
 from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import NUMPY
 from calibrant.recalibrators.overlap import TableFingerprint, warn_of_overlap
 from calibrant.recalibrators.reading import (
@@ -47,31 +47,6 @@ from calibrant.table import BinTable
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.selection import RecalibratorScores
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What a fit did.
-
-    Attributes
-    ----------
-    converged : bool
-        Whether the last step was negligible.
-    iterations : int
-        Newton steps on all rows.
-    loss, loss_identity : float
-        The mean loss on the fitting rows, after the fit and before it.
-    flags : tuple of str
-        Words for what was unusual: "separable", "one class", "constant scores",
-        "not increasing", "kept identity", "term dropped", "at the limit", "not converged",
-        "less accurate", "weighted".
-    """
-
-    converged: bool = True
-    iterations: int = 0
-    loss: float = float("nan")
-    loss_identity: float = float("nan")
-    flags: tuple[str, ...] = ()
 
 
 class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -473,45 +448,3 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.fingerprint_ is not None:
             warn_of_overlap(self.fingerprint_, rows, stacklevel=3)
-
-
-def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the Brier score of each row: over both classes for several columns."""
-    if probs.ndim == 1:
-        return np.asarray((probs - codes) ** 2)
-    own = probs[np.arange(len(codes)), codes]
-    return np.asarray(np.einsum("ij,ij->i", probs, probs) - 2 * own + 1)
-
-
-def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise InvalidArgumentError unless the value is one of the choices."""
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        *most, last = (repr(choice) for choice in choices)
-        raise InvalidArgumentError(f"{name} must be {', '.join(most)} or {last}; got {value!r}.")
-
-
-def check_of_one_score(name: str, recalibrator: object) -> None:
-    """Raise InvalidArgumentError unless this recalibrates one score, with valid parameters."""
-    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads in SEVERAL:
-        raise InvalidArgumentError(
-            f"{name} must be a recalibrator of one score, such as PlattScaling(); "
-            f"got {recalibrator!r:.100}."
-        )
-    recalibrator._check_parameters()
-
-
-def check_of_one_column(recalibrator: Recalibrator, what: str, target: str) -> None:
-    """Refuse an export that reads one column where the answers depend on several."""
-    check_is_fitted(recalibrator, "classes_")
-    name, n_classes = type(recalibrator).__name__, recalibrator.classes_.size
-    if recalibrator._reads in SEVERAL:
-        raise InvalidArgumentError(
-            f"{name} has no form in {target}: its answers depend on the columns of all "
-            f"{recalibrator._reads}. Use predict_proba or to_torch."
-        )
-    if n_classes > 2:
-        raise InvalidShapeError(
-            f"{what} reads one column; this {name} was fitted on {n_classes:,} classes, and its "
-            "answers depend on all their columns. Use predict_proba or to_torch, or fit a "
-            "recalibrator on the one column."
-        )

@@ -21,7 +21,9 @@ from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Problem
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.scores import Scores, dot
 from calibrant.stats import histogram_binning_bound

@@ -19,7 +19,9 @@ from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 from calibrant.group_labels import GroupKey, ranking, read_labels
 from calibrant.groups import GroupColumn, GroupLabel, Groups
 from calibrant.problem import Input, Kind, Label
-from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.class_rows import squared_errors
 from calibrant.recalibrators.foreign import is_foreign
 from calibrant.recalibrators.formulas import log_odds
 from calibrant.recalibrators.pooling import (

@@ -173,3 +173,10 @@ def sums_of_blocks(
         return total
 
     return [sum(terms) for terms in zip(*in_pieces(n, large, add_up), strict=True)]
+
+
+def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
+    """Return the Brier score of each row: over both classes for several columns."""
+    if probs.ndim == 1:
+        return np.asarray((probs - codes) ** 2)
+    return np.asarray(np.einsum("ij,ij->i", probs, probs) - 2 * own_values(probs, codes) + 1)

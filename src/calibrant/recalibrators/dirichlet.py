@@ -13,8 +13,10 @@ from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.folds import fold_of_rows
 from calibrant.recalibrators.formulas import (
     CLIP,

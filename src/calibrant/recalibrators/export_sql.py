@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn, GroupLabel
-from calibrant.recalibrators.base import Recalibrator, check_of_one_column
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_of_one_column
 from calibrant.recalibrators.export_groups import (
     Equals,
     equals_binary,

@@ -14,7 +14,9 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     InvalidShapeError,
 )
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_of_one_score
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_of_one_score
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.scores import Scores, identity_loss
 
 

@@ -11,7 +11,9 @@ from sklearn.isotonic import isotonic_regression
 from calibrant._compiled import compiles
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import Operations
 from calibrant.recalibrators.reading import read_unlabelled
 from calibrant.recalibrators.scores import Scores, identity_loss, scores_of_keys

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
 from calibrant.problem import Input
-from calibrant.recalibrators.base import FitResult
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import (
     NUMPY,
     Operations,

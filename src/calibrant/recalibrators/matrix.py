@@ -16,8 +16,10 @@ from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values, sums_of_blocks
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import (
     NUMPY,
     RowOperations,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,8 +14,10 @@ from calibrant.columns import Columns
 from calibrant.engines.tensors import Tensors
 from calibrant.problem import Kind
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import HistogramBinning
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.fit_result import sum_of_fits
 from calibrant.recalibrators.foreign import as_recalibrator, check_inner
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
 from calibrant.recalibrators.reading import Reads, read_unlabelled
@@ -223,15 +224,3 @@ def fit_one(
 ) -> Recalibrator:
     """Fit a recalibrator on the scores of one event."""
     return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
-
-
-def sum_of_fits(recalibrators: Sequence[Recalibrator | None]) -> FitResult:
-    """Sum up several fits: mean losses, most iterations, all flags."""
-    results = [r.fit_result_ for r in recalibrators if r is not None]
-    return FitResult(
-        all(result.converged for result in results),
-        max(result.iterations for result in results),
-        float(np.mean([result.loss for result in results])),
-        float(np.mean([result.loss_identity for result in results])),
-        tuple(sorted({flag for result in results for flag in result.flags})),
-    )

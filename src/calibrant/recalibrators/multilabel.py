@@ -12,9 +12,10 @@ from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Kind
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.fit_result import sum_of_fits
 from calibrant.recalibrators.foreign import as_recalibrator, check_inner
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.multiclass import fit_one, sum_of_fits
+from calibrant.recalibrators.multiclass import fit_one
 from calibrant.recalibrators.reading import Reads, read_again
 
 SUFFIX = "_calibrated"

@@ -13,7 +13,9 @@ from calibrant._logits import sigmoid
 from calibrant._options import is_real
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Input, Label
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import Operations
 from calibrant.recalibrators.scores import Scores, identity_loss, mean_loss
 from calibrant.sources.arrays import as_array

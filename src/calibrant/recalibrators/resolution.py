@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._logits import sigmoid
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.recalibrators.base import Recalibrator, squared_errors
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.class_rows import squared_errors
 from calibrant.recalibrators.reading import SEVERAL, read_again
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 

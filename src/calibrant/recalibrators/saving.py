@@ -17,8 +17,9 @@ from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.group_labels import by_to_json, read_by
 from calibrant.recalibrators import quantiles
-from calibrant.recalibrators.base import FitResult, Recalibrator
+from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.reading import fitted_names, keep_names

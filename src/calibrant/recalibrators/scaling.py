@@ -11,7 +11,9 @@ from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import Operations, Smoothing, check_smoothing
 from calibrant.recalibrators.logistic import (
     BETA,

@@ -17,7 +17,7 @@ from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import Recalibrator, check_of_one_score
+from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import (
     BinnedScores,
     bin_rule,
@@ -29,6 +29,7 @@ from calibrant.recalibrators.binning import (
     ratio,
     refuse_ties,
 )
+from calibrant.recalibrators.checks import check_of_one_score
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import NUMPY, Operations

@@ -14,7 +14,9 @@ from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label
-from calibrant.recalibrators.base import Recalibrator, check_choice, squared_errors
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
+from calibrant.recalibrators.class_rows import squared_errors
 from calibrant.recalibrators.folds import fold_of_rows
 from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import CLIP

@@ -14,7 +14,8 @@ from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.formulas import NUMPY, Operations, Smoothing, check_smoothing
 from calibrant.recalibrators.logistic import PLATT, Family, Share, base, fit_family, maximise
 from calibrant.recalibrators.scores import Scores, mean_loss

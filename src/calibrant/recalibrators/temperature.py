@@ -13,8 +13,10 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.engines.tensors import Tensors
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import FitResult, Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import ClassRows
+from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import (
     NUMPY,
     Smoothing,

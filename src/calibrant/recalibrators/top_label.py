@@ -12,11 +12,13 @@ from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Kind, read_problem
 from calibrant.recalibrators import on_device
-from calibrant.recalibrators.base import Recalibrator, check_choice
+from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import in_blocks
+from calibrant.recalibrators.fit_result import sum_of_fits
 from calibrant.recalibrators.foreign import as_recalibrator, check_inner
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.multiclass import fit_one, fit_one_on_device, sum_of_fits
+from calibrant.recalibrators.multiclass import fit_one, fit_one_on_device
 from calibrant.recalibrators.reading import Reads, read_unlabelled
 
 MARGIN = 2.0**-20
