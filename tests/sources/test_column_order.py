@@ -104,6 +104,12 @@ def test_columns_of_a_frame_are_refused_by_measuring(library, lazy):
     assert right.value == pytest.approx(cb.calibration_error(Y, P).value)
 
 
+def test_classes_that_are_none_are_refused_as_they_are_for_arrays():
+    for classes in (5, "cat", {"cat": 1}, object()):
+        with pytest.raises(cb.exceptions.InvalidArgumentError, match="classes must be a sequence"):
+            cb.calibration_error(Y, named("pandas", ANIMALS), classes=classes)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "npz", "parquet"])
 def test_columns_of_files_are_refused_by_measuring(tmp_path, suffix):
     pytest.importorskip("pyarrow")

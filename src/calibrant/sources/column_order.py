@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibrant.exceptions import InvalidInputError, InvalidLabelsError
-from calibrant.problem import Label
+from calibrant.problem import Label, read_classes
 
 DIGITS = "0123456789"
 
@@ -43,6 +43,7 @@ def check_class_order(names: Sequence[str], classes: Sequence[Label] | None) -> 
 the classes; got prob_0, prob_1, prob_10, prob_2 for classes in the order of their numbers. Name \
 the columns one by one in that order, or pass classes= in the order of the columns.
     """
+    classes = read_classes(classes)
     parts = _own_parts(names)
     if classes is None:
         numbers = [int(part) for part in parts if part and set(part) <= set(DIGITS)]
