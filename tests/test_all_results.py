@@ -10,6 +10,8 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -198,13 +200,40 @@ def test_results_of_different_measures_cannot_be_ordered():
         assert make("difference") < make("error")
 
 
-def test_the_noise_floor_is_computed_when_it_is_asked_for():
-    result = cb.calibration_error(Y, P)
-    assert "noise_floor" not in vars(result)
-    floor = result.noise_floor
-    assert (
-        floor == pickle.loads(pickle.dumps(result)).noise_floor == result.to_dict()["noise_floor"]
+LATER = ("noise_floor", "is_lower_bound", "unresolved_mass", "per_class")
+
+
+@pytest.mark.parametrize("name", ["error", "error of classes"])
+def test_what_the_value_does_not_need_is_computed_when_it_is_asked_for(name):
+    read, unread = (cb.calibration_error(make(name).table) for _ in range(2))
+    assert not set(LATER) & set(vars(read))
+    answers = {each: getattr(read, each) for each in LATER}
+    assert set(LATER) <= set(vars(read)), "and kept"
+    for result in (read, unread):  # before they are asked for, and after
+        copied = pickle.loads(pickle.dumps(result))
+        assert {each: getattr(copied, each) for each in LATER} == answers
+    document = unread.to_dict()
+    assert (document["noise_floor"], document["unresolved_mass"]) == (
+        answers["noise_floor"],
+        answers["unresolved_mass"],
     )
+    assert read == unread
+    assert repr(read) == repr(unread)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        read.unresolved_mass = 0.0
+
+
+def test_threads_that_ask_at_once_get_the_same_answers():
+    table, threads = make("error of classes").table, 8
+    result, begin = cb.calibration_error(table), threading.Barrier(threads)
+
+    def ask():
+        begin.wait()
+        return [getattr(result, each) for each in LATER]
+
+    with ThreadPoolExecutor(threads) as pool:
+        answers = [asked.result() for asked in [pool.submit(ask) for _ in range(threads)]]
+    assert answers == [[getattr(cb.calibration_error(table), each) for each in LATER]] * threads
 
 
 def through_joblib(value):

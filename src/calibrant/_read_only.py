@@ -25,6 +25,6 @@ class ReadOnlyArrays:
 def _lock(values: Iterable[Any]) -> None:
     for value in values:
         if isinstance(value, np.ndarray):
-            value.flags.writeable = False
+            value.setflags(write=False)
         elif isinstance(value, tuple):
             _lock(value)

@@ -29,6 +29,8 @@ SCHEMA = 1
 SUMS = ("count", "sum_y", "sum_p", "sum_pp", "sum_py")
 WEIGHT_SUMS = ("sum_w", "sum_ww", "sum_wwuu")
 ARRAYS = (*SUMS, *WEIGHT_SUMS, "level")
+UNIT_WEIGHTS: Any = None
+"""In place of weight sums: every row has the weight 1, so the other sums tell them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,15 +42,17 @@ class BinSums(ReadOnlyArrays):
     sum_p: FloatArray
     sum_pp: FloatArray
     sum_py: FloatArray
-    sum_w: FloatArray
-    sum_ww: FloatArray
-    sum_wwuu: FloatArray
+    sum_w: FloatArray = UNIT_WEIGHTS
+    sum_ww: FloatArray = UNIT_WEIGHTS
+    sum_wwuu: FloatArray = UNIT_WEIGHTS
     level: FloatArray
 
     def __post_init__(self) -> None:
+        if self.sum_w is UNIT_WEIGHTS:
+            vars(self).update(sum_w=self.count, sum_ww=self.count)
         if not self.is_weighted:  # one value however the rows were cut: documents leave it out
-            sums = {name: getattr(self, name) for name in SUMS}
-            object.__setattr__(self, "sum_wwuu", unit_weight_sums(**sums)["sum_wwuu"])
+            squares = np.maximum(self.sum_y - 2 * self.sum_py + self.sum_pp, 0.0)
+            vars(self).update(sum_wwuu=squares)
         super().__post_init__()
 
     @cached_property
@@ -146,7 +150,7 @@ class BinTable(BinSums):
         sums = {"count": n, "sum_y": y, "sum_p": n * p, "sum_pp": n * p * p, "sum_py": y * p}
         level = np.where(n > 0, p, np.nan)
         bins = (Distinct().choose(p[0], n[0]),)
-        return cls(Problem("binary"), bins, **sums, **unit_weight_sums(**sums), level=level)
+        return cls(Problem("binary"), bins, **sums, level=level)
 
     @property
     def n(self) -> int:
@@ -237,25 +241,11 @@ class BinTable(BinSums):
         bins = read_bins(document["bins"], problem.n_groups)
         shape = (problem.n_groups, max(map(len, bins)))
         arrays = {name: read_array(document, name, shape) for name in names}
-        if "sum_w" not in document:
-            arrays |= unit_weight_sums(**arrays)
         level = read_array(document, "level", shape, missing=np.nan)
-        table = cls(problem, bins, **arrays, level=level)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are refused below
+            table = cls(problem, bins, **arrays, level=level)
         check_sums(table)
         return table
-
-
-def unit_weight_sums(
-    count: FloatArray,
-    sum_y: FloatArray,
-    sum_p: FloatArray,
-    sum_pp: FloatArray,
-    sum_py: FloatArray,
-) -> dict[str, FloatArray]:
-    """Return the sums that weights of 1 give: w, w^2 and w^2 (y - p)^2."""
-    with np.errstate(over="ignore", invalid="ignore"):  # of a document that is refused later
-        squares = np.maximum(sum_y - 2 * sum_py + sum_pp, 0.0)
-    return {"sum_w": count, "sum_ww": count, "sum_wwuu": squares}
 
 
 def describe_bins(table: BinTable) -> str:

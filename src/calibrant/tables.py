@@ -46,7 +46,6 @@ from calibrant.table import (
     BinTable,
     read_array,
     read_bins,
-    unit_weight_sums,
 )
 
 FORMAT = "calibrant.tables"
@@ -111,7 +110,7 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         rank = ranking(by)
         order = np.array(sorted(used.tolist(), key=lambda i: rank(labels[i])), np.intp)
         own = bins if len(bins) == 1 else tuple(bins[i] for i in order)
-        arrays = {name: sums[name][order] for name in ARRAYS}
+        arrays = {name: array[order] for name, array in sums.items()}
         return cls(problem, by, tuple(labels[i] for i in order), own, **arrays)
 
     @property
@@ -153,9 +152,8 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         """Return the table of the group at this place in the order of the sums."""
         bins = self.bins[0 if self.shares_bins else place]
         width = max(map(len, bins))
-        sums = {name: getattr(self, name)[place, :, :width] for name in ARRAYS}
-        if not self.is_weighted:
-            sums |= {"sum_w": sums["count"], "sum_ww": sums["count"]}
+        names = ARRAYS if self.is_weighted else (*SUMS, "level")
+        sums = {name: getattr(self, name)[place, :, :width] for name in names}
         return BinTable(self.problem, bins, **sums)
 
     def __iter__(self) -> Iterator[GroupKey]:
@@ -279,11 +277,11 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         width = max(len(one) for of_group in bins for one in of_group)
         shape = (len(labels) * problem.n_groups, width)
         arrays = {name: read_array(document, name, shape) for name in names}
-        if "sum_w" not in document:
-            arrays |= unit_weight_sums(**arrays)
         arrays["level"] = read_array(document, "level", shape, missing=np.nan)
         each = [one for of_group in bins for one in of_group]
-        flat = BinTable(problem, tuple(each * (len(labels) if len(bins) == 1 else 1)), **arrays)
+        each *= len(labels) if len(bins) == 1 else 1
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are refused below
+            flat = BinTable(problem, tuple(each), **arrays)
         check_sums(flat, n_tables=len(labels))
         stacked = {
             name: getattr(flat, name).reshape(len(labels), problem.n_groups, width)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from calibrant import Distinct, tabulate
-from calibrant.stats.estimators import Cells, cells_from_sums, error_of
+from calibrant.stats.estimators import Cells, error_of
 from calibrant.stats.influences import influence_of
 
 CHUNK = 2_000_000
@@ -32,7 +32,7 @@ def cells_of_counts(size, events, levels) -> Cells:
     """Cells of unweighted tables in which every bin holds one prediction."""
     size, events = np.asarray(size, float), np.asarray(events, float)
     residual = events * (1 - levels) ** 2 + (size - events) * levels**2
-    return cells_from_sums(events, size * levels, size * levels**2, size, size, residual)
+    return Cells(events, size * levels, size * levels**2, size, size, residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +291,7 @@ class WeightedModel:
         rest = size - events
         w, ww = weight * events + rest, weight**2 * events + rest
         wwuu = weight**2 * events * (1 - levels) ** 2 + rest * levels**2
-        return cells_from_sums(weight * events, w * levels, w * levels**2, w, ww, wwuu)
+        return Cells(weight * events, w * levels, w * levels**2, w, ww, wwuu)
 
     def error(self, power: float) -> float:
         mass = 1 + (self.weight - 1) * self._counted_rates
@@ -355,7 +355,7 @@ class ContinuousModel:
             flat = (place + self.n_bins * np.arange(runs)[:, None]).ravel()
             terms = (y, f, f**2, np.ones_like(f), np.ones_like(f), (y - f) ** 2)
             shape = (runs, 1, self.n_bins)
-            return cells_from_sums(
+            return Cells(
                 *(np.bincount(flat, t.ravel(), math.prod(shape)).reshape(shape) for t in terms)
             )
 
@@ -371,7 +371,7 @@ class ContinuousModel:
             inner = (f[:, 0, :-1, -1] + f[:, 0, 1:, 0]) / 2
             edges.append(np.pad(inner, ((0, 0), (1, 1)), constant_values=(0, 1)))
             terms = (y, f, f**2, np.ones_like(f), np.ones_like(f), (y - f) ** 2)
-            return cells_from_sums(*(t.sum(axis=-1, dtype=float) for t in terms))
+            return Cells(*(t.sum(axis=-1, dtype=float) for t in terms))
 
         return in_chunks(some, runs, n), np.concatenate(edges)
 

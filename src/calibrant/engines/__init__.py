@@ -28,7 +28,8 @@ class Engine(Protocol):
         """Check the values of the rows and sum those of each code, in one pass.
 
         `codes` has a number from 0 to `n_codes` - 1 for each row, of which some may not occur. The
-        sums and levels are those of `BinTable`, each of shape (n_codes, groups, bins).
+        sums and levels are those of `BinTable`, each of shape (n_codes, groups, bins), without
+        those of weights where there are none.
         """
 
     def choose(self, columns: Columns, rule: BinRule, /) -> tuple[Bins, ...]:

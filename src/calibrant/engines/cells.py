@@ -16,7 +16,7 @@ import numpy as np
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import Bins
 from calibrant.problem import Problem
-from calibrant.table import BinTable, unit_weight_sums
+from calibrant.table import WEIGHT_SUMS, BinTable
 
 Array = TypeVar("Array", bound=Any)
 
@@ -35,22 +35,21 @@ def named_sums(sums: FloatArray, level: FloatArray, weighted: bool) -> dict[str,
     """Return the arrays of a `BinTable`, or of several in leading dimensions.
 
     The sums have shape (..., bins, event, term), the levels (..., bins), -1 where unknown. Terms
-    are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
+    are 1, p, p^2 or, with weights, 1, w p, w p^2, w, w^2, w^2 (y - p)^2; without, there are no sums
+    of weights.
     """
-    both, event = sums.sum(axis=-2), sums[..., 1, :]
+    terms = sums.transpose(sums.ndim - 1, *range(sums.ndim - 1))
+    event = terms[..., 1].copy()
+    both = np.add(terms[..., 0], event, order="C")
     named = {
-        "count": both[..., 0].copy(),
-        "sum_y": event[..., 3 if weighted else 0].copy(),
-        "sum_p": both[..., 1].copy(),
-        "sum_pp": both[..., 2].copy(),
-        "sum_py": event[..., 1].copy(),
+        "count": both[0],
+        "sum_y": event[3 if weighted else 0],
+        "sum_p": both[1],
+        "sum_pp": both[2],
+        "sum_py": event[1],
+        "level": np.where(level < 0, np.nan, level),
     }
-    if weighted:
-        weight_sums = ("sum_w", "sum_ww", "sum_wwuu")
-        named |= {name: both[..., 3 + i].copy() for i, name in enumerate(weight_sums)}
-    else:
-        named |= unit_weight_sums(**named)
-    return named | {"level": np.where(level < 0, np.nan, level)}
+    return named | dict(zip(WEIGHT_SUMS, both[3:6], strict=True)) if weighted else named
 
 
 def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
@@ -191,8 +190,6 @@ class CellSums:
             name: np.bincount(place, values, size).astype(np.float64).reshape(shape)
             for name, values in self.sums.items()
         }
-        if "sum_w" not in sums:
-            sums |= unit_weight_sums(**sums)
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, place, self.low)
         np.maximum.at(high, place, self.high)

@@ -13,7 +13,7 @@ from calibrant.paper.findings import Finding
 from calibrant.paper.population import Ranked
 from calibrant.paper.study import Context, Output, Panel, Row, Study, series
 from calibrant.paper.uncertainty import exactly
-from calibrant.stats.estimators import cells_from_sums, raw_error
+from calibrant.stats.estimators import Cells, raw_error
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def binned_error(population: Ranked, scores: FloatArray, n_bins: int) -> float:
     total = Ranked.of_sums(scores, np.ones(scores.size), scores)
     p = total.counts(bins)[1]
     nothing = np.zeros_like(n)
-    cells = cells_from_sums(*(x[None] for x in (y, p, nothing, n, n, nothing)))
+    cells = Cells(*(x[None] for x in (y, p, nothing, n, n, nothing)))
     return float(np.sqrt(raw_error(cells, np.ones(1), 2.0, debiased=False)))
 
 

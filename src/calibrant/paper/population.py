@@ -21,7 +21,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, Hybrid
 from calibrant.recalibrators import BetaScaling, PlattScaling, QuadraticScaling, Recalibrator
 from calibrant.recalibrators.foreign import as_recalibrator
-from calibrant.stats.estimators import Cells, cells_from_sums, raw_error
+from calibrant.stats.estimators import Cells, raw_error
 
 ONE = np.ones(1)
 BLOCK = 1 << 23
@@ -139,7 +139,7 @@ def squared_error(population: Ranked, model: BinnedModel, *, merge: bool = True)
         outputs, place = np.unique(levels, return_inverse=True)
     n, y = (np.bincount(place, values).astype(np.float64) for values in (rows, events))
     sums: list[FloatArray] = [y, n * outputs, n * outputs**2, n, n, np.zeros(n.size)]
-    cells = cells_from_sums(*(values[None] for values in sums))
+    cells = Cells(*(values[None] for values in sums))
     return float(raw_error(cells, ONE, 2.0, debiased=False))
 
 
@@ -173,7 +173,7 @@ def resampled_cells(
     y = events.astype(np.float64)
     terms = np.stack((np.ones(y.size), y, values, values**2, values * y))
     n, sum_y, p, pp, py = _sums(index, n_bins, terms, drawn)
-    return cells_from_sums(sum_y, p, pp, n, n, np.maximum(sum_y - 2 * py + pp, 0.0))
+    return Cells(sum_y, p, pp, n, n, np.maximum(sum_y - 2 * py + pp, 0.0))
 
 
 def resampled_binned_cells(
@@ -238,7 +238,7 @@ def _running(terms: FloatArray) -> FloatArray:
 def binned_cells(n: FloatArray, y: FloatArray, levels: FloatArray) -> Cells:
     """Return the per-bin quantities of models that answer `levels`, from rows and events."""
     p, pp = n * levels, n * levels**2
-    return cells_from_sums(y, p, pp, n, n, y * (1 - levels) ** 2 + (n - y) * levels**2)
+    return Cells(y, p, pp, n, n, y * (1 - levels) ** 2 + (n - y) * levels**2)
 
 
 def _sums(index: IntArray, n_bins: int, terms: AnyArray, drawn: AnyArray) -> FloatArray:

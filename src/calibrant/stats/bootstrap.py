@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant._types import FloatArray
 from calibrant.exceptions import NoSuchEstimatorError
-from calibrant.stats.estimators import Cells, cells_from_sums, cells_of, error_of
+from calibrant.stats.estimators import Cells, cells_of, error_of
 from calibrant.stats.intervals import Limits
 from calibrant.table import BinTable
 
@@ -64,4 +64,4 @@ def _resampled_cells(table: BinTable, n_resamples: int, rng: np.random.Generator
     y = draws[:, :, 1].astype(np.float64)
     n = draws.sum(axis=2).astype(np.float64)
     p = np.nan_to_num(table.level)
-    return cells_from_sums(y, n * p, n * p**2, n, n, y * (1 - p) ** 2 + (n - y) * p**2)
+    return Cells(y, n * p, n * p**2, n, n, y * (1 - p) ** 2 + (n - y) * p**2)

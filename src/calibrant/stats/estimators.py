@@ -10,8 +10,9 @@ Fricker (2012) for the debiased square; Sun et al. (2024) for its U-statistic fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from numbers import Real
 from typing import Literal, TypeAlias
 
@@ -23,7 +24,7 @@ from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
 from calibrant.problem import Kind, Label, Problem
-from calibrant.table import BinTable
+from calibrant.table import BinSums
 
 Norm: TypeAlias = str | float
 Target: TypeAlias = Literal["population", "sample"]
@@ -32,29 +33,59 @@ ClassWeight: TypeAlias = Mapping[Label, float] | Sequence[float] | npt.NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Per-bin quantities, each of shape (..., n_groups, n_bins).
+    """Per-bin quantities, each of shape (..., n_groups, n_bins) and computed when first read.
 
-    Attributes
+    Parameters
     ----------
-    mass : ndarray
-        The share of its group's weight in each bin, p_j.
-    rate, mean : ndarray
-        Weighted means of the events and of the predictions, x_j and s_j.
-    size : ndarray
-        Rows, or the effective number (sum w)^2 / sum w^2 where there are weights.
-    square : ndarray
-        The unbiased estimate of (E[y - p])^2 in each bin, over pairs of different rows; 0 in
-        bins of fewer than two.
-    noise : ndarray
-        Mean of p (1 - p): the variance of a label if the predictions are calibrated.
+    sum_y, sum_p, sum_pp, sum_w, sum_ww, sum_wwuu : ndarray
+        As in `BinTable`.
     """
 
-    mass: FloatArray
-    rate: FloatArray
-    mean: FloatArray
-    size: FloatArray
-    square: FloatArray
-    noise: FloatArray
+    sum_y: FloatArray
+    sum_p: FloatArray
+    sum_pp: FloatArray
+    sum_w: FloatArray
+    sum_ww: FloatArray
+    sum_wwuu: FloatArray
+
+    @cached_property
+    def mass(self) -> FloatArray:
+        """The share of its group's weight in each bin, p_j."""
+        return np.asarray(self.sum_w / self.sum_w.sum(axis=-1, keepdims=True))
+
+    @cached_property
+    def rate(self) -> FloatArray:
+        """The weighted mean of the events, x_j."""
+        return _ratio(self.sum_y, self.sum_w)
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """The weighted mean of the predictions, s_j."""
+        return _ratio(self.sum_p, self.sum_w)
+
+    @cached_property
+    def _pairs(self) -> FloatArray:
+        """The weight of all pairs of different rows; 0 in bins of fewer than two."""
+        pairs = np.where(self.sum_w > 0, self.sum_w**2 - self.sum_ww, 0.0)
+        return np.where(pairs > 1e-9 * self.sum_ww, pairs, 0.0)
+
+    @cached_property
+    def size(self) -> FloatArray:
+        """Rows, or the effective number (sum w)^2 / sum w^2 where there are weights."""
+        return np.where(self._pairs > 0, _ratio(self.sum_w**2, self.sum_ww), np.sign(self.sum_w))
+
+    @cached_property
+    def square(self) -> FloatArray:
+        """The unbiased estimate of (E[y - p])^2, over pairs of different rows.
+
+        It is 0 in bins of fewer than two.
+        """
+        return _ratio((self.sum_y - self.sum_p) ** 2 - self.sum_wwuu, self._pairs)
+
+    @cached_property
+    def noise(self) -> FloatArray:
+        """Mean of p (1 - p): the variance of a label if the predictions are calibrated."""
+        return np.maximum(_ratio(self.sum_p - self.sum_pp, self.sum_w), 0.0)
 
     @property
     def gap(self) -> FloatArray:
@@ -67,46 +98,26 @@ class Cells:
         return self.size > 1
 
     @property
-    def one_class_each(self) -> Cells:
-        """The same cells as many tables of one group, which estimators take in one call."""
-        return Cells(**{name: value[..., None, :] for name, value in vars(self).items()})
-
-    def take(self, index: int) -> Cells:
-        """Return one of many tables."""
-        return Cells(**{name: value[index] for name, value in vars(self).items()})
-
-    @property
     def unresolved_mass(self) -> FloatArray:
         """The share of each group's weight in bins of fewer than two rows."""
         return np.asarray(np.where(self.resolved, 0.0, self.mass).sum(axis=-1))
 
+    @property
+    def one_class_each(self) -> Cells:
+        """The same cells as many tables of one group, which estimators take in one call."""
+        return Cells(*(sums[..., None, :] for sums in self._sums()))
 
-def cells_of(table: BinTable) -> Cells:
-    """Return the per-bin quantities of a table."""
-    return cells_from_sums(
-        table.sum_y, table.sum_p, table.sum_pp, table.sum_w, table.sum_ww, table.sum_wwuu
-    )
+    def take(self, index: int) -> Cells:
+        """Return one of many tables."""
+        return Cells(*(sums[index] for sums in self._sums()))
+
+    def _sums(self) -> Iterator[FloatArray]:
+        return (getattr(self, field.name) for field in fields(self))
 
 
-def cells_from_sums(
-    sum_y: FloatArray,
-    sum_p: FloatArray,
-    sum_pp: FloatArray,
-    sum_w: FloatArray,
-    sum_ww: FloatArray,
-    sum_wwuu: FloatArray,
-) -> Cells:
-    """Return the per-bin quantities of these sums (see `BinTable`)."""
-    pairs = np.where(sum_w > 0, sum_w**2 - sum_ww, 0.0)
-    pairs = np.where(pairs > 1e-9 * sum_ww, pairs, 0.0)
-    return Cells(
-        mass=sum_w / sum_w.sum(axis=-1, keepdims=True),
-        rate=_ratio(sum_y, sum_w),
-        mean=_ratio(sum_p, sum_w),
-        size=np.where(pairs > 0, _ratio(sum_w**2, sum_ww), np.sign(sum_w)),
-        square=_ratio((sum_y - sum_p) ** 2 - sum_wwuu, pairs),
-        noise=np.maximum(_ratio(sum_p - sum_pp, sum_w), 0.0),
-    )
+def cells_of(table: BinSums) -> Cells:
+    """Return the per-bin quantities of a table, or those of all groups of `Tables` at once."""
+    return Cells(table.sum_y, table.sum_p, table.sum_pp, table.sum_w, table.sum_ww, table.sum_wwuu)
 
 
 def power_of(norm: Norm) -> float:
@@ -199,7 +210,8 @@ def error_of(cells: Cells, weights: FloatArray, power: float, debiased: bool) ->
 
 def error_from_raw(raw: FloatArray, power: float) -> FloatArray:
     """Clip to [0, 1] and take the root; an estimate leaves that range by chance or rounding."""
-    return np.asarray(np.clip(raw, 0.0, 1.0) ** (1.0 / power))
+    clipped = np.minimum(np.maximum(raw, 0.0), 1.0)
+    return np.asarray(clipped if power == 1 else clipped ** (1.0 / power))
 
 
 def lp_norm(

@@ -18,10 +18,9 @@ from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.curves import ReliabilityCurve, reliability_curve
 from calibrant.stats.estimators import (
-    Cells,
     ClassWeight,
     Norm,
-    cells_from_sums,
+    cells_of,
     class_weights,
     error_from_raw,
     error_of,
@@ -166,9 +165,7 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
             return error_from_raw(np.array([sums.squared for sums in self.clusters]), 2.0)
         power = power_of(self.norm)
         weights = class_weights(self.class_weight, self.tables.problem)
-        return error_of(
-            cells_of_groups(self.tables), weights, power, is_debiased(power, self.debias)
-        )
+        return error_of(cells_of(self.tables), weights, power, is_debiased(power, self.debias))
 
     def places(self) -> IntArray:
         """Return the places of all groups, the largest error first."""
@@ -242,7 +239,7 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
     def places(self) -> IntArray:
         """Return the places of all groups, the largest error first."""
         weights = class_weights(None, self.tables.problem)
-        errors = error_of(cells_of_groups(self.tables), weights, 2.0, True)
+        errors = error_of(cells_of(self.tables), weights, 2.0, True)
         return np.lexsort((-self.tables.sizes, -errors))
 
     def _row(self, result: ReliabilityCurve, confidence_level: float) -> tuple[str, ...]:
@@ -310,13 +307,6 @@ class GroupCoverage(GroupResults[CoverageCertificate]):
     def describe(self, confidence_level: float = 0.95) -> str:
         """Return the worst groups as a table; limits have the level that they were asked for."""
         return f"{super().describe(confidence_level)}\n{self._at(0)._scope()}"
-
-
-def cells_of_groups(tables: Tables) -> Cells:
-    """Return the per-bin quantities of all groups at once, of shape (groups, classes, bins)."""
-    return cells_from_sums(
-        tables.sum_y, tables.sum_p, tables.sum_pp, tables.sum_w, tables.sum_ww, tables.sum_wwuu
-    )
 
 
 def group_errors(

@@ -45,7 +45,7 @@ from calibrant.bins import Distinct
 from calibrant.exceptions import InvalidInputError, NoSuchEstimatorError
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.verdicts import Verdict
-from calibrant.table import BinTable, unit_weight_sums
+from calibrant.table import BinTable
 
 OVERFLOW_SHARE = 0.02
 """Of the error probability, for a draw that needs more events or others than there are."""
@@ -328,9 +328,7 @@ def _table_of(table: BinTable, level: FloatArray, count: AnyArray, events: AnyAr
         "sum_py": happened * values,
     }
     rows = {name: x[None, :] for name, x in sums.items()}
-    return BinTable(
-        table.problem, (bins,), **rows, **unit_weight_sums(**rows), level=values[None, :]
-    )
+    return BinTable(table.problem, (bins,), **rows, level=values[None, :])
 
 
 def likeliest_rate(table: BinTable, target: FloatArray) -> float:

@@ -107,11 +107,6 @@ def calibration_error(
         )
     weights = class_weights(class_weight, table.problem)
     cells = cells_of(table)
-    unresolved = float(cells.unresolved_mass @ weights)
-    per_class: dict[Label, float] | None = None
-    if table.problem.is_marginal:
-        values = error_of(cells.one_class_each, np.ones(1), power, debiased).tolist()
-        per_class = dict(zip(table.problem.group_names, values, strict=True))
     squared = raw_error(cells, weights, power, debiased) if power == 2 else None
     if clusters is not None:
         squared = np.asarray(clusters.squared)
@@ -124,11 +119,8 @@ def calibration_error(
         squared=None if squared is None else float(squared),
         power=power,
         is_debiased=debiased,
-        is_lower_bound=not table.is_binned_model or (debiased and power == 2 and unresolved > 0),
-        unresolved_mass=unresolved,
         table=table,
         class_weights=weights,
-        per_class=per_class,
         source=source,
         clusters=clusters,
     )
@@ -141,6 +133,8 @@ class CalibrationErrorResult(NumberResult):
     It reads as its value: ``float(result)``, ``round(result, 3)``, ``f"{result:.3f}"`` and
     ``result < 0.05`` do what they do for the number. Two results of the same norm compare by
     their values too; those of different norms are never equal and cannot be ordered.
+
+    What is not needed for the value is computed when it is first read, from the table.
 
     A pickle holds everything but the rows: bootstrap intervals that resample them are refused
     after it, all others are the same. (The interval of a marginal error reads the rows once more,
@@ -182,11 +176,8 @@ class CalibrationErrorResult(NumberResult):
     squared: float | None
     power: float
     is_debiased: bool
-    is_lower_bound: bool
-    unresolved_mass: float
     table: BinTable
     class_weights: FloatArray
-    per_class: dict[Label, float] | None = None
     source: RowSource | None = None
     clusters: ClusterSums | None = None
 
@@ -207,6 +198,26 @@ class CalibrationErrorResult(NumberResult):
 
     def _measure(self) -> str:
         return self.norm
+
+    @cached_property
+    def is_lower_bound(self) -> bool:
+        """Whether the number only bounds the error from below."""
+        alone = self.is_debiased and self.power == 2 and self.unresolved_mass > 0
+        return alone or not self.table.is_binned_model
+
+    @cached_property
+    def unresolved_mass(self) -> float:
+        """The share of rows in bins of fewer than two."""
+        return float(cells_of(self.table).unresolved_mass @ self.class_weights)
+
+    @cached_property
+    def per_class(self) -> dict[Label, float] | None:
+        """The error of each class of a marginal problem."""
+        if not self.table.problem.is_marginal:
+            return None
+        cells = cells_of(self.table).one_class_each
+        values = error_of(cells, np.ones(1), self.power, self.is_debiased).tolist()
+        return dict(zip(self.table.problem.group_names, values, strict=True))
 
     @cached_property
     def noise_floor(self) -> float:
