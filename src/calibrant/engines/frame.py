@@ -18,18 +18,16 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import LARGEST_WEIGHT, check_heaviest
 from calibrant.engines.cells import CellSums
-from calibrant.engines.frame_plan import (
-    INFLUENCE_SUMS,
+from calibrant.engines.frame_columns import (
     LABEL_MISSING,
     LABEL_UNKNOWN,
-    LINEAR_BITS,
     PROB_MISSING,
     PROB_OUTSIDE,
     WEIGHT_ZERO,
     FrameColumns,
-    Grid,
-    Pass,
 )
+from calibrant.engines.frame_grid import LINEAR_BITS, Grid, Pass
+from calibrant.engines.frame_plan import INFLUENCE_SUMS, plan_influences, plan_sums
 from calibrant.engines.search import BinSearch, GridCells, Query
 from calibrant.exceptions import (
     CalibrantError,
@@ -114,7 +112,7 @@ class FrameEngine:
         if sum(map(len, bins)) > MOST_STEPS:
             return None
         try:
-            sums = collected(columns.influences([own.edges for own in bins], influence))
+            sums = collected(plan_influences(columns, [own.edges for own in bins], influence))
         except Exception:  # whatever an engine raises whose planner gives up
             return None
         return InfluenceSums(*(float(sums[name][0]) for name in INFLUENCE_SUMS))
@@ -193,7 +191,7 @@ def _count_part(
     """Run one plan; refuse the rows if a key tells of bad ones."""
     by = [] if numbering is None else columns.group_names
     with blaming_columns(columns.frame, columns.names):
-        sums = collected(columns.sums(passes, by=numbering is not None), by)
+        sums = collected(plan_sums(columns, passes, by=numbering is not None), by)
     if sums["count"].size == 0:
         raise EmptyInputError("The data frame has no rows to count; at least one is needed.")
     key = sums.pop("key")

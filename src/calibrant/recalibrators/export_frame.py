@@ -9,8 +9,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from calibrant._types import FloatArray
+from calibrant.engines.expressions import exact_number
 from calibrant.engines.frame import blaming_columns
-from calibrant.engines.frame_plan import exact_number
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.checks import check_of_one_column

@@ -15,7 +15,7 @@ from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns, absent_event
 from calibrant.engines.cells import CellSums
 from calibrant.engines.frame import FrameEngine, blaming_columns
-from calibrant.engines.frame_plan import FrameColumns
+from calibrant.engines.frame_columns import FrameColumns
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.groups import Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
