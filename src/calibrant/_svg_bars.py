@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from calibrant._html import Content, Element, element
-from calibrant._svg import painted, round_limit
+from calibrant._svg import painted
+from calibrant._svg_frame import round_limit
 
 LENGTH = 871
 UNBOUNDED = 4.0  # times what else is shown: a bound beyond is an arrow, or the rest would shrink

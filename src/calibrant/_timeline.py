@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from calibrant._html import Content, Element, element, short
-from calibrant._svg import round_limit
+from calibrant._svg_frame import round_limit
 
 WIDTH, TOP, GAP, BOTTOM = 1000, 380, 150, 220
 """Of both panels, and the heights of the upper one, the space between, and the lower one."""
