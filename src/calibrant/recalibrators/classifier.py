@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from typing import Any, Literal, Self
 
@@ -13,10 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_method_params,
     check_is_fitted,
     column_or_1d,
-    has_fit_parameter,
 )
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
@@ -25,10 +22,16 @@ from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidInputError,
     InvalidLabelsError,
-    InvalidShapeError,
 )
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.estimators import (
+    check_estimator,
+    class_scores,
+    classes_of,
+    fitted,
+    weights_if_taken,
+)
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.folds import train_and_test
 from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
@@ -40,9 +43,6 @@ from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources.arrays import read_weights
 from calibrant.stats import Certificate
-
-ROUNDING = 1e-6
-"""How far beyond [0, 1] a classifier may predict: float32 rows do by about 1e-7."""
 
 
 class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -139,7 +139,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         X, y, weights, used = self._checked(X, y, sample_weight)  # noqa: N806
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
-        _check_estimator(self.estimator, prefit)
+        check_estimator(self.estimator, prefit)
         estimator = LogisticRegression() if self.estimator is None else self.estimator
         if prefit and fit_params:
             raise InvalidArgumentError(
@@ -148,7 +148,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
         if prefit:
             check_is_fitted(estimator)
-            self.estimator_, self.classes_ = estimator, _classes_of(estimator)
+            self.estimator_, self.classes_ = estimator, classes_of(estimator)
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
             tested = np.flatnonzero(used)
             scores = self._scores(estimator, _safe_indexing(X, tested))
@@ -157,11 +157,11 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.classes_ = np.unique(y[used])
             self._need_two_classes()
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
-            parameters = {**fit_params, **_weights_if_taken(weights, estimator)}
+            parameters = {**fit_params, **weights_if_taken(weights, estimator)}
             folds = train_and_test(self.cv, X, y, groups, used)
             tested, scores = self._cross_predict(estimator, X, y, parameters, folds)
             rows = np.flatnonzero(used)
-            self.estimator_ = _fitted(estimator, X, y, parameters, rows)
+            self.estimator_ = fitted(estimator, X, y, parameters, rows)
             said = self._scores(self.estimator_, _safe_indexing(X, rows))
             self.fingerprint_ = Fingerprint.of(said, self._codes(y[rows]))
         self.n_tested_, self.n_untested_ = tested.size, int(used.sum()) - tested.size
@@ -308,7 +308,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if test.size == 0:
                 continue
             self._need_all_classes(y[train], f"The training rows of fold {number}")
-            fold = _fitted(estimator, x, y, parameters, train)
+            fold = fitted(estimator, x, y, parameters, train)
             scores[test] = self._scores(fold, _safe_indexing(x, test))
             tested[test] = True
         index = np.flatnonzero(tested)
@@ -326,32 +326,13 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _scores(self, estimator: Any, x: Any) -> FloatArray:
         """Return what the recalibrator reads: a column for every class, in the order of ours."""
-        classes = _classes_of(estimator)
-        own = _logits(estimator, x) if self.input_ == "logits" else _probabilities(estimator, x)
-        if own.ndim != 2 or own.shape[1] != classes.size:
-            raise InvalidShapeError(
-                f"A classifier must predict one column for each of its {classes.size:,} classes; "
-                f"{type(estimator).__name__} gave the shape {own.shape}."
-            )
-        place = {label: column for column, label in enumerate(classes.tolist())}
-        return own[:, [place[label] for label in self.classes_.tolist()]]
+        return class_scores(estimator, x, self.classes_, self.input_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = LogisticRegression() if self.estimator is None else self.estimator
         tags.input_tags = get_tags(inner).input_tags
         return tags
-
-
-def _check_estimator(estimator: Any, prefit: bool) -> None:
-    """Refuse what is not a classifier; None stands for one that is still to be fitted."""
-    if estimator is None and not prefit:
-        return
-    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise InvalidArgumentError(
-            f"estimator must be a {'fitted ' * prefit}classifier, such as "
-            f"LogisticRegression(){'.fit(X, y)' * prefit}; got {estimator!r:.60}."
-        )
 
 
 def _check_recalibrator(recalibrator: Any) -> None:
@@ -386,55 +367,3 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
         f"{type(recalibrator).__name__} does not read those. Use {advice}, which do, or an "
         "estimator with predict_proba."
     )
-
-
-def _classes_of(estimator: Any) -> AnyArray:
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        raise InvalidArgumentError(
-            f"A fitted classifier must have classes_, the labels of its columns; "
-            f"{type(estimator).__name__} has none."
-        )
-    return np.asarray(classes)
-
-
-def _probabilities(estimator: Any, x: Any) -> FloatArray:
-    """Return predicted probabilities; what rounding put beyond 0 and 1 is put back."""
-    probs = np.asarray(estimator.predict_proba(x), np.float64)
-    inside = np.clip(probs, 0.0, 1.0)
-    return np.where(np.abs(probs - inside) <= ROUNDING, inside, probs)
-
-
-def _logits(estimator: Any, x: Any) -> FloatArray:
-    """Return decision scores as logits, two columns for one event: 0 and its score."""
-    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    for name, value in parameters.items():
-        # With three classes there are as many pairs as classes: the shape would not tell.
-        if name.rsplit("__")[-1] == "decision_function_shape" and value == "ovo":
-            raise InvalidArgumentError(
-                f"Decision scores must belong to classes; {name}='ovo' gives those of pairs of "
-                "classes. Use 'ovr'."
-            )
-    scores = np.asarray(estimator.decision_function(x), np.float64)
-    return np.column_stack((np.zeros(len(scores)), scores)) if scores.ndim == 1 else scores
-
-
-def _weights_if_taken(weights: FloatArray | None, estimator: Any) -> dict[str, FloatArray]:
-    """Return the weights as a parameter of the estimator's fit; warn where it takes none."""
-    if weights is None or has_fit_parameter(estimator, "sample_weight"):
-        return {} if weights is None else {"sample_weight": weights}
-    warnings.warn(
-        f"The fit of {type(estimator).__name__} takes no sample_weight: the weights are used for "
-        "the recalibrator only, and the estimator counts all rows alike.",
-        UserWarning,
-        stacklevel=3,
-    )
-    return {}
-
-
-def _fitted(
-    estimator: Any, x: Any, y: AnyArray, parameters: dict[str, Any], index: IntArray
-) -> Any:
-    """Return a copy of the estimator fitted on these rows."""
-    own = _check_method_params(x, parameters, index)
-    return clone(estimator).fit(_safe_indexing(x, index), y[index], **own)
