@@ -13,17 +13,9 @@ import numpy as np
 
 from calibrant import stats
 from calibrant._digests import digest_of_document
-from calibrant._documents import (
-    check_header,
-    check_names,
-    header,
-    is_text,
-    is_whole,
-    read_json,
-    shown,
-)
+from calibrant._documents import is_text
+from calibrant._monitor_document import OPTIONS, document_of, fill, read_document
 from calibrant._options import check_flag, is_real
-from calibrant._version import __version__
 from calibrant._writing import write_whole
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (
@@ -53,17 +45,10 @@ from calibrant.stats.monitoring import (
     Batch,
     Reference,
     Tolerance,
-    alternative_of,
-    alternative_weights,
-    learned_gaps,
-    log_e_values,
-    remembered,
 )
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
-FORMAT = "calibrant.monitor"
-SCHEMA = 1
 MOST_BINS = 200
 """Work and memory of a batch grow with the square: these take 50 ms."""
 FEWEST_TO_COMPARE = 100
@@ -249,13 +234,8 @@ class CalibrationMonitor:
 
     def _bet(self, table: BinTable, name: str, digest: str) -> MonitoredBatch:
         """Settle the bets on a batch, and learn from it for the next."""
-        n_bins = len(table.bins[0])
-        state = self._state or MonitorState.new(n_bins)
-        batch = Batch.of(table)
-        hypothesis = self._hypothesis(state)
-        process = state.process.after(log_e_values(batch, hypothesis, learned_gaps(state.recent)))
-        recent = remembered(state.recent, batch, hypothesis.centre(batch))
-        log_evidence = process.log_total(alternative_weights(n_bins))
+        before = self._state or MonitorState.new(len(table.bins[0]))
+        state = before.after(Batch.of(table), self._hypothesis(before))
         error = stats.calibration_error(table).value
         limits = score_interval(cells_of(table), np.ones(1), self.confidence_level)
         low, high = (min(max(float(limit), 0.0), 1.0) for limit in limits)
@@ -268,12 +248,12 @@ class CalibrationMonitor:
             error=error,
             low=min(low, error),
             high=max(high, error),
-            log_evidence=log_evidence,
-            alarm=self.alarm or log_evidence >= math.log(self.threshold),
+            log_evidence=state.log_evidence,
+            alarm=self.alarm or state.log_evidence >= math.log(self.threshold),
             digest=digest,
         )
         self._meaning = table.problem, table.bins[0]
-        self._state = MonitorState(process, state.past + batch, recent)
+        self._state = state
         self._batches = (*self._batches, record)
         return record
 
@@ -327,7 +307,7 @@ class CalibrationMonitor:
         """
         if not self.alarm or self._state is None:
             return None
-        return self._own()[int(self._state.process.start[self._leader(self._state)])].name
+        return self._own()[self._state.start].name
 
     @property
     def change(self) -> str | None:
@@ -335,17 +315,7 @@ class CalibrationMonitor:
         if not self.alarm or self._meaning is None or self._state is None:
             return None
         than = "predicted" if self.reference is None else "in the reference"
-        leader, bins = self._leader(self._state), self._meaning[1]
-        if leader == alternative_weights(len(bins)).size - 1:
-            return f"events are more frequent than {than} in some places, and less in others"
-        shape, sign = alternative_of(leader)
-        more = f"{'more' if sign > 0 else 'less'} frequent than {than}"
-        if shape == 0:
-            return f"events are {more}"
-        if shape == 1:
-            return f"rates are {'more' if sign > 0 else 'less'} extreme than {than}"
-        low, high = bins.edges[shape - 2 : shape]
-        return f"events are {more} where predictions lie between {low:.3g} and {high:.3g}"
+        return self._state.change(self._meaning[1], than)
 
     @property
     def assumptions(self) -> list[str]:
@@ -385,12 +355,6 @@ class CalibrationMonitor:
         n = 0 if self._state is None else self._state.process.n_batches
         return self._batches[len(self._batches) - n :]
 
-    @staticmethod
-    def _leader(state: MonitorState) -> int:
-        """Return the alternative with the most evidence."""
-        wealth, n_bins = state.process.log_wealth, state.past.size.size
-        return int(np.argmax(wealth + np.log(alternative_weights(n_bins))))
-
     def __str__(self) -> str:
         own = self._own()
         batches = "1 batch" if len(own) == 1 else f"{len(own):,} batches"
@@ -413,32 +377,7 @@ class CalibrationMonitor:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values that JSON can hold."""
         with self._lock:
-            meaning = self._meaning
-            bins: Any = self._rule if meaning is None else meaning[1]
-            if not isinstance(bins, str | int):
-                bins = as_bin_rule(bins, 1)
-                if not isinstance(bins, Bins):
-                    raise InvalidArgumentError(
-                        "A monitor without batches is saved if its bins have a name or edges; got "
-                        f'{bins!r:.60}. Give bins="mass:10" or the like, or add a batch first.'
-                    )
-                bins = bins.to_dict()
-            return {
-                **header(FORMAT, SCHEMA),
-                "version": __version__,
-                "max_error": self.max_error,
-                "reference": None if self.reference is None else self.reference.to_dict(),
-                "confidence_level": self.confidence_level,
-                "kind": self.kind,
-                "classes": None if self.classes is None else list(self.classes),
-                "pos_label": self.pos_label,
-                "input": self.input,
-                "bins": bins,
-                "problem": None if meaning is None else meaning[0].to_dict(),
-                "period": self._period,
-                "state": None if self._state is None else self._state.to_dict(),
-                "batches": [batch.to_dict() for batch in self._batches],
-            }
+            return document_of(self)
 
     def to_json(self) -> str:
         """Return the state as JSON, from which `from_json` goes on as if nothing had happened."""
@@ -451,52 +390,13 @@ class CalibrationMonitor:
     @classmethod
     def from_json(cls, text: str | bytes) -> CalibrationMonitor:
         """Rebuild a monitor from `to_json`."""
-        document = read_json(text, "A monitor")
-        document = check_header(document, FORMAT, SCHEMA, "A monitor", "Start a new one")
-        names = ("format", "schema", "version", *_OPTIONS, *_CONTENTS)
-        check_names(document, names, "A monitor")
-        options = {name: document[name] for name in _OPTIONS}
-        if options["reference"] is not None:
-            options["reference"] = BinTable.from_dict(options["reference"])
-        if not isinstance(document["bins"], str | int):
-            document["bins"] = Bins.from_dict(document["bins"])
+        document = read_document(text)
         try:
-            monitor = cls(**options, bins=document["bins"])
+            monitor = cls(**{name: document[name] for name in (*OPTIONS, "bins")})
         except InvalidArgumentError as error:
             raise InvalidDocumentError(f"Not a valid monitor: {error!s:.300}") from error
-        monitor._fill(document)
+        fill(monitor, document)
         return monitor
-
-    def _fill(self, document: dict[str, Any]) -> None:
-        """Take up the batches and the state of a document, if they can be."""
-        problem, bins, batches = document["problem"], document["bins"], document["batches"]
-        if problem is not None and isinstance(bins, Bins):
-            meaning = Problem.from_dict(problem), bins
-            if self._meaning not in (None, meaning):
-                raise InvalidDocumentError("Not a valid monitor: its bins are not its reference's.")
-            self._meaning = meaning
-        if not isinstance(batches, list) or not is_whole(document["period"], 0):
-            raise InvalidDocumentError(
-                'Not a valid monitor: "batches" must be a list and "period" a whole number; got '
-                f"{shown(batches)} and {shown(document['period'])}."
-            )
-        self._batches = tuple(map(MonitoredBatch.from_dict, batches))
-        self._period = document["period"]
-        own = [batch for batch in self._batches if batch.period == self._period]
-        if document["state"] is not None and self._meaning is not None:
-            self._state = MonitorState.from_dict(document["state"], len(self._meaning[1]), len(own))
-        if (self._state is None) != (not own) or self._batches[
-            len(self._batches) - len(own) :
-        ] != tuple(own):
-            raise InvalidDocumentError(
-                "Not a valid monitor: its state and its batches do not belong together."
-            )
-
-
-_OPTIONS = (
-    "max_error", "reference", "confidence_level", "kind", "classes", "pos_label", "input",
-)  # fmt: skip
-_CONTENTS = ("bins", "problem", "period", "state", "batches")
 
 
 def _check_table(table: BinTable) -> None:

@@ -12,8 +12,19 @@ import numpy as np
 from calibrant._documents import check_names, is_number, is_text, is_whole, shown
 from calibrant._results import Result
 from calibrant._types import FloatArray
+from calibrant.bins import Bins
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.stats.monitoring import Batch, EProcess
+from calibrant.stats.monitoring import (
+    Batch,
+    EProcess,
+    Reference,
+    Tolerance,
+    alternative_of,
+    alternative_weights,
+    learned_gaps,
+    log_e_values,
+    remembered,
+)
 
 LONGEST_NAME = 200
 
@@ -111,6 +122,42 @@ class MonitorState:
     def new(cls, n_bins: int) -> MonitorState:
         """Return the state before the first batch."""
         return cls(EProcess.new(n_bins), Batch.none(n_bins), Batch.none(n_bins))
+
+    def after(self, batch: Batch, hypothesis: Tolerance | Reference) -> MonitorState:
+        """Settle the bets on a batch, and learn from it for the next."""
+        log_e = log_e_values(batch, hypothesis, learned_gaps(self.recent))
+        recent = remembered(self.recent, batch, hypothesis.centre(batch))
+        return MonitorState(self.process.after(log_e), self.past + batch, recent)
+
+    @property
+    def log_evidence(self) -> float:
+        """The natural logarithm of the evidence."""
+        return self.process.log_total(alternative_weights(self.past.size.size))
+
+    @property
+    def leader(self) -> int:
+        """The alternative with the most evidence."""
+        weights = alternative_weights(self.past.size.size)
+        return int(np.argmax(self.process.log_wealth + np.log(weights)))
+
+    @property
+    def start(self) -> int:
+        """The batch from which on that alternative explains the labels best."""
+        return int(self.process.start[self.leader])
+
+    def change(self, bins: Bins, than: str) -> str:
+        """Return in words how events differ from what was predicted, or from the reference."""
+        leader = self.leader
+        if leader == alternative_weights(len(bins)).size - 1:
+            return f"events are more frequent than {than} in some places, and less in others"
+        shape, sign = alternative_of(leader)
+        more = f"{'more' if sign > 0 else 'less'} frequent than {than}"
+        if shape == 0:
+            return f"events are {more}"
+        if shape == 1:
+            return f"rates are {'more' if sign > 0 else 'less'} extreme than {than}"
+        low, high = bins.edges[shape - 2 : shape]
+        return f"events are {more} where predictions lie between {low:.3g} and {high:.3g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
