@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import calibrant
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
-from calibrant.bins import as_bin_rule, auto_n_bins
+from calibrant.bins import NearQuantiles, as_bin_rule, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
 
 # No edge fits between 0 and the smallest float, so these two alone cannot be told apart.
@@ -23,6 +23,30 @@ predictions = hnp.arrays(np.float64, st.integers(1, 60), elements=unit)
 def distinct(values):
     values, counts = np.unique(values, return_counts=True)
     return values, counts.astype(float)
+
+
+def near_quantiles(values, n_bins):
+    """Return the five arrays of one group, by brute force."""
+    values, counts = distinct(values)
+    up_to = np.cumsum(counts)
+    targets = up_to[-1] * np.arange(1, n_bins) / n_bins
+    holding = np.searchsorted(up_to, targets)
+    beside = np.pad(values, 1, constant_values=np.inf)
+    arrays = (beside[holding], values[holding], beside[holding + 2])
+    return [*arrays, (up_to - counts)[holding], up_to[holding]]
+
+
+@given(
+    table=hnp.arrays(np.float64, (3, 40), elements=st.sampled_from([0, 5e-324, 0.1, 0.2, 0.9, 1])),
+    n_bins=st.sampled_from([1, 2, 3, 15]),
+)
+def test_values_next_to_quantiles_make_the_bins_of_all_values(table, n_bins):
+    rule = EqualMass(n_bins)
+    near = NearQuantiles(*np.stack([near_quantiles(row, n_bins) for row in table], axis=1))
+    for found, row in zip(rule.choose_near(near, 40), table, strict=True):
+        assert found.to_dict() == rule.choose(*distinct(row)).to_dict()
+        with pytest.raises(ValueError, match="read-only"):
+            found.edges[0] = 0.5
 
 
 def test_the_edge_rule_is_the_papers():

@@ -13,7 +13,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +97,16 @@ class Bins(ReadOnlyArrays):
         object.__setattr__(self, "edges", edges)
         super().__post_init__()
 
+    @classmethod
+    def _of_checked(cls, edges: FloatArray, origin: Origin, rule: str, requested: int) -> Bins:
+        """Return bins whose edges are known to be valid and cannot be written, in a microsecond."""
+        bins = object.__new__(cls)
+        object.__setattr__(bins, "edges", edges)
+        object.__setattr__(bins, "origin", origin)
+        object.__setattr__(bins, "rule", rule)
+        object.__setattr__(bins, "requested", requested)
+        return bins
+
     def __len__(self) -> int:
         return self.edges.size - 1
 
@@ -154,6 +165,20 @@ class BinRule(Protocol):
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
         """Return bins for sorted distinct `values` of which each has the given `mass`."""
+
+
+class NearQuantiles(NamedTuple):
+    """What uniform-mass bins depend on, each array of shape (groups, n_bins - 1).
+
+    For each quantile: the distinct value that holds it, the next ones below and above it, and the
+    rows below it and up to it. Where there is no next value, anything that is no number stands.
+    """
+
+    lower: FloatArray
+    held: FloatArray
+    upper: FloatArray
+    below: FloatArray
+    up_to: FloatArray
 
 
 @dataclass(frozen=True)
@@ -219,6 +244,28 @@ class EqualMass:
         """Return the bins for these distinct predictions."""
         cuts = _quantile_cuts(mass, self.n_bins)
         return Bins(_edges_at(values, cuts), "data", "uniform-mass", self.n_bins)
+
+    def choose_near(self, near: NearQuantiles, n: int) -> tuple[Bins, ...]:
+        """Return the bins of several groups of n rows, each of mass 1, as `choose` would."""
+        targets = n * np.arange(1, self.n_bins) / self.n_bins
+        cuts_before = _is_nearer_below(targets, near.below, near.up_to)
+        rows = np.where(cuts_before, near.below, near.up_to)
+        with np.errstate(invalid="ignore"):  # where there is no value on the other side
+            inner = _halfway(
+                np.where(cuts_before, near.lower, near.held),
+                np.where(cuts_before, near.held, near.upper),
+            )
+            used = np.pad(
+                (rows > 0) & (rows < n) & (inner > 0), ((0, 0), (1, 1)), constant_values=True
+            )
+        used[:, 2:-1] &= rows[:, 1:] != rows[:, :-1]  # they never fall, so repeats are neighbours
+        edges = np.pad(inner, ((0, 0), (1, 1)), constant_values=(0.0, 1.0))[used]
+        edges.flags.writeable = False
+        ends = np.cumsum(used.sum(axis=1)).tolist()
+        return tuple(
+            Bins._of_checked(edges[start:end], "data", "uniform-mass", self.n_bins)
+            for start, end in pairwise([0, *ends])
+        )
 
 
 @dataclass(frozen=True)
@@ -398,6 +445,16 @@ def _rule_of_text(text: str) -> EqualMass | EqualWidth | Hybrid | Distinct:
     return _RULES[name](int(number))
 
 
+def inner_edges(bins: tuple[Bins, ...]) -> FloatArray:
+    """Return the edges between the bins of each group, (groups, edges), ended by infinity."""
+    n_inner = np.array([own.edges.size - 2 for own in bins])
+    padded = np.full((len(bins), int(n_inner.max())), np.inf)
+    padded[np.arange(padded.shape[1]) < n_inner[:, None]] = np.concatenate(
+        [own.edges[1:-1] for own in bins]
+    )
+    return padded
+
+
 def count_below(edges: FloatArray, values: FloatArray) -> IntArray:
     """Return how many of the edges lie strictly below each value."""
     if edges.size > 127 or values.size < 1024:
@@ -428,19 +485,30 @@ def _quantile_cuts(mass: FloatArray, n_bins: int) -> IntArray:
     np.cumsum(mass, out=below[1:])
     targets = below[-1] * np.arange(1, n_bins) / n_bins
     upper = np.minimum(np.maximum(below.searchsorted(targets), 1), mass.size)
-    nearest = upper - (targets - below[upper - 1] <= below[upper] - targets)
+    nearest = upper - _is_nearer_below(targets, below[upper - 1], below[upper])
     inner = nearest[(nearest > 0) & (nearest < mass.size)]
     new = np.ones(inner.size, np.bool_)
     np.not_equal(inner[1:], inner[:-1], out=new[1:])  # they never fall, so repeats are neighbours
     return np.asarray(inner[new] - 1)
 
 
+def _is_nearer_below(
+    targets: FloatArray, below: FloatArray, up_to: FloatArray
+) -> npt.NDArray[np.bool_]:
+    """Tell whether to cut before the value that holds a quantile, and not after it."""
+    return np.asarray(targets - below <= up_to - targets)
+
+
 def _edges_at(values: FloatArray, cuts: IntArray) -> FloatArray:
-    """Edges that separate values[cut] from values[cut + 1]: half-way, or where floats allow."""
-    low, high = values[cuts], values[cuts + 1]
-    middle = low + (high - low) / 2
-    inner = np.where(middle < high, middle, low)
+    """Return the edges that separate values[cut] from values[cut + 1]."""
+    inner = _halfway(values[cuts], values[cuts + 1])
     return np.concatenate(([0.0], inner[inner > 0], [1.0]))
+
+
+def _halfway(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return edges that separate two values: half-way, or where floats allow."""
+    middle = low + (high - low) / 2
+    return np.where(middle < high, middle, low)
 
 
 def _best_partition(cost: FloatArray, n_parts: int) -> list[int]:

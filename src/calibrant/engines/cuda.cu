@@ -670,6 +670,106 @@ extern "C" __global__ void place_cells(
 }
 #endif
 
+#ifdef NEIGHBOURS
+// What `bins.NearQuantiles` holds of one quantile, a block for each; lists have been written, so that
+// `next` is where they end. In a cell between two cuts, the value that holds the quantile is found by
+// its bits: values are not negative, so these rise as they do. Five at a time are fixed, from those on
+// that differ.
+#if WIDE
+typedef u64 key;
+#define BITS_OF(x) (key)__double_as_longlong(x)
+#define OF_BITS(x) __longlong_as_double((i64)(x))
+#define LEADING_ZEROS(x) __clzll((i64)(x))
+#else
+typedef u32 key;
+#define BITS_OF(x) __float_as_uint(x)
+#define OF_BITS(x) (double)__uint_as_float(x)
+#define LEADING_ZEROS(x) __clz((int)(x))
+#endif
+extern "C" __global__ void neighbours(
+    const number* __restrict__ values, const number* __restrict__ cuts, int n_cuts,
+    const int* __restrict__ sizes, const int* __restrict__ next, const i64* __restrict__ near,
+    const i64* __restrict__ rows, const i64* __restrict__ targets, int n_quantiles, i64 n_groups,
+    double* __restrict__ out)
+{
+    __shared__ u32 counts[32], digit, skipped;
+    __shared__ key least, greatest;
+    const i64 group = blockIdx.x / n_quantiles;
+    const int lane = threadIdx.x, quantile = blockIdx.x % n_quantiles;
+    const i64 at = group * 3 * n_quantiles + quantile, first_cell = group * (2 * n_cuts + 1);
+    const i64 cell = near[at + n_quantiles], before = rows[at];
+    const number* cut = cuts + group * n_cuts + cell / 2;
+    // the least key of a cell from `from` on, and the greatest up to `to`
+    auto bounds = [&](const number* own, int n, key from, key to) {
+        __syncthreads();
+        if (lane == 0) least = ~(key)0, greatest = 0;
+        __syncthreads();
+        key low = ~(key)0, high = 0;
+        for (int i = lane; i < n; i += blockDim.x) {
+            key k = BITS_OF(own[i]);
+            if (k >= from && k < low) low = k;
+            if (k <= to && k > high) high = k;
+        }
+        atomicMin(&least, low);
+        atomicMax(&greatest, high);
+        __syncthreads();
+    };
+    auto list = [&](i64 c) { return values + next[first_cell + c] - sizes[first_cell + c]; };
+    double lower = cut[-1], held = cut[0], upper = cut[cell & 1];
+    i64 below = before, up_to = rows[at + n_quantiles];
+    if (cell & 1) {  // a cut: its neighbours are in the cells beside it
+        int n = sizes[first_cell + cell - 1];
+        bounds(list(cell - 1), n, 0, ~(key)0);
+        if (n) lower = OF_BITS(greatest);
+        n = sizes[first_cell + cell + 1];
+        bounds(list(cell + 1), n, 0, ~(key)0);
+        if (n) upper = OF_BITS(least);
+    } else {
+        const number* own = list(cell);
+        const int n = sizes[first_cell + cell];
+        bounds(own, n, 0, ~(key)0);
+        int shift = least == greatest ? 0 : 8 * (int)sizeof(key) - LEADING_ZEROS(least ^ greatest);
+        key prefix = least >> shift;  // no value has a sign, so a bit is left
+        u32 left = targets[quantile] - before - 1, equal = n;
+        while (shift > 0) {
+            int bits = min(shift, 5);
+            shift -= bits;
+            if (lane < 32) counts[lane] = 0;
+            __syncthreads();
+            for (int i = lane; i < n; i += blockDim.x) {
+                key k = BITS_OF(own[i]) >> shift;
+                if (k >> bits == prefix) atomicAdd(counts + (k & ((1 << bits) - 1)), 1u);
+            }
+            __syncthreads();
+            if (lane < 32) {
+                u32 sum = counts[lane];
+                for (int o = 1; o < 32; o *= 2) {
+                    u32 other = __shfl_up_sync(~0u, sum, o);
+                    if (lane >= o) sum += other;
+                }
+                u32 fewer = sum - counts[lane];
+                if (fewer <= left && left < sum) digit = lane, skipped = fewer;
+            }
+            __syncthreads();
+            prefix = prefix << bits | digit;
+            left -= skipped;
+            equal = counts[digit];
+            __syncthreads();
+        }
+        below = targets[quantile] - 1 - left;
+        up_to = below + equal;
+        held = OF_BITS(prefix);
+        bounds(own, n, prefix + 1, prefix ? prefix - 1 : 0);
+        if (below > before) lower = OF_BITS(greatest);
+        if (up_to < before + n) upper = OF_BITS(least);
+    }
+    if (lane < 5) {
+        const double found[] = {lower, held, upper, (double)below, (double)up_to};
+        out[lane * n_groups * n_quantiles + blockIdx.x] = found[lane];
+    }
+}
+#endif
+
 #ifdef ROW_MOMENTS
 // A warp for each row of log-scores z, less the largest: the log of the total of exp(beta z), and
 // the mean and variance of z under it. Probabilities are mixed with a share of the even

@@ -10,6 +10,7 @@ import ctypes
 import struct
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ FORMATS = {
     "count_table": "@PqiqPPPPiiPi",
     "row_moments": "@PqiqddP",
     "place_cells": "@PqiqPPPPiPiPPPP",
+    "neighbours": "@PPiPPPPPiqP",
 }
 """The types of the kernels' arguments, as `struct` writes them."""
 ROWS_OF_A_COPY = 1 << 16
@@ -39,8 +41,11 @@ TABLE_WARPS = 32
 """Of a block of `count_table`: 8 take 2.5 times as long on an H200."""
 SEARCH_SHIFT = 17
 """Leading bits of a float32 that tell where to search among cuts: 16 KB of a cache."""
-SORTED_AT_ONCE = 1 << 18
-"""Listed rows; fewer would not fill a GPU."""
+BLOCK_BYTES, BLOCK_SHARE = 8 << 20, 32
+"""Memory for the quantiles of a block of classes: so much, or that share of the input. A block
+takes half a millisecond of the host, however many classes it has. Affects speed and memory only."""
+LIST_THREADS = 128
+"""For a list of one class among many, of about a hundred rows; a single class has longer ones."""
 MOST_HELD = 8
 """Vectors of 16 bytes of a row that a thread holds in registers: 1,024 classes of float32."""
 WARP_COLUMNS = 2048
@@ -194,8 +199,7 @@ def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
     import torch
 
     def make() -> dict[str, Any]:
-        edges = sums.constants(device, torch.float32 if narrow else torch.float64)["edges"]
-        rows = edges.view(len(sums.edges), -1)
+        rows = sums.edges_on(device, torch.float32 if narrow else torch.float64)
         shift = 17 if sums.n_cells < 64 else 16 if sums.n_cells < 512 else 15
         first = np.searchsorted(rows[0].float().cpu().numpy(), _starts(shift)).astype(np.int16)
         column = torch.cat([rows[0], rows.new_full((2,), 2.0)])
@@ -353,42 +357,63 @@ def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:
 class Cells:
     """Counts and lists predictions for `calibrant.engines.tensor_quantiles`."""
 
-    def __init__(self, tensors: Tensors) -> None:
+    def __init__(
+        self, x: Any, step: int, rows: Rows, sampled: Rows, flags: Any, are_logits: bool
+    ) -> None:
+        self.x, self.step, self.rows, self.sampled = x, step, rows, sampled
+        self.flags, self.are_logits = flags, are_logits
+        self.n, self.is_alone = len(x), rows.code is None
+
+    @classmethod
+    def blocks(cls, tensors: Tensors, step: int, n_bins: int) -> Iterator[Cells]:
+        """Yield as many neighbouring classes at a time as a small share of memory allows."""
         import torch
 
-        x, self.tensors = tensors.predictions, tensors
+        x = tensors.predictions
         x = x if x.is_floating_point() else x.double()
-        self.x = x[:, None] if x.ndim == 1 else x if x.stride(1) == 1 else x.contiguous()
-        self.flags = torch.zeros(4, dtype=torch.int64, device=x.device)
-        self.rows = Rows()
-        if self.x.shape[1] > 1:
-            labels, ignored = _labels(tensors.problem, tensors.labels, None)
-            self.rows = _read_rows(self.flags, labels, self.x, ignored, tensors.are_logits, 2)
+        flags = torch.zeros(4, dtype=torch.int64, device=x.device)
+        if x.ndim == 1 or x.shape[1] == 1:
+            yield cls(x.view(len(x), 1), step, Rows(), Rows(), flags, tensors.are_logits)
+            return
+        x = x if x.stride(1) == 1 else x.contiguous()
+        labels, ignored = _labels(tensors.problem, tensors.labels, None)
+        rows = _read_rows(flags, labels, x, ignored, tensors.are_logits, 2)
+        refuse_rows(*flags[:3].tolist())
+        sampled = Rows(*(each[::step].contiguous() for each in rows))
+        n, n_groups = x.shape
+        # Bytes of a class: cuts and cells while they are searched; or listed rows beside them. A
+        # cell that holds a quantile has twice the mean. Results of all blocks wait on the device.
+        n_cuts, n_listed = -(-n // step), 2 * n_bins * step
+        of_class = max(30 * n_cuts, 24 * n_cuts + 8 * n_listed) + 80 * n_bins
+        room = max(BLOCK_BYTES, x.numel() * x.itemsize // BLOCK_SHARE)
+        n_blocks = -(-n_groups * of_class // max(room - 40 * n_bins * n_groups, room // 4))
+        width = -(-n_groups // (n_blocks * TILE)) * TILE
+        for k in range(0, n_groups, width):
+            yield cls(x[:, k : k + width], step, rows, sampled, flags, tensors.are_logits)
 
-    def sample(self, step: int) -> Any:
+    def sample(self) -> Any:
         """Return the predictions of every so many rows, (groups, rows), to the last bit."""
         import torch
 
-        part = self.x[::step]
+        part = self.x[:: self.step]
         n, n_groups = part.shape
-        if not self.tensors.are_logits:
+        if not self.are_logits:
             return part.T.double() + 0.0
         # All lie below a single cut at infinity, and are listed in the order of the groups.
         values = torch.full((n_groups, n), torch.inf, dtype=torch.float64, device=part.device)
         begin = torch.full((n_groups, 3), -1, dtype=torch.int32, device=part.device)
-        begin[:, 0] = n * torch.arange(n_groups, device=part.device)
-        rows = Rows(*(None if each is None else each[::step].contiguous() for each in self.rows))
+        begin[:, 0] = torch.arange(0, n * n_groups, n, device=part.device)
         self._use(values.new_full((n_groups, 1), torch.inf))
-        self._read(part, rows, None, begin, values)
+        self._read(part, self.sampled, None, begin, values)
         return values
 
     def _use(self, cuts: Any) -> None:
         """Keep cuts, and for a single group a table of where to search among them."""
         import torch
 
-        narrow = is_narrow(self.x) and not self.tensors.are_logits
+        narrow = is_narrow(self.x) and not self.are_logits
         self.cuts, self.first = cuts.float() if narrow else cuts, None
-        if len(cuts) == 1:
+        if self.is_alone:
             starts = _search_starts(cuts.device)
             self.first = torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
 
@@ -400,42 +425,41 @@ class Cells:
         n_groups, n_cuts = self.cuts.shape
         counts = torch.zeros(n_groups, 2 * n_cuts + 1, dtype=torch.int32, device=self.x.device)
         self._read(self.x, self.rows, counts)
+        if not self.is_alone:  # rows of several classes have been checked
+            return counts
         refuse_rows(*self.flags[:3].tolist())
-        return counts
+        return counts.cpu()  # few numbers, for which a GPU takes longer
 
-    def listed(self, is_open: Any, sizes: Any, first: Any) -> tuple[Any, Any]:
-        """Return group and value of all predictions in open cells, and infinity, in rising order.
-
-        Open cells have `sizes` rows, which begin at `first`. Many are sorted an eighth at a time:
-        a sort takes ten times their memory.
-        """
+    def neighbours(self, sizes: Any, begin: Any, near: Any, rows: Any, targets: Any) -> Any:
+        """Return the five arrays of `NearQuantiles`; see `tensor_quantiles`."""
         import torch
 
-        several = len(self.cuts) > 1
-        ends = [int(sizes.sum())] if several else (first + sizes)[is_open].tolist()
-        n = ends[-1] if ends else 0
-        values = torch.empty(n + 1, dtype=self.cuts.dtype, device=self.x.device)
-        values[n] = torch.inf
-        begin = first.int().masked_fill_(~is_open, -1).to(values.device)
+        where, n_groups, n_quantiles = self.x.device, len(sizes), len(targets)
+        out = torch.empty(5, n_groups, n_quantiles, dtype=torch.float64, device=where)
+        if not n_quantiles:  # of one bin
+            return out
+        values = torch.empty(int(sizes.sum()), dtype=self.cuts.dtype, device=where)
+        sizes, begin, near, rows, targets = (
+            each.to(where) for each in (sizes, begin, near, rows.long(), targets)
+        )
         self._read(self.x, self.rows, None, begin, values)
-        if several:
-            numbers = torch.arange(len(self.cuts) + 1, device=self.x.device)
-            of_groups = torch.nn.functional.pad(sizes.sum(1), (0, 1), value=1)
-            group = numbers.repeat_interleave(of_groups)
-            order = values.argsort()
-            order = order[group[order].argsort(stable=True)]
-            return group, values[order]
-        start = 0
-        for end in ends:
-            if end == n or end - start >= max(SORTED_AT_ONCE, n // 8):
-                values[start:end] = values[start:end].sort().values
-                start = end
-        return None, values
+        _launch(
+            "neighbours",
+            self.x,
+            (("LOGITS", int(self.are_logits)), ("LABEL", 8)),
+            (n_groups * n_quantiles, 1),
+            (LIST_THREADS if n_groups > 1 else 1024, 1),
+            (
+                *(values, self.cuts, self.cuts.shape[1], sizes, begin, near, rows, targets),
+                *(n_quantiles, n_groups, out),
+            ),
+        )
+        return out
 
     def _read(self, x: Any, rows: Rows, counts: Any, *listing: Any) -> None:
         n, n_columns = x.shape
         n_cuts = self.cuts.shape[1]
-        tile = 1 if n_columns == 1 else TILE
+        tile = 1 if self.is_alone else TILE
         of_counts = 0 if counts is None else 4 * (2 * n_cuts + 1)
         shared = tile * (n_cuts * self.cuts.itemsize + of_counts) + 2048
         n_sm, most_shared = _limits(x.device.index)
@@ -445,7 +469,7 @@ class Cells:
             "place_cells",
             x,
             (
-                *(("LOGITS", int(self.tensors.are_logits)), ("LABEL", 8)),
+                *(("LOGITS", int(self.are_logits)), ("LABEL", 8)),
                 *(("TILE", tile), ("LISTED", int(counts is None))),
             ),
             (tiles, splits),

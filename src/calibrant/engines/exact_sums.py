@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.bins import Bins
+from calibrant.bins import Bins, inner_edges
 from calibrant.engines import cuda
 from calibrant.engines.cells import table_of
 from calibrant.engines.tensors import CHUNK_VALUES, events_of, is_narrow, refuse_rows
@@ -68,17 +68,23 @@ class ExactSums:
         self.are_logits, self.ignore_index = are_logits, ignore_index
         self.shared = all(own is bins[0] or own == bins[0] for own in bins)
         cuts = np.ldexp(1.0, -CUTS)
-        distinct = bins[:1] if self.shared else bins
-        fine = [np.union1d(own.edges[1:-1], cuts) for own in distinct]
-        self.n_cells = 1 + max(edges.size for edges in fine)
-        self.edges = np.full((len(fine), self.n_cells - 1), np.inf)
-        for row, edges in zip(self.edges, fine, strict=True):
-            row[: edges.size] = edges
-        top = np.minimum(np.column_stack([self.edges, np.ones(len(fine))]), 1.0)
-        self._exponent = np.append(0, CUTS)[(top <= cuts[:, None, None]).sum(axis=0)]
-        self._bin = np.stack(
-            [np.searchsorted(own.edges[1:-1], row) for own, row in zip(distinct, top, strict=True)]
-        )
+        inner = inner_edges(bins[:1] if self.shared else bins)
+        both = np.hstack([inner, np.broadcast_to(cuts, (len(inner), cuts.size))])
+        order = both.argsort(axis=1, kind="stable")  # an edge comes before a cut that equals it
+        both = np.take_along_axis(both, order, axis=1)
+        new = np.isfinite(both)
+        new[:, 1:] &= both[:, 1:] != both[:, :-1]
+        n_new = new.sum(axis=1)
+        self.n_cells = 1 + int(n_new.max())
+        self.edges = np.full((len(inner), self.n_cells - 1), np.inf)
+        parts_bins = np.zeros((len(inner), self.n_cells), np.intp)
+        filled = np.arange(self.n_cells - 1) < n_new[:, None]
+        self.edges[filled] = both[new]
+        parts_bins[:, 1:][filled] = (order < inner.shape[1])[new]
+        self._bin = parts_bins.cumsum(axis=1)
+        top = np.minimum(np.column_stack([self.edges, np.ones(len(inner))]), 1.0)
+        self._exponent = np.append(CUTS[::-1], 0)[np.searchsorted(cuts[::-1], top)]
+        self._n_bins = max(map(len, bins))
         self._constants: dict[Any, dict[str, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -151,21 +157,27 @@ class ExactSums:
         import torch
 
         def make() -> dict[str, Any]:
-            # A float32 is above an edge if it is above the last float32 that is not.
-            edges = self.edges.astype(np.float64 if dtype == torch.float64 else np.float32)
-            edges = np.where(edges > self.edges, np.nextafter(edges, edges.dtype.type(-1)), edges)
             exponent = HALF + self._exponent.ravel()
             if dtype == torch.float32:
                 exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
             halves = (exponent // 2, exponent - exponent // 2)  # 2^175 is no float32
             groups = torch.arange(len(self.bins), device=device)[:, None]
             return {
-                "edges": torch.tensor(edges[0] if self.shared else edges, dtype=dtype).to(device),
+                "edges": self.edges_on(device, dtype).squeeze(0),
                 "scales": [torch.tensor(2.0**half, dtype=dtype).to(device) for half in halves],
                 "first": self.n_cells * groups,
             }
 
         return self.kept((device, dtype), make)
+
+    def edges_on(self, device: Any, dtype: Any) -> Any:
+        """Return edges on a device for predictions of this type: one row, or one for each group."""
+        import torch
+
+        # A float32 is above an edge if it is above the last float32 that is not.
+        edges = self.edges.astype(np.float64 if dtype == torch.float64 else np.float32)
+        edges = np.where(edges > self.edges, np.nextafter(edges, edges.dtype.type(-1)), edges)
+        return torch.from_numpy(edges).to(device)
 
     def kept(self, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return constants on a device, made at the first call: later ones do not wait for it."""
@@ -190,46 +202,53 @@ class ExactSums:
         self, state: Any, levels: Callable[[], FloatArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
-        numbers: AnyArray = state.cpu().numpy()
-        refuse_rows(*numbers[:ROUNDED].tolist())
-        shape = (len(self.bins), max(map(len, self.bins)))
-        every = numbers[FLAGS:].reshape(-1, WIDE)
-        used = np.flatnonzero(every[:, 0])
-        limbs = _carried(every[used])
-        group, cell = np.divmod(used // 2, self.n_cells)
+        *wrong, rounded = state[:FLAGS].tolist()
+        refuse_rows(*wrong)
+        shape = (len(self.bins), self._n_bins)
+        cells = state[FLAGS:].view(-1, WIDE)
+        has_rows = cells[:, 0].nonzero()[:, 0]  # few: only they leave the device
+        limbs = _carried(cells[has_rows].T.contiguous())
+        totals: FloatArray = _totals(limbs).cpu().numpy()
+        used: IntArray = has_rows.cpu().numpy()
+        group, cell = np.divmod(used >> 1, self.n_cells)
         own = (0 if self.shared else group, cell)
         exponent, place = self._exponent[own], group * shape[1] + self._bin[own]
-        totals = _totals(limbs, exponent)
-        size = 2 * shape[0] * shape[1]
-        sums = [np.bincount(2 * place + used % 2, term, size) for term in totals.T]
+        totals[1:] *= _units(exponent)
+        target = 2 * place + (used & 1)
+        terms = np.empty((2 * shape[0] * shape[1], 3))
+        for i, term in enumerate(totals):
+            terms[:, i] = np.bincount(target, term, len(terms))
         level = np.full(shape[0] * shape[1], np.nan)
         if used.size:
             first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
             levels_of_cells = _levels(limbs, exponent)
-            low, high = (f.reduceat(levels_of_cells, first) for f in (np.minimum, np.maximum))
-            level[place[first]] = np.where(low == high, low, np.nan)
-        if numbers[ROUNDED]:
+            one_level = levels_of_cells == np.repeat(
+                levels_of_cells[first], np.diff(first, append=used.size)
+            )
+            is_level = np.logical_and.reduceat(one_level, first)
+            level[place[first]] = np.where(is_level, levels_of_cells[first], np.nan)
+        if rounded:
             unclear = np.zeros(level.size, np.bool_)
             unclear[place[exponent >= LAST_EXACT]] = True
             again = np.full(shape, np.nan) if levels is None else levels()
             level = np.where(unclear, again.ravel(), level)
-        cells = np.stack(sums, axis=-1).astype(np.float64).reshape(*shape, 2, 3)
-        return cells, level.reshape(shape)
+        return terms.reshape(*shape, 2, 3), level.reshape(shape)
 
     def moments(self, state: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the rows of each cell and outcome of one group, and the mean and spread of p."""
-        numbers: AnyArray = state.cpu().numpy()
-        refuse_rows(*numbers[:ROUNDED].tolist())
-        limbs = _carried(numbers[FLAGS:].reshape(-1, WIDE).copy())
-        exponent = np.repeat(self._exponent[0], 2)
-        count, first, second = _totals(limbs, exponent).T.reshape(3, -1, 2)
+        state = state.cpu()
+        refuse_rows(*state[:ROUNDED].tolist())
+        limbs = _carried(state[FLAGS:].view(-1, WIDE).T.clone())
+        totals: FloatArray = _totals(limbs).numpy()
+        totals[1:] *= _units(np.repeat(self._exponent[0], 2))
+        count, first, second = totals.reshape(3, -1, 2)
         n = np.maximum(count, 1)
         mean = first / n
         variance = np.maximum(second / n - mean * mean, 0.0)
         # Near 1 the difference is all rounding; that of whole numbers is not.
         near = (count > 1) & (variance < EXACT_BELOW * mean * mean)
         for cell, outcome in zip(*np.nonzero(near), strict=True):
-            one, p, pp = _whole(limbs[2 * cell + outcome])
+            one, p, pp = _whole(limbs[:, 2 * cell + outcome])
             square = one * pp - p * p
             scale = 2 * HALF + int(self._exponent[0, cell])
             variance[cell, outcome] = square / ((one * one) << (2 * scale))
@@ -254,43 +273,57 @@ def _limbs(a: Any, b: Any = None) -> list[Any]:
     return [a & mask, a >> LIMB, *squares]
 
 
-def _carried(limbs: AnyArray) -> AnyArray:
-    """Return limbs of which all but the last of a number are below 2^21: equal sums, equal bits."""
+def _carried(limbs: Any) -> Any:
+    """Carry so that all but the last limb of a number are below 2^21: equal sums, equal bits."""
     for lower in (1, 3, 4, 6, 8, 9, 11, 12):
-        limbs[..., lower + 1] += limbs[..., lower] >> LIMB
-        limbs[..., lower] &= (1 << LIMB) - 1
+        limbs[lower + 1] += limbs[lower] >> LIMB
+        limbs[lower] &= (1 << LIMB) - 1
     return limbs
 
 
-def _totals(limbs: AnyArray, exponent: IntArray) -> FloatArray:
-    """Return the sums of 1, p and p^2 of each cell and outcome, each to rounding."""
-    x = limbs.astype(np.float64)
-    units = 2.0 ** (LIMB * np.arange(3))
-    high, high_square = x[..., 1:3] @ units[:2], x[..., 3:6] @ units
-    low, low_square, product = x[..., 6:8] @ units[:2], x[..., 8:11] @ units, x[..., 11:] @ units
-    half = 2.0**-HALF
-    first = high + half * low
+def _totals(limbs: Any) -> Any:
+    """Return the sums of 1, p and p^2 of each cell and outcome, in `_units`, each to rounding."""
+    import torch
+
+    x = limbs.double()
+    unit, half = 2.0**LIMB, 2.0**-HALF
+    high, low = (x[i] + unit * x[i + 1] for i in (1, 6))
+    squares = (x[i] + unit * x[i + 1] + unit**2 * x[i + 2] for i in (3, 8, 11))
+    high_square, low_square, product = squares
     second = high_square + 2 * half * product + half**2 * low_square
+    return torch.stack([x[0], high + half * low, second])
+
+
+def _units(exponent: IntArray) -> FloatArray:
+    """Return what the totals of p and of p^2 of each cell are to be multiplied with."""
     scale = np.ldexp(1.0, -HALF - exponent)
-    return np.stack([x[..., 0], first * scale, second * scale**2], axis=-1)
+    return np.stack([scale, scale * scale])
 
 
-def _levels(limbs: AnyArray, exponent: IntArray) -> FloatArray:
-    """Return the one prediction of each cell and outcome, NaN where there are several or none."""
-    count = limbs[..., 0]
-    if count.max() >= 1 << 31:
-        limbs = limbs.astype(object)  # of so many rows even sums of high are beyond 64 bits
-    n = np.maximum(limbs[..., 0], 1)
-    high, same_high = _one_value(n, limbs[..., 1:6])
-    low, same_low = _one_value(n, limbs[..., 6:11])
+def _levels(limbs: Any, exponent: IntArray) -> FloatArray:
+    """Return the one prediction of each cell and outcome, NaN where there are several."""
+    level = np.full(exponent.shape, np.nan)
+    # Only of few cells is the sum a multiple of the count, as that of equal numbers is.
+    n = limbs[0]
+    divides = (limbs[1] + ((limbs[2] % n) << LIMB)) % n == 0
+    may_be = divides.nonzero()[:, 0]
+    place: IntArray = may_be.cpu().numpy()
+    few: AnyArray = limbs[:, may_be].cpu().numpy()
+    if not place.size:
+        return level
+    if few[0].max() >= 1 << 31:
+        few = few.astype(object)  # of so many rows even sums of high are beyond 64 bits
+    high, same_high = _one_value(few[0], few[1:6])
+    low, same_low = _one_value(few[0], few[6:11])
     whole = (high.astype(np.int64) << HALF) + low.astype(np.int64)
-    value = np.ldexp(whole.astype(np.float64), -2 * HALF - exponent)
-    return np.where((count > 0) & same_high & same_low, value, np.nan)
+    value = np.ldexp(whole.astype(np.float64), -2 * HALF - exponent[place])
+    level[place] = np.where(same_high & same_low, value, np.nan)
+    return level
 
 
 def _one_value(n: AnyArray, limbs: AnyArray) -> tuple[AnyArray, BoolArray]:
     """Return the mean of n whole numbers, and whether each of them is that, from sums of limbs."""
-    total = limbs[..., 0] + (limbs[..., 1] << LIMB)
+    total = limbs[0] + (limbs[1] << LIMB)
     mean = total // n
     same = n * mean == total
     mask = (1 << LIMB) - 1
@@ -299,5 +332,5 @@ def _one_value(n: AnyArray, limbs: AnyArray) -> tuple[AnyArray, BoolArray]:
     squares[2] = squares[2] + (squares[1] >> LIMB)
     expected = (squares[0] & mask, squares[1] & mask, squares[2])
     for i, part in enumerate(expected):
-        same = same & (limbs[..., 2 + i] == part)
+        same = same & (limbs[2 + i] == part)
     return mean, same.astype(np.bool_)

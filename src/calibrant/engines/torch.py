@@ -16,7 +16,7 @@ import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, EqualMass
+from calibrant.bins import BinRule, Bins, EqualMass, inner_edges
 from calibrant.engines.cells import levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.search import Values
@@ -36,17 +36,19 @@ class TorchEngine:
     def choose(self, tensors: Tensors, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
         if type(rule) is EqualMass and tensors.weights is None:
-            seen: Iterator[Values] = near_quantiles(tensors, rule.n_bins)
-        else:
-            seen = _distinct(tensors)
-        return tuple(rule.choose(*values) for values in seen)
+            return rule.choose_near(near_quantiles(tensors, rule.n_bins), len(tensors))
+        return tuple(rule.choose(*values) for values in _distinct(tensors))
 
     def count(self, tensors: Tensors, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         if tensors.weights is not None:
             sums = _summed(tensors, _Places(bins, tensors.predictions.device))
             return BinTable(tensors.problem, bins, **{name: x[0] for name, x in sums.items()})
-        exact = _layout(tensors.problem, bins, tensors.are_logits)
+        problem, are_logits = tensors.problem, tensors.are_logits
+        if bins == bins[:1] * len(bins):
+            exact = _layout(problem, bins[0], are_logits)
+        else:  # they were chosen from the data, and differ from call to call
+            exact = ExactSums(problem, bins, are_logits=are_logits)
         state = exact.zeros(tensors.predictions.device)
         exact.add(state, tensors.labels, tensors.predictions)
         return exact.table(state, lambda: _levels(tensors, _Places(bins, state.device))[0])
@@ -79,9 +81,9 @@ class TorchEngine:
 
 
 @lru_cache(maxsize=8)
-def _layout(problem: Problem, bins: tuple[Bins, ...], are_logits: bool) -> ExactSums:
-    """Return the layout of sums; its constants stay on the device for the next call."""
-    return ExactSums(problem, bins, are_logits=are_logits)
+def _layout(problem: Problem, bins: Bins, are_logits: bool) -> ExactSums:
+    """Return the layout of sums in these bins for all groups; its constants stay on the device."""
+    return ExactSums(problem, (bins,) * problem.n_groups, are_logits=are_logits)
 
 
 class _Places:
@@ -100,9 +102,7 @@ class _Places:
         import torch
 
         n_bins = max(map(len, bins))
-        edges = np.full((len(bins), max(n_bins - 1, 1)), np.inf)
-        for row, own in zip(edges, bins, strict=True):
-            row[: len(own) - 1] = own.edges[1:-1]
+        edges = inner_edges(bins)
         self.edges = torch.from_numpy(edges).to(device)
         self.first = n_bins * torch.arange(len(bins), device=device)[:, None]
         self.codes = None if codes is None else torch.from_numpy(codes).to(device)

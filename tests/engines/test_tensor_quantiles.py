@@ -1,0 +1,72 @@
+"""Quantiles on a device: the edges of all distinct values, in little memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.engines import cuda
+from calibrant.engines.tensor_quantiles import near_quantiles
+from calibrant.engines.tensors import Tensors
+from calibrant.engines.torch import TorchEngine
+from calibrant.problem import read_problem
+from conftest import optional
+
+torch = optional("torch")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DRAWN = {
+    "spread": lambda rng, shape: rng.beta(0.2, 0.9, size=shape),
+    "float32": lambda rng, shape: rng.beta(0.2, 0.9, size=shape).astype(np.float32),
+    "tied": lambda rng, shape: np.round(rng.uniform(size=shape), 2),
+    "few": lambda rng, shape: rng.choice([0.0, 1e-300, 0.5, 1.0], size=shape),
+    "one": lambda rng, shape: np.full(shape, 0.25),
+}
+
+
+def tensors_of(table):
+    problem = read_problem("marginal", table.shape[1])
+    labels = torch.zeros(len(table), dtype=torch.int64, device=DEVICE)
+    return Tensors(problem, labels, torch.tensor(table).to(DEVICE))
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 15, 60])
+@pytest.mark.parametrize("n", [1, 3, 700, 20_000])
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_edges_are_those_of_all_distinct_values(drawn, n, n_bins):
+    table = DRAWN[drawn](np.random.default_rng(n), (n, 3))
+    rule = cb.EqualMass(n_bins)
+    chosen = TorchEngine().choose(tensors_of(table), rule)
+    for bins, column in zip(chosen, table.T.astype(np.float64), strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        assert bins == rule.choose(values, counts.astype(float))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("are_logits", [False, True])
+def test_blocks_of_classes_give_the_quantiles_of_all(monkeypatch, are_logits, dtype):
+    torch.manual_seed(0)
+    x = torch.randn(5000, 33, device=DEVICE).to(dtype)
+    x = x if are_logits else x.sigmoid()
+    labels = torch.zeros(len(x), dtype=torch.int64, device=DEVICE)
+    tensors = Tensors(read_problem("marginal", 33), labels, x, None, are_logits)
+    together = near_quantiles(tensors, 15)
+    monkeypatch.setattr(cuda, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(cuda, "BLOCK_SHARE", 1 << 40)  # eight at a time, and the last alone
+    for a, b in zip(near_quantiles(tensors, 15), together, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+@pytest.mark.parametrize("n_bins", [15, 60])
+def test_quantiles_of_many_classes_take_a_twentieth_of_the_input(n_bins):
+    x = torch.randn(50_000, 1000, device=DEVICE)
+    labels = torch.zeros(len(x), dtype=torch.int64, device=DEVICE)
+    tensors = Tensors(read_problem("marginal", 1000), labels, x, None, True)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    near_quantiles(tensors, n_bins)
+    extra = torch.cuda.max_memory_allocated() - before
+    assert extra < x.nbytes / 20
