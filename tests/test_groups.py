@@ -50,6 +50,45 @@ def test_columns_of_every_type_tell_groups_apart(column, expected):
     assert keys(column) == expected
 
 
+@pytest.mark.parametrize("span", [2**15 - 1, 2**15, 2**24 - 1, 2**24])
+@pytest.mark.parametrize("low", [-(2**40), -7, 0, 2**40 + 3])
+def test_integers_are_told_apart_however_wide_they_spread(span, low):
+    assert keys(np.array([low, low + span, low + 1, low + span])) == [low, low + 1, low + span]
+
+
+SERIES = {
+    "polars": lambda pl, text: pl.Series(text),
+    "polars categories": lambda pl, text: pl.Series(text, dtype=pl.Categorical),
+    "polars enum": lambda pl, text: pl.Series(text, dtype=pl.Enum(["z", "b", "a"])),
+    "pandas": lambda pd, text: pd.Series(text),
+    "pandas categories": lambda pd, text: pd.Series(text, dtype="category"),
+    "pandas ordered": lambda pd, text: pd.Series(pd.Categorical(text, ["z", "b", "a"], True)),
+    "pyarrow": lambda pa, text: pa.chunked_array([text[:1], text[1:]]),
+    "pyarrow dictionary": lambda pa, text: pa.chunked_array([text]).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_series_of_text_and_categories_tell_groups_apart(name):
+    series = SERIES[name](optional(name.split()[0]), ["b", "a", None, "b"])
+    table = tabulate(Y, P, bins="width:2", by={"site": series})
+    assert list(table) == ["a", "b", None]
+    assert [own.sum_y.sum() for own in table.values()] == [1, 1, 0]
+    assert [own.sum_p.sum() for own in table.values()] == pytest.approx([0.7, 1.1, 0.4])
+
+
+def test_series_of_text_may_be_empty_of_values_cross_and_have_numbers_as_categories():
+    pl, pd = optional("polars"), optional("pandas")
+    assert keys(pl.Series([None] * 4, dtype=pl.String)) == [None]
+    assert keys(pd.Series([5, 3, 5, None]).astype("category")) == [3.0, 5.0, None]
+    frame = pl.DataFrame({"y": Y, "p": P, "site": ["b", "a", "b", "a"], "n": [1, 1, 2, 2]})
+    expected = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert keys(frame.select("site", "n")) == expected
+    assert list(tabulate("y", "p", data=frame, bins=[0, 0.5, 1], by=["site", "n"])) == expected
+    with pytest.raises(LengthMismatchError, match="one value per row"):
+        keys(pl.Series(["a", "b"]))
+
+
 def test_several_columns_cross_and_are_called_by_their_names():
     tables = tabulate(Y, P, bins="width:2", by=[["a", "a", "b", "b"], [1, 2, 1, 1]])
     assert list(tables) == [("a", 1), ("a", 2), ("b", 1)]

@@ -80,7 +80,7 @@ class Groups:
     Attributes
     ----------
     by : tuple of GroupColumn
-    codes : ndarray of int32, shape (n,)
+    codes : ndarray of integers of at most 32 bits, shape (n,)
         A number for each row.
     labels : list of tuple
         The labels of every number, one of each column; some may be of no row.
@@ -107,7 +107,8 @@ class Groups:
         places = np.unravel_index(present, sizes)
         pairs = zip(factors, places, strict=True)
         crossed = [[labels[i] for i in place.tolist()] for (_, labels), place in pairs]
-        return cls(by, codes.astype(np.int32, copy=False), list(zip(*crossed, strict=True)))
+        codes = codes if codes.dtype.itemsize <= 4 else codes.astype(np.int32)
+        return cls(by, codes, list(zip(*crossed, strict=True)))
 
     @classmethod
     def joined(cls, parts: Sequence[Groups]) -> Groups:
@@ -155,10 +156,12 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
     if kind in "iu":
         low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
         if high - low < MOST_CODES:
-            small: AnyArray = np.empty(values.shape, np.int32)
-            wide = np.uint64 if kind == "u" else np.int64  # differences of int8 may not fit into it
-            np.subtract(values, wide(low), out=small, dtype=wide, casting="unsafe")
-            return small, range(low, high + 1)
+            # integers wrap around, so differences that fit are right whatever was cut off; the
+            # fewer bytes are written, the better: this takes as long as counting
+            small = np.int16 if high - low < 1 << 15 else np.int32
+            codes = values.astype(small)
+            codes -= np.array(low, values.dtype).astype(small)
+            return codes, range(low, high + 1)
     if kind in "iufM":
         distinct, codes = np.unique(values, return_inverse=True)
         distinct = distinct.astype("M8[us]") if kind == "M" else distinct
@@ -168,9 +171,9 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
 
 def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
     """Return the codes of Python values; several may stand for a missing one."""
-    seen: dict[Any, int] = {}
     try:
-        codes = np.array([seen.setdefault(value, len(seen)) for value in values], np.intp)
+        seen = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        codes = np.fromiter(map(seen.__getitem__, values), np.int32, len(values))
     except TypeError as error:
         raise InvalidGroupsError(
             f"Groups by {column.name!r:.60} must be told apart by text, numbers or dates; some "
@@ -178,7 +181,7 @@ def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
         ) from error
     labels: dict[GroupLabel, int] = {}
     place = [labels.setdefault(label_of(column, value), len(labels)) for value in seen]
-    return np.array(place, np.intp)[codes], list(labels)
+    return np.array(place, np.int32)[codes], list(labels)
 
 
 def label_of(column: GroupColumn, value: Any) -> GroupLabel:

@@ -17,13 +17,13 @@ from calibrant.engines.cells import CellSums
 from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_columns import FrameColumns
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
-from calibrant.groups import Groups
+from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
 from calibrant.sources.column_order import check_class_order, check_label_order
 from calibrant.sources.events import check_event_shapes, check_quantile_input
-from calibrant.sources.groups import columns_named
+from calibrant.sources.groups import columns_named, series_factor
 from calibrant.sources.patterns import is_pattern, matching, paired, shown_names
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -131,7 +131,7 @@ def read_frame(
             pos_label=pos_label,
             sample_weight=None if sample_weight is None else _column(columns, sample_weight),
         )
-        values = [_column(columns, own.name) for own in grouping]
+        values = [_group_column(columns, own) for own in grouping]
         source: Source = ArraySource(arrays, None if by is None else Groups.of(grouping, values))
         source.names = shown_names(y_true, y_prob)
         return source
@@ -261,6 +261,14 @@ def _column(data: Any, name: Any) -> AnyArray:
         return np.asarray(off_device(values))
     array: AnyArray = data.get_column(known_column(name, data.columns)).to_numpy()
     return array
+
+
+def _group_column(data: Any, column: GroupColumn) -> AnyArray | Factor:
+    """Return a column in memory that tells groups apart, or what its own package makes of it."""
+    if isinstance(data, Mapping):
+        return _column(data, column.name)
+    factor = series_factor(column, data.get_column(known_column(column.name, data.columns)))
+    return _column(data, column.name) if factor is None else factor
 
 
 def known_column(name: Any, columns: list[Any]) -> Any:
