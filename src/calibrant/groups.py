@@ -69,7 +69,7 @@ def _number(cut: float) -> str:
     return short if float(short) == cut else repr(cut)
 
 
-Factor = tuple[IntArray, Sequence[GroupLabel]]
+Factor = tuple[AnyArray, Sequence[GroupLabel]]
 """The code of every row, and the label of every code."""
 
 
@@ -158,8 +158,8 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
         if high - low < MOST_CODES:
             # integers wrap around, so differences that fit are right whatever was cut off; the
             # fewer bytes are written, the better: this takes as long as counting
-            small = np.int16 if high - low < 1 << 15 else np.int32
-            codes = values.astype(small)
+            small = np.dtype(np.int16 if high - low < 1 << 15 else np.int32)
+            codes: AnyArray = values.astype(small)
             codes -= np.array(low, values.dtype).astype(small)
             return codes, range(low, high + 1)
     if kind in "iufM":

@@ -108,10 +108,10 @@ def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
         from calibrant.sources.frames import as_frame
 
         frame = as_frame(by)
-        columns = {str(name): frame.get_column(name) for name in frame.columns}
+        series = {str(name): frame.get_column(name) for name in frame.columns}
         return [
-            (name, column if _is_text_series(column) else column.to_numpy(), None)
-            for name, column in columns.items()
+            (name, own if _is_text_series(own) else own.to_numpy(), None)
+            for name, own in series.items()
         ]
     several = isinstance(by, list | tuple) and by and all(_is_column(x) for x in by)
     columns = list(by) if several else [by]
