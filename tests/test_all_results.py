@@ -156,6 +156,46 @@ def test_results_print_readable_lines_one_line_html_and_json(name):
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_printed_fits_into_a_terminal_of_80_columns(name):
+    made = make(name)
+    if name != "monitored batch" and type(made).__str__ is not object.__str__:
+        assert max(map(len, str(made).splitlines())) <= 80
+
+
+LONG = [f"the {place} ward of the university hospital, {city}" for city in ("east", "west")
+        for place in ("surgical", "medical")]  # fmt: skip
+WIDE = {
+    "audit": lambda: cb.audit(Y, LEVELS, by={"ward": np.array(LONG)[np.arange(400) % 4], "sex": GROUP}, max_error=0.2),
+    "errors": lambda: cb.calibration_error(Y, P, by=np.array(LONG)[np.arange(400) % 4]),
+    "validations": lambda: cb.validate(Y, P, by=np.array(LONG)[np.arange(400) % 4]),
+    "grades": lambda: cb.grade_backtest(Y, LEVELS, grades=[f"a grade with the long name {i}" for i in range(11)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_tables_of_long_names_keep_every_number_in_80_columns(name):
+    made = WIDE[name]()
+    lines = str(made).splitlines()
+    assert max(map(len, lines)) <= 80
+    if name == "audit":
+        for group in made.groups:
+            for number in (f"{group.n:,}", f"{group.error:.4f}", f"{group.upper_bound:.4f}"):
+                assert number in str(made)
+            words = " ".join(str(made).split())
+            assert " ".join(map(str, group.group[1:])) in words
+
+
+def test_several_sentences_end_with_a_period_and_a_phrase_does_not():
+    several = cb.certify(Y, P, max_error=0.9)
+    assert several.verdict == "undecided"
+    assert "ScalingBinning.\n" in str(several)
+    assert repr(several).endswith("ScalingBinning.>")
+    assert repr(make("certificate")).endswith("bins)>")
+    advised = cb.certify(Y, LEVELS, max_error=0.1)
+    assert str(advised).partition("\nThe bounds hold if")[0].endswith(" of any number.")
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from numbers import Real
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any, ClassVar, Self
 
 from calibrant._json import plain
 from calibrant._read_only import ReadOnlyArrays
 from calibrant.exceptions import InvalidArgumentError
 
+LINE_WIDTH = 79
+"""Characters of a printed line: a terminal of 80 columns shows it whole."""
+
 
 class Result(ReadOnlyArrays):
     """Base of results, for frozen dataclasses made with ``repr=False``.
 
-    ``str`` is a few readable lines, which the class writes itself; ``repr`` is one line; a
-    notebook shows a table of `_facts` and a `_picture`, if there are any; and `to_dict`
-    holds what JSON can hold.
+    ``str`` is a few readable lines that fit into a terminal; ``repr`` is one line; a notebook
+    shows a table of `_facts` and a `_picture`, if there are any; and `to_dict` holds what JSON
+    can hold. A class writes `_summary`, and ``__str__`` where there is more to say.
     """
 
     _left_behind: ClassVar[tuple[str, ...]] = ()
     """Members that do not go into a pickle, such as the rows: None takes their place."""
+
+    def __str__(self) -> str:
+        return filled(self._summary())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._summary()}>"
@@ -133,15 +140,69 @@ class NumberResult(Result):
 
 def statement(summary: str, assumptions: Iterable[str], verdict: str | None = None) -> str:
     """Return what is proved and what it rests on, in lines that fit into a terminal."""
+    return "\n".join([filled(summary), *rests_on(assumptions, verdict)])
+
+
+def rests_on(assumptions: Iterable[str], verdict: str | None = None) -> list[str]:
+    """Return the list of what must be true for a proof to hold."""
     heading = "The bounds hold if" if verdict == "undecided" else "It holds if"
-    rests_on = (_filled(f"  - {assumption}", "    ") for assumption in assumptions)
-    return "\n".join([_filled(summary, "  "), heading, *rests_on])
+    return [heading, *(filled(f"  - {assumption}", "    ") for assumption in assumptions)]
 
 
-def _filled(text: str, indent: str) -> str:
+def filled(text: str, indent: str = "  ") -> str:
+    """Return a sentence in lines that fit into a terminal, the later ones indented."""
     together = text.replace(" = ", "\xa0=\xa0").replace(" <= ", "\xa0<=\xa0")  # not torn
-    lines = fill(together, 79, subsequent_indent=indent, break_on_hyphens=False)
+    together = re.sub(r"\[[^][ ]+, [^][ ]+\]", lambda m: m[0].replace(" ", "\xa0"), together)
+    together = re.sub(r" ([-+]) (\w+) (?=\d)", " \\1\xa0\\2\xa0", together)  # nor terms
+    lines = fill(
+        together,
+        LINE_WIDTH,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
     return lines.replace("\xa0", " ")
+
+
+def ended(text: str) -> str:
+    """Return several sentences with a period after the last; a phrase stays as it is."""
+    return f"{text}." if ". " in text and not text.endswith(".") else text
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    r"""Return the lines of a table: the first column to the left, the others to the right.
+
+    Columns for which a line has no room follow in a second table, which begins with the first
+    column again; a long name in that column goes on below.
+
+    Examples
+    --------
+    >>> print("\n".join(text_table(["grade", "rows"], [["A", "1,200"], ["B", "90"]])))
+    grade   rows
+    A      1,200
+    B         90
+    """
+    names = [wrap(row[0], LINE_WIDTH // 2, subsequent_indent="  ") or [""] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    widths[0] = max(len(line) for name in names for line in name)
+    lines: list[str] = []
+    for block in _blocks(widths):
+        lines += [""] if lines else []
+        for (name, *rest), row in zip(names, (head, *rows), strict=True):
+            cells = [name.ljust(widths[0]), *(row[i].rjust(widths[i]) for i in block)]
+            lines += ["  ".join(cells).rstrip(), *rest]
+    return lines
+
+
+def _blocks(widths: Sequence[int]) -> list[range]:
+    """Return which columns stand in which table: as few tables as there is room for, evenly."""
+    n = len(widths) - 1
+    for size in range(n, 0, -1):
+        size = -(-n // -(-n // size))  # as many tables, the last one no shorter than need be
+        blocks = [range(i, min(i + size, n + 1)) for i in range(1, n + 1, size)]
+        if all(widths[0] + sum(2 + widths[i] for i in own) <= LINE_WIDTH for own in blocks):
+            return blocks
+    return [range(i, i + 1) for i in range(1, n + 1)]
 
 
 def _plain(value: Any) -> Any:

@@ -174,7 +174,7 @@ def ranked_probability_score(
     Examples
     --------
     >>> print(ranked_probability_score([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]))
-    ranked probability score = 0.1350 +- 0.0350, n = 2
+    ranked probability score = 0.1350 (standard error 0.0350), n = 2
     """
     reading: dict[str, Any] = {"classes": classes, "data": data, "input": input}
     reading["sample_weight"] = sample_weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from calibrant._documents import check_names, is_number, shown
@@ -29,19 +29,6 @@ def shown_key(labels: tuple[GroupLabel, ...]) -> str:
     shown = ["missing" if label is None else str(label) for label in labels]
     safe = [text if text.isprintable() else ascii(text)[1:-1] for text in shown]
     return ", ".join(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in safe)
-
-
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = []
-    for row in (head, *rows):
-        cells = [
-            row[0].ljust(widths[0]),
-            *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def more_groups(n: int) -> list[str]:

@@ -89,6 +89,10 @@ class CalibrationMetric:
         self._table: BinTable | Tables | None = None
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        n = 0 if self._table is None else self._table.n
+        return f"<CalibrationMetric: {self.problem.kind}, {self.bins}, n = {n:,}>"
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 

@@ -16,6 +16,7 @@ from calibrant._digests import digest_of_document
 from calibrant._documents import is_text
 from calibrant._monitor_document import OPTIONS, document_of, fill, read_document
 from calibrant._options import check_flag, is_real
+from calibrant._results import filled
 from calibrant._writing import write_whole
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import (
@@ -356,6 +357,12 @@ class CalibrationMonitor:
         return self._batches[len(self._batches) - n :]
 
     def __str__(self) -> str:
+        return filled(self._summary())
+
+    def __repr__(self) -> str:
+        return f"<CalibrationMonitor: {self._summary()}>"
+
+    def _summary(self) -> str:
         own = self._own()
         batches = "1 batch" if len(own) == 1 else f"{len(own):,} batches"
         rows = f"{batches}, {sum(batch.n for batch in own):,} rows"
@@ -370,9 +377,6 @@ class CalibrationMonitor:
         return (
             f"ALARM at {self.alarm_at}, since about {self.since}: {level}; {self.change} ({rows})"
         )
-
-    def __repr__(self) -> str:
-        return f"<CalibrationMonitor: {self}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values that JSON can hold."""

@@ -110,7 +110,7 @@ def certify_coverage(
     >>> y = np.random.default_rng(0).normal(size=2000)
     >>> q = normal_quantiles(np.zeros(2000), np.ones(2000), (0.05, 0.5, 0.95))
     >>> print(certify_coverage(y, q, classes=(0.05, 0.5, 0.95)))
-    with 95% confidence the 90% intervals cover between 88.6% and 92.0% (observed 90.4%)
+    with 95% confidence the 90% intervals cover 88.6% to 92.0% (observed 90.4%)
        level  covered   limits
         0.05   0.0500   [0.0386, 0.0635]
          0.5   0.5170   [0.4888, 0.5451]
@@ -225,7 +225,7 @@ def pinball_loss(
     Examples
     --------
     >>> print(pinball_loss([0.0, 1.0, 5.0], [[-1, 2], [0, 2], [1, 3]], classes=(0.1, 0.9)))
-    pinball loss = 0.4500 +- 0.3253, n = 3
+    pinball loss = 0.4500 (standard error 0.3253), n = 3
       level 0.1: 0.2000
       level 0.9: 0.7000
       80% intervals are 2.333 wide on average
@@ -293,7 +293,7 @@ def crps(
     Examples
     --------
     >>> print(crps([0.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0]))
-    CRPS = 0.4181 +- 0.1844, n = 2
+    CRPS = 0.4181 (standard error 0.1844), n = 2
     """
     y = read_outcomes(as_array(y_true, "y_true").ravel())
     weights = read_weights(sample_weight, len(y))

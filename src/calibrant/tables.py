@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._documents import check_header, check_names, header, read_json
+from calibrant._results import text_table
 from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
@@ -34,7 +35,6 @@ from calibrant.group_labels import (
     read_by,
     read_labels,
     shown_key,
-    text_table,
 )
 from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.problem import Problem

@@ -167,12 +167,12 @@ def test_the_same_seed_gives_the_same_p_value(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_results_print_one_line_and_turn_into_json(method):
+def test_results_are_one_line_and_turn_into_json(method):
     result = calibration_test(Y, P, method, n_resamples=99, rng=0)
     assert result.n == 15
     assert 0 <= result.pvalue <= 1
     assert str(result).startswith(f"{method}: statistic = ")
-    assert "\n" not in str(result)
+    assert "\n" not in repr(result)
     document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert document["pvalue"] == result.pvalue
 

@@ -163,7 +163,10 @@ def test_one_class_of_a_marginal_problem_is_its_binary_problem():
 
 def test_the_curve_prints_both_decompositions():
     text = str(isotonic_curve(tabulate(Y, Z, bins=Distinct())))
-    assert text.splitlines()[1].startswith("log score 0.5056 = miscalibration 0.1237")
+    brier, rest, log, _ = text.splitlines()
+    assert brier.startswith("Brier ")
+    assert rest.startswith("  + uncertainty ")
+    assert log.startswith("log score 0.5056 = miscalibration 0.1237")
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])

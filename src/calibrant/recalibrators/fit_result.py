@@ -36,6 +36,11 @@ class FitResult:
     loss_identity: float = float("nan")
     flags: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        head = f"{'converged' if self.converged else 'stopped'} after {self.iterations:,} steps"
+        losses = f"mean loss {self.loss_identity:.4f} before, {self.loss:.4f} after"
+        return ", ".join([head, losses, *self.flags])
+
 
 def sum_of_fits(recalibrators: Sequence[Recalibrator | None]) -> FitResult:
     """Sum up several fits: mean losses, most iterations, all flags."""

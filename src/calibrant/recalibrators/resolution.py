@@ -49,8 +49,8 @@ class ResolutionReport:
         return (
             f"AUC {self.auc_before:.4f} -> {self.auc_after:.4f}, "
             f"outputs {self.outputs_before:,} -> {self.outputs_after:,}, "
-            f"Brier {self.brier_before:.5f} -> {self.brier_after:.5f} "
-            f"(of which coarseness {self.coarseness_cost:.1e})"
+            f"Brier {self.brier_before:.5f} -> {self.brier_after:.5f}\n"
+            f"  of the Brier score, {self.coarseness_cost:.5f} is due to coarse outputs"
         )
 
 

@@ -78,6 +78,10 @@ class RecalibratorScores(ReadOnlyArrays):
     chosen: int
     screened_out: BoolArray
 
+    def __repr__(self) -> str:
+        chosen = _name(self.candidates[self.chosen])
+        return f"<RecalibratorScores: {chosen} chosen of {len(self.candidates):,} candidates>"
+
     def __str__(self) -> str:
         names = [_name(candidate) for candidate in self.candidates]
         width = max(30, *map(len, names)) + 2

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant._clock import now
-from calibrant._results import Result
+from calibrant._results import Result, filled
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
@@ -176,7 +176,10 @@ class Report(Result):
         return "\n".join([f"{verdict.word.capitalize()}: {verdict.sentence}", *verdict.meaning])
 
     def __str__(self) -> str:
-        return self.summary
+        return "\n".join(map(filled, self.summary.splitlines()))
+
+    def _summary(self) -> str:
+        return self.summary.partition("\n")[0]
 
     def _picture(self) -> str:
         """Show the diagram below the summary: a page inside a page would lose its own policy."""

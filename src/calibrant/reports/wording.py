@@ -267,7 +267,8 @@ def _overall(findings: Findings) -> str:
         for values in (curve.mean_prediction, curve.event_rate)
     )
     if findings.table.problem.kind == "top-label":
-        return f"Its average confidence is {percent(said)}; {percent(happened)} was right."
+        right = f"{percent(happened)} of its answers were right"
+        return f"Its average confidence is {percent(said)}; {right}."
     return f"On average it said {percent(said)}, and {percent(happened)} happened."
 
 
@@ -281,7 +282,7 @@ def _worst(findings: Findings) -> str:
     curve = findings.curve.alone
     weight = curve.count * (curve.event_rate - curve.mean_prediction) ** 2
     i = int(np.argmax(np.where(beyond, weight, 0.0)))
-    told = "was right" if findings.table.problem.kind == "top-label" else "happened"
+    told = "were right" if findings.table.problem.kind == "top-label" else "happened"
     where = (
         "Where it matters most:"
         if whole

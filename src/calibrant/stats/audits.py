@@ -39,11 +39,11 @@ import numpy as np
 
 from calibrant._json import json_text, plain
 from calibrant._options import generator
-from calibrant._results import Result
+from calibrant._results import Result, filled, rests_on, text_table
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
+from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key
 from calibrant.groups import GroupLabel
 from calibrant.stats.certificates import Certificate, certify, verified_bounds
 from calibrant.stats.estimators import (
@@ -187,18 +187,19 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         return tuple(group for group in self.groups if group.verdict == verdict)
 
     def __str__(self) -> str:
-        head = (self.tables.described_by, "rows", "error", "interval", "at least", "at most")
         asked = self.max_error is not None
+        head = [self.tables.described_by, "rows", *(["verdict"] if asked else [])]
+        head += ["error", "interval", "at least", "at most", "p"]
         rows = []
         for x in self.groups[:LINES]:
-            interval = f"[{x.low:.4f}, {x.high:.4f}]"
-            bounds = f"{x.lower_bound:.4f}", f"{x.upper_bound:.4f}"
             says = "too small" if x.is_too_small else x.verdict or ""
-            row = shown_key(x.group), f"{x.n:,}", f"{x.error:.4f}", interval, *bounds
-            rows.append((*row, f"{x.adjusted_pvalue:.2g}", *([says] if asked else [])))
-        lines = text_table((*head, "p", *(["verdict"] if asked else [])), rows)
-        parts = [self._summary(), *lines, *more_groups(len(self) - LINES), *self._findings()]
-        return "\n".join([*parts, "This holds if:", *(f"  {x}" for x in self.assumptions)])
+            row = [shown_key(x.group), f"{x.n:,}", *([says] if asked else [])]
+            row += [f"{x.error:.4f}", f"[{x.low:.4f}, {x.high:.4f}]"]
+            row += [f"{x.lower_bound:.4f}", f"{x.upper_bound:.4f}", f"{x.adjusted_pvalue:.2g}"]
+            rows.append(row)
+        parts = [filled(self._summary()), *text_table(head, rows)]
+        parts += [*more_groups(len(self) - LINES), *map(filled, self._findings())]
+        return "\n".join([*parts, *rests_on(self.assumptions, self.verdict)])
 
     def _summary(self) -> str:
         sure = f"with {100 * self.confidence_level:g}% confidence for all groups at once"
@@ -213,24 +214,23 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         if self.upper_bound < 1:
             yield (
                 f"The worst group's error is at most {self.upper_bound:.4f}, with "
-                f"{100 * self.confidence_level:g}% confidence in this by itself."
+                f"{100 * self.confidence_level:g}% confidence in this alone."
             )
         small = self.too_small
         if small:
             needed = sorted({group.rows_needed or 0 for group in small})
             span = f"{needed[0]:,}" if len(needed) == 1 else f"{needed[0]:,} to {needed[-1]:,}"
+            who, each = ("group is", "it") if len(small) == 1 else ("groups are", "each")
             yield (
-                f"{len(small):,} too small to be certified, were they calibrated: each needs about "
-                f"{span} rows."
+                f"{len(small):,} {who} too small to be certified, even if calibrated: {each} "
+                f"needs about {span} rows."
             )
         if self.heterogeneity is not None:
             p = self.heterogeneity.pvalue
             unlike = p <= 1 - self.confidence_level
             answer = "no" if unlike else "no difference that these rows can show"
             yield f"Is the error the same in all groups? {answer} (p = {p:.2g})."
-        yield (
-            "p: against perfect calibration, adjusted for the number of groups by Holm's method."
-        )
+        yield "p: against perfect calibration, adjusted for all groups by Holm's method."
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         for group in self.groups[:LINES]:

@@ -101,7 +101,7 @@ class BinFreeBound(NumberResult):
     low: float
     high: float
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         return f"{self.value:.4f}, between {self.low:.4f} and {self.high:.4f}"
 
 

@@ -27,7 +27,7 @@ from calibrant._documents import (
     read_json,
     shown,
 )
-from calibrant._results import Result, statement
+from calibrant._results import Result, ended, statement
 from calibrant._version import __version__
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -151,14 +151,14 @@ class Certificate(Result):
 
     def _summary(self) -> str:
         head = f"{self.verdict}: " if self.verdict else ""
-        return f"{head}{self.reason}"
+        return ended(f"{head}{self.reason}")
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         level = f"{100 * self.confidence_level:g}%"
         yield "verdict", self.verdict or "none asked for"
         yield f"{self.norm} error at most", f"{self.upper_bound:.4f} ({level})"
         yield f"{self.norm} error at least", f"{self.lower_bound:.4f} ({level})"
-        yield "reason", self.reason
+        yield "reason", ended(self.reason)
         yield "holds if", " ".join(self.assumptions)
 
     def _picture(self) -> str:

@@ -43,7 +43,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from calibrant._results import NumberResult, Result
+from calibrant._results import NumberResult, Result, filled, text_table
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
@@ -88,7 +88,7 @@ class Difference(NumberResult):
             return "a is better"
         return "b is better" if self.low > 0 else "no difference that these rows can show"
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         return f"{self.value:+.5f} [{self.low:+.5f}, {self.high:+.5f}]: {self.verdict}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,14 +99,20 @@ class Difference(NumberResult):
 def comparison_lines(
     differences: Iterable[tuple[str, Difference]], confidence_level: float
 ) -> list[str]:
-    """Return a table of differences, and its head, as lines of text."""
-    level = f"{100 * confidence_level:.4g}% interval"
-    head = f"{'':<26}{'a':>10}{'b':>10}{'a - b':>11}  {level:<22}  verdict"
-    return [head] + [
-        f"{name:<26}{d.a:>10.5f}{d.b:>10.5f}{d.value:>+11.5f}  "
-        f"{f'[{d.low:+.5f}, {d.high:+.5f}]':<22}  {d.verdict}"
-        for name, d in differences
-    ]
+    """Return a table of differences as lines of text, the better model in its last column."""
+    head = ("", "a", "b", "a - b", f"{100 * confidence_level:.4g}% interval", "better")
+    rows = []
+    for name, d in differences:
+        better = "a" if d.high < 0 else "b" if d.low > 0 else "undecided"
+        interval = f"[{d.low:+.5f}, {d.high:+.5f}]"
+        rows.append((name, f"{d.a:.5f}", f"{d.b:.5f}", f"{d.value:+.5f}", interval, better))
+    return text_table(head, rows)
+
+
+def remark(differences: Iterable[Difference]) -> list[str]:
+    """Return the line that says what "undecided" means, where it is said."""
+    undecided = any(d.low <= 0 <= d.high for d in differences)
+    return ["undecided: no difference that these rows can show"] if undecided else []
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,17 +142,18 @@ class Comparison(Result):
     n_clusters: int | None = None
 
     def __iter__(self) -> Iterator[tuple[str, Difference]]:
-        yield "squared calibration error", self.squared_error
+        yield "squared l2 error", self.squared_error
         yield "Brier score", self.brier
         yield "log loss", self.log_loss
 
     def __str__(self) -> str:
         lines = comparison_lines(self, self.confidence_level)
         rows = f"{self.n:,} rows" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
-        return "\n".join([*lines, f"n = {rows}, paired; less is better in every line"])
+        lines.append(f"n = {rows}, paired; less is better in every line")
+        return "\n".join([*lines, *remark(d for _, d in self)])
 
     def _summary(self) -> str:
-        return f"squared calibration error {self.squared_error}, n = {self.n:,}"
+        return f"squared l2 error {self.squared_error._summary()}, n = {self.n:,}"
 
     def _picture(self) -> str:
         from calibrant._svg_bars import differences_svg
@@ -191,7 +198,8 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
                 f"a = {a}, b = {b}",
                 *comparison_lines(comparison, comparison.confidence_level),
             ]
-        return "\n".join([self._summary(), *lines])
+        said = remark(d for comparison in self.pairs.values() for _, d in comparison)
+        return "\n".join([filled(self._summary()), *lines, *([""] if said else []), *said])
 
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}%"

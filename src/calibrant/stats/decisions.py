@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._results import Result
+from calibrant._results import Result, filled
 from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
 from calibrant.bins import Bins
@@ -104,19 +104,21 @@ class DecisionCurve(Result):
 
     def _summary(self) -> str:
         where = self.threshold[self.useful]
-        span = f"from {where[0]:g} to {where[-1]:g}" if where.size else "at no threshold"
+        span = (
+            f"at thresholds from {where[0]:g} to {where[-1]:g}" if where.size else "at no threshold"
+        )
         gaps = where.size and int(self.useful.sum()) < np.searchsorted(
             self.threshold, where[-1], side="right"
         ) - np.searchsorted(self.threshold, where[0])
         level = f"{100 * self.confidence_level:g}%"
         return (
-            f"better than acting on everybody and on nobody {span}{' with gaps' if gaps else ''} "
+            f"better than acting on everybody and on nobody {span}{', with gaps' if gaps else ''} "
             f"({level} each), n = {self.n:,}"
         )
 
     def __str__(self) -> str:
         head = f"{'threshold':<11}{'net benefit':<30}everybody"
-        lines = [self._summary(), head]
+        lines = [filled(self._summary()), head]
         for i in np.unique(np.linspace(0, self.threshold.size - 1, 9).round().astype(int)):
             own = f"{self.net_benefit[i]:.4f} [{self.low[i]:.4f}, {self.high[i]:.4f}]"
             lines.append(f"{self.threshold[i]:<11g}{own:<30}{self.treat_all[i]:.4f}")

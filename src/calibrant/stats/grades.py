@@ -8,7 +8,7 @@ those of one systematic factor (Vasicek, 2002): given the factor, defaults are i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant._options import is_real
-from calibrant._results import Result
+from calibrant._results import Result, filled, text_table
 from calibrant._scipy import optimize, special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, InvalidWeightsError
-from calibrant.group_labels import text_table
 from calibrant.stats.audits import holm
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.curves import reliability_curve
@@ -116,18 +115,26 @@ class GradeBacktest(Result):
     def __len__(self) -> int:
         return self.count.size
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
+    def _rates(self) -> list[str]:
+        """Return what happened in each grade, and its light."""
+        level = f"{100 * self.confidence_level:g}%"
+        head = ("grade", "rows", "defaults", "PD", "observed", f"{level} limits", "light")
+        rows = []
         for i, name in enumerate(self.names):
             limits = f"[{_percent(self.low[i])}, {_percent(self.high[i])}]"
             numbers = f"{self.count[i]:,.0f}", f"{self.defaults[i]:,.0f}", _percent(self.pd[i])
-            tests = _chance(self.p_binomial[i]), _chance(self.p_jeffreys[i]), self.light[i]
-            rate = _percent(self.default_rate[i])
-            yield name, *numbers, rate, limits, *tests, _percent(self.prudent_pd[i])
+            rows.append((name, *numbers, _percent(self.default_rate[i]), limits, self.light[i]))
+        return text_table(head, rows)
+
+    def _tests(self) -> list[str]:
+        """Return the p-values of each grade, and its most prudent PD."""
+        level = f"{100 * self.confidence_level:g}%"
+        head = ("grade", "p, binomial", "p, Jeffreys", f"prudent PD {level}")
+        tests = map(_chance, self.p_binomial), map(_chance, self.p_jeffreys)
+        prudent = map(_percent, self.prudent_pd)
+        return text_table(head, list(zip(self.names, *tests, prudent, strict=True)))
 
     def __str__(self) -> str:
-        level = f"{100 * self.confidence_level:g}%"
-        head = ["grade", "rows", "defaults", "PD", "observed", f"{level} limits", "binomial"]
-        head += ["Jeffreys", "light", f"prudent PD {level}"]
         together = "all grades at once" if self.is_simultaneous else "each grade by itself"
         model = f"asset correlation {self.correlation:g}" if self.correlation else "independent"
         defaults, expected = float(self.defaults.sum()), self.expected_defaults
@@ -135,10 +142,12 @@ class GradeBacktest(Result):
         chance = chance if chance.startswith("<") else f"= {chance}"
         return "\n".join(
             [
-                *text_table(head, list(self._rows())),
+                *self._rates(),
+                "",
+                *self._tests(),
                 f"limits and lights for {together}, defaults {model}",
                 f"{defaults:,.0f} defaults, {expected:,.1f} expected (p {chance})",
-                self._proved(),
+                filled(self._proved()),
             ]
         )
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from calibrant._json import json_text
-from calibrant._results import Result
+from calibrant._results import Result, text_table
 from calibrant._types import FloatArray, IntArray
-from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
+from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.curves import ReliabilityCurve, reliability_curve
@@ -289,7 +289,7 @@ class GroupCoverage(GroupResults[CoverageCertificate]):
         What is asked of each.
     """
 
-    _head: ClassVar = ("farthest level", "covered", "limits", "levels beyond limits")
+    _head: ClassVar = ("farthest level", "covered", "limits", "beyond limits")
 
     def places(self) -> IntArray:
         """Return the places of all groups, the one whose coverage is farthest off first."""

@@ -71,7 +71,7 @@ class CalibrationTestResult(Result):
     method: str
     n: int
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         values = f"statistic = {self.statistic:.4g}, p = {self.pvalue:.4g}"
         return f"{self.method}: {values}, n = {self.n:,}"
 
@@ -121,9 +121,12 @@ class CoxTestResult(CalibrationTestResult):
         reach = float(special.ndtri((1 + confidence_level) / 2)) * error
         return ConfidenceInterval(value - reach, value + reach, confidence_level, "wald")
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         fit = f"intercept {self.intercept:.4g}, slope {self.slope:.4g}"
-        return super().__str__() + f" ({fit}{', separated' if self.is_separated else ''})"
+        return super()._summary() + f" ({fit}{', separated' if self.is_separated else ''})"
+
+    def __str__(self) -> str:
+        return self._summary().replace(" (", "\n  ").removesuffix(")")
 
 
 def calibration_test(

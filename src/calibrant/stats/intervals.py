@@ -68,8 +68,8 @@ class ConfidenceInterval(Result):
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
-    def __str__(self) -> str:
-        return f"[{self.low:.4f}, {self.high:.4f}] at {100 * self.confidence_level:g}%"
+    def _summary(self) -> str:
+        return f"[{self.low:z.4f}, {self.high:z.4f}] at {100 * self.confidence_level:g}%"
 
 
 _NEAREST = 1e-15

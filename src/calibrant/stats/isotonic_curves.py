@@ -63,6 +63,9 @@ class IsotonicCurve(Result):
     def __str__(self) -> str:
         return f"{self.brier}\n{self.log}"
 
+    def _summary(self) -> str:
+        return self.brier._summary()
+
 
 def isotonic_curve(table: BinTable, *, class_label: Label | None = None) -> IsotonicCurve:
     """Fit the isotonic (CORP) reliability curve of a table, and decompose two scores by it.

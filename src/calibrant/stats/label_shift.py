@@ -116,11 +116,11 @@ class LabelShiftCertificate(Result):
         if low < high:
             rate = f"{rate} (in [{low:.4g}, {high:.4g}])"
         head = f"{self.verdict}: " if self.verdict else ""
-        limit = "" if self.max_error is None else f" and the limit is {self.max_error:g}"
+        limit = "" if self.max_error is None else f" (the limit is {self.max_error:g})"
         return (
             f"{head}with {100 * self.confidence_level:g}% confidence the {self.norm} error at a "
-            f"base rate of {rate} is at most {self.upper_bound:.4f}, at least "
-            f"{self.lower_bound:.4f}{limit}; outputs moved by {self.offset:+.3f} in log-odds, "
+            f"base rate of {rate} is at most {self.upper_bound:.4f}{limit} and at "
+            f"least {self.lower_bound:.4f}; outputs moved by {self.offset:+.3f} in log-odds, "
             f"{self.n_used:,} of {self.n:,} rows used"
         )
 
@@ -229,17 +229,17 @@ def _assumptions(pvalue: float | None) -> list[str]:
         else f"the predictions do not contradict it: chi-square test, p = {pvalue:.2g}"
     )  # fmt: skip
     rate = (
-        "the base rate of the target is the one that was given" if pvalue is None
-        else "the target's predictions are independent draws from it, and so many that their "
+        "The base rate of the target is the one that was given." if pvalue is None
+        else "The target's predictions are independent draws from it, and so many that their "
         "means are normal: the interval of the rate and the limit of what the shift moves are "
-        "asymptotic, everything else is exact"
+        "asymptotic, everything else is exact."
     )  # fmt: skip
     return [
-        "labelled rows are independent, and their labels were not used to make the outputs",
-        f"given its label, an input looks the same in both populations ({tested})",
+        "Labelled rows are independent, and their labels were not used to make the outputs.",
+        f"Given its label, an input looks the same in both populations ({tested}).",
         rate,
-        "outputs are moved by the offset before they are used",
-        "the seed of the draw was not chosen by its result",
+        "Outputs are moved by the offset before they are used.",
+        "The seed of the draw was not chosen by its result.",
     ]
 
 

@@ -80,7 +80,8 @@ class MeanScore(NumberResult):
         return self.name
 
     def __str__(self) -> str:
-        lines = [f"{self.name} = {self.value:.4f} +- {self.standard_error:.4f}, n = {self.n:,}"]
+        error = f"standard error {self.standard_error:.4f}"
+        lines = [f"{self.name} = {self.value:.4f} ({error}), n = {self.n:,}"]
         lines += [f"  level {level:g}: {loss:.4f}" for level, loss in self.per_level.items()]
         lines += [
             f"  {100 * nominal:g}% intervals are {width:.4g} wide on average"

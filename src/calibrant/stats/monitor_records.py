@@ -68,7 +68,7 @@ class MonitoredBatch(Result):
         """What bets at fair odds had made of 1 by then."""
         return math.exp(min(self.log_evidence, 700.0))
 
-    def __str__(self) -> str:
+    def __str__(self) -> str:  # one line of a log, which is searched line by line
         rate = f"{self.events / self.n:.4f} happened, {self.mean_prediction:.4f} predicted"
         error = f"l2 error {self.error:.4f} [{self.low:.4f}, {self.high:.4f}]"
         alarm = ", alarm" if self.alarm else ""

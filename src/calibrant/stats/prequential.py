@@ -76,7 +76,7 @@ class MiscalibrationBound(NumberResult):
     def _measure(self) -> str:
         return f"lower bounds of {self.norm}"
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}%, {self.method} bound, n = {self.n:,}"
         return (
             f"{self.norm} calibration error in the population at least {self.value:.4f} ({level})"

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._options import check_flag
-from calibrant._results import Result
+from calibrant._results import Result, filled
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.stats.curves import binomial_quantile
@@ -100,8 +100,10 @@ class CoverageCertificate(Result):
     def __str__(self) -> str:
         sure = f"with {100 * self.confidence_level:g}% confidence"
         lines = [
-            f"{sure} the {100 * nominal:g}% intervals cover between {100 * low:.1f}% and "
-            f"{100 * high:.1f}% (observed {100 * share:.1f}%)"
+            filled(
+                f"{sure} the {100 * nominal:g}% intervals cover {100 * low:.1f}% to "
+                f"{100 * high:.1f}% (observed {100 * share:.1f}%)"
+            )
             for nominal, share, low, high in zip(
                 self.interval_level, self.inside, self.interval_low, self.interval_high, strict=True
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._digests import Digests
-from calibrant._results import Result
+from calibrant._results import Result, filled
 from calibrant._table_checks import rounding_of
 from calibrant._version import __version__
 from calibrant.stats.verdicts import Verdict, in_present_words
@@ -54,14 +54,15 @@ class Recheck(Result):
     def __bool__(self) -> bool:
         return self.agrees
 
+    def _summary(self) -> str:
+        if not self.agrees:
+            return "does NOT agree: " + "; ".join(self.differences)
+        further = {"table": "", "counts": ", and the rows give this table"}
+        more = further.get(self.scope, ", and these are its rows")
+        return f"agrees: the table proves what the certificate says{more}"
+
     def __str__(self) -> str:
-        head = "does NOT agree: " + "; ".join(self.differences)
-        if self.agrees:
-            head = "agrees: the table proves what the certificate says"
-            head += {"table": "", "counts": ", and the rows give this table"}.get(
-                self.scope, ", and these are its rows"
-            )
-        return "\n".join([head, *(f"note: {note}" for note in self.notes)])
+        return "\n".join(map(filled, [self._summary(), *(f"note: {x}" for x in self.notes)]))
 
 
 def differing_claims(document: Certificate, again: Certificate, reason: str) -> Iterator[str]:

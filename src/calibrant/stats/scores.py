@@ -50,7 +50,7 @@ class ScoreDecomposition(NumberResult):
     def _measure(self) -> str:
         return f"{self.rule} score"
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         return (
             f"{'Brier' if self.rule == 'brier' else 'log score'} {self.value:.4f} = "
             f"miscalibration {self.miscalibration:.4f} - discrimination "

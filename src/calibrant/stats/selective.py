@@ -107,8 +107,8 @@ class SelectiveCertificate(Result):
         least = f"at least {100 * self.lower_bound:.1f}% are right"
         return (
             f"above {self.threshold:g} confidence, {least} "
-            f"({level}{every}); {100 * self.accuracy:.1f}% of {self.n_accepted:,} accepted rows "
-            f"were, {100 * self.coverage:.1f}% of {self.n:,}"
+            f"({level}{every}); {100 * self.coverage:.1f}% of {self.n:,} rows were accepted, "
+            f"{100 * self.accuracy:.1f}% of these {self.n_accepted:,} were right"
         )
 
 
@@ -208,10 +208,10 @@ class SelectiveCurve(Result):
             confidence_level=self.confidence_level,
             simultaneous=bool(simultaneous),
             assumptions=[
-                "rows are independent draws from the population that the statement is about",
-                "their labels were not used to make the predictions",
-                "thresholds were fixed before the rows" if simultaneous
-                else "this threshold was chosen before anybody looked at these labels",
+                "The rows are independent draws from the population that the statement is about.",
+                "Their labels were not used to make the predictions.",
+                "The thresholds were fixed before the rows." if simultaneous
+                else "This threshold was chosen before anybody looked at these labels.",
             ],
         )  # fmt: skip
 

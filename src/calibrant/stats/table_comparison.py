@@ -19,14 +19,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._results import Result
+from calibrant._results import Result, filled, rests_on
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import EmptyInputError, IncompatibleTablesError, InvalidWeightsError
-from calibrant.stats.comparison import Difference, comparison_lines, difference
+from calibrant.stats.comparison import Difference, comparison_lines, difference, remark
 from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable, describe_bins
+
+SEPARATE_ROWS = (
+    "The rows of a and b are different and independent; rows that both tables share must be "
+    "compared row by row."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,19 +57,19 @@ class TableComparison(Result):
     confidence_level: float
 
     def __str__(self) -> str:
-        named = [("squared calibration error", self.squared_error)]
+        named = [("squared l2 error", self.squared_error)]
         return "\n".join(
             [
                 *comparison_lines(named, self.confidence_level),
-                f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}",
-                "It holds if the rows of a and b are different and independent; rows that both "
-                "tables share must be compared row by row",
+                filled(f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}"),
+                *remark([self.squared_error]),
+                *rests_on([SEPARATE_ROWS]),
             ]
         )
 
     def _summary(self) -> str:
         sizes = f"n = {self.n_a:,} and {self.n_b:,}"
-        return f"squared calibration error {self.squared_error}, {sizes}"
+        return f"squared l2 error {self.squared_error._summary()}, {sizes}"
 
 
 def compare_tables(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from calibrant._json import json_text, plain
-from calibrant._results import NumberResult, Result
+from calibrant._results import NumberResult, Result, filled, text_table
 from calibrant.exceptions import MissingDependencyError
-from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key, text_table
+from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key
 from calibrant.groups import GroupLabel
 
 Backend: TypeAlias = Literal["pandas", "polars", "pyarrow"]
@@ -48,7 +48,7 @@ class Measure(NumberResult):
         """The interval as text, or nothing."""
         return "" if math.isnan(self.low) else f"[{_number(self.low)}, {_number(self.high)}]"
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         return f"{self.label} {self.cells[0]} {self.interval}".strip()
 
     @property
@@ -103,7 +103,7 @@ class Validation(Result, Mapping[str, Measure]):
 
     def __str__(self) -> str:
         lines = text_table(self._head(), [(m.label, *m.cells) for m in self.measures])
-        return "\n".join([*lines, *(line for note in self._notes() for line in _wrapped(note))])
+        return "\n".join([*lines, *(filled(f"- {note}") for note in self._notes())])
 
     def _notes(self) -> list[str]:
         clusters = [] if self.n_clusters is None else [f"in {self.n_clusters:,} clusters"]
@@ -189,7 +189,7 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
     def __str__(self) -> str:
         head = (self.by, "rows", "events", "O/E", "slope", "ICI", "C")
         rows = [
-            (shown_key(own)[:24], *(v[name].cells[0] for name in SHOWN))
+            (shown_key(own), *(v[name].cells[0] for name in SHOWN))
             for own, v in zip(self.labels[:LINES], self.validations[:LINES], strict=True)
         ]
         few = sum(bool(v.notes) for v in self.validations)
@@ -259,9 +259,3 @@ def _tex(text: str) -> str:
     for letter in "\\&%$#_{}":
         text = text.replace(letter, r"\textbackslash " if letter == "\\" else f"\\{letter}")
     return text.replace("^", r"\^{}").replace("~", r"\~{}")
-
-
-def _wrapped(note: str, width: int = 80) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(note, width, initial_indent="- ", subsequent_indent="  ")

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from calibrant._results import Result
+from calibrant._results import Result, filled, text_table
 from calibrant._types import AnyArray, FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
@@ -123,23 +123,18 @@ class EvaluationLog(_Columns):
         )
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [
-            ("task", "asked", "declined", "answered", "right", "mean confidence")
-        ]
+        head = ("task", "asked", "declined", "answered", "right", "mean confidence")
+        rows: list[tuple[str, ...]] = []
         for task, *counts in zip(self.tasks, self.declined, self.ungraded, strict=True):
             rows.append(self._line(task, counts[0], counts[1], self.task == task))
         more = len(self.tasks) - TASKS_SHOWN
         if more > 0:
-            rows[TASKS_SHOWN + 1 :] = [(f"and {more:,} more tasks", *[""] * 5)]
+            rows[TASKS_SHOWN:] = [(f"and {more:,} more tasks", *[""] * 5)]
         if len(self.tasks) > 1:
             everything = np.ones(self.n, bool)
             rows.append(self._line("all", sum(self.declined), sum(self.ungraded), everything))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
-        ]
-        return "\n".join([f"confidence: {self.meaning}", *lines, *self._remarks()])
+        remarks = map(filled, [f"confidence: {self.meaning}", *self._remarks()])
+        return "\n".join([next(remarks), *text_table(head, rows), *remarks])
 
     def _line(self, task: str, declined: int, ungraded: int, own: AnyArray) -> tuple[str, ...]:
         answered = int(own.sum())
@@ -147,8 +142,7 @@ class EvaluationLog(_Columns):
             f"{x[own].mean():.3f}" if answered else "-" for x in (self.correct, self.confidence)
         )
         asked = answered + declined + ungraded
-        name = task if len(task) <= 40 else f"{task[:37]}..."
-        return (name, f"{asked:,}", f"{declined:,}", f"{answered:,}", *means)
+        return (task, f"{asked:,}", f"{declined:,}", f"{answered:,}", *means)
 
     def _remarks(self) -> Iterator[str]:
         if sum(self.ungraded):
@@ -205,9 +199,10 @@ class EvaluationPairs(_Columns):
         """Answers that both models gave."""
         return len(self.task)
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         right = [f"{own.mean():.3f}" for own in (self.correct_a, self.correct_b)]
+        alone = f"; {self.unmatched[0]:,} of a alone, {self.unmatched[1]:,} of b alone"
         return (
-            f"{self.n:,} answers of both models, {right[0]} of a's and {right[1]} of b's right; "
-            f"only a answered {self.unmatched[0]:,}, only b {self.unmatched[1]:,}"
+            f"{self.n:,} answers of both models, {right[0]} of a's and {right[1]} of b's right"
+            f"{alone if any(self.unmatched) else ''}"
         )
