@@ -25,6 +25,7 @@ from calibrant import (
     normal_quantiles,
     pinball_loss,
     reliability_curve,
+    validate,
 )
 
 
@@ -99,6 +100,40 @@ def test_the_tests_of_probcal_have_its_numbers(rows):
     assert z.statistic == pytest.approx(13.990670492774624, rel=1e-10)  # spiegelhalter_z(y, p)
     slope = calibration_test(y, p.clip(0.01, 0.99), method="cox").slope
     assert slope == pytest.approx(0.40458513716185435, rel=1e-6)  # calibration_slope
+
+
+def test_validation_has_the_numbers_of_r(rows):
+    """R 4.2.2, options(digits = 15), the rows of the page in d$y and d$p, clipped to [0.01, 0.99].
+
+    library(rms); val.prob(d$p, d$y, pl = FALSE); somers2(d$p, d$y)["C"]
+    a <- abs(predict(loess(y ~ p, d, control = loess.control(surface = "direct"))) - d$p)
+    c(mean(a), median(a), quantile(a, 0.9), max(a))
+    o <- order(d$p, -d$y); y <- d$y[o]; p <- d$p[o]; f <- ave(isoreg(seq_along(o), y)$yf, p)
+    S <- mean((p - y)^2); C <- mean((f - y)^2); R <- mean((mean(y) - y)^2); c(S - C, R - C, R)
+    """
+    y, p = rows[0], rows[1].clip(0.01, 0.99)
+    table = validate(y, p)
+    exact = {
+        "brier": 0.236242478888030,
+        "c_statistic": 0.705527153737839,
+        "e50": 0.141574383725458,
+        "e90": 0.175701115392801,
+        "emax": 0.207436542567449,
+    }
+    for name, expected in exact.items():
+        assert table[name].value == pytest.approx(expected, rel=1e-11), name
+    assert table["slope"].value == pytest.approx(0.404585137154152, rel=1e-7)
+    assert table["intercept"].value == pytest.approx(0.0164130006010708, rel=1e-6)
+    # their curve is computed at every row, ours at 256 quantiles and between them on lines
+    assert table["ici"].value == pytest.approx(0.131706792668572, rel=1e-4)
+    cox, z = (calibration_test(y, p, method=name) for name in ("cox", "spiegelhalter"))
+    assert cox.statistic == pytest.approx(170.194863884869, rel=1e-9)
+    assert (z.statistic, z.pvalue) == pytest.approx(
+        (13.7660213377567, 4.08076100999964e-43), rel=1e-9
+    )
+    parts = brier_decomposition(y, p, method="corp")
+    told = parts.miscalibration, parts.discrimination, parts.uncertainty
+    assert told == pytest.approx((0.0233461012862463, 0.0370876223982159, 0.249984), rel=1e-11)
 
 
 def test_platts_targets_as_weights_give_the_sigmoid_of_scikit_learn(rows):
