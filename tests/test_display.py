@@ -319,6 +319,21 @@ def test_a_later_display_joins_the_axes_of_an_earlier_one():
     assert first.figure_.get_size_inches()[1] > height
 
 
+def test_every_curve_can_be_seen_on_a_dark_ground():
+    y, p = rows()
+    curves = {str(power): p**power for power in range(1, 8)}
+
+    def brightness(color):
+        return np.dot((0.3, 0.59, 0.11), matplotlib.colors.to_rgb(color))
+
+    with plt.style.context("dark_background"):
+        dark = ReliabilityDisplay.from_predictions(y, curves)
+    light = ReliabilityDisplay.from_predictions(y, curves)
+    assert min(brightness(line.get_color()) for line in dark.lines_) > 0.4
+    assert min(brightness(line.get_color()) for line in light.lines_) == 0
+    assert len({line.get_color() for line in dark.lines_}) == 7
+
+
 def test_there_are_more_models_than_styles():
     y, p = rows(300)
     models = {f"model {i}": p ** (0.5 + i / 4) for i in range(9)}

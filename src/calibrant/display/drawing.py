@@ -33,6 +33,8 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#E69F00", "marker": "v", "linestyle": (0, (8, 2)), "markerfacecolor": "white"},
     {"color": "#56B4E9", "marker": "P", "linestyle": (0, (3, 1))},
 )
+ON_DARK = {"#0072B2": "#56B4E9", "#000000": "#FFFFFF", "#56B4E9": "#9AA7FF"}
+"""What takes the place of colours that are hard to see, or not at all, on a dark ground."""
 NAME_LENGTH = 36
 WIDTH = 4.0  # inches: 300 px at 75 dots an inch, where text is still 10 px high
 COUNTS_BOX = (0.0, -0.26, 1.0, 0.18)
@@ -171,7 +173,17 @@ def counts_axes(ax: Axes) -> Axes:
     return below
 
 
-def style_of(position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]:
+def look_of(ax: Axes, position: int) -> dict[str, Any]:
+    """Return colour, marker and dashes of the curve at this position, to be seen on these axes."""
+    from matplotlib.colors import to_rgb
+
+    look = STYLES[position % len(STYLES)]
+    red, green, blue = to_rgb(ax.get_facecolor())
+    is_dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.4  # brightness by ITU-R BT.601
+    return look | {"color": ON_DARK.get(look["color"], look["color"])} if is_dark else look
+
+
+def style_of(ax: Axes | None, position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return how the curve at this position looks, a user's wishes on top."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
@@ -185,7 +197,7 @@ def style_of(position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]
             f"line_kw must be a dict of what matplotlib's Axes.plot takes, such as "
             f'{{"linewidth": 2}}; got {line_kw!r:.60} ({error!s:.100}).'
         ) from error
-    return base | STYLES[position % len(STYLES)] | wishes
+    return base | ({} if ax is None else look_of(ax, position)) | wishes
 
 
 def draw_curve(
@@ -332,7 +344,7 @@ def check_options(options: PlotOptions) -> None:
     scale = options.get("scale", "probability")
     if not is_among(scale, ("probability", "logit")):
         raise InvalidArgumentError(f'scale must be "probability" or "logit"; got {scale!r:.60}.')
-    style_of(0, options.get("line_kw"))
+    style_of(None, 0, options.get("line_kw"))
 
 
 def check_axes(ax: object) -> None:

@@ -96,7 +96,9 @@ def _title(display: ReliabilityDisplay, error: bool) -> None:
     """Name the class above its panel instead of below."""
     curve = display.curves[0]
     low, high = curve.interval
-    numbers = f"{curve.error.value:.3f} [{low:.3f}, {high:.3f}]"
+    # without its zeros the interval leaves room between neighbours
+    interval = f"[{low:.3f}, {high:.3f}]".replace("0.", ".")
+    numbers = f"{curve.error.value:.3f} {interval}"
     name = plain(
         curve.name if curve.class_label is None else f"{part_of(curve.kind)} {curve.name}", 20
     )

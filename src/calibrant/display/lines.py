@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Sel
 
 from calibrant._options import check_flag
 from calibrant._types import FloatArray
-from calibrant.display.drawing import STYLES, axes_or_new, named_curves, write
+from calibrant.display.drawing import axes_or_new, look_of, named_curves, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ class LineDisplay(Generic[C]):
         ax = axes_or_new(ax)
         self.lines_ = []
         for number, (name, curve) in enumerate(self.curves.items()):
-            style = STYLES[number % len(STYLES)]
+            style = look_of(ax, number)
             look = {"color": style["color"], "linestyle": style["linestyle"]}
             x, y = (getattr(curve, attribute) for attribute in self._axes)
             if band:

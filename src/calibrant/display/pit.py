@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._options import check_flag
-from calibrant.display.drawing import STYLES, axes_or_new, write
+from calibrant.display.drawing import axes_or_new, look_of, write
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.regression import pit_histogram
 from calibrant.stats import PitHistogram
@@ -107,15 +107,17 @@ class PitDisplay:
             cells.density,
             cells.right - cells.left,
             align="edge",
-            color=np.where(beyond, BEYOND, STYLES[0]["color"]).tolist(),
+            color=np.where(beyond, BEYOND, look_of(ax, 0)["color"]).tolist(),
             edgecolor="white",
             linewidth=0.8,
             alpha=0.75,
         )
         if band:
             low, high = (np.append(limit, limit[-1]) for limit in (cells.low, cells.high))
-            ax.fill_between(edges, low, high, step="post", color="0.35", alpha=0.22, lw=0)
-            ax.axhline(1.0, color="0.25", lw=1, ls="--")
+            ax.fill_between(
+                edges, low, high, step="post", color="0.5", alpha=0.3, lw=0
+            )  # seen on any ground
+            ax.axhline(1.0, color="0.5", lw=1, ls="--")
         for place in np.flatnonzero(beyond):
             middle = (cells.left[place] + cells.right[place]) / 2
             ax.annotate(

@@ -385,7 +385,7 @@ class ReliabilityDisplay:
         self.counts_ax_ = drawing.counts_axes(self.ax_) if counts else None
         self.lines_ = []
         for i, displayed in enumerate(self.curves, start=before):
-            style = drawing.style_of(i, line_kw)
+            style = drawing.style_of(self.ax_, i, line_kw)
             if consistency:
                 drawing.draw_consistency(self.ax_, displayed)
             self.lines_.append(drawing.draw_curve(self.ax_, displayed, style, band, error))
