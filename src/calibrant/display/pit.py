@@ -112,11 +112,9 @@ class PitDisplay:
             linewidth=0.8,
             alpha=0.75,
         )
-        if band:
+        if band:  # in a grey that is seen on any ground
             low, high = (np.append(limit, limit[-1]) for limit in (cells.low, cells.high))
-            ax.fill_between(
-                edges, low, high, step="post", color="0.5", alpha=0.3, lw=0
-            )  # seen on any ground
+            ax.fill_between(edges, low, high, step="post", color="0.5", alpha=0.3, lw=0)
             ax.axhline(1.0, color="0.5", lw=1, ls="--")
         for place in np.flatnonzero(beyond):
             middle = (cells.left[place] + cells.right[place]) / 2
