@@ -73,7 +73,8 @@ def decision_curve(
     >>> p = rng.beta(1, 4, size=4000)
     >>> curve = decision_curve(rng.uniform(size=4000) < p, p, thresholds=[0.1, 0.2, 0.3])
     >>> print(curve)
-    better than acting on everybody and on nobody from 0.1 to 0.3 (95% each), n = 4,000
+    better than acting on everybody and on nobody at thresholds from 0.1 to 0.3
+      (95% each), n = 4,000
     threshold  net benefit                   everybody
     0.1        0.1232 [0.1109, 0.1361]       0.1006
     0.2        0.0767 [0.0650, 0.0890]       -0.0119

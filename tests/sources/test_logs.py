@@ -59,7 +59,7 @@ def test_length_normalised_choices_are_those_of_acc_norm(samples):
     scaled = LIKELIHOODS / [*map(len, CHOICES)]
     np.testing.assert_allclose(log["confidence"], softmax(scaled, axis=1).max(axis=1))
     assert log["correct"].tolist() == (scaled.argmax(axis=1) == GOLD).tolist()
-    assert "divided by characters" in str(log)
+    assert "divided by characters" in " ".join(str(log).split())
 
 
 def test_a_log_goes_through_the_one_door(samples):
@@ -435,7 +435,7 @@ def test_two_models_are_paired_by_question_each_with_its_own_grades(tmp_path):
         y_true_b=pairs["correct_b"],
     )  # fmt: skip
     assert result.brier.value == direct.brier.value
-    assert "only a answered 2, only b 3" in str(pairs)
+    assert "2 of a alone, 3 of b alone" in " ".join(str(pairs).split())
     other = [row | {"doc_hash": digest(i + 99)} for i, row in enumerate(rows)]
     c = cb.read_log(write_samples(tmp_path / "c", "t", other), "lm-eval")
     with pytest.raises(ex.InvalidInputError, match="share 0 questions"):
@@ -631,7 +631,7 @@ def test_tokens_of_inspect_give_the_probability_of_the_graded_letter(tmp_path):
     (note,) = log.notes
     assert "of 1 of 3 answers not every choice is among the logged tokens" in note
     assert "0.05 at most" in note
-    assert "at the token of the answer" in str(log)
+    assert "at the token of the answer" in " ".join(str(log).split())
 
 
 def test_a_pattern_finds_the_token_of_the_answer(tmp_path):

@@ -101,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit(json_text({**({} if batch is None else batch.to_dict()), **status}))
     else:
-        say(str(monitor) if batch is None or monitor.alarm else f"{batch}: no alarm")
+        # one line each time: a log is searched line by line
+        say(monitor._summary() if batch is None or monitor.alarm else f"{batch}: no alarm")
     return REFUTED if monitor.alarm else OK
 
 

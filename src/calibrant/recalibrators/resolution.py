@@ -69,8 +69,8 @@ def resolution_report(
     >>> y = rng.uniform(size=5000) < p**2
     >>> binned = ScalingBinning(bins=20).fit(p[:2000], y[:2000])
     >>> print(resolution_report(binned, p[2000:], y[2000:]))
-    AUC 0.8763 -> 0.8756, outputs 3,000 -> 20,
-    Brier 0.16603 -> 0.13377 (of which coarseness 2.8e-04)
+    AUC 0.8763 -> 0.8756, outputs 3,000 -> 20, Brier 0.16603 -> 0.13377
+      of the Brier score, 0.00028 is due to coarse outputs
     """
     if not isinstance(recalibrator, Recalibrator) or recalibrator._reads in SEVERAL:
         raise InvalidArgumentError(

@@ -169,7 +169,8 @@ def calibration_test(
     >>> print(calibration_test(y, p, rng=0))
     exact: statistic = 26.11, p = 0.0005, n = 1,000
     >>> print(calibration_test(y, p, "cox"))
-    cox: statistic = 144.8, p = 3.606e-32, n = 1,000 (intercept -1.038, slope 1.263)
+    cox: statistic = 144.8, p = 3.606e-32, n = 1,000
+      intercept -1.038, slope 1.263
     """
     _check_options(method, n_resamples)
     atoms = Atoms.of(y, p)
