@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calibrant.bins import auto_n_bins
 from calibrant.stats import tail_bounds
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.tail_bounds import TailTests, sharp_lower_bound, sharp_upper_bound
-from calibrant.stats.tail_tuning import Squared
+from calibrant.stats.tail_tuning import Plan, Squared
 from calibrant.stats.tails import Tail
 
 S = np.array([0.005, 0.1, 0.3, 0.5, 0.7, 0.9, 0.995])
@@ -49,3 +50,75 @@ def test_ranges_are_searched_not_tried_one_by_one(monkeypatch):
     assert len(looked) <= 12
     lasts = [tested for tested in looked if tested.lo <= bound <= tested.hi]
     assert lasts  # the bound is that of a range that was looked at
+
+
+def with_and_without(table, mass):
+    """Return the upper bounds where a least mass is declared, and where none is."""
+    settings = (Setting("population", 0.05, mass), Setting("population", 0.05))
+    return [sharp_upper_bound(table, setting, Squared) for setting in settings]
+
+
+def spread(n, size, s, rng, declares):
+    """Return rows of a calibrated model, with its outputs declared or not."""
+    used = size > 0
+    rate = rng.binomial(size[used], s[used]) / size[used]
+    levels, n_planned = (s, s.size) if declares else (None, auto_n_bins(n))
+    return Evidence(n, size[used] * 1.0, rate, s[used], np.ones(used.sum()), n_planned, levels)
+
+
+@pytest.mark.parametrize("declares", [False, True], ids=["outputs unknown", "outputs declared"])
+@pytest.mark.parametrize(
+    ("n", "n_bins"), [(60, 3), (100, 5), (300, 2), (300, 10), (1_000, 10), (1_000, 20)]
+)
+def test_a_declared_mass_never_makes_a_bound_larger(n, n_bins, declares):
+    rng, s = np.random.default_rng([n, n_bins]), (np.arange(n_bins) + 0.5) / n_bins
+    for share in (1.0, 0.5, 0.2):
+        mass = share / n_bins
+        even = spread(n, np.full(n_bins, n // n_bins), s, rng, declares)
+        declared, free = with_and_without(even, mass)
+        assert declared <= free * 1.001, share
+        # counts, and outputs, that nobody planned for: 1% was the most that was ever found
+        masses = mass + (1 - share) * rng.dirichlet(np.ones(n_bins))
+        outputs = s if declares else np.sort(rng.uniform(size=n_bins))
+        other = spread(n, rng.multinomial(n, masses), outputs, rng, declares)
+        declared, free = with_and_without(other, mass)
+        assert declared <= free * 1.015, share
+
+
+@pytest.mark.parametrize(
+    ("n", "n_bins", "levels", "gain"),
+    [(300, 3, None, 0.1), (1_000, 5, [0.001, 0.003, 0.01, 0.03, 0.1], 0.2)],
+)
+def test_a_declared_mass_makes_bounds_smaller_where_outputs_are_few_or_labels_vary_little(
+    n, n_bins, levels, gain
+):
+    s = (np.arange(n_bins) + 0.5) / n_bins if levels is None else np.array(levels)
+    rng = np.random.default_rng(3)
+    table = spread(n, np.full(n_bins, n // n_bins), s, rng, levels is not None)
+    declared, free = with_and_without(table, 0.5 / n_bins)
+    assert declared < (1 - gain) * free
+
+
+def test_tests_with_declared_masses_do_not_depend_on_the_counts():
+    rng, s, setting = (
+        np.random.default_rng(4),
+        (np.arange(5) + 0.5) / 5,
+        Setting("population", 0.05, 0.1),
+    )
+    tables = [spread(200, np.array(x), s, rng, False) for x in ([40] * 5, [20, 20, 20, 20, 120])]
+    chosen = [
+        [(x.lo, x.hi, x.penalty) for x in tests.ranges]
+        for tests in (
+            TailTests.of(table, setting, Plan.of(table, setting), Squared, "left")
+            for table in tables
+        )
+    ]
+    assert chosen[0] == chosen[1]
+
+
+@pytest.mark.parametrize("mass", [1.0, 0.4, 1e-6])
+def test_any_mass_may_be_declared(mass):
+    s = np.array([0.3]) if mass == 1 else np.array([0.3, 0.6])
+    table = spread(100, np.full(s.size, 100 // s.size), s, np.random.default_rng(5), False)
+    declared, free = with_and_without(table, mass)
+    assert 0 < declared <= free * 1.001

@@ -78,6 +78,12 @@ class Setting:
     least_mass: FloatArray | float = 0.0
     nominal_mass: float | None = None
 
+    @property
+    def declared_mass(self) -> float:
+        """The least mass, if it was declared for the population; 0 otherwise."""
+        declared = self.target == "population" and self.nominal_mass is None
+        return float(np.min(self.least_mass)) if declared else 0.0
+
     def largest_squares(self, evidence: Evidence, t: float) -> FloatArray:
         """Return for each bin what its e^2 cannot exceed if the error is t."""
         mass = evidence.mass if self.target == "sample" else self.least_mass

@@ -29,13 +29,21 @@ computed, the chord is an upper bound.
 1 - q e^2 must be positive for every possible e: unless masses are known, an output of mass 3 / n
 whose error is 1 goes unseen one time in twenty, and no bound can lie below sqrt(3 / n). If every
 mass is at least p, then |e_j|^m <= t^m / p, the reach, and q < p / t^m will do.
+
+**Masses that are declared never make a bound larger.** With the ranges and the q that they have
+without masses, the reach alone makes W smaller, or leaves it (its maximum is over fewer rates), so
+all that was rejected still is. A larger q may reject more, or much less: that depends on the
+counts, which must not choose it. So `_declared_q` compares them at the counts that are planned for
+and takes the q that rejects the largest D: there no range that was compared rejects less than
+without masses, whatever the labels. At other counts the test is as valid; in a simulated grid its
+bound was up to 30% smaller, and never more than 1% larger.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -64,6 +72,17 @@ _CELLS_OF_BIN = 2.0
 """At least, per bin: then rounding adds a hundredth to the variance of D. Tightness only."""
 _LARGE_Q = 2.0
 """Twice what is possible without masses; there learning them pays. Affects tightness only."""
+_MOST_COMPARED = 40
+"""Outputs for which values of q are compared exactly: for more it would take seconds, and a q that
+suits them is below that without masses, unless labels hardly vary."""
+_N_COMPARED = 3
+"""Values of q from that without masses to that of a normal approximation."""
+_COMPARED = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.5, 5.0)
+"""Usual bounds of as many outputs as there can be, at which they are compared; other ranges do as
+the nearest. All ranges would take eight times as long."""
+_GAIN = 1.03
+"""Of the largest D that is rejected: another q must be better by that to be taken, so that it is
+still no worse at counts a little off those planned. Tightness only, like those above."""
 
 
 def sharp_upper_bound(
@@ -172,6 +191,20 @@ class TailTests:
         cls, evidence: Evidence, setting: Setting, plan: Plan, error: Error, side: Side
     ) -> TailTests:
         """Choose ranges and their q by the plan, and units by the bins."""
+        mass = setting.declared_mass
+        if side == "right" or mass == 0:
+            return cls._by_plan(evidence, setting, plan, error, side)
+        levels = None if evidence.levels is None else tuple(evidence.levels)
+        values = _declared_q(evidence.n, evidence.n_planned, levels, setting.delta, mass, error)
+        tests = cls._by_plan(evidence, setting, plan, error, side)
+        pairs = zip(tests.ranges, values, strict=True)
+        ranges = [replace(x, penalty=replace(x.penalty, q=q)) for x, q in pairs]
+        return replace(tests, ranges=ranges)
+
+    @classmethod
+    def _by_plan(
+        cls, evidence: Evidence, setting: Setting, plan: Plan, error: Error, side: Side
+    ) -> TailTests:
         bent = setting.target == "population"
         # D depends on the counts, so its unit may: that of the bins that are occupied.
         own = Plan.by_counts(evidence, setting.delta)
@@ -262,6 +295,11 @@ class TailTests:
         least = min(self._observed(scales, unit, None), self.most)
         return calibrated_tail(scales, least) > self.plan.delta
 
+    def critical(self, tested: Range, tail: Tail) -> int:
+        """Return the largest D, in units, with which all errors of the range are rejected."""
+        rejects = self.log_bounds(tail, tested) <= tested.log_limit(self.plan, self.side)
+        return int(np.flatnonzero(rejects)[-1]) if rejects.any() else -1
+
     def _observed(self, scales: Sequence[Scale], unit: float, squared: float | None) -> int:
         """Return D in these units."""
         if squared is not None:  # D is n T and a constant: that of no events, say
@@ -324,6 +362,57 @@ class TailTests:
         if found is None:
             found = search(likely, len(ranges) - 1)
         return None if found is None else (found, log_w(found))
+
+
+@lru_cache(maxsize=16)
+def _declared_q(
+    n: int,
+    n_planned: int,
+    levels: tuple[float, ...] | None,
+    delta: float,
+    mass: float,
+    error: Error,
+) -> list[float]:
+    """Return the q of every range where masses are declared, from what is known before the rows.
+
+    Each is one of a few between that without masses and that which suits normal statistics of as
+    many outputs as there can be: the one that rejects the largest D if all are equally likely.
+    """
+    most = min(int(1 / mass + 1e-9), _MOST_COMPARED + 1)  # no more outputs can be so likely
+    s = (np.arange(most) + 0.5) / most if levels is None else np.array(levels)
+    size = np.full(s.size, float(max(n // s.size, 1)))
+    known = None if levels is None else s
+    planned = Evidence(n, size, s, s, np.ones(s.size), n_planned, known)
+    setting = Setting("population", delta, mass)
+    plan = Plan.of(planned, setting)
+    free = TailTests._by_plan(planned, setting, replace(plan, nominal_mass=0.0), error, "left")
+    suited = replace(plan, n_bins=min(plan.n_bins, s.size))
+
+    @lru_cache(maxsize=2)
+    def tail_in(unit: float) -> Tail:
+        return Tail.of(free.scales(unit), free.most, "left", coarse=True)
+
+    def values(tested: Range) -> list[float]:
+        t, least = math.sqrt(max(tested.lo, tested.hi / 4) * tested.hi), tested.penalty.q
+        most = min(error.tuned(suited, t, "left")[0], plan.largest_q(tested.hi, error, True))
+        return [float(q) for q in np.geomspace(least, max(least, most), _N_COMPARED)]
+
+    def best(tested: Range) -> int:
+        least, *_, most = values(tested)
+        if most == least:
+            return 0
+        if s.size > _MOST_COMPARED:
+            return _N_COMPARED - 1 if needs_masses(planned, delta) else 0
+        others = [replace(tested, penalty=replace(tested.penalty, q=q)) for q in values(tested)]
+        reached = [free.critical(other, tail_in(tested.unit)) for other in others]
+        return int(np.argmax(reached)) if max(reached) > _GAIN * reached[0] else 0
+
+    hi = np.log([tested.hi for tested in free.ranges])
+    usual = error.usual(suited)
+    compared = sorted({int(np.abs(hi - math.log(t * usual)).argmin()) for t in _COMPARED})
+    choice = {i: best(free.ranges[i]) for i in compared}
+    nearest = [min(compared, key=lambda i: abs(i - j)) for j in range(hi.size)]
+    return [values(x)[choice[i]] for x, i in zip(free.ranges, nearest, strict=True)]
 
 
 def _n_cells(evidence: Evidence) -> int:
