@@ -100,9 +100,7 @@ class RowDigest:
 
     def update(self, probs: AnyArray, codes: IntArray) -> None:
         """Add predictions (n,) or (n, K) with these codes of classes, or (n, K) events."""
-        if codes.ndim == 2:
-            probs, codes = np.column_stack([probs, codes]), np.zeros(len(codes), np.intp)
-        rows = probs.reshape(len(probs), -1)
+        rows, codes = _values_and_codes(probs, codes)
         factors = _factors(rows.shape[1] + 1)
         size = max(1, BLOCK_VALUES // rows.shape[1])
         for sums in in_pieces(len(rows), size, lambda i: _row_sums(rows[i], codes[i], factors)):
@@ -113,8 +111,36 @@ class RowDigest:
         return "sum64x4:" + "".join(f"{int(lane):016x}" for lane in self._sums)
 
 
+def row_hashes(probs: AnyArray, codes: IntArray) -> HashArray:
+    """Return 64 bits of each row, the first lane of its digest.
+
+    Examples
+    --------
+    >>> one, two, three = row_hashes(np.array([0.1, 0.2, 0.1]), np.array([0, 1, 0]))
+    >>> bool(one == three), bool(one == two)
+    (True, False)
+    """
+    rows, codes = _values_and_codes(probs, codes)
+    factors, size = _factors(rows.shape[1] + 1), max(1, BLOCK_VALUES // rows.shape[1])
+    parts = in_pieces(len(rows), size, lambda i: _lanes(rows[i], codes[i], factors, 1)[0])
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
+
+
+def _values_and_codes(probs: AnyArray, codes: IntArray) -> tuple[AnyArray, IntArray]:
+    """Return the values of each row and the code of its class; events are values."""
+    if codes.ndim == 2:
+        probs, codes = np.column_stack([probs, codes]), np.zeros(len(codes), np.intp)
+    return probs.reshape(len(probs), -1), codes
+
+
 def _row_sums(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
-    """Return the sums over rows of their four lanes.
+    """Return the sums over rows of their four lanes."""
+    lanes = _lanes(rows, codes, factors, LANES)
+    return np.array([lane.sum(dtype=np.uint64) for lane in lanes])
+
+
+def _lanes(rows: AnyArray, codes: IntArray, factors: HashArray, n_lanes: int) -> list[HashArray]:
+    """Return the first lanes of each row.
 
     Every value is mixed by itself, multiplied by the factors of its column and added; two such
     sums make 128 bits a row, which are spread over the lanes.
@@ -124,8 +150,7 @@ def _row_sums(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
     keys = _mix(values.view(np.uint64))
     classes = _mix(codes.astype(np.uint64))
     one, two = (keys @ column[:-1] + classes * column[-1] for column in factors)
-    lanes = [_mix(_mix(one + _constant(lane)) + two) for lane in range(LANES)]
-    return np.array([lane.sum(dtype=np.uint64) for lane in lanes])
+    return [_mix(_mix(one + _constant(lane)) + two) for lane in range(n_lanes)]
 
 
 def _mix(keys: HashArray) -> HashArray:

@@ -158,11 +158,12 @@ def certify(
         statement is then about a random row of a random cluster. Of an `EvaluationLog` that asked
         questions several times it is the question, unless False.
     draws : int, optional
-        How often one row of each cluster is drawn, by default 4, with the same seeds always. Each
-        bound is that of the best draw, with an equal share of the error probability: an average of
-        e-values is one, whatever their dependence. Several draws are sharper than one where
-        clusters have many rows; 1 is best where most have one or two. The number must be fixed
-        before the rows are seen. With `by`, each group has one draw.
+        How often one row of each cluster is drawn, by default 4, with the same seeds always: rows
+        in another order have the same certificate, clusters with other names may not. Each bound is
+        that of the best draw, with an equal share of the error probability: an average of e-values
+        is one, whatever their dependence. Several draws are sharper than one where clusters have
+        many rows; 1 is best where most have one or two. The number must be fixed before the rows
+        are seen. With `by`, each group has one draw.
 
     Returns
     -------

@@ -10,6 +10,8 @@ import pytest
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant.sources import read
+from calibrant.sources.clusters import clustered_rows, one_of_each
 
 RNG = np.random.default_rng(12)
 N_CLUSTERS, SIZE = 80, 10
@@ -144,10 +146,10 @@ def test_each_bound_of_a_certificate_is_that_of_a_draw_at_its_share():
     y, p, cluster = loose()
     certificate = cb.certify(y, p, cluster=cluster, draws=4)
     bounds = []
+    source = clustered_rows(read(y, p, by={"cluster": cluster}))
     for seed in range(4):
-        order = np.random.default_rng(seed).permutation(y.size)
-        rows = order[np.unique(cluster[order], return_index=True)[1]]
-        alone = cb.certify(y[rows], p[rows], confidence_level=1 - 0.05 / 4)
+        drawn = one_of_each(source, seed).columns()
+        alone = cb.certify(drawn.labels, drawn.predictions, confidence_level=1 - 0.05 / 4)
         bounds.append((alone.upper_bound, alone.lower_bound))
     upper, lower = certificate.drawn
     assert certificate.upper_bound == pytest.approx(bounds[upper][0])
@@ -156,6 +158,33 @@ def test_each_bound_of_a_certificate_is_that_of_a_draw_at_its_share():
     once = cb.certify(y, p, cluster=cluster, draws=1)
     assert (once.drawn, once.lower_table) == ([0, 0], None)
     assert cb.certify(y, p, cluster=cluster).upper_bound < once.upper_bound
+
+
+def test_the_order_of_rows_does_not_matter_to_a_certificate_of_clusters():
+    y, p, cluster = loose(60)
+    order = np.random.default_rng(0).permutation(y.size)
+    shuffled = y[order], p[order]
+    certificate = cb.certify(y, p, cluster=cluster)
+    again = cb.certify(*shuffled, cluster=cluster[order])
+    assert again.to_json() == certificate.to_json()
+    assert cb.certify(*shuffled, cluster=cluster[order].astype(str)).table == certificate.table
+    half = {"by": {"half": cluster % 2}, "draws": None}
+    there = cb.certify(y, p, cluster=cluster, **half)
+    back = cb.certify(*shuffled, cluster=cluster[order], by={"half": cluster[order] % 2})
+    assert [back[key].to_json() for key in there] == [there[key].to_json() for key in there]
+
+
+def test_every_row_of_a_cluster_is_drawn_as_often_whatever_its_label():
+    # all have one prediction, so that rows are told apart by labels alone: one event of three
+    y, cluster = np.tile([0, 1, 0], 3_000), np.repeat(np.arange(3_000), 3)
+    source = clustered_rows(read(y, np.full(9_000, 0.3), by={"cluster": cluster}))
+    draws = np.array([one_of_each(source, seed).columns().labels for seed in range(4)])
+    assert draws.shape == (4, 3_000)
+    assert np.abs(draws.mean(axis=1) - 1 / 3).max() < 4 * np.sqrt(2 / 9 / 3_000)
+    names = np.where(cluster < 1_500, cluster, cluster - 1_500).astype(object)
+    names[cluster >= 1_500] = names[cluster >= 1_500].astype(str)
+    mixed = clustered_rows(read(y, np.full(9_000, 0.3), by={"cluster": names}))
+    assert one_of_each(mixed, 0).columns().labels.mean() == pytest.approx(1 / 3, abs=0.035)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import numpy as np
 
+from calibrant._digests import row_hashes
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError, InvalidWeightsError
 from calibrant.groups import GroupLabel, Groups, required
@@ -110,10 +113,7 @@ def cluster_sums(
 
 def one_of_each(rows: ArraySource, seed: int) -> ArraySource:
     """Draw one row of each cluster at random, the same for a seed: those are independent."""
-    codes = required(rows.groups).codes
-    order = np.random.default_rng(seed).permutation(len(codes))
-    first = np.unique(codes[order], return_index=True)[1]
-    return ArraySource(rows.columns().take(np.sort(order[first])))
+    return ArraySource(rows.columns().take(_drawn(rows, seed)))
 
 
 def one_of_each_by_group(rows: ArraySource, seed: int) -> tuple[ArraySource, bool]:
@@ -123,10 +123,37 @@ def one_of_each_by_group(rows: ArraySource, seed: int) -> tuple[ArraySource, boo
     """
     crossed = required(rows.groups)
     groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
-    order = np.random.default_rng(seed).permutation(len(crossed.codes))
-    drawn = np.sort(order[np.unique(crossed.codes[order], return_index=True)[1]])
+    drawn = _drawn(rows, seed)
     nested = np.unique(clusters.codes).size == drawn.size
     return ArraySource(rows.columns().take(drawn), _taken(groups, drawn)), nested
+
+
+def _drawn(rows: ArraySource, seed: int) -> IntArray:
+    """Return the place of one row of each cluster, whatever the order of all rows.
+
+    The rows of a cluster are put into an order of their contents, labels included, and a number
+    of the seed and the cluster's name says which of them is drawn. Contents play no part in that
+    number, so given all predictions and labels every row of a cluster has the same chance, as if
+    it were drawn by its place. (A number made of the contents would not do: clusters of the same
+    predictions would share it, and an order by labels would then choose the label.)
+    """
+    groups, columns = required(rows.groups), rows.columns()
+    present, codes, counts = np.unique(groups.codes, return_inverse=True, return_counts=True)
+    order = np.lexsort((row_hashes(columns.predictions, columns.codes()), codes))
+    labels = [groups.labels[code] for code in present]
+    names = [tuple(map(str, own)) for own in labels]
+    if len(set(names)) < len(names):  # as 1 and "1" do, and no two may share their number
+        names = [tuple(map(repr, own)) for own in labels]
+    share = np.array([_uniform(seed, name) for name in names])
+    first = np.cumsum(counts) - counts
+    drawn = order[first + np.minimum(share * counts, counts - 1).astype(np.intp)]
+    return np.asarray(drawn[np.argsort(share)])  # sums are the same to the last digit, too
+
+
+def _uniform(seed: int, name: tuple[str, ...]) -> float:
+    """Return a number between 0 and 1, as if at random, that a seed and a name determine."""
+    text = json.dumps([seed, *name]).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
 
 
 def clusters_by_group(rows: ArraySource) -> tuple[ArraySource, Groups]:
