@@ -54,6 +54,7 @@ from calibrant.stats.bounds import SMALLEST
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.tail_tuning import (
     MOST_BINS,
+    Absolute,
     Error,
     Plan,
     Squared,
@@ -195,7 +196,9 @@ class TailTests:
         if side == "right" or mass == 0:
             return cls._by_plan(evidence, setting, plan, error, side)
         levels = None if evidence.levels is None else tuple(evidence.levels)
-        values = _declared_q(evidence.n, evidence.n_planned, levels, setting.delta, mass, error)
+        values = _declared_q(
+            evidence.n, evidence.n_planned, levels, setting.delta, mass, error.power
+        )
         tests = cls._by_plan(evidence, setting, plan, error, side)
         pairs = zip(tests.ranges, values, strict=True)
         ranges = [replace(x, penalty=replace(x.penalty, q=q)) for x, q in pairs]
@@ -371,13 +374,14 @@ def _declared_q(
     levels: tuple[float, ...] | None,
     delta: float,
     mass: float,
-    error: Error,
+    power: int,
 ) -> list[float]:
     """Return the q of every range where masses are declared, from what is known before the rows.
 
     Each is one of a few between that without masses and that which suits normal statistics of as
     many outputs as there can be: the one that rejects the largest D if all are equally likely.
     """
+    error: Error = Squared if power == 2 else Absolute  # which a cache cannot be asked by
     most = min(int(1 / mass + 1e-9), _MOST_COMPARED + 1)  # no more outputs can be so likely
     s = (np.arange(most) + 0.5) / most if levels is None else np.array(levels)
     size = np.full(s.size, float(max(n // s.size, 1)))
