@@ -134,7 +134,7 @@ def top_label(n: int, k: int, dtype: Any, kernel: str, whole: str) -> None:
 
 
 def marginal(n: int = 50_000, k: int = 1000) -> None:
-    table(f"Marginal, {n:,} x {k:,} float32 logits, 15 bins for each class")
+    table(f"Marginal and multi-label, {n:,} x {k:,} float32 logits, 15 bins for each class")
     torch.manual_seed(0)
     x = 3 * torch.randn(n, k, device=DEVICE)
     y = torch.where(
@@ -144,10 +144,17 @@ def marginal(n: int = 50_000, k: int = 1000) -> None:
     line("equal width, sums and checks on the device", device_ms(run), run, "1 ms")
     tensors = Tensors(read_problem("marginal", k), y, x, None, True)
     run = lambda: near_quantiles(tensors, 15)  # noqa: E731
-    line("uniform mass, quantiles on the device", device_ms(run), run, "6 ms")
-    for bins in ("width:15", "mass:15"):
+    line("uniform mass, quantiles", call_ms(run), run, f"6 ms, {0.05 * 4 * n * k / 1e6:,.0f} MB")
+    for bins, target in (("width:15", "5 ms"), ("mass:15", "15 ms")):
         run = lambda: ece(y, x, kind="marginal", input="logits", bins=bins)  # noqa: B023, E731
-        line(f"`calibration_error`, `{bins}`, whole call", call_ms(run, 5), run, "", f"{run():.9f}")
+        line(
+            f"`calibration_error`, `{bins}`, whole call", call_ms(run), run, target, f"{run():.9f}"
+        )
+    events = x.sigmoid() > torch.rand_like(x)
+    for bins in ("width:15", "mass:15"):
+        run = lambda: ece(events, x, kind="multi-label", input="logits", bins=bins)  # noqa: B023, E731
+        what = f"`calibration_error` of 1,000 labels a row, `{bins}`, whole call"
+        line(what, call_ms(run), run, "", f"{run():.9f}")
 
 
 def columns(n: int) -> None:

@@ -26,6 +26,8 @@ N, K = 4000, 5
 RNG = np.random.default_rng(0)
 LOGITS = torch.tensor(RNG.normal(size=(N, K)) * 4).to(DEVICE)
 LABELS = torch.tensor(RNG.integers(K, size=N)).to(DEVICE)
+EVENTS = torch.tensor(RNG.integers(2, size=(N, K))).to(DEVICE)
+KINDS = ["binary", "top-label", "marginal", "multi-label"]
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
@@ -37,6 +39,8 @@ def sums_of(kind, **given):
 def rows_of(kind, dtype=torch.float64):
     if kind == "binary":
         return LABELS % 2, LOGITS[:, 0].to(dtype)
+    if kind == "multi-label":
+        return EVENTS, LOGITS.to(dtype)
     return LABELS, LOGITS.to(dtype)
 
 
@@ -49,7 +53,7 @@ def counted(sums, labels, predictions, cuts=()):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_any_order_and_any_parts_give_the_same_bits(kind, dtype):
     sums = sums_of(kind, are_logits=True)
     y, z = rows_of(kind, dtype)
@@ -61,7 +65,7 @@ def test_any_order_and_any_parts_give_the_same_bits(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("are_logits", [False, True])
 def test_a_table_is_that_of_the_host(kind, dtype, are_logits):
     y, z = rows_of(kind, dtype)
@@ -104,6 +108,27 @@ def test_more_rows_than_small_integers_count_are_told_apart():
     assert table.n == 1 << 37
     assert table.level[0, 10] == float(p[0])
     assert table.sum_p.sum() == float(p[0]) * 2.0**37
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.float32])
+def test_columns_of_events_are_read_in_any_type_and_under_any_name(dtype):
+    problem = read_problem("multi-label", classes=("a", "b", "c", "d", "e"))
+    sums = ExactSums(problem, (cb.EqualWidth(40).bins,) * K, are_logits=True)
+    expected = sums.table(counted(sums, EVENTS, LOGITS))
+    assert sums.table(counted(sums, EVENTS.to(dtype), LOGITS)) == expected
+    np.testing.assert_array_equal(expected.sum_y.sum(axis=1), EVENTS.sum(0).cpu().numpy())
+
+
+@pytest.mark.parametrize("wrong", [("prediction", float("nan")), ("event", 2), ("ignored", -100)])
+def test_a_row_of_events_with_a_wrong_value_is_left_out(wrong):
+    what, value = wrong
+    sums = sums_of("multi-label", are_logits=True, ignore_index=-100)
+    y, z = EVENTS.clone(), LOGITS.clone()
+    (z if what == "prediction" else y)[5, 3] = value
+    state = counted(sums, y, z)
+    assert state[:4].tolist() == [what == "prediction", 0, what == "event", 0]
+    state[:4] = 0
+    assert sums.table(state).n == N - 1
 
 
 BAD = {
@@ -202,7 +227,7 @@ def test_rows_of_many_classes_are_read_as_on_the_host(n_classes, dtype, what):
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
-@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_adding_neither_waits_for_the_device_nor_breaks_a_graph(kind, dtype):
     sums = sums_of(kind, are_logits=True)

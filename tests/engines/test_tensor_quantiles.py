@@ -43,6 +43,18 @@ def test_edges_are_those_of_all_distinct_values(drawn, n, n_bins):
         assert bins == rule.choose(values, counts.astype(float))
 
 
+def test_columns_of_events_have_the_edges_of_their_probabilities():
+    torch.manual_seed(0)
+    z = torch.randn(3000, 11, device=DEVICE).double()
+    events = torch.rand(3000, 11, device=DEVICE) < 0.3
+    problem = read_problem("multi-label", classes=tuple("abcdefghijk"))
+    rule = cb.EqualMass(15)
+    chosen = TorchEngine().choose(Tensors(problem, events, z, None, True), rule)
+    for bins, column in zip(chosen, z.T, strict=True):
+        alone = Tensors(read_problem("binary"), events[:, 0], column.contiguous(), None, True)
+        assert bins == TorchEngine().choose(alone, rule)[0]
+
+
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("are_logits", [False, True])

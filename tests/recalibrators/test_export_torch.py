@@ -122,6 +122,7 @@ def test_a_thousand_classes_are_recalibrated_by_a_module():
 
 
 CASES = exported_cases()
+EXPORTED = [pytest.param(*case, id=str(case[0])) for case in CASES]
 GRAPHS = {
     "PlattScaling()",
     "HistogramBinning(bins='hybrid:4')",
@@ -138,7 +139,15 @@ FEW = [
 ]
 
 
-@pytest.mark.parametrize(("fitted", "x"), [pytest.param(*case, id=str(case[0])) for case in CASES])
+@pytest.mark.parametrize(("fitted", "x"), EXPORTED)
+def test_modules_in_float64_answer_to_two_ulps_of_one(fitted, x):
+    torch = optional("torch")
+    found = fitted.to_torch(dtype=torch.float64)(torch.tensor(x)).numpy()
+    atol = 2 * np.finfo(float).eps
+    np.testing.assert_allclose(found, fitted.predict_proba(x), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("fitted", "x"), EXPORTED)
 def test_modules_in_float32_answer_to_one_ulp_and_can_be_pickled_and_copied(fitted, x):
     torch = optional("torch")
     module, short = fitted.to_torch(), torch.tensor(x, dtype=torch.float32)

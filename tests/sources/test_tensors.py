@@ -97,6 +97,24 @@ def test_columns_are_chosen_as_from_arrays(columns, given, column):
     assert columns.weights is None
 
 
+def test_logits_of_events_stay_logits_and_are_explained_as_of_arrays():
+    events, z = TABLE > 0.3, 4 * TABLE - 1
+    given = {"kind": "multi-label", "input": "logits", "classes": ("a", "b", "c", "d")}
+    source = source_of(events, z, **given)
+    assert source.tensors.are_logits
+    np.testing.assert_allclose(source.columns().predictions, 1 / (1 + np.exp(-z)), rtol=1e-15)
+    for bins in ("width:15", "mass:15"):
+        found, expected = source.tabulate(bins), cb.tabulate(events, z, bins=bins, **given)
+        np.testing.assert_array_equal(found.count, expected.count)
+        np.testing.assert_allclose(found.sum_p, expected.sum_p, rtol=1e-12)
+    z[7, 2] = np.nan
+    with pytest.raises(NotFiniteError) as as_array:
+        cb.tabulate(events, z, **given)
+    with pytest.raises(NotFiniteError) as as_tensor:
+        source_of(events, z, **given).tabulate(5)
+    assert str(as_tensor.value) == str(as_array.value)
+
+
 def test_weights_come_along():
     w = RNG.exponential(size=P.size)
     columns = source_of(Y, P, sample_weight=w).columns()

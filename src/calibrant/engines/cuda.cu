@@ -2,6 +2,7 @@
 //   TYPE     of the predictions: 0 half, 1 bfloat16, 2 float, 3 double
 //   LOGITS   1 if these are logits
 //   LABEL    bytes of a label: 1 (unsigned), 4 or 8 (signed)
+//   EVENTS   1 if rows have a label of 0 or 1 for each column, not one among the columns
 //   others   stand at the kernel that has them
 // The state and its limbs are those of `calibrant.engines.exact_sums`.
 
@@ -9,6 +10,9 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+#ifndef EVENTS
+#define EVENTS 0
+#endif
 #define WIDE (LOGITS || TYPE == 3)
 #define LIMBS (WIDE ? 17 : 7)
 enum { MISSING, IMPOSSIBLE, UNKNOWN, ROUNDED, FLAGS };
@@ -525,6 +529,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, BY_BITS ? 2048 / THREADS :
 }
 #endif
 
+#ifdef READ_EVENTS
+// Rows of several events, a warp for each: every check. `code` becomes 0, or -1 if a row is left out.
+extern "C" __global__ void read_events(
+    const stored* __restrict__ x, i64 n, int n_columns, i64 stride, const label* __restrict__ y,
+    i64 y_stride, int* __restrict__ code, i64* __restrict__ state, int has_ignored, i64 ignored)
+{
+    const int lane = threadIdx.x % 32;
+    for (i64 row = (blockIdx.x * (i64)blockDim.x + threadIdx.x) / 32; row < n; row += gridDim.x * (i64)blockDim.x / 32) {
+        bool missing = false, impossible = false, unknown = false, left_out = false;
+        for (int k = lane; k < n_columns; k += 32) {
+            real v = value_of(x[row * stride + k]);
+            label own = y[row * y_stride + k];
+            missing |= v != v;
+            impossible |= !LOGITS && (v < 0 || v > 1);
+            unknown |= own != 0 && own != 1;
+            left_out |= has_ignored && own == (label)ignored;
+        }
+        missing = __any_sync(~0u, missing), impossible = __any_sync(~0u, impossible);
+        unknown = __any_sync(~0u, unknown), left_out = __any_sync(~0u, left_out);
+        if (lane == 0) {
+            if (!left_out) {
+                if (missing) atomicAdd((u64*)state + MISSING, 1ull);
+                else if (impossible) atomicAdd((u64*)state + IMPOSSIBLE, 1ull);
+                if (unknown) atomicAdd((u64*)state + UNKNOWN, 1ull);
+            }
+            code[row] = left_out || missing || impossible || unknown ? -1 : 0;
+        }
+    }
+}
+#endif
+
 #if defined(COUNT_TABLE) || defined(PLACE_CELLS)
 // the prediction of a class, after `read_rows` (or of one event, without)
 __device__ __forceinline__ number prediction_of(stored given, double largest, double share, const double* table, bool alone) {
@@ -540,11 +575,13 @@ __device__ __forceinline__ number prediction_of(stored given, double largest, do
 #ifdef COUNT_TABLE
 // Every class by itself: a lane for each of 32 classes, a warp for each row. What did not happen is
 // summed in shared memory (IN_SHARED 1), where every lane has a bank of its own; what did, one class
-// of a row, goes to the state at once.
+// of a row, goes to the state at once. Of EVENTS any number may happen: both are summed there.
+#define OUTCOMES (1 + EVENTS)
 extern "C" __global__ void count_table(
     const stored* __restrict__ x, i64 n, int n_columns, i64 stride,
     const double* __restrict__ share, const double* __restrict__ largest,
-    const int* __restrict__ code, const number* __restrict__ edges, int n_edges, int edge_rows,
+    const int* __restrict__ code, const label* __restrict__ y, i64 y_stride,
+    const number* __restrict__ edges, int n_edges, int edge_rows,
     i64* __restrict__ state, int rows_of_block)
 {
     extern __shared__ double memory[];
@@ -561,7 +598,7 @@ extern "C" __global__ void count_table(
     fill_table(table, 1);
 #endif
 #if IN_SHARED
-    for (int i = thread; i < 32 * cells * LIMBS; i += threads) sums[i] = 0;
+    for (int i = thread; i < 32 * cells * OUTCOMES * LIMBS; i += threads) sums[i] = 0;
 #endif
     __syncthreads();
     u64* own = (u64*)state + FLAGS + (i64)k * cells * 28;
@@ -569,18 +606,18 @@ extern "C" __global__ void count_table(
     const i64 to = from + rows_of_block < n ? from + rows_of_block : n;
     u64 n_rounded = 0;
     for (i64 row = from + threadIdx.y; row < to; row += blockDim.y) {
-        int happened = code[row];
-        if (happened < 0 || k >= n_columns) continue;
-        number p = prediction_of(x[row * stride + k], LOGITS ? largest[row] : 0, LOGITS ? share[row] : 0, table, false);
+        if (code[row] < 0 || k >= n_columns) continue;
+        const bool happened = EVENTS ? y[row * y_stride + k] == 1 : code[row] == k, softmax = LOGITS && !EVENTS;
+        number p = prediction_of(x[row * stride + k], softmax ? largest[row] : 0, softmax ? share[row] : 0, table, EVENTS);
         int c = count_below(e + lane, 0, n_edges, 32, p);
         u32 high, low;
         bool rounded = false;
         halves_of(p, high, low, rounded);
         n_rounded += rounded;
-        if (happened == k || !IN_SHARED) {
-            put_row(own + 28 * c + (happened == k ? 14 : 0), high, low);
+        if ((happened && !EVENTS) || !IN_SHARED) {
+            put_row(own + 28 * c + 14 * happened, high, low);
         } else {
-            u32* cell = sums + c * LIMBS * 32 + lane;
+            u32* cell = sums + (c * OUTCOMES + (EVENTS && happened)) * LIMBS * 32 + lane;
             limbs_of(high, low, [&](int i, u32 limb) { atomicAdd(cell + 32 * i, limb); });
         }
     }
@@ -588,11 +625,11 @@ extern "C" __global__ void count_table(
 #if IN_SHARED
     __syncthreads();
     if (k < n_columns)
-        for (int c = threadIdx.y; c < cells; c += blockDim.y) {
+        for (int c = threadIdx.y; c < cells * OUTCOMES; c += blockDim.y) {
             u64 t[LIMBS];
 #pragma unroll
             for (int i = 0; i < LIMBS; i++) t[i] = sums[(c * LIMBS + i) * 32 + lane];
-            if (t[0]) put_limbs(own + 28 * c, t);
+            if (t[0]) put_limbs(own + 28 / OUTCOMES * c, t);
         }
 #endif
 }
@@ -636,7 +673,8 @@ extern "C" __global__ void place_cells(
         number p = 0;
         int c = 0;
         if (here) {
-            p = prediction_of(x[row * stride + k], LOGITS && TILE > 1 ? largest[row] : 0, LOGITS && TILE > 1 ? share[row] : 0, table, TILE == 1);
+            const bool alone = TILE == 1 || EVENTS;
+            p = prediction_of(x[row * stride + k], LOGITS && !alone ? largest[row] : 0, LOGITS && !alone ? share[row] : 0, table, alone);
             here = p >= 0 && p <= 1;
             missing += p != p;
             impossible += !here && p == p;

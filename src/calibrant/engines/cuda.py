@@ -24,7 +24,8 @@ from calibrant.problem import Problem
 FORMATS = {
     "count_column": "@PqPqiPiPiPiiq",
     "read_rows": "@PPqiqiPPiPPPPiq",
-    "count_table": "@PqiqPPPPiiPi",
+    "read_events": "@PqiqPqPPiq",
+    "count_table": "@PqiqPPPPqPiiPi",
     "row_moments": "@PqiqddP",
     "place_cells": "@PqiqPPPPiPiPPPP",
     "neighbours": "@PPiPPPPPiqP",
@@ -185,11 +186,22 @@ def _labels(problem: Problem, labels: Any, ignore_index: int | None) -> tuple[An
     return labels.contiguous(), (int(ignore_index is not None), ignore_index or 0)
 
 
+def _events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]]:
+    """Do as `_labels` for columns of 0 and 1, whatever the classes are called."""
+    import torch
+
+    if labels.dtype not in (torch.bool, torch.uint8, torch.int32, torch.int64):
+        marks = torch.where(labels == 1, 1, torch.where(labels == 0, 0, -1))
+        if ignore_index is not None:
+            marks.masked_fill_(labels == ignore_index, -2)
+            ignore_index = -2
+        labels = marks
+    return _labels(Problem("multi-label", labels.shape[1]), labels, ignore_index)
+
+
 def fits(sums: Any, predictions: Any) -> bool:
-    """Tell whether a block can hold the edges of 32 classes, and rows have one label each."""
-    if sums.problem.has_event_columns:
-        return False
-    one_column = sums.problem.kind != "marginal"
+    """Tell whether a block can hold the edges of 32 classes."""
+    one_column = not sums.problem.is_marginal
     most = _limits(predictions.device.index)[1] - 2048
     return bool(one_column or 32 * 8 * sums.n_cells <= most)
 
@@ -213,6 +225,11 @@ def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
 def add(sums: Any, state: Any, labels: Any, predictions: Any) -> None:
     """Do as `ExactSums.add`."""
     predictions = predictions if predictions.is_floating_point() else predictions.double()
+    if sums.problem.has_event_columns:
+        events, ignored = _events(labels, sums.ignore_index)
+        rows = _read_events(state, events, predictions, ignored, sums.are_logits)
+        _add_table(sums, state, predictions, rows, events)
+        return
     labels, ignored = _labels(sums.problem, labels, sums.ignore_index)
     if sums.problem.kind == "binary":
         _add_column(sums, state, labels, predictions, ignored)
@@ -308,7 +325,27 @@ def _read_rows(
     return rows
 
 
-def _add_table(sums: Any, state: Any, x: Any, rows: Rows) -> None:
+def _read_events(
+    state: Any, events: Any, x: Any, ignored: tuple[int, int], are_logits: bool
+) -> Rows:
+    """Check rows of several events, and return which are left out."""
+    import torch
+
+    x = x if x.stride(1) == 1 else x.contiguous()
+    n, n_columns = x.shape
+    code = torch.empty(n, dtype=torch.int32, device=x.device)
+    _launch(
+        "read_events",
+        x,
+        (("LOGITS", int(are_logits)), ("LABEL", events.itemsize)),
+        (min(-(-n // 8), 8 * _limits(x.device.index)[0]), 1),
+        (256, 1),
+        (x, n, n_columns, x.stride(0), events, events.stride(0), code, state, *ignored),
+    )
+    return Rows(None, None, code)
+
+
+def _add_table(sums: Any, state: Any, x: Any, rows: Rows, events: Any = None) -> None:
     x = x if x.stride(1) == 1 else x.contiguous()
     narrow = is_narrow(x) and not sums.are_logits
     kept = constants(sums, x.device, narrow)
@@ -316,7 +353,8 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows) -> None:
     n_edges = sums.n_cells - 1
     n_sm, most_shared = _limits(x.device.index)
     fixed = 32 * n_edges * (4 if narrow else 8) + (2048 if sums.are_logits else 0)
-    shared = fixed + 32 * sums.n_cells * (7 if narrow else 17) * 4
+    outcomes = 1 if events is None else 2
+    shared = fixed + 32 * sums.n_cells * outcomes * (7 if narrow else 17) * 4
     in_shared = shared <= most_shared
     shared = shared if in_shared else fixed
     tiles, at_once = -(-n_columns // 32), max(1, min(4, most_shared // (shared + 1024)))
@@ -325,11 +363,15 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows) -> None:
     _launch(
         "count_table",
         x,
-        (("LOGITS", int(sums.are_logits)), ("LABEL", 8), ("IN_SHARED", int(in_shared))),
+        (
+            *(("LOGITS", int(sums.are_logits)), ("IN_SHARED", int(in_shared))),
+            *(("LABEL", 8 if events is None else events.itemsize), ("EVENTS", outcomes - 1)),
+        ),
         (tiles, -(-n // rows_of_block)),
         (32, TABLE_WARPS),
         (
             *(x, n, n_columns, x.stride(0), *rows),
+            *(events, 0 if events is None else events.stride(0)),
             *(kept["rows"], n_edges, len(sums.edges), state, rows_of_block),
         ),
         shared,
@@ -358,10 +400,17 @@ class Cells:
     """Counts and lists predictions for `calibrant.engines.tensor_quantiles`."""
 
     def __init__(
-        self, x: Any, step: int, rows: Rows, sampled: Rows, flags: Any, are_logits: bool
+        self,
+        x: Any,
+        step: int,
+        rows: Rows,
+        sampled: Rows,
+        flags: Any,
+        are_logits: bool,
+        of_events: bool = False,
     ) -> None:
         self.x, self.step, self.rows, self.sampled = x, step, rows, sampled
-        self.flags, self.are_logits = flags, are_logits
+        self.flags, self.are_logits, self.of_events = flags, are_logits, of_events
         self.n, self.is_alone = len(x), rows.code is None
 
     @classmethod
@@ -376,20 +425,27 @@ class Cells:
             yield cls(x.view(len(x), 1), step, Rows(), Rows(), flags, tensors.are_logits)
             return
         x = x if x.stride(1) == 1 else x.contiguous()
-        labels, ignored = _labels(tensors.problem, tensors.labels, None)
-        rows = _read_rows(flags, labels, x, ignored, tensors.are_logits, 2)
+        of_events = tensors.problem.has_event_columns
+        if of_events:
+            events, ignored = _events(tensors.labels, None)
+            rows = _read_events(flags, events, x, ignored, tensors.are_logits)
+        else:
+            labels, ignored = _labels(tensors.problem, tensors.labels, None)
+            rows = _read_rows(flags, labels, x, ignored, tensors.are_logits, 2)
         refuse_rows(*flags[:3].tolist())
-        sampled = Rows(*(each[::step].contiguous() for each in rows))
+        sampled = Rows(*(each if each is None else each[::step].contiguous() for each in rows))
         n, n_groups = x.shape
         # Bytes of a class: cuts and cells while they are searched; or listed rows beside them. A
         # cell that holds a quantile has twice the mean. Results of all blocks wait on the device.
         n_cuts, n_listed = -(-n // step), 2 * n_bins * step
         of_class = max(30 * n_cuts, 24 * n_cuts + 8 * n_listed) + 80 * n_bins
         room = max(BLOCK_BYTES, x.numel() * x.itemsize // BLOCK_SHARE)
-        n_blocks = -(-n_groups * of_class // max(room - 40 * n_bins * n_groups, room // 4))
+        n_blocks = -(-n_groups * of_class // max(room - 40 * n_bins * n_groups, room // 4, 1))
         width = -(-n_groups // (n_blocks * TILE)) * TILE
         for k in range(0, n_groups, width):
-            yield cls(x[:, k : k + width], step, rows, sampled, flags, tensors.are_logits)
+            yield cls(
+                x[:, k : k + width], step, rows, sampled, flags, tensors.are_logits, of_events
+            )
 
     def sample(self) -> Any:
         """Return the predictions of every so many rows, (groups, rows), to the last bit."""
@@ -470,7 +526,8 @@ class Cells:
             x,
             (
                 *(("LOGITS", int(self.are_logits)), ("LABEL", 8)),
-                *(("TILE", tile), ("LISTED", int(counts is None))),
+                *(("EVENTS", int(self.of_events)), ("TILE", tile)),
+                ("LISTED", int(counts is None)),
             ),
             (tiles, splits),
             (1024, 1),

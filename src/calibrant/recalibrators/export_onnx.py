@@ -45,7 +45,10 @@ def to_onnx(
     each prediction and are of one type. A prediction that `predict_proba` would refuse (NaN,
     infinity, a probability outside [0, 1]) becomes NaN, and so does its whole row of classes.
     Everything is computed in float64 and rounded at the end. In float64, step functions answer bit
-    for bit as `predict_proba` does, and smooth ones to rounding, 1e-15.
+    for bit as `predict_proba` does, and smooth ones and sums of rows to 4.4e-16, two units in the
+    last place of 1. Of small answers that can be many of their own last places, such as 49 at 0.01:
+    logarithms and exponentials of NumPy and ONNX Runtime differ in the last bit, which exponents
+    multiply.
 
     Parameters
     ----------

@@ -28,7 +28,9 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
     `predict_proba` would refuse (NaN, infinity, a probability outside [0, 1]) becomes NaN, and so
     does its whole row of classes. Everything is computed in float64 and rounded once, at the end,
     to the type of the input (float32 for integers) or to `dtype`. In float64, step functions answer
-    bit for bit as `predict_proba` does, and smooth ones to rounding, 1e-15.
+    bit for bit as `predict_proba` does, and smooth ones to 4.4e-16, two units in the last place of
+    1. Of small answers that can be many of their own last places, such as 28 at 3e-5: logarithms
+    and exponentials of NumPy and torch differ in the last bit, which exponents multiply.
 
     The module can be compiled, exported (`torch.export`, ONNX), pickled and copied. What was
     learned is in its buffers, so it follows ``module.to(device)`` and is in the state. It stays

@@ -75,7 +75,7 @@ def as_events(
     problem, _ = Problem.of(probs.shape, kind, classes, pos_label)
     table = probs.reshape(len(probs), -1)
     if kind == "multi-label":
-        return problem, _marks(labels.reshape(table.shape)), _of_each_label(table, input)
+        return problem, _marks(labels.reshape(table.shape)), of_each_label(table, input)
     if kind == "ordinal":
         return problem, *_up_to(problem, labels, table, input)
     return problem, *covered(problem, labels, table, input)
@@ -101,7 +101,7 @@ def _marks(labels: AnyArray) -> AnyArray:
         ) from None
 
 
-def _of_each_label(table: AnyArray, input: Input) -> AnyArray:  # noqa: A002
+def of_each_label(table: AnyArray, input: Input) -> AnyArray:  # noqa: A002
     """Return probabilities; labels do not compete, so that logits go through a sigmoid each."""
     if input == "probabilities":
         return table

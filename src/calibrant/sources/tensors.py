@@ -29,7 +29,7 @@ from calibrant.sources.arrays import (
     read_arrays,
     refuse_masked,
 )
-from calibrant.sources.events import check_event_shapes, check_quantile_input
+from calibrant.sources.events import check_event_shapes, check_quantile_input, of_each_label
 from calibrant.sources.groups import read_groups
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -93,7 +93,10 @@ class TensorSource(Source):
         weights = None if tensors.weights is None else tensors.weights.cpu().numpy()
         are_logits = tensors.are_logits and self.problem.kind == "top-label"
         if tensors.are_logits and not are_logits:
-            predictions = probabilities_of(predictions)
+            of_events = self.problem.has_event_columns
+            predictions = (
+                of_each_label(predictions, "logits") if of_events else probabilities_of(predictions)
+            )
         columns = Columns(self.problem, labels, predictions, weights, are_logits)
         return ArraySource(columns, self._groups)
 
@@ -152,7 +155,8 @@ def read_tensors(
         if found is None:
             return on_host()  # which refuses them
         problem, labels, probs = found
-        input = "probabilities"  # noqa: A001
+        if kind != "multi-label":  # of which logits stay what they are
+            input = "probabilities"  # noqa: A001
         return _source(problem, labels, probs, input, sample_weight, by) or on_host()
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or probs.ndim == 0:
@@ -213,8 +217,7 @@ def _as_events(
     problem, _ = Problem.of(tuple(probs.shape), kind, classes, pos_label)
     table = probs.reshape(len(probs), -1)
     if kind == "multi-label":
-        p = 1 / (1 + (-widened(table)).exp()) if input == "logits" else table
-        return problem, labels.reshape(table.shape), p
+        return problem, labels.reshape(table.shape), table
     wide = widened(table)
     if kind == "quantile":
         check_quantile_input(input)
