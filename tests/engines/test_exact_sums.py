@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
+from calibrant.engines import exact_sums
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.tensors import flat_rows
 from calibrant.exceptions import (
@@ -174,7 +175,20 @@ def test_layouts_pickle():
 
 def test_no_rows_change_nothing():
     sums = sums_of("top-label")
-    assert not counted(sums, LABELS[:0], LOGITS[:0]).any()
+    state = counted(sums, LABELS[:0], LOGITS[:0])
+    assert not state.any()
+    terms, level = sums.sums(state)
+    assert not terms.any()
+    assert np.isnan(level).all()
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_small_states_are_finished_on_the_host_with_the_same_bits(small, monkeypatch):
+    sums = sums_of("marginal", are_logits=True)
+    state = counted(sums, LABELS, LOGITS)
+    expected = sums.table(state)
+    monkeypatch.setattr(exact_sums, "SMALL_STATE", small)
+    assert sums.table(state) == expected
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ HALF, LIMB = 31, 21
 NARROW, WIDE = 6, 14
 """Limbs of a cell: 1 of the count, 2 of high, 3 of high^2; then 2 of low, 3 of low^2 and 3 of
 high low. Predictions of float32 and of smaller types have no low half."""
+SMALL_STATE = 1 << 16
+"""Numbers that are copied before anything is computed: half a megabyte takes as long as few of the
+fifty small kernels that it takes otherwise. Affects speed only."""
 FLAGS = 4
 MISSING, IMPOSSIBLE, UNKNOWN, ROUNDED = range(FLAGS)
 """A state begins with the number of rows with NaN, with another impossible prediction, and with an
@@ -202,6 +205,7 @@ class ExactSums:
         self, state: Any, levels: Callable[[], FloatArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
+        state = state.cpu() if state.numel() < SMALL_STATE else state
         *wrong, rounded = state[:FLAGS].tolist()
         refuse_rows(*wrong)
         shape = (len(self.bins), self._n_bins)
@@ -236,9 +240,12 @@ class ExactSums:
 
     def moments(self, state: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the rows of each cell and outcome of one group, and the mean and spread of p."""
+        import torch
+
         state = state.cpu()
         refuse_rows(*state[:ROUNDED].tolist())
-        limbs = _carried(state[FLAGS:].view(-1, WIDE).T.clone())
+        cells = state[FLAGS:].view(-1, WIDE)
+        limbs = _carried(cells.T.clone(memory_format=torch.contiguous_format))
         totals: FloatArray = _totals(limbs).numpy()
         totals[1:] *= _units(np.repeat(self._exponent[0], 2))
         count, first, second = totals.reshape(3, -1, 2)
@@ -275,9 +282,12 @@ def _limbs(a: Any, b: Any = None) -> list[Any]:
 
 def _carried(limbs: Any) -> Any:
     """Carry so that all but the last limb of a number are below 2^21: equal sums, equal bits."""
-    for lower in (1, 3, 4, 6, 8, 9, 11, 12):
-        limbs[lower + 1] += limbs[lower] >> LIMB
-        limbs[lower] &= (1 << LIMB) - 1
+    # Of high and of low: two limbs, and three of the square.
+    halves = limbs[1:11].view(2, 5, limbs.shape[1])
+    pairs = [(halves[:, i], halves[:, i + 1]) for i in (0, 2, 3)]
+    for lower, upper in [*pairs, (limbs[11], limbs[12]), (limbs[12], limbs[13])]:
+        upper += lower >> LIMB
+        lower &= (1 << LIMB) - 1
     return limbs
 
 
@@ -287,9 +297,10 @@ def _totals(limbs: Any) -> Any:
 
     x = limbs.double()
     unit, half = 2.0**LIMB, 2.0**-HALF
-    high, low = (x[i] + unit * x[i + 1] for i in (1, 6))
-    squares = (x[i] + unit * x[i + 1] + unit**2 * x[i + 2] for i in (3, 8, 11))
-    high_square, low_square, product = squares
+    halves = x[1:11].view(2, 5, x.shape[1])
+    high, low = halves[:, 0] + unit * halves[:, 1]
+    high_square, low_square = halves[:, 2] + unit * halves[:, 3] + unit**2 * halves[:, 4]
+    product = x[11] + unit * x[12] + unit**2 * x[13]
     second = high_square + 2 * half * product + half**2 * low_square
     return torch.stack([x[0], high + half * low, second])
 

@@ -3,7 +3,8 @@
 A sample of the rows, sorted, cuts each group into cells: one for each value of the sample, and one
 between each two. One read counts the rows of every cell. A second read lists the rows of the few
 cells between values that hold a quantile, or lie beside a value that does. Many classes are read a
-block at a time, so that all this takes a twentieth of the memory of the input.
+block at a time: of 50,000 rows of 1,000 classes, all this takes a twentieth of the memory of the
+input, of which a tenth is what is kept of each row.
 """
 
 from __future__ import annotations
