@@ -51,7 +51,7 @@ def engine_in_words() -> str:
 
 def native(values: AnyArray) -> AnyArray:
     """Return values in a type that the compiled loops read, each exactly as it was."""
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
+    if values.dtype.char in "fd" and values.dtype.isnative:
         return values
     return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
 

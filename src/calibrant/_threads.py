@@ -45,7 +45,8 @@ def run(jobs: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator
         threads = cores() if len(jobs) > 1 else 1
     threads = min(threads, len(jobs))
     if threads <= 1:
-        yield from (job() for job in jobs)
+        for job in jobs:
+            yield job()
         return
     results: dict[int, tuple[bool, Any]] = {}
     waiting, lock = iter(range(len(jobs))), Lock()

@@ -405,12 +405,12 @@ def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
     rule: Any = EqualMass(auto_n_bins(n)) if is_auto(bins) else bins
     if isinstance(rule, str):
         rule = _rule_of_text(rule)
-    elif is_integer(rule):
-        rule = EqualMass(int(rule))
     if isinstance(rule, EqualWidth):
         return rule.bins
     if isinstance(rule, Bins):
         return rule
+    if is_integer(rule):
+        return EqualMass(int(rule))
     if isinstance(rule, list | tuple) or (hasattr(rule, "__array__") and np.ndim(rule)):
         return Bins(rule)
     # Arrays, their scalars and the rules as classes have a method `choose` as well.

@@ -29,6 +29,8 @@ SCHEMA = 1
 SUMS = ("count", "sum_y", "sum_p", "sum_pp", "sum_py")
 WEIGHT_SUMS = ("sum_w", "sum_ww", "sum_wwuu")
 ARRAYS = (*SUMS, *WEIGHT_SUMS, "level")
+UNWEIGHTED = (*SUMS, "sum_wwuu", "level")
+"""The arrays that tell all others where every row has the weight 1."""
 UNIT_WEIGHTS: Any = None
 """In place of weight sums: every row has the weight 1, so the other sums tell them."""
 
@@ -48,10 +50,12 @@ class BinSums(ReadOnlyArrays):
     level: FloatArray
 
     def __post_init__(self) -> None:
+        known = self.sum_w is UNIT_WEIGHTS and self.sum_wwuu is not UNIT_WEIGHTS
         if self.sum_w is UNIT_WEIGHTS:
-            vars(self).update(sum_w=self.count, sum_ww=self.count)
-        if not self.is_weighted:  # one value however the rows were cut: documents leave it out
-            squares = np.maximum(self.sum_y - 2 * self.sum_py + self.sum_pp, 0.0)
+            vars(self).update(sum_w=self.count, sum_ww=self.count, is_weighted=False)
+        # Without weights it has one value, however the rows were cut: documents leave it out.
+        if not (known or self.is_weighted):
+            squares = unit_squares(self.sum_y, self.sum_pp, self.sum_py)
             vars(self).update(sum_wwuu=squares)
         super().__post_init__()
 
@@ -246,6 +250,11 @@ class BinTable(BinSums):
             table = cls(problem, bins, **arrays, level=level)
         check_sums(table)
         return table
+
+
+def unit_squares(sum_y: FloatArray, sum_pp: FloatArray, sum_py: FloatArray) -> FloatArray:
+    """Return sum_wwuu where every row has the weight 1: the sum of (y - p)^2, as y is 0 or 1."""
+    return np.maximum(sum_y - 2 * sum_py + sum_pp, 0.0)
 
 
 def describe_bins(table: BinTable) -> str:

@@ -197,7 +197,7 @@ done:
     return result;
 }
 
-static PyObject *levels(PyObject *module, PyObject *arguments)
+static PyObject *table(PyObject *module, PyObject *arguments)
 {
     PyObject *sums, *out, *result = NULL;
     int weighted;
@@ -207,15 +207,16 @@ static PyObject *levels(PyObject *module, PyObject *arguments)
         return NULL;
     Arrays arrays = {.n = 0};
     const Py_buffer *of_sums = take(&arrays, sums, "sums", 1u << F64, 2, READ);
-    const Py_buffer *of_out = of_sums ? take(&arrays, out, "out", 1u << F64, 1, WRITE) : NULL;
+    const Py_buffer *of_out = of_sums ? take(&arrays, out, "out", 1u << F64, 2, WRITE) : NULL;
     if (of_out == NULL)
         goto done;
-    if (of_sums->shape[0] != 2 * of_out->shape[0] || of_sums->shape[1] < 4) {
-        refuse("sums and levels");
+    if (of_sums->shape[0] != 2 * of_out->shape[1] || of_sums->shape[1] < (weighted ? 6 : 3) ||
+        of_out->shape[0] != (weighted ? 9 : 7)) {
+        refuse("sums and their table");
         goto done;
     }
-    const int unclear = find_levels(of_sums->buf, of_out->shape[0], (int)of_sums->shape[1], weighted, rounding,
-                                    of_out->buf);
+    const int unclear = table_of(of_sums->buf, of_out->shape[1], (int)of_sums->shape[1], weighted, rounding,
+                                 of_out->buf);
     result = PyBool_FromLong(unclear);
 done:
     release(&arrays);
@@ -226,6 +227,6 @@ PyMethodDef counting[] = {
     {"count_column", count_column, METH_VARARGS, "Check and count one prediction of each row."},
     {"count_classes", count_classes, METH_VARARGS, "Check and count all predictions of each row."},
     {"sum_influences", sum_influences, METH_VARARGS, "Sum what each row adds to an error."},
-    {"find_levels", levels, METH_VARARGS, "Find the one prediction of each bin, as far as sums tell."},
+    {"table_of", table, METH_VARARGS, "Make the arrays of a table of sums, with levels as far as they tell."},
     {NULL, NULL, 0, NULL},
 };

@@ -118,7 +118,7 @@ extern const Form *const forms[]; /* those of this build, the plainest first; NU
 int runs_here(const Form *form);
 
 /* scalar.c */
-int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *level);
+int table_of(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *out);
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
 int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);
 void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes);

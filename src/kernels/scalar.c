@@ -12,9 +12,29 @@ static double as_double(uint64_t bits)
     return value;
 }
 
+/* As calibrant.engines.cells.named_sums: write count, sum_y, sum_p, sum_pp, sum_py, with weights sum_w and sum_ww,
+   and sum_wwuu of each bin, one after the other. */
+static void name_sums(const double *sums, int64_t n_bins, int lanes, int weighted, double *out)
+{
+    for (int64_t b = 0; b < n_bins; b++, sums += 2 * lanes) {
+        const double *other = sums, *event = sums + lanes;
+        out[b] = other[0] + event[0];
+        out[n_bins + b] = event[weighted ? 3 : 0];
+        out[2 * n_bins + b] = other[1] + event[1];
+        out[3 * n_bins + b] = other[2] + event[2];
+        out[4 * n_bins + b] = event[1];
+        for (int k = 3; weighted && k < 6; k++)
+            out[(2 + k) * n_bins + b] = other[k] + event[k];
+        if (!weighted) {
+            const double squares = event[0] - 2 * event[1] + out[3 * n_bins + b];
+            out[5 * n_bins + b] = squares > 0.0 ? squares : 0.0;
+        }
+    }
+}
+
 /* As calibrant.engines.cells.levels_of: write the one prediction of each bin as far as sums tell, -1 without rows and
    NaN where predictions certainly differ; return whether some sums do not tell. */
-int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *level)
+static int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *level)
 {
     int unclear = 0;
     for (int64_t b = 0; b < n_bins; b++, sums += 2 * lanes) {
@@ -26,6 +46,18 @@ int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, dou
         level[b] = alone ? first : differ ? (double)NAN : -1.0;
         unclear |= count > 0.0 && level[b] == -1.0;
     }
+    return unclear;
+}
+
+/* Write all arrays of a table, the levels last; return whether some sums do not tell levels, which are then -1 where
+   they are not known, and NaN there otherwise: without rows there is none. */
+int table_of(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *out)
+{
+    double *level = out + (weighted ? 8 : 6) * n_bins;
+    name_sums(sums, n_bins, lanes, weighted, out);
+    const int unclear = find_levels(sums, n_bins, lanes, weighted, rounding, level);
+    for (int64_t b = 0; !unclear && b < n_bins; b++)
+        level[b] = level[b] == -1.0 ? (double)NAN : level[b];
     return unclear;
 }
 

@@ -14,10 +14,11 @@ import pytest
 
 from calibrant import EqualMass, EqualWidth
 from calibrant.engines import engine
-from calibrant.engines.cells import SUMS_ROUND_BY, levels_of
+from calibrant.engines.cells import SUMS_ROUND_BY, levels_of, named_sums
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.sources.arrays import read_arrays
+from calibrant.table import ARRAYS, UNWEIGHTED, unit_squares
 from conftest import kernels
 
 kernels()
@@ -133,18 +134,31 @@ def test_a_wrong_value_anywhere_is_seen_in_every_form(forms, n_classes, wrong):
             assert kernels().top_values(bad, True, out) == (0 if wrong == -0.25 else 1)
 
 
+@pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_levels_are_those_of_the_other_engines(weighted):
+def test_the_arrays_of_a_table_are_those_of_the_other_engines(weighted, clear):
     rng = np.random.default_rng(0)
     first, second = rng.integers(4, size=(2, 2000, 4 + 4 * weighted)) / 4.0, rng.random((2000, 8))
     sums = np.concatenate([first[0], first[1], np.zeros((2, first.shape[2]))])
     if weighted:
         sums = np.concatenate([sums, second])
-    level = np.empty(len(sums) // 2)
-    unclear = kernels().find_levels(sums, weighted, SUMS_ROUND_BY, level)
-    expected, expected_unclear = levels_of(sums, weighted)
-    np.testing.assert_array_equal(level, expected)
-    assert unclear is expected_unclear
+    if clear:
+        level, _ = levels_of(sums, weighted)
+        empty = sums.reshape(-1, 2, sums.shape[1])[:, :, 0].sum(axis=1) == 0
+        told = sums.reshape(-1, 2, sums.shape[1])[np.isnan(level) | (level >= 0) | empty]
+        sums = np.ascontiguousarray(told).reshape(-1, sums.shape[1])
+    arrays = np.empty((9 if weighted else 7, len(sums) // 2))
+    assert kernels().table_of(sums, weighted, SUMS_ROUND_BY, arrays) is not clear
+    level, unclear = levels_of(sums, weighted)
+    assert unclear is not clear
+    expected = named_sums(sums.reshape(len(sums) // 2, 2, -1), level, weighted)
+    if not weighted:
+        expected["sum_wwuu"] = unit_squares(*(expected[n] for n in ("sum_y", "sum_pp", "sum_py")))
+    for name, array in zip(ARRAYS if weighted else UNWEIGHTED, arrays, strict=True):
+        if name == "level" and not clear:
+            np.testing.assert_array_equal(array, level, "-1 where rows must be read again")
+        else:
+            np.testing.assert_array_equal(array, expected[name], name)
 
 
 def test_arrays_are_counted_by_compiled_loops_unless_the_environment_says_otherwise(monkeypatch):

@@ -6,7 +6,6 @@ segments are added in order with compensation: the result is the same on any num
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,23 +23,22 @@ from calibrant.engines.cells import (
     SUMS_ROUND_BY,
     add_compensated,
     merged_levels,
-    named_sums,
-    table_of,
 )
 from calibrant.engines.lookup import Lookup, lookup
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.engines.quantiles import choose_bins, refuse
 from calibrant.exceptions import InvalidInputError
 from calibrant.problem import Problem
-from calibrant.table import BinTable
+from calibrant.table import ARRAYS, UNWEIGHTED, BinTable, unit_squares
 
 SEGMENTS = 32
-SMALL_SEGMENT, LARGE_SEGMENT = 1 << 16, 1 << 20
+SMALL_SEGMENT, LARGE_SEGMENT = 1 << 17, 1 << 20
 ROWS_OF_A_CELL = 64
 """Rows are cut into 32 segments, enough for the cores of a machine to end at about the same time,
-of 2^16 to 2^20 values, long enough that starting one costs nothing, and of 64 rows for each cell,
-so that adding up segments costs little beside reading them. Affects speed only; sums do not depend
-on the number of threads because none of these does."""
+of at least 2^17 values, which one thread reads in 0.2 ms, before another would have been started;
+of at most 2^20 rows; and of 64 rows for each cell, so that adding up segments costs little beside
+reading them. Affects speed only; sums do not depend on the number of threads because none of these
+does."""
 RUN_COLUMNS = 1024
 """Classes whose cells are counted together: all the rows of these, then of the next."""
 LANES, WEIGHTED_LANES = 4, 8
@@ -61,8 +59,8 @@ class CompiledEngine:
 
     def count(self, rows: Columns, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
-        sums, level = _count(rows, bins, None, 1)
-        return table_of(rows.problem, bins, sums[0], level[0], rows.weights is not None)
+        arrays = _count(rows, bins, None, 1)[:, 0]
+        return BinTable(rows.problem, bins, **_named(arrays))
 
     def count_by(
         self, rows: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
@@ -70,7 +68,7 @@ class CompiledEngine:
         """Check and sum the rows of each code."""
         if 2 * n_codes * len(bins) * max(map(len, bins)) > MOST_CELLS:
             return NumpyEngine().count_by(rows, bins, codes, n_codes)
-        return named_sums(*_count(rows, bins, codes, n_codes), rows.weights is not None)
+        return _named(_count(rows, bins, codes, n_codes))
 
     def influence_sums(
         self, rows: Columns, bins: tuple[Bins, ...], influence: Influence
@@ -92,14 +90,23 @@ class CompiledEngine:
             )
             return InfluenceSums(*sums.tolist())
 
-        parts = _segments(len(rows), len(bins), 2 * slope.size)
+        parts = _segments(rows, 2 * slope.size // len(bins))
         return sum(run([partial(read, part) for part in parts]), InfluenceSums())
+
+
+def _named(arrays: FloatArray) -> dict[str, FloatArray]:
+    """Return the arrays of a table by name."""
+    names = ARRAYS if len(arrays) == len(ARRAYS) else UNWEIGHTED
+    return dict(zip(names, arrays, strict=True))
 
 
 def _count(
     rows: Columns, bins: tuple[Bins, ...], codes: IntArray | None, n_codes: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return sums of shape (codes, groups, bins, event, lane) and levels, -1 where unknown."""
+) -> FloatArray:
+    """Return the arrays of a table, without those of weights where there are none.
+
+    They have the shape (arrays, codes, groups, bins).
+    """
     if rows.problem.has_event_columns:
         return _count_events(rows, bins, codes, n_codes)
     tables = lookup(bins)
@@ -107,24 +114,35 @@ def _count(
         return _Pass(rows, slice(0, len(bins)), tables, codes, n_codes).count()
     runs = [slice(k, k + RUN_COLUMNS) for k in range(0, len(bins), RUN_COLUMNS)]
     passes = [_Pass(rows, part, tables.columns(part), codes, n_codes) for part in runs]
-    sums, levels = zip(*(own.count() for own in passes), strict=True)
-    return np.concatenate(sums, axis=1), np.concatenate(levels, axis=1)
+    return np.concatenate([own.count() for own in passes], axis=2)
 
 
 def _count_events(
     rows: Columns, bins: tuple[Bins, ...], codes: IntArray | None, n_codes: int
-) -> tuple[FloatArray, FloatArray]:
-    """Count columns of events one by one, each as a binary problem; return sums as `_count`."""
-    n_bins, lanes = max(map(len, bins)), LANES if rows.weights is None else WEIGHTED_LANES
-    sums = np.zeros((n_codes, len(bins), n_bins, 2, lanes))
-    level = np.full(sums.shape[:3], -1.0)
+) -> FloatArray:
+    """Count columns of events one by one, each as a binary problem; return arrays as `_count`."""
+    n_arrays = len(UNWEIGHTED if rows.weights is None else ARRAYS)
+    arrays = np.zeros((n_arrays, n_codes, len(bins), max(map(len, bins))))
+    arrays[-1] = np.nan
     if rows.problem.kind == "quantile" and codes is None and rows.weights is None:
-        happened = rows.labels.sum(axis=0)  # a column has one prediction: nothing else to add up
+        # a column has one prediction: nothing but events is left to add up
+        events = rows.labels.sum(axis=0, dtype=np.float64)
+        others = len(rows) - events
         for k, tau in enumerate(rows.predictions[0]):
-            place, terms = int(bins[k].index(tau)), np.array([1.0, tau, tau * tau])
-            sums[0, k, place, :, :3] = np.outer([len(rows) - happened[k], happened[k]], terms)
-            level[0, k, place] = tau
-        return sums, level
+            square = tau * tau
+            sums = (
+                len(rows),
+                events[k],
+                others[k] * tau + events[k] * tau,
+                others[k] * square + events[k] * square,
+                events[k] * tau,
+            )
+            arrays[:, 0, k, int(bins[k].index(tau))] = (
+                *sums,
+                unit_squares(sums[1], sums[3], sums[4]),
+                tau,
+            )
+        return arrays
     for first in range(0, len(bins), EVENTS_TRANSPOSED):
         part = slice(first, first + EVENTS_TRANSPOSED)
         events, probs = (
@@ -137,15 +155,19 @@ def _count_events(
             except InvalidInputError:
                 rows.check()  # which names the column, too
                 raise
-            sums[:, k, : len(bins[k])], level[:, k, : len(bins[k])] = own[0][:, 0], own[1][:, 0]
-    return sums, level
+            arrays[:, :, k, : len(bins[k])] = own[:, :, 0]
+    return arrays
 
 
-def _segments(n_rows: int, n_columns: int, n_cells: int) -> list[slice]:
-    """Cut rows into shares that do not depend on the number of threads."""
-    share = min(-(-n_rows // SEGMENTS), LARGE_SEGMENT)
-    step = max(SMALL_SEGMENT // n_columns, ROWS_OF_A_CELL * n_cells // n_columns, share)
-    return [slice(i, i + step) for i in range(0, max(n_rows, 1), step)]
+def _segments(rows: Columns, n_cells: int) -> list[slice]:
+    """Cut rows into shares that do not depend on the number of threads.
+
+    `n_cells` is the number of cells of a column.
+    """
+    n, width = len(rows), 1 if rows.predictions.ndim == 1 else rows.predictions.shape[1]
+    share = min(-(-n // SEGMENTS), LARGE_SEGMENT)
+    step = max(SMALL_SEGMENT // width, ROWS_OF_A_CELL * n_cells, share)
+    return [slice(i, i + step) for i in range(0, max(n, 1), step)]
 
 
 @dataclass(frozen=True)
@@ -161,19 +183,21 @@ class _Pass:
     codes: IntArray | None
     n_codes: int
 
-    def count(self) -> tuple[FloatArray, FloatArray]:
-        """Return sums of shape (codes, groups, bins, event, lane) and levels, -1 where unknown."""
+    def count(self) -> FloatArray:
+        """Return the arrays of a table, as `_count` does."""
         n_columns, n_bins = self.tables.shift.size, self.tables.n_bins
-        shape = (self.n_codes, n_columns, n_bins)
-        segments = _segments(len(self.rows), n_columns, 2 * math.prod(shape))
+        shape, weighted = (self.n_codes, n_columns, n_bins), self.rows.weights is not None
+        segments = _segments(self.rows, 2 * self.n_codes * n_bins)
         sums = _total(run([partial(self._read, segment, None) for segment in segments]))
-        level = np.empty(math.prod(shape))
-        if _kernels.find_levels(
-            sums, self.rows.weights is not None, SUMS_ROUND_BY, level
-        ):  # where sums do not tell the one prediction of a bin, rows are read again
-            for noted in run([partial(self._noted, segment, level) for segment in segments]):
+        arrays = np.empty((len(ARRAYS if weighted else UNWEIGHTED), len(sums) // 2))
+        if _kernels.table_of(sums, weighted, SUMS_ROUND_BY, arrays):
+            # where sums do not tell the one prediction of a bin, rows are read again
+            level = arrays[-1]
+            again = [partial(self._noted, segment, level) for segment in segments]
+            for noted in run(again):
                 level = merged_levels(level, noted)
-        return sums.reshape(*shape, 2, -1), level.reshape(shape)
+            arrays[-1] = np.where(level < 0, np.nan, level)
+        return arrays.reshape(-1, *shape)
 
     def _noted(self, segment: slice, level: FloatArray) -> FloatArray:
         """Return the levels of a segment, where they are not yet clear."""

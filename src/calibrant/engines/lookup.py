@@ -86,7 +86,7 @@ class Lookup:
 def lookup(bins: Sequence[Bins]) -> Lookup:
     """Return the tables that find bins, one `Bins` for each group."""
     first = bins[0]
-    if all(own is first for own in bins) or all(own == first for own in bins):
+    if len(bins) == 1 or all(own is first for own in bins) or all(own == first for own in bins):
         return _shared(first, len(bins))
     return _build(bins, len(bins))
 

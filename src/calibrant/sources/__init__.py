@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn
 from calibrant.problem import Input, Kind, Label, Problem, check_kind
-from calibrant.table import BinTable
+from calibrant.table import BinSums, BinTable
 from calibrant.tables import Tables
 
 if TYPE_CHECKING:
@@ -155,12 +155,13 @@ def read(
     by: Any = None,
 ) -> Source:
     """Read what the user passed; the parameters are those of `calibrant.calibration_error`."""
-    if isinstance(y_true, BinTable | Tables):
+    if isinstance(y_true, BinSums):  # quicker than to ask for either of the two
         from calibrant.sources.tables import read_table
 
         beside = {"y_prob": y_prob, "kind": kind, "classes": classes, "pos_label": pos_label}
         beside |= {"sample_weight": sample_weight, "data": data, "by": by}
-        return read_table(y_true, beside | ({} if input == "probabilities" else {"input": input}))
+        table = cast("BinTable | Tables", y_true)
+        return read_table(table, beside | ({} if input == "probabilities" else {"input": input}))
     if y_prob is None:
         raise InvalidArgumentError(
             "Labels and predictions are both needed, (y_true, y_prob); only "

@@ -43,6 +43,8 @@ def check_class_order(names: Sequence[str], classes: Sequence[Label] | None) -> 
 the classes; got prob_0, prob_1, prob_10, prob_2 for classes in the order of their numbers. Name \
 the columns one by one in that order, or pass classes= in the order of the columns.
     """
+    if len(names) < 2:  # as of every array
+        return
     classes = read_classes(classes)
     parts = _own_parts(names)
     if classes is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Literal, TypeAlias
 
@@ -56,12 +56,17 @@ class Cells:
     @cached_property
     def rate(self) -> FloatArray:
         """The weighted mean of the events, x_j."""
-        return _ratio(self.sum_y, self.sum_w)
+        return np.asarray(self.sum_y / self._divisor)
 
     @cached_property
     def mean(self) -> FloatArray:
         """The weighted mean of the predictions, s_j."""
-        return _ratio(self.sum_p, self.sum_w)
+        return np.asarray(self.sum_p / self._divisor)
+
+    @cached_property
+    def _divisor(self) -> FloatArray:
+        """The weight of each bin, and 1 where there is none, whose other sums are all 0."""
+        return np.where(self.sum_w > 0, self.sum_w, 1.0)
 
     @cached_property
     def _pairs(self) -> FloatArray:
@@ -85,12 +90,13 @@ class Cells:
     @cached_property
     def noise(self) -> FloatArray:
         """Mean of p (1 - p): the variance of a label if the predictions are calibrated."""
-        return np.maximum(_ratio(self.sum_p - self.sum_pp, self.sum_w), 0.0)
+        return np.maximum((self.sum_p - self.sum_pp) / self._divisor, 0.0)
 
-    @property
+    @cached_property
     def gap(self) -> FloatArray:
         """Event rate minus mean prediction."""
-        return self.rate - self.mean
+        divisor = self._divisor
+        return np.asarray(self.sum_y / divisor - self.sum_p / divisor)
 
     @property
     def resolved(self) -> BoolArray:
@@ -153,7 +159,7 @@ def is_debiased(power: float, debias: bool | None) -> bool:
 def class_weights(class_weight: ClassWeight, problem: Problem) -> FloatArray:
     """Return one weight per group, adding up to 1; equal weights unless told otherwise."""
     if class_weight is None:
-        return np.full(problem.n_groups, 1.0 / problem.n_groups)
+        return _equal_weights(problem.n_groups)
     if not problem.is_marginal:
         raise InvalidArgumentError(
             'class_weight applies to kind="marginal" and other problems of several events; this '
@@ -184,6 +190,13 @@ def class_weights(class_weight: ClassWeight, problem: Problem) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
+@lru_cache(maxsize=16)
+def _equal_weights(n_groups: int) -> FloatArray:
+    weights = np.full(n_groups, 1.0 / n_groups)
+    weights.setflags(write=False)
+    return weights
+
+
 def raw_error(cells: Cells, weights: FloatArray, power: float, debiased: bool) -> FloatArray:
     """Return the estimate of error^p for p = 1 or 2, signed, unclipped.
 
@@ -197,7 +210,7 @@ def raw_error(cells: Cells, weights: FloatArray, power: float, debiased: bool) -
     elif debiased:
         per_bin = 2 * np.abs(cells.gap) - _folded_mean(cells)
     else:
-        per_bin = np.abs(cells.gap) ** power
+        per_bin = np.abs(cells.gap) if power == 1 else cells.gap**2
     return np.asarray((cells.mass * per_bin).sum(axis=-1) @ weights)
 
 
