@@ -44,6 +44,14 @@ def test_a_grid_finds_the_bins_of_the_edge_rule(where):
     np.testing.assert_array_equal(found, 2 * bins.index(values))
 
 
+@pytest.mark.parametrize("n_bins", [2, 3, 7, 10, 15, 49, 100, 997, 4096])
+def test_arithmetic_finds_the_bins_of_one_width(n_bins):
+    bins = EqualWidth(n_bins).bins
+    table, values = lookup((bins,)), values_of(bins.edges)
+    assert table.even == n_bins
+    np.testing.assert_array_equal(table.cell_index(bins, values), 2 * bins.index(values))
+
+
 def test_a_grid_keeps_the_shape_of_the_values():
     bins = EqualWidth(4).bins
     values = np.array([[0.0, 0.25, 0.3], [1.0, 0.5, 0.75]])
