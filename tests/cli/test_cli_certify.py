@@ -61,7 +61,8 @@ def test_certify_has_an_exit_code_for_each_verdict(
     got, out, _ = run(capsys, "certify", file, *options, "-o", saved)
     expected = cb.certify(LABEL, COLUMNS[column], max_error=max_error, norm=norm)
     statement = " ".join(out.split()).partition(" For comparison: ")[0]
-    assert (got, statement) == (code, f"{verdict}: {expected.reason}")
+    period = "." if ". " in expected.reason else ""
+    assert (got, statement) == (code, f"{verdict}: {expected.reason}{period}")
     assert run(capsys, "recheck", saved)[0] == 0
 
 
