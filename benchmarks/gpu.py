@@ -144,12 +144,13 @@ def marginal(n: int = 50_000, k: int = 1000) -> None:
     line("equal width, sums and checks on the device", device_ms(run), run, "1 ms")
     tensors = Tensors(read_problem("marginal", k), y, x, None, True)
     run = lambda: near_quantiles(tensors, 15)  # noqa: E731
-    line("uniform mass, quantiles", call_ms(run), run, f"6 ms, {0.05 * 4 * n * k / 1e6:,.0f} MB")
+    line(
+        "uniform mass, quantiles", call_ms(run, 41), run, f"6 ms, {0.05 * 4 * n * k / 1e6:,.0f} MB"
+    )
     for bins, target in (("width:15", "5 ms"), ("mass:15", "15 ms")):
         run = lambda: ece(y, x, kind="marginal", input="logits", bins=bins)  # noqa: B023, E731
-        line(
-            f"`calibration_error`, `{bins}`, whole call", call_ms(run), run, target, f"{run():.9f}"
-        )
+        what = f"`calibration_error`, `{bins}`, whole call"
+        line(what, call_ms(run, 41), run, target, f"{run():.9f}")
     events = x.sigmoid() > torch.rand_like(x)
     for bins in ("width:15", "mass:15"):
         run = lambda: ece(events, x, kind="multi-label", input="logits", bins=bins)  # noqa: B023, E731

@@ -37,11 +37,13 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> NearQuantiles:
         tensors = Tensors(tensors.problem, tensors.labels, p)
     of = cuda.Cells if cuda.serves(tensors.predictions) else _Cells
     step = _step(tensors, n_bins)
-    near = [_near(cells, n_bins) for cells in of.blocks(tensors, step, n_bins)]
+    # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
+    targets = -(-len(tensors) * torch.arange(1, n_bins) // n_bins)
+    near = [_near(cells, targets) for cells in of.blocks(tensors, step, n_bins)]
     return NearQuantiles(*torch.cat(near, dim=1).cpu().numpy())
 
 
-def _near(cells: Any, n_bins: int) -> Any:
+def _near(cells: Any, targets: Any) -> Any:
     """Return the five arrays of `NearQuantiles` for some groups, (5, groups, quantiles).
 
     Few calls and little memory for each group: a block of groups takes as long as its calls, and
@@ -52,8 +54,7 @@ def _near(cells: Any, n_bins: int) -> Any:
     counts = cells.count(_cuts(cells.sample()))
     small = torch.int32 if cells.n < 1 << 31 else torch.int64
     above = counts.cumsum(1, dtype=small)
-    # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
-    targets = -(-cells.n * torch.arange(1, n_bins, device=counts.device) // n_bins)
+    targets = targets.to(counts.device)
     holding = torch.searchsorted(above, targets.to(small).repeat(len(counts), 1))
     # Between values, the neighbours of a cell are values; of a value, they are cells to be listed.
     near = torch.cat([holding - 1, holding, holding + 1], dim=1)
