@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from calibrant.exceptions import (
     InvalidInputError,
     LengthMismatchError,
 )
+from calibrant.recalibrators.pooling import Candidate, _worth_it
 from lazy_frames import spark_session
 from recalibrators.shared import class_rows
 
@@ -63,6 +65,20 @@ def test_it_is_never_worse_than_pooled_in_cross_validation(recalibrator, own):
     again = clone(fitted).fit(P, Y, by=SITE)
     assert again.cv_loss_ == fitted.cv_loss_
     assert np.array_equal(again.shifts_, fitted.shifts_)
+
+
+def test_shifts_that_are_surely_better_than_nothing_are_not_lost_to_maps_that_may_be():
+    noise = np.random.default_rng(0).normal(size=400)
+    noise -= noise.mean()
+    nothing = Candidate("nothing", np.inf, np.ones(400))
+    shift = Candidate("shift", 30.0, 0.9 + 0.4 * noise)  # better by 5 standard errors
+    maps = Candidate("map", 30.0, 0.89 + 4 * noise)  # of which nothing is within one
+    even = np.ones(400)
+    assert _worth_it([nothing, shift, maps], even) is shift
+    assert _worth_it([nothing, maps], even) is nothing
+    assert _worth_it([nothing, replace(shift, losses=nothing.losses)], even) is nothing
+    surely = replace(maps, losses=shift.losses - 0.05)
+    assert _worth_it([nothing, shift, surely], even) is surely
 
 
 @pytest.mark.parametrize("recalibrator", ONE_EVENT, ids=str)

@@ -69,10 +69,10 @@ class ByGroup(Recalibrator):
     large groups are repaired by their own rows and small ones like all others.
 
     What is a group's own is decided by a cross-validation of the log loss whose folds are always
-    the same: nothing, shifts or maps, whichever is first about as good as the best (within one
-    standard error, and two where the best are maps). So the answer is never worse there than one
-    repair for all, and groups that are alike are pooled. How much is pooled is chosen along with
-    maps, and estimated by empirical Bayes for shifts.
+    the same: shifts if they are better than nothing by one standard error, and maps if they are
+    better than that by two. So the answer is never worse there than one repair for all, and groups
+    that are alike are pooled. How much is pooled is chosen along with maps, and estimated by
+    empirical Bayes for shifts.
 
     **A group that the fit has not seen, and a row of which a column says nothing, get the pooled
     repair**; `has_own_repair` tells which rows do not.

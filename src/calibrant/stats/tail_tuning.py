@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
@@ -109,19 +110,13 @@ class Plan:
         A bin that is off by e looks calibrated with a probability of about exp(-N KL(s, s + e)),
         which the penalty must not outweigh for any e within reach.
         """
-        s = np.zeros(1) if self.levels is None else self.levels
         mass = self.shares if self.shares is not None and not bent else self.nominal_mass
         reach = largest_power(scope_of(t), np.asarray(mass), error) ** (1 / error.power)
-        e = np.broadcast_to(reach, s.shape)[:, None] * _FRACTIONS
-        away = np.inf
-        for rate in (s[:, None] + e, s[:, None] - e):
-            rate = np.where((rate >= 0) & (rate <= 1), rate, np.nan)
-            kl = special.kl_div(s[:, None], rate) + special.kl_div(1 - s[:, None], 1 - rate)
-            allowed = -np.expm1(-kl) if bent else kl
-            away = min(away, float(np.nanmin(allowed / e**error.power, initial=np.inf)))
         if self.levels is None:
-            return _LARGEST_Q * away
+            return _LARGEST_Q * _allowed_at_zero(float(reach), error.power, bent)
+        away = _allowed(self.levels, reach, error.power, bent)
         # 1 - q e^2 must not be negative for any output, seen or not
+        s = self.levels
         possible = np.minimum(reach, np.maximum(s, 1 - s)).max() ** error.power
         return min(_LARGEST_KNOWN_Q * away, _LARGEST_Q / float(possible) if bent else np.inf)
 
@@ -131,6 +126,24 @@ class Plan:
         for _ in range(30):
             t = min(math.sqrt(t * bound(self.variance(t))), 1.0)
         return t
+
+
+def _allowed(s: FloatArray, reach: FloatArray | float, power: int, bent: bool) -> float:
+    """Return the largest q whose penalty KL(s, s + e) outweighs for all e within reach of any s."""
+    e = np.broadcast_to(reach, s.shape)[:, None] * _FRACTIONS
+    away = np.inf
+    for rate in (s[:, None] + e, s[:, None] - e):
+        rate = np.where((rate >= 0) & (rate <= 1), rate, np.nan)
+        kl = special.kl_div(s[:, None], rate) + special.kl_div(1 - s[:, None], 1 - rate)
+        allowed = -np.expm1(-kl) if bent else kl
+        away = min(away, float(np.nanmin(allowed / e**power, initial=np.inf)))
+    return away
+
+
+@lru_cache(maxsize=1024)
+def _allowed_at_zero(reach: float, power: int, bent: bool) -> float:
+    """Return `_allowed` of an output of 0; ranges, and groups of an audit, share few reaches."""
+    return _allowed(np.zeros(1), reach, power, bent)
 
 
 class Squared:
