@@ -70,14 +70,14 @@ def spread(n, size, s, rng, declares):
 @pytest.mark.parametrize(
     ("n", "n_bins"), [(60, 3), (100, 5), (300, 2), (300, 10), (1_000, 10), (1_000, 20)]
 )
-def test_a_declared_mass_never_makes_a_bound_larger(n, n_bins, declares):
+def test_a_declared_mass_does_not_make_a_bound_larger(n, n_bins, declares):
     rng, s = np.random.default_rng([n, n_bins]), (np.arange(n_bins) + 0.5) / n_bins
     for share in (1.0, 0.5, 0.2):
         mass = share / n_bins
         even = spread(n, np.full(n_bins, n // n_bins), s, rng, declares)
         declared, free = with_and_without(even, mass)
         assert declared <= free * 1.001, share
-        # counts, and outputs, that nobody planned for: 1% was the most that was ever found
+        # counts, and outputs, that nobody planned for: 1.3% was the most that a larger grid found
         masses = mass + (1 - share) * rng.dirichlet(np.ones(n_bins))
         outputs = s if declares else np.sort(rng.uniform(size=n_bins))
         other = spread(n, rng.multinomial(n, masses), outputs, rng, declares)
