@@ -30,7 +30,6 @@ from calibrant.columns import (
 )
 from calibrant.engines import Engine, engine
 from calibrant.exceptions import (
-    EmptyInputError,
     InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
@@ -45,6 +44,7 @@ from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem,
 from calibrant.sources import Source
 from calibrant.sources.column_order import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events
+from calibrant.sources.shapes import check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
 
@@ -301,48 +301,6 @@ def _listed(array: AnyArray, values: list[Any], wrong: list[int]) -> str:
     return (
         f"{len(wrong):,} of {len(values):,} values are wrong "
         f"(first: y_prob[{place}] = {shown(values[wrong[0]])})"
-    )
-
-
-def check_shapes(labels: Any, probs: Any) -> None:
-    """Refuse arrays or tensors that cannot be labels and predictions of the same rows."""
-    if labels.ndim == 2 and probs.ndim == 1:
-        raise SwappedArgumentsError(
-            f"The order is (y_true, y_prob), but y_true has shape {tuple(labels.shape)} and y_prob "
-            f"{tuple(probs.shape)}. Swap the two arguments."
-        )
-    if labels.ndim != 1:
-        raise InvalidLabelsError(
-            f"y_true must be one column of labels; got shape {tuple(labels.shape)}. "
-            f"{_advice(labels)}"
-        )
-    if probs.ndim > 2 or (probs.ndim == 2 and probs.shape[1] == 0):
-        raise InvalidShapeError(
-            f"y_prob must have shape (n,) or (n, n_classes); got {tuple(probs.shape)}. "
-            "Flatten positions such as pixels or tokens into rows."
-        )
-    if labels.shape[0] != probs.shape[0]:
-        raise LengthMismatchError(
-            f"y_true and y_prob must have the same number of rows; got {labels.shape[0]:,} and "
-            f"{probs.shape[0]:,}."
-        )
-    if labels.shape[0] == 0:
-        raise EmptyInputError("y_true and y_prob have no rows; at least one is needed.")
-
-
-def _advice(labels: AnyArray) -> str:
-    """Say what to do with a table of labels: only rows with a single 1 are one-hot."""
-    if labels.ndim != 2 or labels.dtype.kind not in NUMERIC or not is_zero_one(labels):
-        return "Flatten positions such as pixels or tokens into rows, one label each."
-    events = labels.sum(axis=1)
-    several = np.flatnonzero(events != 1)
-    if several.size == 0:
-        return "For one-hot rows, pass y_true.argmax(axis=1)."
-    first = int(several[0])
-    return (
-        f"Several labels of a row may be 1 here: {several.size:,} of {len(labels):,} rows have "
-        f"none or several (first: row {first} has {int(events[first]):,}). Measure each label as "
-        'an event of its own with kind="multi-label".'
     )
 
 

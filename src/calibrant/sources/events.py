@@ -22,43 +22,13 @@ from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.columns import Columns, explain_probabilities
 from calibrant.exceptions import (
-    EmptyInputError,
     InvalidArgumentError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
-    InvalidShapeError,
-    LengthMismatchError,
     NotFiniteError,
 )
 from calibrant.problem import NUMERIC, SUM_TOLERANCE, Input, Kind, Label, Problem
-
-
-def check_event_shapes(labels: Any, probs: Any, kind: Kind) -> None:
-    """Refuse arrays or tensors that cannot be the outcomes and predictions of these events."""
-    if probs.ndim > 2 or (probs.ndim == 2 and probs.shape[1] == 0):
-        raise InvalidShapeError(
-            f"y_prob must have shape (n,) or (n, K); got {tuple(probs.shape)}. "
-            "Flatten positions such as pixels or tokens into rows."
-        )
-    if labels.shape[0] != probs.shape[0]:
-        raise LengthMismatchError(
-            f"y_true and y_prob must have the same number of rows; got {labels.shape[0]:,} and "
-            f"{probs.shape[0]:,}."
-        )
-    if labels.shape[0] == 0:
-        raise EmptyInputError("y_true and y_prob have no rows; at least one is needed.")
-    if kind == "multi-label" and labels.shape != probs.shape:
-        raise InvalidShapeError(
-            'kind="multi-label" needs a column of 0 and 1 in y_true for each column of y_prob; got '
-            f"shapes {tuple(labels.shape)} and {tuple(probs.shape)}. For one label a row, use "
-            'kind="marginal" or "top-label".'
-        )
-    if kind != "multi-label" and labels.ndim != 1:
-        raise InvalidLabelsError(
-            f'kind="{kind}" needs y_true to be one column of '
-            f"{'outcomes' if kind == 'quantile' else 'labels'}; got shape {tuple(labels.shape)}. "
-            "Pick the column that the predictions are about."
-        )
+from calibrant.sources.shapes import check_event_shapes
 
 
 def as_events(

@@ -24,13 +24,13 @@ from calibrant.sources import Source
 from calibrant.sources.arrays import (
     ArraySource,
     check_label_type,
-    check_shapes,
     off_device,
     read_arrays,
     refuse_masked,
 )
-from calibrant.sources.events import check_event_shapes, check_quantile_input, of_each_label
+from calibrant.sources.events import check_quantile_input, of_each_label
 from calibrant.sources.groups import read_groups
+from calibrant.sources.shapes import check_event_shapes, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 

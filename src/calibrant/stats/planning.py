@@ -114,10 +114,7 @@ def samples_to_certify(
     >>> samples_to_certify(0.1, n_bins=10, norm="max")
     3749
     """
-    _check_plan(confidence_level, power, norm)
-    check_flag("balanced", balanced)
-    delta = error_probability(confidence_level, looks)
-    plan = _Plan.of(n_bins, levels, delta, power, balanced, norm)
+    plan = _Plan.of(n_bins, levels, confidence_level, power, norm, balanced, looks)
     known = is_real(true_error) and is_real(max_error)
     if not (known and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
@@ -131,7 +128,7 @@ def samples_to_certify(
         return (bound - true_error) / (max_error - true_error)
 
     # a calibrated model is bounded by about this; for a power of 0.9 half as much again is needed
-    usual = Squared.usual(Plan(1000, plan.outputs.size, delta, levels=plan.outputs))
+    usual = Squared.usual(Plan(1000, plan.outputs.size, plan.delta, levels=plan.outputs))
     if norm == "max":
         usual *= math.sqrt(plan.outputs.size)
     # capped, because the square of 1e300 is not a float
@@ -184,10 +181,7 @@ def smallest_certifiable_error(
     >>> round(smallest_certifiable_error(10_000, n_bins=10), 3)
     0.023
     """
-    _check_plan(confidence_level, power, norm)
-    check_flag("balanced", balanced)
-    delta = error_probability(confidence_level, looks)
-    plan = _Plan.of(n_bins, levels, delta, power, balanced, norm)
+    plan = _Plan.of(n_bins, levels, confidence_level, power, norm, balanced, looks)
     if not (is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
             f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
@@ -211,11 +205,23 @@ class _Plan:
         cls,
         n_bins: int | None,
         levels: ArrayLike | None,
-        delta: float,
+        confidence_level: float,
         power: float,
-        balanced: bool,
         norm: str,
+        balanced: bool,
+        looks: int,
     ) -> _Plan:
+        """Check what a plan is made of."""
+        check_level(confidence_level)
+        if not (is_real(power) and _LEAST_POWER <= power <= 1 - 1e-15):
+            raise InvalidArgumentError(
+                f"power must lie between {_LEAST_POWER:g} and 1, and not at 1; got {power!r:.60}. "
+                "Write 0.9 for a certificate that is obtained nine times in ten."
+            )
+        if not is_among(norm, ("l1", "l2", "max")):
+            raise InvalidArgumentError(f'Plans exist for norm="l2", "l1" and "max"; got {norm!r}.')
+        check_flag("balanced", balanced)
+        delta = error_probability(confidence_level, looks)
         if levels is not None and n_bins is None:
             return cls(checked_levels(levels), True, delta, power, balanced, norm)
         if n_bins is None or levels is not None:
@@ -298,14 +304,3 @@ def _between(low: int, high: int, above: float, below: float) -> float:
     drop = math.log(above / max(below, 1e-9))
     share = (math.log(above) + 0.25 / _PRECISION) / drop if drop > 0 else 0.5
     return float(low * (high / low) ** share)
-
-
-def _check_plan(confidence_level: float, power: float, norm: str) -> None:
-    check_level(confidence_level)
-    if not (is_real(power) and _LEAST_POWER <= power <= 1 - 1e-15):
-        raise InvalidArgumentError(
-            f"power must lie between {_LEAST_POWER:g} and 1, and not at 1; got {power!r:.60}. "
-            "Write 0.9 for a certificate that is obtained nine times in ten."
-        )
-    if not is_among(norm, ("l1", "l2", "max")):
-        raise InvalidArgumentError(f'Plans exist for norm="l2", "l1" and "max"; got {norm!r}.')
