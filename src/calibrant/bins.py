@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._cuts import best_partition, edges_at, halfway, is_nearer_below, quantile_cuts
 from calibrant._documents import check_names, is_number, is_text, is_whole, shown
 from calibrant._options import is_integer, is_real
 from calibrant._read_only import ReadOnlyArrays
@@ -242,16 +243,16 @@ class EqualMass:
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
         """Return the bins for these distinct predictions."""
-        cuts = _quantile_cuts(mass, self.n_bins)
-        return Bins(_edges_at(values, cuts), "data", "uniform-mass", self.n_bins)
+        cuts = quantile_cuts(mass, self.n_bins)
+        return Bins(edges_at(values, cuts), "data", "uniform-mass", self.n_bins)
 
     def choose_near(self, near: NearQuantiles, n: int) -> tuple[Bins, ...]:
         """Return the bins of several groups of n rows, each of mass 1, as `choose` would."""
         targets = n * np.arange(1, self.n_bins) / self.n_bins
-        cuts_before = _is_nearer_below(targets, near.below, near.up_to)
+        cuts_before = is_nearer_below(targets, near.below, near.up_to)
         rows = np.where(cuts_before, near.below, near.up_to)
         with np.errstate(invalid="ignore"):  # where there is no value on the other side
-            inner = _halfway(
+            inner = halfway(
                 np.where(cuts_before, near.lower, near.held),
                 np.where(cuts_before, near.held, near.upper),
             )
@@ -286,7 +287,7 @@ class Distinct:
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
         """Return the bins for these distinct predictions."""
-        return Bins(_edges_at(values, np.arange(values.size - 1)), "data", "distinct-value")
+        return Bins(edges_at(values, np.arange(values.size - 1)), "data", "distinct-value")
 
 
 @dataclass(frozen=True)
@@ -335,8 +336,8 @@ class Hybrid:
         lightest = cumulated[0][-1] / (self.balance * self.n_bins) * (1 - 1e-12)
         with np.errstate(divide="ignore", invalid="ignore"):
             cost = np.where(weight >= lightest, second - first**2 / weight, np.inf)
-        cuts = [ends[stop - 1] for stop in _best_partition(cost, self.n_bins)[:-1]]
-        return Bins(_edges_at(values, np.array(cuts, np.intp)), "data", "hybrid", self.n_bins)
+        cuts = [ends[stop - 1] for stop in best_partition(cost, self.n_bins)[:-1]]
+        return Bins(edges_at(values, np.array(cuts, np.intp)), "data", "hybrid", self.n_bins)
 
     def _candidates(self, mass: FloatArray, distance: FloatArray) -> IntArray:
         """Return indices after which a cut may fall.
@@ -347,10 +348,10 @@ class Hybrid:
         """
         points = max(400, 4 * self.n_bins)
         if self.balance * self.n_bins <= points or not distance.any():
-            return _quantile_cuts(mass, points)
+            return quantile_cuts(mass, points)
         # A quarter of the points each: the partition takes the square of their number in time.
-        tails = _quantile_cuts(mass * distance, points // 4)
-        return np.union1d(_quantile_cuts(mass, points // 4), tails)
+        tails = quantile_cuts(mass * distance, points // 4)
+        return np.union1d(quantile_cuts(mass, points // 4), tails)
 
 
 @lru_cache(maxsize=32)
@@ -477,58 +478,3 @@ def _check_n_bins(n_bins: object, most: int = MOST_BINS) -> None:
             f"The number of bins must be at most {most:,}; got {n_bins:,}. More do not fit into "
             "memory, and would show noise: ask for fewer."
         )
-
-
-def _quantile_cuts(mass: FloatArray, n_bins: int) -> IntArray:
-    """Return indices after which to cut so that the parts have masses as equal as possible."""
-    below = np.zeros(mass.size + 1)
-    np.cumsum(mass, out=below[1:])
-    targets = below[-1] * np.arange(1, n_bins) / n_bins
-    upper = np.minimum(np.maximum(below.searchsorted(targets), 1), mass.size)
-    nearest = upper - _is_nearer_below(targets, below[upper - 1], below[upper])
-    inner = nearest[(nearest > 0) & (nearest < mass.size)]
-    new = np.ones(inner.size, np.bool_)
-    np.not_equal(inner[1:], inner[:-1], out=new[1:])  # they never fall, so repeats are neighbours
-    return np.asarray(inner[new] - 1)
-
-
-def _is_nearer_below(
-    targets: FloatArray, below: FloatArray, up_to: FloatArray
-) -> npt.NDArray[np.bool_]:
-    """Tell whether to cut before the value that holds a quantile, and not after it."""
-    return np.asarray(targets - below <= up_to - targets)
-
-
-def _edges_at(values: FloatArray, cuts: IntArray) -> FloatArray:
-    """Return the edges that separate values[cut] from values[cut + 1]."""
-    inner = _halfway(values[cuts], values[cuts + 1])
-    return np.concatenate(([0.0], inner[inner > 0], [1.0]))
-
-
-def _halfway(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return edges that separate two values: half-way, or where floats allow."""
-    middle = low + (high - low) / 2
-    return np.where(middle < high, middle, low)
-
-
-def _best_partition(cost: FloatArray, n_parts: int) -> list[int]:
-    """Return the ends of the cheapest partition into at most n_parts.
-
-    Fewer parts are cheaper where none may be light and more would have to be cut elsewhere.
-    """
-    best, choices = cost[0], []
-    costs = [best[-1]]
-    for _ in range(n_parts - 1):
-        through = best[:, None] + cost
-        choice = through.argmin(axis=0)
-        longer = through[choice, np.arange(choice.size)]
-        if not np.isfinite(longer[-1]):
-            break
-        best = longer
-        choices.append(choice)
-        costs.append(best[-1])
-    n_cuts = len(costs) - 1 - int(np.argmin(costs[::-1]))
-    ends = [cost.shape[0] - 1]
-    for choice in reversed(choices[:n_cuts]):
-        ends.append(int(choice[ends[-1]]))
-    return ends[::-1]
