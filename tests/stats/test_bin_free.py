@@ -13,10 +13,10 @@ import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.bin_free import (
-    _smooth_error,
     bin_free_bounds,
     kolmogorov_smirnov,
     smooth_calibration_error,
+    smooth_error_of_atoms,
 )
 
 TEN_P = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
@@ -113,7 +113,7 @@ def test_bin_free_bounds_hold_together_given_the_predictions(n, slope):
     pi = special.expit(slope * special.logit(p))
     truth = Atoms(p, np.ones(n), pi)
     s = cumulative_differences(truth)
-    exact = (kolmogorov_smirnov(s), float(kuiper(s)), _smooth_error(truth))
+    exact = (kolmogorov_smirnov(s), float(kuiper(s)), smooth_error_of_atoms(truth))
     for _ in range(runs):
         bounds = bin_free_bounds((rng.uniform(size=n) < pi).astype(float), p, 0.8)
         found = (bounds.cumulative, bounds.cutoff, bounds.smooth)

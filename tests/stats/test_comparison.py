@@ -18,7 +18,7 @@ from calibrant.exceptions import (
     InvalidShapeError,
     InvalidWeightsError,
 )
-from calibrant.stats.comparison import _Group, _pair_variance, compare_errors
+from calibrant.stats.comparison import BinnedResiduals, compare_errors, pair_variance
 
 SAME = "no difference that these rows can show"
 RNG = np.random.default_rng(11)
@@ -79,7 +79,7 @@ def test_models_of_the_same_bins_differ_in_calibration_as_in_brier_score():
 def test_the_pair_variance_is_a_sum_over_pairs():
     y, a, b = Y[:60], Q[:60], np.sqrt(Q[:60]) * RNG.uniform(size=60)
     bins_a, bins_b = EqualWidth(3).bins, EqualWidth(5).bins
-    group_a, group_b = _Group.of(y, a, bins_a), _Group.of(y, b, bins_b)
+    group_a, group_b = BinnedResiduals.of(y, a, bins_a), BinnedResiduals.of(y, b, bins_b)
 
     def products(group):
         together = group.cell[:, None] == group.cell
@@ -88,7 +88,7 @@ def test_the_pair_variance_is_a_sum_over_pairs():
 
     squares = (products(group_a) - products(group_b)) ** 2
     expected = 2 / 60**2 * (squares.sum() - np.trace(squares))
-    assert _pair_variance(group_a, group_b) == pytest.approx(expected)
+    assert pair_variance(group_a, group_b) == pytest.approx(expected)
 
 
 def test_the_pair_variance_of_a_binned_model_at_calibration_is_known():
@@ -97,9 +97,9 @@ def test_the_pair_variance_of_a_binned_model_at_calibration_is_known():
     found = []
     for _ in range(2000):
         y = (RNG.uniform(size=100) < p).astype(float)
-        a = _Group.of(y, p, Bins([0, 0.3, 1]))
-        b = _Group.of(np.ones(100), certain, Bins([0, 1]))
-        found.append(_pair_variance(a, b))
+        a = BinnedResiduals.of(y, p, Bins([0, 0.3, 1]))
+        b = BinnedResiduals.of(np.ones(100), certain, Bins([0, 1]))
+        found.append(pair_variance(a, b))
     mass, size, v = np.array([0.6, 0.4]), np.array([60, 40]), np.array([0.16, 0.25])
     expected = 2 * np.sum(mass**2 * v**2 / (size * (size - 1)))
     assert np.mean(found) == pytest.approx(expected, rel=0.05)

@@ -135,14 +135,14 @@ def test_draws_by_counts_and_by_rows_give_the_same_test():
 
 
 def test_the_adaptive_test_looks_at_two_four_eight_and_more_bins():
-    from calibrant.stats.hypothesis_tests import _statistics_of
+    from calibrant.stats.hypothesis_tests import statistics_of
 
     rng = np.random.default_rng(4)
     p = rng.uniform(size=100)
     atoms = Atoms.of(distorted(p, 1.0, rng), p)
-    found = _statistics_of(atoms, "adaptive", "auto")(atoms.events[None, :])[0]
+    found = statistics_of(atoms, "adaptive", "auto")(atoms.events[None, :])[0]
     levels = [
-        _statistics_of(atoms, "exact", EqualWidth(2**level))(atoms.events[None, :])[0, 0]
+        statistics_of(atoms, "exact", EqualWidth(2**level))(atoms.events[None, :])[0, 0]
         for level in range(1, 7)
     ]
     assert found == near(np.array(levels), 1e-14)

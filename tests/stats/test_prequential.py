@@ -11,7 +11,7 @@ from scipy import special
 
 import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError, LengthMismatchError
-from calibrant.stats.prequential import _betting_bound, prequential_lower_bound
+from calibrant.stats.prequential import betting_bound, prequential_lower_bound
 
 TEN_P = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
 TEN_Y = np.array([0, 0, 1, 0, 0, 1, 1, 0, 1, 1], float)
@@ -76,10 +76,10 @@ def test_certain_and_wrong_predictions_are_refuted():
 def test_the_betting_bound_is_below_the_mean_and_rises_with_rows():
     rng = np.random.default_rng(3)
     x = rng.choice([-0.5, 0.5], p=[0.3, 0.7], size=20_000)
-    bounds = [_betting_bound(x[:n], 0.05) for n in (100, 1000, 20_000)]
+    bounds = [betting_bound(x[:n], 0.05) for n in (100, 1000, 20_000)]
     assert bounds == sorted(bounds)
     assert 0.18 < bounds[-1] < 0.2
-    assert _betting_bound(-np.abs(x), 0.05) == 0
+    assert betting_bound(-np.abs(x), 0.05) == 0
 
 
 def test_options_and_shapes_of_the_prequential_bound_are_checked():

@@ -9,10 +9,10 @@ from calibrant.stats.bin_free import bin_free_bounds as bin_free_bounds
 from calibrant.stats.certificates import Certificate as Certificate
 from calibrant.stats.certificates import certify as certify
 from calibrant.stats.certificates import one_line_ece_bound as one_line_ece_bound
-from calibrant.stats.comparison import Comparison as Comparison
-from calibrant.stats.comparison import Comparisons as Comparisons
-from calibrant.stats.comparison import Difference as Difference
 from calibrant.stats.comparison import compare_errors as compare_errors
+from calibrant.stats.comparison_results import Comparison as Comparison
+from calibrant.stats.comparison_results import Comparisons as Comparisons
+from calibrant.stats.comparison_results import Difference as Difference
 from calibrant.stats.corp import CorpDecomposition as CorpDecomposition
 from calibrant.stats.corp import corp_decomposition as corp_decomposition
 from calibrant.stats.curves import ReliabilityCurve as ReliabilityCurve

@@ -57,10 +57,10 @@ def smooth_calibration_error(y: FloatArray, p: FloatArray) -> float:
     >>> round(smooth_calibration_error(y, z), 10)
     0.0355
     """
-    return _smooth_error(Atoms.of(y, p))
+    return smooth_error_of_atoms(Atoms.of(y, p))
 
 
-def _smooth_error(atoms: Atoms) -> float:
+def smooth_error_of_atoms(atoms: Atoms) -> float:
     """Follow the least cost m(c) of a curve that has reached c, a convex function of c.
 
     Its slope rises from -1 to 1 by jumps at earlier values of S. Passing S_i adds g_i |c - S_i|, a
@@ -180,7 +180,7 @@ def bin_free_bounds(
     return BinFreeBounds(
         _within(kolmogorov_smirnov(s), radius),
         _within(float(kuiper(s)), 2 * radius),
-        _within(_smooth_error(atoms), (1 + spread) * radius),
+        _within(smooth_error_of_atoms(atoms), (1 + spread) * radius),
         radius,
         atoms.n,
         confidence_level,

@@ -37,13 +37,12 @@ rows of each cluster first, T counts pairs of different clusters only, and so do
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
-from calibrant._results import NumberResult, Result, filled, text_table
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
@@ -54,163 +53,13 @@ from calibrant.exceptions import (
     InvalidWeightsError,
 )
 from calibrant.stats.clusters import ClusterSums
+from calibrant.stats.comparison_results import Comparison, Difference, difference
 from calibrant.stats.intervals import check_level
 
-Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that these rows can show"]
 GroupBins: TypeAlias = BinsLike | Sequence[Bins]
 
 CLIP = 1e-12
-ROUNDING = 1e-13
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Difference(NumberResult):
-    """One measure of both models and an interval for a minus b; less is better.
-
-    Attributes
-    ----------
-    a, b : float
-        The measure of either model.
-    value, low, high : float
-        The difference a - b, which ``float(difference)`` gives too, and its interval.
-    """
-
-    a: float
-    b: float
-    value: float
-    low: float
-    high: float
-
-    @property
-    def verdict(self) -> Verdict:
-        """Which model is better, if the interval excludes 0."""
-        if self.high < 0:
-            return "a is better"
-        return "b is better" if self.low > 0 else "no difference that these rows can show"
-
-    def _summary(self) -> str:
-        return f"{self.value:+.5f} [{self.low:+.5f}, {self.high:+.5f}]: {self.verdict}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return {**super().to_dict(), "verdict": self.verdict}
-
-
-def comparison_lines(
-    differences: Iterable[tuple[str, Difference]], confidence_level: float
-) -> list[str]:
-    """Return a table of differences as lines of text, the better model in its last column."""
-    head = ("", "a", "b", "a - b", f"{100 * confidence_level:.4g}% interval", "better")
-    rows = []
-    for name, d in differences:
-        better = "a" if d.high < 0 else "b" if d.low > 0 else "undecided"
-        interval = f"[{d.low:+.5f}, {d.high:+.5f}]"
-        rows.append((name, f"{d.a:.5f}", f"{d.b:.5f}", f"{d.value:+.5f}", interval, better))
-    return text_table(head, rows)
-
-
-def remark(differences: Iterable[Difference]) -> list[str]:
-    """Return the line that says what "undecided" means, where it is said."""
-    undecided = any(d.low <= 0 <= d.high for d in differences)
-    return ["undecided: no difference that these rows can show"] if undecided else []
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison(Result):
-    """Two models on the same rows, measure by measure.
-
-    Attributes
-    ----------
-    squared_error : Difference
-        Squared l2 calibration error, debiased: it may be negative.
-    brier : Difference
-        Brier score; the weighted mean over classes if there are several.
-    log_loss : Difference
-        Log loss; of the label's probability if there are several classes.
-    n : int
-    confidence_level : float
-        Of each interval by itself.
-    n_clusters : int or None
-        How many clusters the rows come in, where they do.
-    """
-
-    squared_error: Difference
-    brier: Difference
-    log_loss: Difference
-    n: int
-    confidence_level: float
-    n_clusters: int | None = None
-
-    def __iter__(self) -> Iterator[tuple[str, Difference]]:
-        yield "squared l2 error", self.squared_error
-        yield "Brier score", self.brier
-        yield "log loss", self.log_loss
-
-    def __str__(self) -> str:
-        lines = comparison_lines(self, self.confidence_level)
-        rows = f"{self.n:,} rows" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
-        lines.append(f"n = {rows}, paired; less is better in every line")
-        return "\n".join([*lines, *remark(d for _, d in self)])
-
-    def _summary(self) -> str:
-        return f"squared l2 error {self.squared_error._summary()}, n = {self.n:,}"
-
-    def _picture(self) -> str:
-        from calibrant._svg_bars import differences_svg
-
-        return differences_svg([(name, d.value, d.low, d.high) for name, d in self])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
-    """Several models on the same rows, every pair of them; intervals hold for all pairs at once.
-
-    A mapping from the names of two models to their `Comparison`, in which a is the first. The
-    error probability is split evenly among pairs (Bonferroni), for each measure by itself.
-
-    Attributes
-    ----------
-    models : tuple of str
-        In the order of their Brier scores, the best first.
-    pairs : dict
-    confidence_level : float
-        Of all pairs together.
-    """
-
-    models: tuple[str, ...]
-    pairs: dict[tuple[str, str], Comparison]
-    confidence_level: float
-
-    def __getitem__(self, names: tuple[str, str]) -> Comparison:
-        return self.pairs[names]
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.pairs)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __str__(self) -> str:
-        lines = []
-        for (a, b), comparison in self.pairs.items():
-            lines += [
-                "",
-                f"a = {a}, b = {b}",
-                *comparison_lines(comparison, comparison.confidence_level),
-            ]
-        said = remark(d for comparison in self.pairs.values() for _, d in comparison)
-        return "\n".join([filled(self._summary()), *lines, *([""] if said else []), *said])
-
-    def _summary(self) -> str:
-        level = f"{100 * self.confidence_level:g}%"
-        names = ", ".join(self.models)
-        return f"{len(self.models)} models by Brier score: {names}; {level} for all pairs at once"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        pairs = [{"a": a, "b": b, **found.to_dict()} for (a, b), found in self.pairs.items()]
-        level = self.confidence_level
-        return {"models": list(self.models), "confidence_level": level, "pairs": pairs}
+"""Probabilities count as at least this far from 0 and 1 in a log loss, which is then finite."""
 
 
 def compare_errors(
@@ -320,8 +169,11 @@ class _Model:
             return np.asarray(loss.sum(axis=1))
         return np.asarray((loss - (1 - self.y) * np.log1p(-p)) @ weights)
 
-    def groups(self) -> list[_Group]:
-        return [_Group.of(*column) for column in zip(self.y.T, self.p.T, self.bins, strict=True)]
+    def groups(self) -> list[BinnedResiduals]:
+        return [
+            BinnedResiduals.of(*column)
+            for column in zip(self.y.T, self.p.T, self.bins, strict=True)
+        ]
 
 
 def _bins_of(p: FloatArray, bins: GroupBins) -> tuple[Bins, ...]:
@@ -394,12 +246,6 @@ def _cluster_sums(model: _Model, weights: FloatArray, clusters: IntArray) -> Clu
     return ClusterSums.of(clusters, n_clusters, model.y, model.p, cells, weights, n_bins)
 
 
-def difference(a: float, b: float, value: float, spread: float, reach: float) -> Difference:
-    """Return a difference with its standard error, and an interval of so many of them."""
-    margin = reach * spread + ROUNDING if spread > 0 else 0.0
-    return Difference(a, b, value, value - margin, value + margin)
-
-
 def _spread(d: FloatArray) -> float:
     """Return the standard error of a mean."""
     return float(d.std(ddof=1)) / math.sqrt(d.size)
@@ -415,7 +261,7 @@ def _squared_error(a: _Model, b: _Model, weights: FloatArray, reach: float) -> D
     influence, floor = np.zeros(len(a.y)), 0.0
     for w, group_a, group_b in zip(weights, groups_a, groups_b, strict=True):
         influence += w * (group_a.influence - group_b.influence)
-        floor += w * math.sqrt(_pair_variance(group_a, group_b))
+        floor += w * math.sqrt(pair_variance(group_a, group_b))
     square_a = float(weights @ [group.squared for group in groups_a])
     square_b = float(weights @ [group.squared for group in groups_b])
     spread = max(_spread(influence), floor)
@@ -423,7 +269,7 @@ def _squared_error(a: _Model, b: _Model, weights: FloatArray, reach: float) -> D
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class BinnedResiduals:
     """Rows of one class in their bins: u = y - p, the bin of each row, rows and gap of each bin."""
 
     u: FloatArray
@@ -432,7 +278,8 @@ class _Group:
     gap: FloatArray
 
     @classmethod
-    def of(cls, y: FloatArray, p: FloatArray, bins: Bins) -> _Group:
+    def of(cls, y: FloatArray, p: FloatArray, bins: Bins) -> BinnedResiduals:
+        """Put the rows of one class into bins."""
         _, cell = np.unique(bins.index(p), return_inverse=True)
         u, size = y - p, np.bincount(cell).astype(np.float64)
         return cls(u, cell, size, np.where(size > 1, np.bincount(cell, u) / size, 0.0))
@@ -456,7 +303,7 @@ class _Group:
         return np.asarray((self.u - self.gap[self.cell]) * share[self.cell])
 
 
-def _pair_variance(a: _Group, b: _Group) -> float:
+def pair_variance(a: BinnedResiduals, b: BinnedResiduals) -> float:
     """Return V = V_a + V_b - 2 C, each the sum of products over pairs that share their cells."""
     both = np.unique(a.cell * b.size.size + b.cell, return_inverse=True)[1]
     v_a, v_b = _pair_products(a.noise**2, a.cell), _pair_products(b.noise**2, b.cell)

@@ -180,7 +180,7 @@ def calibration_test(
         return _cox(atoms)
     if method in _CERTAIN and is_contradicted(atoms):
         return CalibrationTestResult(math.inf, 0.0, method, atoms.n)
-    statistics = _statistics_of(atoms, method, bins)
+    statistics = statistics_of(atoms, method, bins)
     observed = statistics(atoms.events[None, :])
     random = generator("rng", rng)
     drawn = np.concatenate([statistics(events) for events in atoms.draw(n_resamples, random)])
@@ -212,7 +212,7 @@ def _pvalue(observed: float, drawn: FloatArray) -> float:
     return float((1 + np.sum(drawn >= observed - slack)) / (drawn.size + 1))
 
 
-def _statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[FloatArray], FloatArray]:
+def statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[FloatArray], FloatArray]:
     """Return what turns lines of events into lines of statistics."""
     if method == "kuiper":
         return lambda events: kuiper(cumulative_differences(atoms, events))[:, None]

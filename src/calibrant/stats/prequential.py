@@ -143,7 +143,7 @@ def prequential_lower_bound(
         low = _bound_in_bins(y, p, 1.0 if norm == "l1" else 2.0, (1 - share) * delta)
         delta *= share
     if gains.size > 1:
-        bound = _normal_bound if method == "normal" else _betting_bound
+        bound = _normal_bound if method == "normal" else betting_bound
         low = max(low, bound(gains, delta))
     mean = float(gains.mean()) if gains.size else 0.0
     return MiscalibrationBound(low, mean, norm, method, y.size, gains.size, confidence_level)
@@ -189,7 +189,7 @@ def _normal_bound(x: FloatArray, delta: float) -> float:
     return max(float(x.mean()) + float(special.ndtri(delta)) * spread, 0.0)
 
 
-def _betting_bound(x: FloatArray, delta: float) -> float:
+def betting_bound(x: FloatArray, delta: float) -> float:
     """Return the largest m at which the wealth reached 1 / delta at some row, to 1e-12."""
     seen = np.arange(x.size)
     mean = np.concatenate(([0.0], np.cumsum(x)[:-1])) / np.maximum(seen, 1)

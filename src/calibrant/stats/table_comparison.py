@@ -23,7 +23,7 @@ from calibrant._results import Result, filled, rests_on
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import EmptyInputError, IncompatibleTablesError, InvalidWeightsError
-from calibrant.stats.comparison import Difference, comparison_lines, difference, remark
+from calibrant.stats.comparison_results import Difference, comparison_lines, difference, remark
 from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable, describe_bins

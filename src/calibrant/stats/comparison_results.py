@@ -1,0 +1,170 @@
+"""What a comparison of two models, or of several, found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from calibrant._results import NumberResult, Result, filled, text_table
+
+Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that these rows can show"]
+
+ROUNDING = 1e-13
+"""Added to every margin, so that a difference of nothing but rounding shows nothing."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference(NumberResult):
+    """One measure of both models and an interval for a minus b; less is better.
+
+    Attributes
+    ----------
+    a, b : float
+        The measure of either model.
+    value, low, high : float
+        The difference a - b, which ``float(difference)`` gives too, and its interval.
+    """
+
+    a: float
+    b: float
+    value: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which model is better, if the interval excludes 0."""
+        if self.high < 0:
+            return "a is better"
+        return "b is better" if self.low > 0 else "no difference that these rows can show"
+
+    def _summary(self) -> str:
+        return f"{self.value:+.5f} [{self.low:+.5f}, {self.high:+.5f}]: {self.verdict}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {**super().to_dict(), "verdict": self.verdict}
+
+
+def comparison_lines(
+    differences: Iterable[tuple[str, Difference]], confidence_level: float
+) -> list[str]:
+    """Return a table of differences as lines of text, the better model in its last column."""
+    head = ("", "a", "b", "a - b", f"{100 * confidence_level:.4g}% interval", "better")
+    rows = []
+    for name, d in differences:
+        better = "a" if d.high < 0 else "b" if d.low > 0 else "undecided"
+        interval = f"[{d.low:+.5f}, {d.high:+.5f}]"
+        rows.append((name, f"{d.a:.5f}", f"{d.b:.5f}", f"{d.value:+.5f}", interval, better))
+    return text_table(head, rows)
+
+
+def remark(differences: Iterable[Difference]) -> list[str]:
+    """Return the line that says what "undecided" means, where it is said."""
+    undecided = any(d.low <= 0 <= d.high for d in differences)
+    return ["undecided: no difference that these rows can show"] if undecided else []
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """Two models on the same rows, measure by measure.
+
+    Attributes
+    ----------
+    squared_error : Difference
+        Squared l2 calibration error, debiased: it may be negative.
+    brier : Difference
+        Brier score; the weighted mean over classes if there are several.
+    log_loss : Difference
+        Log loss; of the label's probability if there are several classes.
+    n : int
+    confidence_level : float
+        Of each interval by itself.
+    n_clusters : int or None
+        How many clusters the rows come in, where they do.
+    """
+
+    squared_error: Difference
+    brier: Difference
+    log_loss: Difference
+    n: int
+    confidence_level: float
+    n_clusters: int | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, Difference]]:
+        yield "squared l2 error", self.squared_error
+        yield "Brier score", self.brier
+        yield "log loss", self.log_loss
+
+    def __str__(self) -> str:
+        lines = comparison_lines(self, self.confidence_level)
+        rows = f"{self.n:,} rows" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
+        lines.append(f"n = {rows}, paired; less is better in every line")
+        return "\n".join([*lines, *remark(d for _, d in self)])
+
+    def _summary(self) -> str:
+        return f"squared l2 error {self.squared_error._summary()}, n = {self.n:,}"
+
+    def _picture(self) -> str:
+        from calibrant._svg_bars import differences_svg
+
+        return differences_svg([(name, d.value, d.low, d.high) for name, d in self])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
+    """Several models on the same rows, every pair of them; intervals hold for all pairs at once.
+
+    A mapping from the names of two models to their `Comparison`, in which a is the first. The
+    error probability is split evenly among pairs (Bonferroni), for each measure by itself.
+
+    Attributes
+    ----------
+    models : tuple of str
+        In the order of their Brier scores, the best first.
+    pairs : dict
+    confidence_level : float
+        Of all pairs together.
+    """
+
+    models: tuple[str, ...]
+    pairs: dict[tuple[str, str], Comparison]
+    confidence_level: float
+
+    def __getitem__(self, names: tuple[str, str]) -> Comparison:
+        return self.pairs[names]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __str__(self) -> str:
+        lines = []
+        for (a, b), comparison in self.pairs.items():
+            lines += [
+                "",
+                f"a = {a}, b = {b}",
+                *comparison_lines(comparison, comparison.confidence_level),
+            ]
+        said = remark(d for comparison in self.pairs.values() for _, d in comparison)
+        return "\n".join([filled(self._summary()), *lines, *([""] if said else []), *said])
+
+    def _summary(self) -> str:
+        level = f"{100 * self.confidence_level:g}%"
+        names = ", ".join(self.models)
+        return f"{len(self.models)} models by Brier score: {names}; {level} for all pairs at once"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        pairs = [{"a": a, "b": b, **found.to_dict()} for (a, b), found in self.pairs.items()]
+        level = self.confidence_level
+        return {"models": list(self.models), "confidence_level": level, "pairs": pairs}
+
+
+def difference(a: float, b: float, value: float, spread: float, reach: float) -> Difference:
+    """Return a difference with its standard error, and an interval of so many of them."""
+    margin = reach * spread + ROUNDING if spread > 0 else 0.0
+    return Difference(a, b, value, value - margin, value + margin)
