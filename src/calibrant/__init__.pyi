@@ -17,6 +17,9 @@ from calibrant.display import DecisionDisplay as DecisionDisplay
 from calibrant.display import PitDisplay as PitDisplay
 from calibrant.display import ReliabilityDisplay as ReliabilityDisplay
 from calibrant.display import SelectiveDisplay as SelectiveDisplay
+from calibrant.distributions import crps as crps
+from calibrant.distributions import normal_quantiles as normal_quantiles
+from calibrant.distributions import sample_quantiles as sample_quantiles
 from calibrant.forecasts import ranked_probability_score as ranked_probability_score
 from calibrant.forecasts import skill_score as skill_score
 from calibrant.grades import grade_backtest as grade_backtest
@@ -54,11 +57,8 @@ from calibrant.recalibrators import VennAbers as VennAbers
 from calibrant.recalibrators import best_recalibrator as best_recalibrator
 from calibrant.recalibrators import load as load
 from calibrant.regression import certify_coverage as certify_coverage
-from calibrant.regression import crps as crps
-from calibrant.regression import normal_quantiles as normal_quantiles
 from calibrant.regression import pinball_loss as pinball_loss
 from calibrant.regression import pit_histogram as pit_histogram
-from calibrant.regression import sample_quantiles as sample_quantiles
 from calibrant.reports import report as report
 from calibrant.scorers import calibration_scorer as calibration_scorer
 from calibrant.sources.logs import read_log as read_log
