@@ -11,14 +11,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._json import json_text
 from calibrant.cli import OK
-from calibrant.cli.input import (
-    add_format_argument,
-    add_input_argument,
-    check_fitted_order,
-    input_of,
-    load_calibrator,
-    open_files,
-)
+from calibrant.cli.arguments import add_format_argument, add_input_argument
+from calibrant.cli.calibrators import check_fitted_order, input_of, load_calibrator
+from calibrant.cli.input import open_files
 from calibrant.cli.output import binary_output, complain
 from calibrant.cli.parser import add_command, unicode_text
 from calibrant.exceptions import InvalidArgumentError

@@ -6,16 +6,14 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.input import (
+from calibrant.cli.arguments import (
     LEVELS_HELP,
     add_cluster_argument,
     add_data_arguments,
     add_group_argument,
-    arrays_to_certify,
-    load_calibrator,
-    predictions,
-    read_levels,
 )
+from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
+from calibrant.cli.input import predictions
 from calibrant.cli.junit import reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.parser import (

@@ -6,14 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import (
-    add_data_arguments,
-    add_group_argument,
-    columns_of,
-    labels_to_fit,
-    open_files,
-    rows_of,
-)
+from calibrant.cli.arguments import add_data_arguments, add_group_argument
+from calibrant.cli.calibrators import labels_to_fit
+from calibrant.cli.input import columns_of, open_files, rows_of
 from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
 from calibrant.cli.parser import add_command, fraction, read_bins

@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.input import add_data_arguments, predictions
+from calibrant.cli.arguments import add_data_arguments
+from calibrant.cli.input import predictions
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import NORMS, add_command, fraction, share

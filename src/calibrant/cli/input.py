@@ -1,4 +1,4 @@
-"""What commands read: files of rows, tables counted before, standard input, and their arguments.
+"""What commands read: files of rows, tables counted before, and standard input.
 
 Bins that depend on all rows need several passes, and Parquet is read from its end: standard input
 and pipes, which cannot be read twice, are copied to a temporary file that is removed afterwards.
@@ -18,38 +18,17 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli.logs import log_columns
-from calibrant.cli.parser import (
-    KINDS,
-    bins_text,
-    fraction,
-    group_column,
-    label,
-    labels,
-    read_bins,
-)
+from calibrant.cli.parser import read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
     from calibrant.groups import Groups
-    from calibrant.recalibrators import Recalibrator
     from calibrant.sources.files import Hooks
     from calibrant.sources.files.reading import File
     from calibrant.table import BinTable
     from calibrant.tables import Tables
 
-LEVELS_HELP = (
-    "all outputs that the model can give, known before the rows: numbers, or a calibrator's file"
-)
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz")
-FILES_HELP = (
-    "CSV, TSV, Parquet, JSON lines, Arrow or .npz files, patterns such as 'part-*.parquet' in "
-    "quotes, or - for standard input"
-)
-BINS_HELP = (
-    "auto, 15, mass:15, width:15, hybrid:15, distinct, or edges such as 0,0.2,1 (default auto)"
-)
-INPUTS = ("probabilities", "logits")
 TABLE_BEGINS = re.compile(rb'\s*\{\s*"format"\s*:\s*"calibrant\.tables?"')
 """How a table begins, and no row of predictions; the name of a file tells nothing, for .json may
 be JSON lines."""
@@ -62,100 +41,6 @@ ABOUT_ROWS = {
     "log": None,
 }
 """Options that say how rows are read, and their defaults."""
-
-
-def add_data_arguments(
-    command: argparse.ArgumentParser,
-    bins_help: str = BINS_HELP,
-    level: bool = True,
-    least: str = "+",
-) -> None:
-    """Add what `predictions` reads: files, columns, what they mean, and bins; and a level."""
-    command.add_argument("files", nargs=least, metavar="FILE", help=FILES_HELP)
-    add_column_arguments(command)
-    command.add_argument(
-        "--kind",
-        choices=KINDS,
-        help="binary for one column or two, of which the second is the event's; for more "
-        "top-label (the default) or marginal; multi-label for --y-true 'y_*' beside 'p_*'; ordinal "
-        "for classes in ascending order; quantile for quantiles at the levels --classes",
-    )
-    add_input_argument(command)
-    command.add_argument("--bins", metavar="RULE", type=bins_text, help=bins_help)
-    command.add_argument(
-        "--classes",
-        metavar="A,B,...",
-        type=labels,
-        help="labels in the order of the columns; for one column NO,YES",
-    )
-    command.add_argument(
-        "--pos-label", metavar="LABEL", type=label, help="the label that means yes"
-    )
-    add_format_argument(command)
-    if level:
-        command.add_argument(
-            "--confidence-level",
-            metavar="LEVEL",
-            type=fraction,
-            default=0.95,
-            help="of each interval and bound (default 0.95)",
-        )
-
-
-def add_group_argument(command: argparse.ArgumentParser, required: bool = False) -> None:
-    """Add --by."""
-    command.add_argument(
-        "--by",
-        metavar="COLUMN",
-        nargs="+",
-        type=group_column,
-        required=required,
-        help="the columns that tell groups apart; numeric ones are cut with age=0,40,65,120",
-    )
-
-
-def add_cluster_argument(command: argparse.ArgumentParser) -> None:
-    """Add --cluster."""
-    command.add_argument(
-        "--cluster",
-        metavar="COLUMN",
-        help="the patient, prompt or day of each row, if rows of one depend on each other; of a "
-        "log its questions unless none",
-    )
-
-
-def add_input_argument(command: argparse.ArgumentParser) -> None:
-    """Add --input."""
-    command.add_argument(
-        "--input",
-        choices=INPUTS,
-        help="what the columns of predictions hold (default probabilities; with a calibrator what "
-        "it was fitted on)",
-    )
-
-
-def add_column_arguments(command: argparse.ArgumentParser) -> None:
-    """Add --y-true and --y-prob."""
-    command.add_argument(
-        "--y-true", metavar="COLUMN", default="labels", help="the column of labels (default labels)"
-    )
-    command.add_argument(
-        "--y-prob",
-        metavar="COLUMN",
-        nargs="+",
-        default=["probs"],
-        help="the column of predictions, several, or a pattern such as 'prob_*' (default probs)",
-    )
-
-
-def add_format_argument(command: argparse.ArgumentParser) -> None:
-    """Add --format."""
-    command.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="the format, where the name of a file "
-        "does not tell it; of standard input csv unless told",
-    )
 
 
 @contextmanager
@@ -282,36 +167,6 @@ def sum_of(paths: list[str]) -> BinTable | Tables:
     return total  # type: ignore[no-any-return]
 
 
-def load_calibrator(path: str) -> Recalibrator:
-    """Read a saved calibrator of probabilities, the only ones that commands apply."""
-    from calibrant.recalibrators import QuantileRepair, load
-
-    calibrator = load(path)
-    if isinstance(calibrator, QuantileRepair):
-        raise InvalidArgumentError(
-            f"Commands apply calibrators of probabilities; {path} holds a "
-            f"{type(calibrator).__name__}, which repairs quantiles. Apply it in Python: "
-            "calibrant.load(path).predict(quantiles)."
-        )
-    return calibrator
-
-
-def read_levels(given: list[float] | str | None) -> list[float] | None:
-    """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
-    if not isinstance(given, str):
-        return given
-    from calibrant.cli.messages import about
-
-    with about(given):
-        calibrator = load_calibrator(given)
-    if getattr(calibrator, "levels_", None) is None:
-        raise InvalidArgumentError(
-            f"--levels are the outputs of a model that has finitely many; the calibrator in "
-            f"{given} is a {type(calibrator).__name__}, which has none. Use scaling-binning."
-        )
-    return [float(level) for level in calibrator.levels_]
-
-
 class GivenRows(NamedTuple):
     """Labels, predictions and what stands beside them, as files or a log hold them."""
 
@@ -337,68 +192,3 @@ def rows_of(given: dict[str, Any]) -> GivenRows:
         own = columns_named(given["by"])
         groups = read_groups({x.name: data[x.name] for x in own}, len(labels), own)
     return GivenRows(labels, data[given["y_prob"]], None, groups)
-
-
-def labels_to_fit(
-    y_true: AnyArray, y_prob: AnyArray, args: argparse.Namespace
-) -> tuple[AnyArray, Any]:
-    """Return labels and the names of classes; --pos-label makes them no and yes."""
-    if args.pos_label is None:
-        return y_true, args.classes
-    from calibrant.columns import absent_event
-    from calibrant.problem import read_problem
-
-    if y_prob.ndim == 2 and args.pos_label == (args.classes or (0, 1))[0]:
-        raise InvalidArgumentError(
-            f"Of two columns the second must be the event's; --pos-label {args.pos_label} is the "
-            "first. Give --y-prob in the other order, or the event's column alone."
-        )
-    problem = read_problem("binary", 2, args.classes, args.pos_label)
-    codes = problem.codes(y_true)
-    if problem.pos_label is not None and not codes.any():
-        raise absent_event(problem.pos_label, y_true)
-    return codes, None
-
-
-def arrays_to_certify(
-    calibrator: Recalibrator, given: dict[str, Any], args: argparse.Namespace
-) -> tuple[AnyArray, AnyArray, Any]:
-    """Return predictions, labels and classes as the calibrator knows them.
-
-    Its event must be --pos-label, and its input --input.
-    """
-    given = {name: value for name, value in given.items() if name != "bins"}
-    given["input"] = input_of(calibrator, args.input)
-    rows = rows_of(given)
-    check_fitted_order(calibrator, rows.names)
-    y_prob = rows.probs
-    labels, classes = labels_to_fit(rows.labels, y_prob, args)
-    own = calibrator.classes_
-    if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:
-        return y_prob, labels, classes
-    if own[1] != args.pos_label:
-        raise InvalidArgumentError(
-            f"The calibrator was fitted on the classes {own[0]} and {own[1]}, and its event is "
-            f"{own[1]}; got --pos-label {args.pos_label}. Leave the option out, or fit a "
-            "calibrator with the same --pos-label."
-        )
-    return y_prob, own[labels], own.tolist()
-
-
-def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
-    """Refuse the columns of a calibrator's fit in another order."""
-    from calibrant.recalibrators.reading import fitted_names
-    from calibrant.sources.column_order import check_same_order
-
-    check_same_order(names, fitted_names(calibrator))
-
-
-def input_of(calibrator: Recalibrator, given: str | None) -> Any:
-    """Return what a calibrator reads; refuse an --input that says otherwise."""
-    own = calibrator.input
-    if given not in (None, own):
-        raise InvalidArgumentError(
-            f"The calibrator was fitted on {own}; got --input {given}. Leave the option out, or "
-            "fit a calibrator with the same --input."
-        )
-    return own

@@ -6,12 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import (
-    add_cluster_argument,
-    add_data_arguments,
-    add_group_argument,
-    predictions,
-)
+from calibrant.cli.arguments import add_cluster_argument, add_data_arguments, add_group_argument
+from calibrant.cli.input import predictions
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import aligned, name_of, say, say_json

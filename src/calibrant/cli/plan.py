@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import LEVELS_HELP, read_levels
+from calibrant.cli.arguments import LEVELS_HELP
+from calibrant.cli.calibrators import read_levels
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import NORMS, add_command, fraction, levels, whole_number
 

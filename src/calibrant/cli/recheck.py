@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.input import (
+from calibrant.cli.arguments import (
     FILES_HELP,
     add_cluster_argument,
     add_column_arguments,
     add_format_argument,
     add_input_argument,
-    arrays_to_certify,
-    columns_of,
-    load_calibrator,
-    open_files,
 )
+from calibrant.cli.calibrators import arrays_to_certify, load_calibrator
+from calibrant.cli.input import columns_of, open_files
 from calibrant.cli.output import say
 from calibrant.cli.parser import add_command, label, labels
 from calibrant.exceptions import InvalidArgumentError

@@ -7,13 +7,9 @@ import shlex
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import (
-    LEVELS_HELP,
-    add_data_arguments,
-    add_group_argument,
-    predictions,
-    read_levels,
-)
+from calibrant.cli.arguments import LEVELS_HELP, add_data_arguments, add_group_argument
+from calibrant.cli.calibrators import read_levels
+from calibrant.cli.input import predictions
 from calibrant.cli.junit import add_junit_argument, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import say, say_json

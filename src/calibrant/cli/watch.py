@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.input import add_data_arguments, predictions
+from calibrant.cli.arguments import add_data_arguments
+from calibrant.cli.input import predictions
 from calibrant.cli.output import emit, name_of, say
 from calibrant.cli.parser import add_command, read_bins, share, unicode_text
 from calibrant.exceptions import InvalidArgumentError
