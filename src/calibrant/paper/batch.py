@@ -13,6 +13,7 @@ from calibrant.paper.predictions import Predictions, read_predictions
 from calibrant.paper.study import Study, StudyResult, no_progress
 
 POLL_SECONDS = 0.2
+"""Between two looks at how far the running studies are: often enough for a progress bar."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from calibrant.stats.estimators import raw_error
 from calibrant.stats.intervals import clopper_pearson, score_interval
 
 LEVEL = 0.9
+"""Of every bound, as in the paper."""
 BOUNDS = (
     "paper: plug-in, bootstrap",
     "paper: debiased, bootstrap",

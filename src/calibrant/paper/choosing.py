@@ -32,7 +32,9 @@ from calibrant.stats.estimators import raw_error
 
 ONE = np.ones(1)
 Z_ONE_SIDED = 1.2815515655446004
+"""The 90% quantile of the standard normal distribution."""
 TOLERATED = 0.015
+"""What bounds must not exceed in appendix G of the paper."""
 LABELS = (
     " In the script that the authors publish, the labels of the points (5, 10, 15, ...) are not "
     "the numbers of bins that it runs (10, 20, 30, ...): read so, the paper's 15 bins are 30."

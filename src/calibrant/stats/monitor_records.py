@@ -27,6 +27,7 @@ from calibrant.stats.monitoring import (
 )
 
 LONGEST_NAME = 200
+"""Of a batch: it stands in messages, and in every document."""
 
 
 @dataclass(frozen=True, repr=False)
