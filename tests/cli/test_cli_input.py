@@ -225,7 +225,7 @@ def test_tables_are_compared_as_different_rows(week, capsys):
     code, out, _ = run(capsys, "compare", "whole.json", "rows.json")
     assert code == 0
     assert "a = whole.json" in out
-    assert "the rows of a and b are different and independent" in out
+    assert "The rows of a and b are different and independent" in out
     code, _, err = run(capsys, "compare", "whole.json", "rows.json", "--bins", "5")
     assert code == 4
     assert "--bins says how rows are read" in err
