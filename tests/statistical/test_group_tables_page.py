@@ -29,7 +29,8 @@ def test_wrong_groups_are_found():
 
 def cluster_rows():
     part = PAGE.split(make_cluster_table.START)[1].split(make_cluster_table.END)[0]
-    lines = [line.strip("|").split("|") for line in part.strip().splitlines()[2:]]
+    table = [line for line in part.splitlines() if line.startswith("|")][2:]
+    lines = [line.strip("|").split("|") for line in table]
     return [[cell.strip() for cell in line] for line in lines]
 
 

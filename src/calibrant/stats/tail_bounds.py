@@ -382,7 +382,7 @@ def _declared_q(
     many outputs as there can be: the one that rejects the largest D if all are equally likely.
     """
     error: Error = Squared if power == 2 else Absolute  # which a cache cannot be asked by
-    most = min(int(1 / mass + 1e-9), _MOST_COMPARED + 1)  # no more outputs can be so likely
+    most = int(min(1 / mass + 1e-9, _MOST_COMPARED + 1))  # no more outputs can be so likely
     s = (np.arange(most) + 0.5) / most if levels is None else np.array(levels)
     size = np.full(s.size, float(max(n // s.size, 1)))
     known = None if levels is None else s
