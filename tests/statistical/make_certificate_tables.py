@@ -24,7 +24,7 @@ from peers import (
     masses_and_clopper_pearson,
     sun_2024,
 )
-from simulate import BinnedModel, calibrated, cells_of_counts, estimates, strong
+from simulate import BinnedModel, calibrated, cells_of_counts, estimates, mild, strong
 from simulate_certificates import (
     DELTA,
     MODELS,
@@ -51,7 +51,7 @@ RIVALS = {
     "bootstrap, percentile": partial(bootstrap_percentile, resamples=RESAMPLES),
     "bootstrap, BCa": partial(bootstrap_bca, resamples=RESAMPLES),
 }
-TIGHTNESS = {"calibrated": calibrated}
+TIGHTNESS = {"calibrated": calibrated, "mild": mild, "strong": strong}
 
 # Coverage
 
