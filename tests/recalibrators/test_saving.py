@@ -26,6 +26,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.recalibrators import (
     HistogramBinning,
     IsotonicCalibration,
+    MatrixScaling,
     OneVsRest,
     PlattScaling,
     ScalingBinning,
@@ -325,4 +326,13 @@ def test_a_forged_number_of_bins_is_refused(n_bins):
     document = json.loads(to_json(HistogramBinning(bins=3).fit(*binary_rows(50))))
     document["parameters"] |= {"n_bins": n_bins, "bins": "mass"}
     with pytest.raises(InvalidDocumentError):
+        from_json(json.dumps(document))
+
+
+def test_numbers_that_overflow_in_a_product_are_refused():
+    probs = np.random.default_rng(3).dirichlet(np.ones(3), 60)
+    fitted = MatrixScaling().fit(probs, np.arange(60) % 3)
+    document = json.loads(to_json(fitted))
+    document["learned"]["weight"][2][0] = -1e308
+    with pytest.raises(InvalidDocumentError, match="at most 1e\\+150 in size"):
         from_json(json.dumps(document))

@@ -27,6 +27,8 @@ from calibrant.recalibrators.reading import fitted_names, keep_names
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1
 MAX_DEPTH = 8
+LARGEST_NUMBER = 1e150
+"""Of what was learned, in size: no fit comes near, and a product with a larger one may overflow."""
 LATER = {"smoothing": 0.0, "on": "log-odds"}
 """Parameters that came later, and the values that say what recalibrators without them did."""
 
@@ -311,6 +313,7 @@ def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
         raise InvalidDocumentError(f'"{name}" must have rows of one length.') from error
     wrong = (
         not np.isfinite(array).all()
+        or (array.size > 0 and np.abs(array).max() > LARGEST_NUMBER)
         or (kind == "positive" and array <= 0)
         or (kind == "share" and not is_share(float(array)))
         or (kind == "probabilities" and (array.size == 0 or array.min() < 0 or array.max() > 1))
@@ -318,7 +321,8 @@ def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
     )
     if wrong:
         what = {"probabilities": "numbers in [0, 1]", "rising": "rising numbers"}
-        raise InvalidDocumentError(f'"{name}" must hold {what.get(kind, "finite numbers")}.')
+        other = f"finite numbers of at most {LARGEST_NUMBER:g} in size"
+        raise InvalidDocumentError(f'"{name}" must hold {what.get(kind, other)}.')
     return array if dimensions else float(array)
 
 
