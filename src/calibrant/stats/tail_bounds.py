@@ -121,6 +121,8 @@ def sharp_lower_bound(evidence: Evidence, setting: Setting, error: Error) -> flo
     if evidence.squared(1.0) <= 0:  # 0 is a lower bound, whatever the rows
         return 0.0
     tests = TailTests.of(evidence, setting, plan, error, "right")
+    if not tests.ranges:  # known before the rows, like what suits
+        return error.exponential_lower(evidence, setting, 0.0)
     bound = tests.first_open()
     if bound is None:
         bound = error.exponential_lower(evidence, setting, tests.ranges[-1].hi)
