@@ -89,6 +89,25 @@ def test_series_of_text_may_be_empty_of_values_cross_and_have_numbers_as_categor
         keys(pl.Series(["a", "b"]))
 
 
+@pytest.mark.parametrize("name", ["pandas", "polars", "pyarrow"])
+def test_large_integers_beside_missing_ones_stay_apart(name):
+    package, keys = optional(name), [2**53, 2**53 + 1, None, 2**53]
+    if name == "pandas":
+        series = package.Series(keys, dtype="Int64")
+    else:
+        series = package.Series(keys) if name == "polars" else package.chunked_array([keys])
+    frame = package.table if name == "pyarrow" else package.DataFrame
+    columns = {"y": [0, 1, 0, 1], "p": [0.1, 0.2, 0.3, 0.4], "k": series}
+    for tables in (
+        tabulate(columns["y"], columns["p"], bins=2, by=series),
+        tabulate(columns["y"], columns["p"], bins=2, by=frame({"k": series})),
+        tabulate("y", "p", bins=2, by="k", data=frame(columns)),
+    ):
+        counts = dict(zip(tables.labels, tables.count.sum(axis=(1, 2)).tolist(), strict=True))
+        assert counts == {(2**53,): 2, (2**53 + 1,): 1, (None,): 1}
+        assert all(type(label) in (int, type(None)) for (label,) in counts)
+
+
 def test_several_columns_cross_and_are_called_by_their_names():
     tables = tabulate(Y, P, bins="width:2", by=[["a", "a", "b", "b"], [1, 2, 1, 1]])
     assert list(tables) == [("a", 1), ("a", 2), ("b", 1)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.exceptions import InvalidArgumentError, LengthMismatchError
-from calibrant.groups import Factor, GroupColumn, Groups, label_of
+from calibrant.groups import Factor, GroupColumn, Groups, factor_of_objects, label_of
 
 
 def columns_named(by: Any) -> tuple[GroupColumn, ...]:
@@ -56,23 +56,26 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
 
 
 def series_factor(column: GroupColumn, values: Any) -> Factor | None:
-    """Return the codes of a series of text or categories; None for anything else.
-
-    Its own package looks them up: a Python object of every row takes ten times as long.
-    """
-    if column.cuts is not None or not _is_text_series(values):
+    """Return the codes of a series that its own package looks up; None for anything else."""
+    if column.cuts is not None or not _is_looked_up(values):
         return None
     import narwhals as nw
 
     series = nw.from_native(values, series_only=True)
+    if series.dtype.is_integer():  # a lookup by pandas would go through floats as well
+        return factor_of_objects(column, series.to_list())
     distinct = [*series.drop_nulls().unique().to_list(), None]
     places = list(range(len(distinct)))
     codes = series.replace_strict(distinct, places, return_dtype=nw.Int32).to_numpy()
     return codes, [label_of(column, value) for value in distinct]
 
 
-def _is_text_series(values: Any) -> bool:
-    """Tell series of text or categories; pandas has text as Python objects already."""
+def _is_looked_up(values: Any) -> bool:
+    """Tell series of text, of categories, and of integers of which some are missing.
+
+    A Python object of every row takes ten times as long, but pandas has them for text already. Of
+    integers beside missing values NumPy would make floats, and from 2^53 on one group of several.
+    """
     if isinstance(values, np.ndarray | list | tuple):
         return False
     import narwhals as nw
@@ -81,7 +84,8 @@ def _is_text_series(values: Any) -> bool:
     if not isinstance(series, nw.Series):
         return False
     text = isinstance(series.dtype, nw.String) and not series.implementation.is_pandas_like()
-    return text or isinstance(series.dtype, nw.Categorical | nw.Enum)
+    lossy = series.dtype.is_integer() and series.null_count() > 0
+    return text or lossy or isinstance(series.dtype, nw.Categorical | nw.Enum)
 
 
 def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None) -> Groups:
@@ -110,7 +114,7 @@ def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
         frame = as_frame(by)
         series = {str(name): frame.get_column(name) for name in frame.columns}
         return [
-            (name, own if _is_text_series(own) else own.to_numpy(), None)
+            (name, own if _is_looked_up(own) else own.to_numpy(), None)
             for name, own in series.items()
         ]
     several = isinstance(by, list | tuple) and by and all(_is_column(x) for x in by)
