@@ -162,6 +162,20 @@ def same(a, b, names=None, rel=1e-9):
         assert ends[0] == pytest.approx(ends[1], rel=rel, nan_ok=True), name
 
 
+@pytest.mark.parametrize("n_events", [0, 3, 60])
+@pytest.mark.parametrize("shift", [30.0, 650.0, 712.0, 740.0])
+def test_predictions_next_to_zero_move_calibration_in_the_large_and_nothing_breaks(shift, n_events):
+    p, y = np.exp(logit(P) - shift), (ROW < n_events) * 1
+    y, p = y[p > 0], p[p > 0]  # the least numbers there are have few digits, and some are 0
+    moved = cb.validate(y, p)["in_the_large"]
+    at_home = cb.validate(y, expit(np.log(p) + shift))["in_the_large"]
+    assert [moved.value - shift, moved.low - shift, moved.high - shift] == pytest.approx(
+        [at_home.value, at_home.low, at_home.high], abs=1e-5
+    )
+    assert cb.validate(y, p)["oe_ratio"].value == pytest.approx(float(y.mean()) / float(p.mean()))
+
+
+
 def test_clusters_within_groups_are_those_of_the_rows_of_each_group():
     site, patient = np.where(ROW % 3 == 0, "a", "b"), ROW // 5  # patients have rows at both sites
     for weights in (None, W):

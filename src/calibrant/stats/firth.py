@@ -22,6 +22,9 @@ TOLERANCE = 1e-9
 LONGEST_STEP = 5.0
 """Of a coefficient at a time; log-odds beyond it leave no information to take the next step by."""
 
+SMALLEST = float(np.finfo(float).tiny)
+"""The least size whose reciprocal is finite."""
+
 
 @dataclass(frozen=True, eq=False)
 class LogisticModel:
@@ -53,9 +56,9 @@ class LogisticModel:
     def leverage(self, theta: FloatArray) -> FloatArray:
         """Return the diagonal of the hat matrix; of a row with a count, that of all its rows."""
         rate = self.rate(theta)
-        inverse = np.linalg.pinv(self.information(theta), hermitian=True)
+        inverse, size = _inverse(self.information(theta))
         squares = np.einsum("in,ij,jn->n", self.design, inverse, self.design)
-        return np.asarray(self.count * rate * (1 - rate) * squares)
+        return np.asarray(self.count * rate * (1 - rate) / size * squares)
 
     def likelihood(self, theta: FloatArray) -> float:
         """Return the log-likelihood, penalised if asked for."""
@@ -79,10 +82,10 @@ class LogisticModel:
             if self.is_penalised:
                 residual += self.leverage(theta) * (0.5 - rate)
             information = self.information(theta)[np.ix_(free, free)]
+            inverse, size = _inverse(information)
             step = np.zeros_like(theta)
-            score = (self.design @ residual)[free]
-            step[free] = np.linalg.pinv(information, hermitian=True) @ score
-            step *= min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+            step[free] = inverse @ (self.design @ residual)[free]
+            step *= min(1 / size, LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
             while (higher := self.likelihood(theta + step)) < value and np.abs(step).max() > 1e-12:
                 step /= 2
             if higher < value:
@@ -98,8 +101,8 @@ class LogisticModel:
         """Return where the profiled likelihood falls below its maximum by half of chi-squared's."""
         drop = float(special.chdtri(1, 1 - confidence_level)) / 2
         best = self.likelihood(theta)
-        variance = np.linalg.pinv(self.information(theta), hermitian=True)[index, index]
-        scale = max(float(np.sqrt(variance)), 1e-6)
+        inverse, size = _inverse(self.information(theta))
+        scale = max(float(np.sqrt(inverse[index, index] / size)), 1e-6)
 
         def excess(value: float) -> float:
             held = theta.copy()
@@ -116,3 +119,12 @@ class LogisticModel:
             return float(side * np.inf)
 
         return limit(-1.0), limit(1.0)
+
+
+def _inverse(information: FloatArray) -> tuple[FloatArray, float]:
+    """Return the inverse of an information divided by its size, and the size.
+
+    Where all rates are next to 0 or 1 there is so little information that its inverse overflows.
+    """
+    size = max(float(np.abs(information).max()), SMALLEST)
+    return np.asarray(np.linalg.pinv(information / size, hermitian=True)), size

@@ -105,9 +105,10 @@ def _counts(sample: Sample, level: float) -> list[Measure]:
     ]
     if predicted == 0:
         return [*measures, Measure("oe_ratio", "O/E", math.nan, ideal=1.0)]
-    ratio = rate / predicted
-    low, high = _sum_limits(sample, y - ratio * p, level)
-    return [*measures, Measure("oe_ratio", "O/E", ratio, low / predicted, high / predicted, 1.0)]
+    # the ratio of predictions below 1e-308 overflows, their shares of the mean do not
+    low, high = _sum_limits(sample, y - rate * (p / predicted), level)
+    ratios = [value / predicted for value in (rate, low, high)]
+    return [*measures, Measure("oe_ratio", "O/E", *ratios, ideal=1.0)]
 
 
 def _sum_limits(sample: Sample, influence: FloatArray, level: float) -> tuple[float, float]:
@@ -196,6 +197,8 @@ def _fitted(
     # predictors of mean 0 and spread 1 keep the information far from singular
     centre, scale = (design[-1].mean(), design[-1].std()) if len(design) > 1 else (0.0, 1.0)
     scaled = np.stack([design[0], (design[-1] - centre) / scale]) if len(design) > 1 else design
+    shift = float(offset.mean())  # and so do offsets of mean 0: the intercept takes up the rest
+    offset = offset - shift
     back = np.array([[1.0, -centre / scale], [0.0, 1 / scale]]) if len(design) > 1 else np.eye(1)
     share = sample.effective_n / len(sample) if penalised else 1.0
     model = LogisticModel(scaled, sample.y, sample.weight * share, offset, penalised)
@@ -214,6 +217,8 @@ def _fitted(
             sample.quantile(level) * sample.variance(influence) ** 0.5 for influence in influences
         ]
         limits = [(b - r, b + r) for b, r in zip(best, reach, strict=True)]
+    best[0] -= shift
+    limits[0] = limits[0][0] - shift, limits[0][1] - shift
     return [
         Measure(name, label, float(value), float(low), float(high), ideal)
         for (name, label, ideal), value, (low, high) in zip(named, best, limits, strict=True)
