@@ -175,7 +175,6 @@ def test_predictions_next_to_zero_move_calibration_in_the_large_and_nothing_brea
     assert cb.validate(y, p)["oe_ratio"].value == pytest.approx(float(y.mean()) / float(p.mean()))
 
 
-
 def test_clusters_within_groups_are_those_of_the_rows_of_each_group():
     site, patient = np.where(ROW % 3 == 0, "a", "b"), ROW // 5  # patients have rows at both sites
     for weights in (None, W):

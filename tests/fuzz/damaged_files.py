@@ -577,8 +577,13 @@ def check_certify(path: str, kind: str, whole: bool, rng: random.Random) -> str:
     return "accepted, numbers right"
 
 
-def classes(path: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    names = tuple(f"prob_{name}" for name in NAMES)
+def classes(path: str, kind: str, by_pattern: bool) -> tuple[np.ndarray, np.ndarray]:
+    names = class_columns(path, kind) if by_pattern else [f"prob_{name}" for name in NAMES]
+    known = [name.removeprefix("prob_") for name in names]
+    if len(names) != len(NAMES) or any(
+        a != b and a in NAMES for a, b in zip(known, NAMES, strict=True)
+    ):
+        raise Unreadable("other columns, or in another order")
     rows = read(path, kind, ("animal", *names))
     if not rows:
         raise Unreadable("no rows")
@@ -595,41 +600,44 @@ def check_classes(path: str, kind: str, whole: bool, rng: random.Random) -> str:
     probs = rng.choice([["prob_*"], ["prob_cat", "prob_dog", "prob_eel"]])
     code, _, said = command("measure", path, "--y-true", "animal", "--y-prob", *probs, "--kind", "marginal",
                             "--classes", ",".join(NAMES), "--bins", "width:4", "--table", "table.json")  # fmt: skip
-    truth, why = truth_of(classes, path, kind)
+    truth, why = truth_of(classes, path, kind, probs == ["prob_*"])
     if not judge(code, said, whole, truth, why):
         return "refused"
     document = json.loads(Path("table.json").read_text())
-    order = column_order(path, kind) if probs == ["prob_*"] else list(range(3))
     for group in range(3):
         part = {name: [document[name][group]] for name in ("count", "sum_y", "sum_p", "sum_pp")} | {
             "bins": document["bins"]
         }
-        same_table(part, (truth[0] == group).astype(float), truth[1][:, order[group]])
+        same_table(part, (truth[0] == group).astype(float), truth[1][:, group])
     return "accepted, numbers right"
 
 
-def column_order(path: str, kind: str) -> list[int]:
-    """Return which class each column of a pattern means: the order of the file's first row."""
-    data = Path(path).read_bytes()
+def class_columns(path: str, kind: str) -> list[str]:
+    """Return the columns that a pattern means, in the order of the file's first row."""
+    try:
+        names = column_names(Path(path).read_bytes(), kind)
+    except Exception as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+    return [name for name in names if name.startswith("prob_")]
+
+
+def column_names(data: bytes, kind: str) -> list[str]:
     if kind.endswith(".gz"):
         data, kind = gzip.decompress(data), kind.removesuffix(".gz")
     if kind == "npz":
         with np.load(io.BytesIO(data)) as arrays:
-            names = arrays.files
-    elif kind == "parquet":
-        names = pq.read_schema(io.BytesIO(data)).names
-    elif kind in ("arrow", "stream"):
+            return list(arrays.files)
+    if kind == "parquet":
+        return pq.read_schema(io.BytesIO(data)).names
+    if kind in ("arrow", "stream"):
         opened = pa.ipc.open_file if data[:6] == b"ARROW1" else pa.ipc.open_stream
-        names = opened(io.BytesIO(data)).schema.names
-    elif kind == "jsonl":
+        return opened(io.BytesIO(data)).schema.names
+    if kind == "jsonl":
         text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").lstrip()
-        names = list(json.JSONDecoder().raw_decode(text)[0])
-    else:
-        text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter="," if kind == "csv" else "\t")
-        names = next(row for row in rows if row)
-    probs = [name for name in names if name.startswith("prob_")]
-    return [NAMES.index(name.removeprefix("prob_")) for name in probs]
+        return list(json.JSONDecoder().raw_decode(text)[0])
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter="," if kind == "csv" else "\t")
+    return next(row for row in rows if row)
 
 
 def scores(path: str, kind: str) -> list[float | None]:

@@ -140,10 +140,9 @@ class SplineCalibration(Recalibrator):
         """Where pieces meet, on the scale of the scores."""
         if self.input == "logits":
             return self.knots_
-        odds = np.exp(self.knots_)
         share = self.smoothing_
-        p = odds / (1 + odds)
-        return np.maximum.accumulate(np.clip((p - share / 2) / (1 - share), 0.0, 1.0))
+        p = (sigmoid(self.knots_) - share / 2) / (1 - share)
+        return np.maximum.accumulate(np.clip(p, 0.0, 1.0))
 
     @property
     def _pieces(self) -> FloatArray:

@@ -30,7 +30,7 @@ def names_of(values: Any) -> tuple[str, ...]:
 
 
 def check_class_order(names: Sequence[str], classes: Sequence[Label] | None) -> None:
-    """Refuse columns whose names are those of the classes, in another order.
+    """Refuse columns whose names are those of the classes, or some of them, in another order.
 
     What all names begin and end with does not matter. Classes that nobody named are numbers, and
     the numbers in the names of their columns must rise.
@@ -53,8 +53,9 @@ the columns one by one in that order, or pass classes= in the order of the colum
         told = "in the order of their numbers"
     else:
         expected = [str(name) for name in classes]
-        spelled = [list(names), parts]
-        wrong = expected not in spelled and any(set(x) == set(expected) for x in spelled)
+        pairs = [(list(names), expected), (parts, expected), (parts, _own_parts(expected))]
+        in_order = any(own == others for own, others in pairs)
+        wrong = not in_order and any(_misplaced(own, others) for own, others in pairs)
         told = _shown(expected)
     if wrong:
         raise InvalidInputError(
@@ -94,6 +95,16 @@ def check_same_names(names: Sequence[str], fitted: Sequence[str]) -> None:
             f"The columns of predictions must be those of the fit, {_shown(fitted)}; got "
             f"{_shown(names)}. Rename them, or pass an array where they stand in that order."
         )
+
+
+def _misplaced(names: Sequence[str], classes: Sequence[str]) -> bool:
+    """Whether names are those of the classes in another order, or one is in another's place."""
+    if set(names) == set(classes):
+        return list(names) != list(classes)
+    # numbers are told by all of them together: p1, p2, p3 may well be the classes 0, 1, 2
+    place = {name: i for i, name in enumerate(classes) if not set(name) <= set(DIGITS)}
+    found = [(i, place[name]) for i, name in enumerate(names) if name in place]
+    return len(set(names)) == len(names) and any(i != own for i, own in found)
 
 
 def _own_parts(names: Sequence[str]) -> list[str]:
