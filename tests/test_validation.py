@@ -165,7 +165,7 @@ def same(a, b, names=None, rel=1e-9):
 @pytest.mark.parametrize("n_events", [0, 3, 60])
 @pytest.mark.parametrize("shift", [30.0, 650.0, 712.0, 740.0])
 def test_predictions_next_to_zero_move_calibration_in_the_large_and_nothing_breaks(shift, n_events):
-    p, y = np.exp(logit(P) - shift), (ROW < n_events) * 1
+    p, y = np.exp(logit(P) - shift), (n_events > ROW) * 1
     y, p = y[p > 0], p[p > 0]  # the least numbers there are have few digits, and some are 0
     moved = cb.validate(y, p)["in_the_large"]
     at_home = cb.validate(y, expit(np.log(p) + shift))["in_the_large"]

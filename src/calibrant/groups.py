@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibrant._documents import shown
+from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 
@@ -20,6 +22,9 @@ DENSE_CODES = 1 << 12
 """So many codes are counted with whether all occur or not: finding out would cost a pass."""
 MOST_CODES = 1 << 24
 """Codes that a lookup table renumbers; where more are possible, rows are sorted instead."""
+
+PIECE_ROWS = 1 << 16
+"""Rows of a piece: half a megabyte of integers, which stay in the cache of a core."""
 
 GroupLabel: TypeAlias = str | int | float | None
 """What a column says of a group; None where it is missing."""
@@ -154,19 +159,45 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
     if kind == "b":
         return values.view(np.uint8), [False, True]
     if kind in "iu":
-        low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
-        if high - low < MOST_CODES:
-            # integers wrap around, so differences that fit are right whatever was cut off; the
-            # fewer bytes are written, the better: this takes as long as counting
-            small = np.dtype(np.int16 if high - low < 1 << 15 else np.int32)
-            codes: AnyArray = values.astype(small)
-            codes -= np.array(low, values.dtype).astype(small)
-            return codes, range(low, high + 1)
+        if (dense := _dense_factor(values)) is not None:
+            return dense
     if kind in "iufM":
         distinct, codes = np.unique(values, return_inverse=True)
         distinct = distinct.astype("M8[us]") if kind == "M" else distinct
         return codes, [label_of(column, label) for label in distinct.tolist()]
     return factor_of_objects(column, values.tolist())
+
+
+def _dense_factor(values: IntArray) -> Factor | None:
+    """Return how far integers are above the least of them; None where they are too far apart.
+
+    Reading the rows takes as long as counting them, so their limits are guessed from the first of
+    them, and all are read again only if others lie beyond.
+    """
+    low, high = _limits(values[:PIECE_ROWS]) if values.size else (0, 0)
+    while high - low < MOST_CODES:
+        small = np.dtype(np.int16 if high - low < 1 << 15 else np.int32)
+        codes: AnyArray = np.empty(values.size, small)
+        # integers wrap around, so differences that fit are right whatever was cut off
+        least = np.array(low, values.dtype).astype(small)
+        work = partial(_write_differences, values, least, codes)
+        limits = in_pieces(values.size, PIECE_ROWS, work) or [(low, high)]
+        seen = min(own for own, _ in limits), max(own for _, own in limits)
+        if seen == (low, high):
+            return codes, range(low, high + 1)
+        low, high = seen
+    return None
+
+
+def _write_differences(
+    values: IntArray, least: AnyArray, codes: AnyArray, part: slice
+) -> tuple[int, int]:
+    np.subtract(values[part].astype(codes.dtype), least, out=codes[part])
+    return _limits(values[part])
+
+
+def _limits(values: IntArray) -> tuple[int, int]:
+    return int(values.min()), int(values.max())
 
 
 def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
