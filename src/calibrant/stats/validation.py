@@ -107,8 +107,8 @@ def _counts(sample: Sample, level: float) -> list[Measure]:
         return [*measures, Measure("oe_ratio", "O/E", math.nan, ideal=1.0)]
     # the ratio of predictions below 1e-308 overflows, their shares of the mean do not
     low, high = _sum_limits(sample, y - rate * (p / predicted), level)
-    ratios = [value / predicted for value in (rate, low, high)]
-    return [*measures, Measure("oe_ratio", "O/E", *ratios, ideal=1.0)]
+    ratio, low, high = (value / predicted for value in (rate, low, high))
+    return [*measures, Measure("oe_ratio", "O/E", ratio, low, high, 1.0)]
 
 
 def _sum_limits(sample: Sample, influence: FloatArray, level: float) -> tuple[float, float]:
