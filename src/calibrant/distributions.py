@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant import stats
+from calibrant._options import is_real
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 from calibrant.problem import Problem, read_problem
 from calibrant.sources.arrays import as_array, read_weights
-from calibrant.sources.events import read_outcomes, read_real
+from calibrant.sources.events import read_outcomes, read_real, read_real_columns
 
 
 def crps(
@@ -23,6 +24,7 @@ def crps(
     std: Any = None,
     samples: Any = None,
     sample_weight: Any = None,
+    data: Any = None,
 ) -> stats.MeanScore:
     """Score distributions by the continuous ranked probability score; lower is better.
 
@@ -39,6 +41,9 @@ def crps(
     samples : array_like of shape (n, m)
         In place of them, draws from each forecast, two at least.
     sample_weight : array_like of shape (n,), optional
+    data : optional
+        As in `calibration_error`: the others are then names of columns, of samples several or a
+        pattern; one of mean and std may still be a number.
 
     Returns
     -------
@@ -61,13 +66,26 @@ def crps(
     >>> print(crps([0.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0]))
     CRPS = 0.4181 (standard error 0.1844), n = 2
     """
-    y = read_outcomes(as_array(y_true, "y_true").ravel())
-    weights = read_weights(sample_weight, len(y))
     if (samples is None) == (mean is None or std is None):
         raise InvalidArgumentError(
             "crps needs mean= and std= of normal forecasts, or samples= of any other; got "
             f"{'neither' if samples is None else 'both'}."
         )
+    if data is not None and samples is not None:
+        y_true, samples, sample_weight = read_real_columns(data, y_true, samples, sample_weight)
+    elif data is not None:
+        names = [name for name in (mean, std) if not is_real(name)]
+        if not names:
+            raise InvalidArgumentError(
+                "With data=, mean or std must name a column, or samples several; got numbers, "
+                f"mean={mean:g} and std={std:g}. For one forecast of all rows pass y_true as an "
+                "array, without data=."
+            )
+        y_true, found, sample_weight = read_real_columns(data, y_true, names, sample_weight)
+        columns = iter(found.T)
+        mean, std = (x if is_real(x) else next(columns) for x in (mean, std))
+    y = read_outcomes(as_array(y_true, "y_true").ravel())
+    weights = read_weights(sample_weight, len(y))
     if samples is None:
         mu, sigma = _normal(mean, std, len(y))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below

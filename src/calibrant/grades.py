@@ -180,7 +180,7 @@ def _pds(y_true: Any, y_prob: Any, grades: Mapping[str, float], data: Any) -> tu
     if data is None:
         array = as_array(y_prob, "y_prob")
     elif is_text_column(data, y_prob):
-        y_true, array, _ = named_arrays(data, y_true, y_prob, None)
+        y_true, array, _, _ = named_arrays(data, y_true, y_prob, None)
     else:
         return y_true, y_prob, data
     if array.dtype.kind not in "OUST":

@@ -118,15 +118,23 @@ class CalibrationMetric:
             raise EmptyInputError("No rows yet: call update(y_true, y_prob) before compute().")
         return self._table
 
-    def update(self, y_true: Any, y_prob: Any, sample_weight: Any = None, by: Any = None) -> None:
+    def update(
+        self,
+        y_true: Any,
+        y_prob: Any,
+        sample_weight: Any = None,
+        by: Any = None,
+        data: Any = None,
+    ) -> None:
         """Add a batch of rows; a batch with a bad value is refused whole and changes nothing.
 
         Parameters
         ----------
-        y_true, y_prob, sample_weight
+        y_true, y_prob, sample_weight, data
             As in `calibrant.calibration_error`.
         by : array_like or dict, optional
-            Values of the columns that the metric was made with.
+            Values of the columns that the metric was made with; with `data` they are read from
+            the columns of their names.
         """
         problem = self.problem
         try:
@@ -138,7 +146,8 @@ class CalibrationMetric:
                 classes=problem.classes,
                 pos_label=problem.pos_label,
                 sample_weight=sample_weight,
-                by=self._groups(by),
+                data=data,
+                by=self._groups(by, data),
             )
         except EmptyInputError:
             if sample_weight is None or np.shape(sample_weight)[:1] == (0,):
@@ -157,9 +166,16 @@ class CalibrationMetric:
             replace(source.count_by(bins) if self.by else source.count(bins), problem=problem)
         )
 
-    def _groups(self, by: Any) -> dict[str, Any] | None:
+    def _groups(self, by: Any, data: Any) -> dict[str, Any] | None:
         """Return the values of a batch that tell groups apart, with their cuts, by name."""
         names = [column.name for column in self.by]
+        if data is not None and by is None:
+            return {own.name: own.cuts for own in self.by} or None
+        if data is not None:
+            raise InvalidArgumentError(
+                "With data=, the groups of this metric are read from the columns "
+                f"{', '.join(names) or 'it was made with'}; got by={by!r:.60}. Leave it out."
+            )
         values = by if isinstance(by, Mapping) else dict.fromkeys(names[:1], by)
         if (by is None) != (not names) or (names and set(values) != set(names)):
             wanted = "none" if not names else f"the values of {' and '.join(map(repr, names))}"

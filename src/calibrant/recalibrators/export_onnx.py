@@ -99,7 +99,7 @@ def _model(recalibrator: Recalibrator, width: int, dtype: str) -> Any:
         x = (x[:, 1] - x[:, 0])[:, None]
     valid = _valid(graph, x, recalibrator.input, width)
     x = valid.node("where", x, 0.0)
-    if isinstance(recalibrator, Identity):
+    if isinstance(recalibrator, Identity) and recalibrator.input == "probabilities":
         answers = x
     elif both:
         event = formula(recalibrator, x[:, 0] if recalibrator.input == "logits" else x[:, 1])

@@ -58,7 +58,7 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
         self.logits = recalibrator.input == "logits"
         self.of_one_event = recalibrator._reads not in SEVERAL and n_classes == 2
         self.widths = (1, 2) if self.of_one_event else (n_classes,)
-        self.is_identity = isinstance(recalibrator, Identity)
+        self.is_identity = isinstance(recalibrator, Identity) and not self.logits
         graph = _FxGraph()
         graph.graph.output(formula(recalibrator, graph.x).result)
         self.formula = torch.fx.GraphModule(graph.root, graph.graph)

@@ -23,6 +23,7 @@ from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.reading import fitted_names, keep_names
+from calibrant.recalibrators.scaling import Identity
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1
@@ -219,6 +220,8 @@ def _decode_unfitted(document: Any, depth: int) -> Recalibrator:
         parameters = {name: x for name, x in LATER.items() if name in cls._get_param_names()} | (
             parameters
         )
+    if cls is Identity and parameters == {}:  # written before Identity could read logits
+        parameters = {"input": "probabilities"}
     if isinstance(parameters, dict) and "n_bins" in parameters and "bins" in parameters:
         parameters = _with_bins_in_one_word(parameters)
     if not isinstance(parameters, dict) or set(parameters) != set(cls._get_param_names()):

@@ -30,7 +30,12 @@ On: TypeAlias = Literal["log-odds", "probabilities"]
 
 
 class Identity(Recalibrator):
-    """Leave the probabilities alone.
+    """Leave the probabilities alone; of logits, answer with the probabilities they stand for.
+
+    Parameters
+    ----------
+    input : {"probabilities", "logits"}
+        What the predictions are; they are never guessed.
 
     See Also
     --------
@@ -44,8 +49,13 @@ class Identity(Recalibrator):
 
     _reads: ClassVar[Reads] = "either"
 
+    def __init__(self, input: Input = "probabilities") -> None:  # noqa: A002
+        self.input = input
+
     def predict_proba(self, y_prob: Any) -> FloatArray:
-        """Return the probabilities as they came."""
+        """Return the probabilities as they came, or those of the logits."""
+        if self.input == "logits":
+            return super().predict_proba(y_prob)
         read_unlabelled(self, y_prob)
         return as_array(y_prob, "y_prob").astype(np.float64)
 
@@ -55,8 +65,13 @@ class Identity(Recalibrator):
     def _learn(self, scores: Scores) -> None:
         self.fit_result_ = FitResult()
 
-    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        return x
+    def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
+        if self.input == "probabilities":
+            return x
+        return ops.sigmoid(x) if self.classes_.size == 2 else ops.softmax(x)
+
+    def _check_parameters(self) -> None:
+        check_choice("input", self.input, ("probabilities", "logits"))
 
 
 class PlattScaling(Recalibrator):

@@ -13,7 +13,7 @@ from calibrant._options import generator, is_integer
 from calibrant._read_only import ReadOnlyArrays
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.problem import Label
+from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import squared_errors
@@ -28,7 +28,7 @@ from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
 from calibrant.recalibrators.top_label import TopLabel
-from calibrant.sources import read
+from calibrant.sources import read_named
 from calibrant.sources.arrays import as_array
 from calibrant.sources.column_order import names_of
 
@@ -104,12 +104,14 @@ def recalibrator_scores(
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
     rng: np.random.Generator | int | None = 0,
+    input: Input = "probabilities",  # noqa: A002
 ) -> RecalibratorScores:
     """Compare recalibrators by a cross-validated proper score; see `best_recalibrator`."""
     check_choice("scoring", scoring, ("log", "brier"))
-    rows = read_labelled(Identity(), y_prob, y_true, sample_weight, classes)
+    check_input(input)
+    rows = read_labelled(Identity(input), y_prob, y_true, sample_weight, classes)
     codes, probs, weights = rows.codes(), rows.predictions, rows.weights
-    listed = _default_candidates(probs) if candidates is None else candidates
+    listed = _default_candidates(probs, input) if candidates is None else candidates
     chosen = tuple(listed) if isinstance(listed, Sequence) else ()
     chosen = tuple(as_recalibrator(own) if is_foreign(own) else own for own in chosen)
     given = as_array(y_prob, "y_prob")
@@ -121,6 +123,13 @@ def recalibrator_scores(
             "candidates must be a sequence of recalibrators, such as (Identity(), PlattScaling()); "
             f"got {candidates!r:.60}."
         )
+    for candidate in chosen:
+        if candidate.input != input:
+            raise InvalidArgumentError(
+                f'Candidates must read what input= says, "{input}"; {candidate!r:.60} reads '
+                f'{candidate.input}. Give it input="{input}" where its constructor takes that, '
+                "leave it out, or pass the other kind of predictions."
+            )
     folds = _folds(codes, cv, rng)
     labelled = LabelledRows(probs, codes, weights, scoring)
     if candidates is None and probs.size > SCREENED_VALUES and labelled.can_hold_out(folds[0]):
@@ -140,6 +149,7 @@ def best_recalibrator(
     classes: Sequence[Label] | None = None,
     rng: np.random.Generator | int | None = 0,
     data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
 ) -> Recalibrator:
     r"""Choose a recalibrator by cross-validation, fit it on all rows, and return it.
 
@@ -159,13 +169,16 @@ def best_recalibrator(
         all compared on all folds. By default `Identity`, temperature, Platt, beta, splines and
         Venn-Abers for one event, also in two columns. For several classes `Identity`, temperature,
         `TopLabel` of Platt, vector, `OneVsRest` of Platt and of beta, matrix, and `OneVsRest` of
-        splines (up to 10 classes) and of Venn-Abers, with rows that add up to 1.
+        splines (up to 10 classes) and of Venn-Abers, with rows that add up to 1. Of logits those
+        that read logits: `Identity`, temperature, then Platt and splines, or vector and matrix.
     cv : int, default 5
         The number of folds.
     scoring : {"log", "brier"}
         The proper score, the log loss unless given.
     rng : Generator, int or None, default 0
         Seed for assigning rows to folds.
+    input : {"probabilities", "logits"}
+        What the predictions are. All candidates must read it, and so does the answer.
 
     Returns
     -------
@@ -212,10 +225,10 @@ def best_recalibrator(
     """
     names = names_of(y_prob)
     if data is not None:
-        reading: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
-        source = read(y_true, y_prob, data=data, **reading)
-        columns, names = source.columns(), (source.names or ())[1:]
-        y_true, y_prob, sample_weight = columns.labels, columns.predictions, columns.weights
+        check_input(input)
+        y_true, y_prob, sample_weight, names = read_named(
+            data, y_true, y_prob, sample_weight, classes=classes, input=input
+        )
     scores = recalibrator_scores(
         y_true,
         y_prob,
@@ -225,6 +238,7 @@ def best_recalibrator(
         sample_weight=sample_weight,
         classes=classes,
         rng=rng,
+        input=input,
     )
     winner: Recalibrator = clone(scores.candidates[scores.chosen])
     winner.fit(y_prob, y_true, sample_weight, classes)
@@ -233,13 +247,18 @@ def best_recalibrator(
     return winner
 
 
-def _default_candidates(probs: AnyArray) -> list[Recalibrator]:
+def _default_candidates(probs: AnyArray, input: Input) -> list[Recalibrator]:  # noqa: A002
     """Return what wins on real models, from the simplest on.
 
     Isotonic calibration is not among them: answers of 0 and 1 cost it the log loss on few rows.
     Venn-Abers is its smoothed form, and as good on many. Dirichlet and joint beta scaling are not:
     on CIFAR-10 matrix and vector scaling were as good on 5,000 rows, better on fewer, and faster.
     """
+    if input == "logits":
+        more = [PlattScaling(), SplineCalibration()]
+        more = more if probs.ndim == 1 else [VectorScaling(), MatrixScaling()]
+        readers = [Identity(), TemperatureScaling(), *more]
+        return [reader.set_params(input="logits") for reader in readers]
     if probs.ndim == 1:
         scaling = [TemperatureScaling(), PlattScaling(), BetaScaling(), SplineCalibration()]
         return [Identity(), *scaling, VennAbers()]

@@ -14,7 +14,7 @@ from calibrant._clock import now
 from calibrant._results import Result, filled
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.problem import Input, Kind, Label
 from calibrant.reports.findings import Findings, findings_of, of_rows
 from calibrant.reports.page import page
@@ -43,6 +43,7 @@ def report(
     input: Input = "probabilities",  # noqa: A002
     by: Any = None,
     before: Any = None,
+    sample_weight: None = None,
 ) -> Report:
     """Write a calibration report: one self-contained HTML page, the verdict first.
 
@@ -70,6 +71,9 @@ def report(
     before : optional
         Predictions of the same rows before a repair, given like `y_prob`: the page shows the model
         before and after. The repair must have been fitted on other rows.
+    sample_weight : None
+        Refused: the bounds of the page count independent rows. `calibrant.calibration_error`,
+        `reliability_curve`, `brier_decomposition` and `validate` take weights.
     command : str, optional
         What made the report, shown at its end; by default the call of this function.
 
@@ -99,6 +103,12 @@ def report(
     >>> print(made.summary.splitlines()[0])
     Certified: The predicted probabilities are off by at most 0.59 percentage points ...
     """
+    if sample_weight is not None:
+        raise InvalidWeightsError(
+            "The bounds of a report count independent rows, so that its rows have no weights; got "
+            f"sample_weight of type {type(sample_weight).__name__}. Leave it out, or measure with "
+            "calibration_error, reliability_curve, brier_decomposition and validate, which take it."
+        )
     for name, text in (("title", title), ("command", command)):
         if not (text is None or isinstance(text, str)):
             raise InvalidArgumentError(

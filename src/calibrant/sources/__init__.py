@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -169,13 +169,7 @@ def read(
         )
     if kind is not None:
         check_kind(kind)
-    if getattr(data, "is_repeated", False):
-        raise InvalidArgumentError(
-            "Rows must be independent here, and this log asked questions several times: answers to "
-            "one depend on each other. Use a function that takes cluster= (without by=), read one "
-            'epoch (epoch=1) or let the answers vote (confidence="votes"). Where rows are '
-            "independent all the same, pass data=dict(log)."
-        )
+    _check_independent(data)
     given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
     given |= {"pos_label": pos_label, "sample_weight": sample_weight, "by": by}
     if is_files(data):
@@ -199,6 +193,46 @@ def read(
     from calibrant.sources.groups import read_groups
 
     return ArraySource(columns, read_groups(by, len(columns)))
+
+
+def _check_independent(data: Any) -> None:
+    """Refuse a log whose rows are repeated answers to the same questions."""
+    if getattr(data, "is_repeated", False):
+        raise InvalidArgumentError(
+            "Rows must be independent here, and this log asked questions several times: answers to "
+            "one depend on each other. Use a function that takes cluster= (without by=), read one "
+            'epoch (epoch=1) or let the answers vote (confidence="votes"). Where rows are '
+            "independent all the same, pass data=dict(log)."
+        )
+
+
+class NamedArrays(NamedTuple):
+    """The columns of ``data=`` as they stand, and the names of those of predictions."""
+
+    labels: Any
+    predictions: Any
+    weights: Any
+    names: tuple[str, ...]
+
+
+def read_named(
+    data: Any, y_true: Any, y_prob: Any, sample_weight: Any = None, **meaning: Any
+) -> NamedArrays:
+    """Bring the named columns into memory, for whoever reads arrays itself.
+
+    `meaning` is kind, input and classes, by which values of files are checked where they stand.
+    """
+    _check_independent(data)
+    if is_files(data):
+        from calibrant.sources.files import read_files
+
+        files = read_files(data, y_true, y_prob, sample_weight=sample_weight, **meaning)
+        return NamedArrays(*files.arrays(), files.names[1:])
+    from calibrant.sources.frames import named_arrays
+
+    return NamedArrays(
+        *named_arrays(data, y_true, y_prob, sample_weight, classes=meaning.get("classes"))
+    )
 
 
 def is_files(data: Any) -> bool:

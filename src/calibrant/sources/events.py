@@ -153,25 +153,40 @@ def read_forecasts(
 
     For whoever needs more than which outcomes were covered; all rows come into memory.
     """
-    from calibrant.sources import is_files
+    from calibrant.sources import read_named
     from calibrant.sources.arrays import as_array, read_weights
 
-    if data is not None and is_files(data):
-        from calibrant.sources.files import read_files
-
-        given: dict[str, Any] = {"kind": "quantile", "classes": classes}
-        files = read_files(data, y_true, y_prob, sample_weight=sample_weight, **given)
-        y_true, y_prob, sample_weight = files.arrays()
-    elif data is not None:
-        from calibrant.sources.frames import named_arrays
-
-        y_true, y_prob, sample_weight = named_arrays(data, y_true, y_prob, sample_weight)
+    if data is not None:
+        meaning: dict[str, Any] = {"kind": "quantile", "classes": classes}
+        y_true, y_prob, sample_weight, _ = read_named(
+            data, y_true, y_prob, sample_weight, **meaning
+        )
     labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
     labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
     check_event_shapes(labels, probs, "quantile")
     problem, _ = Problem.of(probs.shape, "quantile", classes)
     y, q = read_outcomes(labels), read_quantiles(probs.reshape(len(probs), -1))
     return problem, y, q, read_weights(sample_weight, len(y))
+
+
+def read_real_columns(
+    data: Any, y_true: Any, names: Any, sample_weight: Any
+) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+    """Return outcomes, a table of other real columns, and weights of frames or files.
+
+    What they mean, and whether the values suit it, is for whoever asks.
+    """
+    from calibrant.sources import is_files
+
+    if is_files(data):
+        from calibrant.sources.files import named_numbers
+
+        outcomes, table, weights = named_numbers(data, y_true, names, sample_weight)
+    else:
+        from calibrant.sources.frames import named_arrays
+
+        outcomes, table, weights, _ = named_arrays(data, y_true, names, sample_weight)
+    return outcomes, table.reshape(len(outcomes), -1), weights
 
 
 def read_quantiles(table: AnyArray) -> FloatArray:

@@ -189,15 +189,22 @@ def _widths(labels: list[Any], names: list[Any]) -> tuple[AnyArray, AnyArray]:
     return first, second
 
 
-def named_arrays(data: Any, y_true: Any, y_prob: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return the named columns as arrays; a lazy frame is collected."""
+def named_arrays(
+    data: Any,
+    y_true: Any,
+    y_prob: Any,
+    sample_weight: Any,
+    classes: Sequence[Label] | None = None,
+) -> tuple[Any, Any, Any, tuple[str, ...]]:
+    """Return the named columns as arrays, and the names of predictions; lazy data are collected."""
     known = list(data) if isinstance(data, Mapping) else as_frame(data).collect_schema().names()
     y_true, y_prob = _expanded(y_true, y_prob, known, None)
+    _check_order(y_true, y_prob, None, classes)
     weights = [] if sample_weight is None else [sample_weight]
     columns = collected(data, y_true, y_prob, *weights)
     columns = columns if isinstance(columns, Mapping) else as_frame(columns)
     arrays = [_column(columns, name) for name in (y_true, y_prob, *weights)]
-    return arrays[0], arrays[1], arrays[2] if weights else None
+    return arrays[0], arrays[1], arrays[2] if weights else None, shown_names(y_true, y_prob)[1:]
 
 
 def collected(data: Any, *names: Any) -> Any:

@@ -375,14 +375,7 @@ def read_files(
 
     `numbers` are what names in the columns of predictions stand for.
     """
-    patterns = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
-    labels = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
-    for name in (*(labels or [y_true]), *(patterns or [y_prob]), sample_weight or ""):
-        if not isinstance(name, str):
-            raise InvalidArgumentError(
-                "With files as data=, y_true, y_prob and sample_weight are names of columns; got "
-                f"{name!r:.60}."
-            )
+    labels, patterns = _names(y_true, y_prob, sample_weight)
     if kind != "multi-label" and len(labels) != 1:
         raise InvalidArgumentError(
             f'Several columns of labels are those of kind="multi-label"; got {len(labels):,} for '
@@ -397,3 +390,33 @@ def read_files(
     names = ColumnNames(own, patterns, sample_weight, text, grouping, numbers)
     meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
     return FileSource(Files.of(data), names, meaning)
+
+
+def named_numbers(
+    data: Any, y_true: Any, y_prob: Any, sample_weight: Any
+) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+    """Return columns of real numbers as they stand in the files, all in memory."""
+    labels, patterns = _names(y_true, y_prob, sample_weight)
+    columns = ColumnNames(labels[0], patterns, sample_weight, text_labels=False)
+    chunks: list[Chunk] = []
+    for file in Files.of(data).files:
+        chunks += read_chunks(file, columns, chunks[0].names if chunks else None)
+    if not chunks:
+        raise EmptyInputError(f"There are no rows in {data!r:.60}; at least one is needed.")
+    return (
+        np.concatenate([chunk.labels for chunk in chunks]),
+        np.concatenate([chunk.probs for chunk in chunks]),
+        _joined([chunk.weights for chunk in chunks]),
+    )
+
+
+def _names(y_true: Any, y_prob: Any, sample_weight: Any) -> tuple[list[str], list[str]]:
+    """Return the names of labels and of predictions as lists; refuse what is no name."""
+    labels, patterns = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
+    for name in (*(labels or [y_true]), *(patterns or [y_prob]), sample_weight or ""):
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                "With files as data=, y_true, y_prob and sample_weight are names of columns; got "
+                f"{name!r:.60}. Pass the name of a column, or leave data= out."
+            )
+    return labels, patterns
