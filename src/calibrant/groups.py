@@ -158,9 +158,8 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
     kind = values.dtype.kind
     if kind == "b":
         return values.view(np.uint8), [False, True]
-    if kind in "iu":
-        if (dense := _dense_factor(values)) is not None:
-            return dense
+    if kind in "iu" and (dense := _dense_factor(values)) is not None:
+        return dense
     if kind in "iufM":
         distinct, codes = np.unique(values, return_inverse=True)
         distinct = distinct.astype("M8[us]") if kind == "M" else distinct
