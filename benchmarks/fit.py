@@ -178,6 +178,15 @@ def logit_rows(n: int, k: int) -> tuple[Any, Any]:
     return z, (z / 1.5 + rng.gumbel(size=z.shape)).argmax(axis=1)
 
 
+def confident_rows(n: int, k: int) -> tuple[Any, Any]:
+    """Return logits as of an overconfident network, whose classes are each off in their own way."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(n, k))
+    z[np.arange(n), rng.integers(0, k, n)] += 6.0
+    y = (2 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    return 3 * z * (1 + 0.3 * rng.normal(size=k)) + 0.5 * rng.normal(size=k), y
+
+
 def class_rows(n: int, k: int) -> tuple[Any, Any]:
     z, y = logit_rows(n, k)
     return softmax(z), y
@@ -230,6 +239,9 @@ CASES = {
     }),
     "vector": Case(logit_rows, log_loss, ours("VectorScaling", input="logits"), {
         "probmetrics": probmetrics_rows("svs"),
+    }),
+    "matrix": Case(confident_rows, log_loss, ours("MatrixScaling", input="logits"), {
+        "probmetrics": probmetrics_rows("sms"),
     }),
     "histogram binning": Case(binary_rows, brier, ours("HistogramBinning"), {}),
     "scaling-binning of one event": Case(binary_rows, brier, ours("ScalingBinning"), {}),
@@ -349,7 +361,7 @@ def main() -> None:
     about = f"Measured on {datetime.date.today()}; {machine()}; best of {args.repeats} calls"
     about += f" in {args.rounds} rounds."
     shapes = {"temperature": [tuple(args.shape)], "vector": [tuple(args.shape)]}
-    shapes["scaling-binning"] = [(10_000, 10)]
+    shapes |= {"matrix": [(5_000, 100), (5_000, 10)], "scaling-binning": [(10_000, 10)]}
     tables, slow = [], set[Any]()
     summary = ["| fit | fastest peer over calibrant | loss above the lowest of the peers |"]
     summary.append("|---|--:|--:|")
