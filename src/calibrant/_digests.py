@@ -3,7 +3,7 @@
 The digest of rows is a sum over rows, so that chunks and order do not matter: each row is mixed
 to 4 numbers of 64 bits, and those of all rows are added modulo 2^64. It finds every accident and
 casual change (a row left out, a digit, a label: missed with a chance of about 2^-128). It is not a
-cryptographic commitment: whoever is set on it can make other rows of the same sum. What proves a
+cryptographic commitment: an adversary can construct other rows with the same sum. What proves a
 table is counting the rows again.
 """
 

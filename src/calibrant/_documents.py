@@ -2,7 +2,7 @@
 
 A document may come from anybody. Whatever is wrong with it is an InvalidDocumentError of one line:
 nesting, size, repeated names, NaN, numbers beyond every float. What the entries mean is checked by
-whoever asked for the document, with the small checks below.
+the caller, with the small checks below.
 """
 
 from __future__ import annotations

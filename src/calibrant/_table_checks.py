@@ -90,7 +90,7 @@ def _exists(table: BinTable) -> BoolArray:
 def _wrong_events(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
     slack = rounding_of(table.count)
     if not table.is_weighted:
-        # weights of 1 up to rounding are no weights, and leave sums that are whole up to rounding
+        # weights equal to 1 up to rounding count as unweighted: sums are whole up to rounding
         off = np.abs(table.sum_y - np.round(table.sum_y)) > 1e-15 * table.count
         yield "event counts must be whole numbers", off
     yield "there are more events than rows", table.sum_y > table.sum_w * (1 + slack)

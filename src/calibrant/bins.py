@@ -172,7 +172,7 @@ class NearQuantiles(NamedTuple):
     """What uniform-mass bins depend on, each array of shape (groups, n_bins - 1).
 
     For each quantile: the distinct value that holds it, the next ones below and above it, and the
-    rows below it and up to it. Where there is no next value, anything that is no number stands.
+    rows below it and up to it. Where there is no next value, NaN or infinity stands for it.
     """
 
     lower: FloatArray

@@ -49,7 +49,7 @@ def grade_backtest(
         numbers, stands in place of labels and predictions.
     y_prob : array_like of shape (n,)
         The PD of each row, or the name of its grade where `grades` has the PDs. In files a name
-        comes first, though it be digits.
+        comes first, even if it consists of digits.
     grades : dict or sequence of str, optional
         The PD of each name, ``{"AAA": 0.0003, "AA": 0.001, ...}``; or names alone, one for
         each bin, from the lowest PD to the highest.

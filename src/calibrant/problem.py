@@ -123,7 +123,7 @@ class Problem:
     def n_groups(self) -> int:
         """How many one-dimensional problems this is: one a class if marginal, else one.
 
-        Of K ordered classes K - 1: that the last or a lower one comes is no event.
+        Of K ordered classes K - 1: the last or a lower one always occurs.
         """
         if not self.is_marginal:
             return 1

@@ -135,7 +135,7 @@ class CalibrationError(Metric):  # type: ignore[misc]
     Without torchmetrics the same methods are here; `sync` adds the states of all processes by
     `torch.distributed`, and `compute` calls it where there are several.
 
-    Wrong values (NaN, probabilities outside [0, 1], labels that are no class) are left out and
+    Wrong values (NaN, probabilities outside [0, 1], unknown labels) are left out and
     counted, and `compute` refuses the whole with their number. Without rows, as where all are
     ignored, it is NaN.
 

@@ -336,7 +336,7 @@ def recheck(
 
 
 def check_certificate(certificate: object) -> None:
-    """Refuse what is no certificate."""
+    """Refuse anything but a certificate."""
     if not isinstance(certificate, stats.Certificate):
         raise InvalidArgumentError(
             "certificate must be a Certificate, such as certify gives or Certificate.from_json "

@@ -36,7 +36,7 @@ def _run(argv: Sequence[str] | None) -> int:
     from calibrant.cli.parser import new_parser
 
     args = new_parser().parse_args(argv)
-    now()  # NumPy reads SOURCE_DATE_EPOCH too, as it is loaded, and fails if it is no number
+    now()  # importing NumPy fails if SOURCE_DATE_EPOCH is not a number
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         return int(args.run(args))

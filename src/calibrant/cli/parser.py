@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Version(argparse.Action):
-    """Says which version this is and which engine counts; only then is the engine looked for."""
+    """Print the version and the engine; the engine is detected only when this is asked for."""
 
     def __call__(self, *_: Any) -> NoReturn:
         """Print one line and leave."""

@@ -163,7 +163,7 @@ class ExactSums:
             exponent = HALF + self._exponent.ravel()
             if dtype == torch.float32:
                 exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
-            halves = (exponent // 2, exponent - exponent // 2)  # 2^175 is no float32
+            halves = (exponent // 2, exponent - exponent // 2)  # 2^175 overflows float32
             groups = torch.arange(len(self.bins), device=device)[:, None]
             return {
                 "edges": self.edges_on(device, dtype).squeeze(0),

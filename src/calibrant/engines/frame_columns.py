@@ -25,6 +25,7 @@ from calibrant.engines.expressions import (
 )
 from calibrant.exceptions import (
     InvalidGroupsError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
 )
@@ -172,15 +173,7 @@ class FrameColumns:
         return nw.col(self.weights).cast(nw.Float64)
 
     def _outcome(self) -> Any:
-        nw = narwhals()
-        name = self.label_of(0)
-        dtype = self._schema[name]
-        if not (dtype.is_numeric() or dtype == nw.Boolean):
-            raise InvalidLabelsError(
-                f"Outcomes must be real numbers; column {name!r} is of type {dtype}. "
-                "Convert the column to float first."
-            )
-        return nw.col(name).cast(nw.Float64)
+        return self._number(self.label_of(0), "Outcomes must be real numbers", InvalidLabelsError)
 
     def _with_best(self) -> tuple[Any, list[str], str]:
         """Return the rows with the scores of all classes as floats, and the largest of each row."""
@@ -202,13 +195,18 @@ class FrameColumns:
         w = self.weight()
         return [(w > 0, WEIGHT_ZERO), (w.is_between(0, LARGEST_WEIGHT), WEIGHT_BAD), *faults]
 
-    def _number(self, name: str) -> Any:
+    def _number(
+        self,
+        name: str,
+        rule: str = "Predictions must be numbers in [0, 1]",
+        refusal: type[InvalidInputError] = InvalidProbabilitiesError,
+    ) -> Any:
+        """Return a column as float64; refuse another type by the rule that it breaks."""
         nw = narwhals()
         dtype = self._schema[name]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
-            raise InvalidProbabilitiesError(
-                f"Predictions must be numbers in [0, 1]; column {name!r} is of type {dtype}. "
-                "Convert the column to float first."
+            raise refusal(
+                f"{rule}; column {name!r} is of type {dtype}. Convert the column to float first."
             )
         return nw.col(name).cast(nw.Float64)
 

@@ -11,7 +11,9 @@ optimizer takes scalars within 1e-5 of 1 for 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,13 +39,22 @@ class Graph(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """The result of a node; arithmetic with it adds nodes."""
+    """The result of a node, or a constant; arithmetic with it adds nodes."""
 
     graph: Graph
-    result: Any
+    written: Any = None
     array: AnyArray | None = None
     """The numbers of a constant, whose size decides how a graph is written."""
+    name: str | None = None
+    """Of a learned constant."""
     __array_ufunc__ = None
+
+    @cached_property
+    def result(self) -> Any:
+        """What the graph knows this value by; a constant is written when it is first needed."""
+        if self.written is None and self.array is not None:
+            return self.graph.constant(self.name, self.array)
+        return self.written
 
     def node(self, op: str, *others: Any) -> Value:
         """Add an operation on this value and others to the graph."""
@@ -54,7 +65,7 @@ class Value:
         if not isinstance(key, tuple):
             if self.array is None or self.array.ndim == 1:
                 return self.node("entry", key)
-            return replace(self.node("row", key), array=self.array[key])
+            return Value(self.graph, self.node("row", key).result, self.array[key])
         return self.node("column", key[1]) if key[1] is not None else self.node("table")
 
     def __add__(self, other: Any) -> Value:
@@ -102,7 +113,7 @@ class Value:
 def formula(recalibrator: Recalibrator, x: Value) -> Value:
     """Add the formula of a recalibrator to the graph of its input, and return the answers."""
     operations = _GraphOperations(x.graph, int(recalibrator.classes_.size))
-    answers: Value = recalibrator._formula(operations, x, _Learned(recalibrator, x.graph))
+    answers: Value = recalibrator._formula(operations, x, _learned(recalibrator, x.graph))
     return answers
 
 
@@ -117,44 +128,40 @@ def _result(graph: Graph, arg: Any) -> Any:
     return arg.result if isinstance(arg, Value) else arg
 
 
-class _Learned:
-    """The learned numbers of a recalibrator, and those of its parts: constants where asked for."""
-
-    def __init__(self, recalibrator: Recalibrator, graph: Graph, prefix: str = "") -> None:
-        self.recalibrator, self.graph, self.prefix = recalibrator, graph, prefix
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self.recalibrator._constants:
-            raise AttributeError(name)
-        value, path = getattr(self.recalibrator, name), self.prefix + name.strip("_")
+def _learned(recalibrator: Recalibrator, graph: Graph, prefix: str = "") -> SimpleNamespace:
+    """Return the learned numbers of a recalibrator as constants, and those of its parts."""
+    learned = SimpleNamespace(recalibrator=recalibrator, graph=graph, prefix=prefix)
+    for name in recalibrator._constants:
+        value, path = getattr(recalibrator, name), prefix + name.strip("_")
         if isinstance(value, Recalibrator):
-            kept: Any = _Learned(value, self.graph, f"{path}_")
+            kept: Any = _learned(value, graph, f"{path}_")
         elif isinstance(value, list):
             kept = [
-                None if part is None else _Learned(part, self.graph, f"{path}_{k}_")
+                None if part is None else _learned(part, graph, f"{path}_{k}_")
                 for k, part in enumerate(value)
             ]
         else:
-            kept = _constant(self.graph, path, np.atleast_1d(np.asarray(value, np.float64)))
-        setattr(self, name, kept)
-        return kept
+            kept = _constant(graph, path, np.atleast_1d(np.asarray(value, np.float64)))
+        setattr(learned, name, kept)
+    return learned
 
 
-def _constant(graph: Graph, path: str | None, array: AnyArray) -> Value:
-    return Value(graph, graph.constant(path, array), array)
+def _constant(graph: Graph, name: str | None, array: AnyArray) -> Value:
+    return Value(graph, array=array, name=name)
 
 
 def _columns(x: Value, index: Any) -> Value:
     return x.node("columns", _constant(x.graph, None, np.asarray(index)))
 
 
-def _stacked(parts: Sequence[_Learned]) -> _Learned | None:
+def _stacked(parts: Sequence[SimpleNamespace]) -> SimpleNamespace | None:
     """Return the numbers of recalibrators of one form side by side; None if they have parts.
 
     Each constant gets one axis more, the last, of the columns. Short ones end in infinity: above
     the last cut there is no score, so levels after it are not asked for.
     """
-    whole = _Learned(parts[0].recalibrator, parts[0].graph)
+    first = parts[0]
+    whole = SimpleNamespace(recalibrator=first.recalibrator, graph=first.graph, prefix="")
     for name in whole.recalibrator._constants:
         values = [getattr(part.recalibrator, name) for part in parts]
         if any(value is None or isinstance(value, Recalibrator | list) for value in values):
@@ -164,7 +171,7 @@ def _stacked(parts: Sequence[_Learned]) -> _Learned | None:
         filled = np.full((*arrays[0].shape[:-1], size, len(arrays)), np.inf)
         for k, array in enumerate(arrays):
             filled[..., : array.shape[-1], k] = array
-        path = f"{parts[0].prefix}and_others_{name.strip('_')}"
+        path = f"{first.prefix}and_others_{name.strip('_')}"
         setattr(whole, name, _constant(whole.graph, path, filled))
     return whole
 
@@ -250,7 +257,7 @@ class _GraphOperations:
         own = _constant(self.graph, None, np.arange(float(self.n_classes))) == top[:, None]
         return self.where(own, value if isinstance(value, float) else value[:, None], x)
 
-    def by_column(self, parts: Sequence[_Learned], x: Value) -> Any:
+    def by_column(self, parts: Sequence[SimpleNamespace], x: Value) -> Any:
         forms: dict[Any, list[int]] = {}
         for k, part in enumerate(parts):
             own = part.recalibrator
@@ -273,8 +280,8 @@ class _GraphOperations:
             return tables[0]
         return _columns(tables[0].node("concatenate", *tables[1:]), np.argsort(order))
 
-    def answers(self, part: _Learned, x: Value) -> Any:
+    def answers(self, part: SimpleNamespace, x: Value) -> Any:
         return part.recalibrator._formula(self, x, part)
 
-    def answers_at(self, where: Value, part: _Learned, x: Value, otherwise: Value) -> Value:
+    def answers_at(self, where: Value, part: SimpleNamespace, x: Value, otherwise: Value) -> Value:
         return self.where(where, self.answers(part, x), otherwise)

@@ -76,7 +76,7 @@ class EqualPairs:
 
     If both are independent draws from one population, then given all rows together, which of them
     are in the second set is a random choice. That gives mean and variance of the number of pairs
-    exactly, whatever the population: rounded scores, or many at 0 and 1, are no surprise.
+    exactly, whatever the population: rounded scores, or many at 0 and 1, are expected.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ Reads: TypeAlias = Literal["one event", "classes", "either", "labels"]
 """The columns that a recalibrator takes: one event, in one or two; all classes, of which a row has
 one; either; or all labels, of which it has any number."""
 SEVERAL = ("classes", "labels")
-"""Those whose columns are never one event, though they be two."""
+"""Those whose columns are never one event, even if there are two."""
 
 
 def read_again(
@@ -130,7 +130,7 @@ def _log_odds(logits: AnyArray) -> AnyArray:
     try:
         both = logits.astype(np.float64)
     except (TypeError, ValueError):
-        return logits  # whoever reads them next says which are not numbers
+        return logits  # the reader after this names the values that are not numbers
     return np.asarray(both[:, 1] - both[:, 0])
 
 

@@ -2,7 +2,7 @@
 
 `read` decides what the user passed and what it means, and returns a `Source`. Every public function
 and command begins with it, and nothing else looks at the user's objects. A source chooses bins and
-counts rows where they are; only the sums travel. `columns` is the one way by which rows come home.
+counts rows where they are; only the sums travel. Only `columns` brings rows into memory.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class NamedArrays(NamedTuple):
 def read_named(
     data: Any, y_true: Any, y_prob: Any, sample_weight: Any = None, **meaning: Any
 ) -> NamedArrays:
-    """Bring the named columns into memory, for whoever reads arrays itself.
+    """Bring the named columns into memory, for callers that read arrays themselves.
 
     `meaning` is kind, input and classes, by which values of files are checked where they stand.
     """
@@ -249,7 +249,7 @@ def is_files(data: Any) -> bool:
 def in_memory(data: Any, *names: Any) -> Any:
     """Return what `data` is with these columns in memory: lazy data are collected, once.
 
-    For whoever reads them more than once. Files are left alone: only named columns are read.
+    For callers that read them more than once. Files are left alone: only named columns are read.
     """
     if data is None or is_files(data):
         return data

@@ -151,7 +151,8 @@ def read_forecasts(
 ) -> tuple[Problem, FloatArray, FloatArray, FloatArray | None]:
     """Return the levels, checked outcomes and quantiles themselves, and weights.
 
-    For whoever needs more than which outcomes were covered; all rows come into memory.
+    For callers that need the quantiles, not only which outcomes were covered; all rows are held
+    in memory.
     """
     from calibrant.sources import read_named
     from calibrant.sources.arrays import as_array, read_weights
@@ -174,7 +175,7 @@ def read_real_columns(
 ) -> tuple[AnyArray, AnyArray, AnyArray | None]:
     """Return outcomes, a table of other real columns, and weights of frames or files.
 
-    What they mean, and whether the values suit it, is for whoever asks.
+    Values are not checked here: the caller knows what they must be.
     """
     from calibrant.sources import is_files
 

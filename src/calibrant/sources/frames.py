@@ -114,7 +114,7 @@ def read_frame(
 ) -> Source:
     """Read column names: arrays from a frame in memory, and queries of a lazy one.
 
-    A name that is no column may be a pattern, ``"prob_*"``, which stands for several.
+    A name that is not a column may be a pattern, ``"prob_*"``, which stands for several.
     """
     frame = None if isinstance(data, Mapping) else as_frame(data)
     grouping = () if by is None else columns_named(by)

@@ -57,7 +57,7 @@ def c_limits(
         variance = a * (1 - a) * (1 + mean * (1 - a) / (2 - a) + mean * a / (1 + a)) / (m * n)
         return (area - a) ** 2 - z**2 * variance
 
-    # at 0 and at 1 the variance vanishes: that is no root that is looked for
+    # Where C is 0 or 1 the excess has a trivial root at a = C: brackets stop short of it.
     low = 0.0 if area <= 0 else float(optimize.brentq(excess, 0.0, min(area, 1 - 1e-12)))
     high = 1.0 if area >= 1 else float(optimize.brentq(excess, max(area, 1e-12), 1.0))
     return low, high, "Newcombe"

@@ -362,7 +362,7 @@ def _factor_points(a: float, b: float, correlation: float) -> tuple[FloatArray, 
 
 
 def check_correlation(correlation: float) -> None:
-    """Refuse what is no asset correlation."""
+    """Refuse an asset correlation outside [0, 1)."""
     if not (is_real(correlation) and 0 <= correlation < 1):
         raise InvalidArgumentError(
             f"correlation must lie in [0, 1); got {correlation!r:.60}. Write 12% as 0.12, and 0 "

@@ -85,7 +85,8 @@ def unproved_claims(
     """Yield what a document of another version claims beyond what its table proves here.
 
     `own` are the verdict and the reason of the document's own bounds, which may be looser than
-    ours, and `claim` is the reason without advice, which is no claim and may be another.
+    ours, and `claim` is the reason without advice, which is not part of the claim and
+    may be worded differently.
     """
     verdict, reason = own
     for name in QUESTION:

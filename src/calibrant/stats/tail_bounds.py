@@ -274,7 +274,7 @@ class TailTests:
         @lru_cache(maxsize=2)  # neighbouring runs share them, and they are large
         def tail_in(unit: float, coarse: bool) -> Tail:
             scales = self.scales(unit)
-            # a smaller D than the one observed is no less likely to be exceeded
+            # the probability of exceeding D does not increase with D
             ceiling = 2 * self.most // 3 if coarse and self.side == "right" else self.most
             most = min(self._observed(scales, unit, squared), ceiling)
             return Tail.of(scales, most, self.side, coarse, blocks)

@@ -208,7 +208,7 @@ class _Law:
                 near = slice(None) if scale.ceiling <= most else _needed(beyond)
                 w, weight, scales, beyond = w[near], weight[:, near], scales[near], beyond[near]
             share, log_scale = add_blocks(weight, cell, most + 1), scales
-        if side == "right":  # what lies beyond is no less likely than what lies inside
+        if side == "right":  # the tail beyond is at least as likely as the part inside
             share, log_scale = share * np.exp(log_scale), np.zeros(w.size)
             if scale.ceiling <= most:
                 share[scale.ceiling] += beyond

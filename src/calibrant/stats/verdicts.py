@@ -34,7 +34,7 @@ EARLIER_WORDING: tuple[tuple[str, str], ...] = ()
 
 Whoever rewords a sentence adds the pair, or `recheck` refuses every certificate of before: only a
 wording that is known to say the same is accepted. A phrase holds no number, and a sentence that
-assumes something else is no rewording.
+assumes something else is not a rewording.
 """
 
 

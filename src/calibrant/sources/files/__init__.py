@@ -411,7 +411,7 @@ def named_numbers(
 
 
 def _names(y_true: Any, y_prob: Any, sample_weight: Any) -> tuple[list[str], list[str]]:
-    """Return the names of labels and of predictions as lists; refuse what is no name."""
+    """Return the names of labels and of predictions as lists; refuse anything but text."""
     labels, patterns = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
     for name in (*(labels or [y_true]), *(patterns or [y_prob]), sample_weight or ""):
         if not isinstance(name, str):

@@ -89,7 +89,7 @@ def named_numbers(
 ) -> Any:
     """Return the number that each name of a column stands for; text that reads as a number is it.
 
-    Cell by cell, so that chunks agree: a name comes first, though it be digits.
+    Cell by cell, so that chunks agree: a name comes first, even if it consists of digits.
     """
     if isinstance(column, np.ndarray):
         is_text = column.ndim == 1 and column.dtype.kind == "U"
@@ -121,7 +121,7 @@ def _named_number(cell: str | None, numbers: Mapping[str, float]) -> float | Non
 def as_group(column: Any, own: GroupColumn, shown: str, start: int) -> AnyArray | Factor:
     """Return what tells groups apart: numbers to be cut, or codes and labels.
 
-    Text stays text, though it be digits: what it reads as could change from chunk to chunk. An
+    Text stays text, even digits: what it reads as could change from chunk to chunk. An
     empty cell is missing.
     """
     if isinstance(column, np.ndarray):
@@ -192,7 +192,7 @@ def _as_null(column: Any, blanks: Sequence[str]) -> Any:
 
 
 def _first_bad(column: Any, start: int) -> str:
-    """Name the row and the value of the first text that is no number."""
+    """Name the row and the value of the first text that is not a number."""
     import pyarrow as pa
 
     for row, value in enumerate(column, start + 1):

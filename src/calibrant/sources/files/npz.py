@@ -40,7 +40,7 @@ DAMAGED = (
     lzma.LZMAError,
     struct.error,
     EOFError,
-    ValueError,  # negative offsets, names that are no text
+    ValueError,  # negative offsets, names that are not text
     OverflowError,
     MemoryError,
     RuntimeError,  # encrypted; and NotImplementedError, an unknown compression

@@ -53,7 +53,7 @@ class AnswerTokens:
     def probability(self, answer: Answer, settings: LogSettings) -> float:
         """Return the share of the graded choice among all choices at the token of the answer.
 
-        Alternatives that are no choice do not count, nor do choices beyond the logged alternatives.
+        Alternatives that are not choices do not count, nor do choices that were not logged.
         """
         mass = self.masses(answer, settings)
         return mass[_letter(answer.chosen)] / sum(mass.values())
