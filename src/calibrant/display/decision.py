@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._options import check_flag
 from calibrant.decisions import decision_curve
 from calibrant.display.drawing import plain
 from calibrant.display.lines import LineDisplay
@@ -47,44 +46,11 @@ class DecisionDisplay(LineDisplay[DecisionCurve]):
     """
 
     _curve = DecisionCurve
+    _measure = staticmethod(decision_curve)
+    _name = "model"
     _axes = ("threshold", "net_benefit")
     _labels = ("threshold: act from this probability on", "net benefit, events found a row")
     _legend = "upper right"
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: Any,
-        y_prob: Any = None,
-        *,
-        name: str | None = None,
-        ax: Axes | None = None,
-        draw: bool = True,
-        band: bool = True,
-        **options: Any,
-    ) -> DecisionDisplay:
-        """Compute and draw the curve of predictions, or of several models.
-
-        Parameters
-        ----------
-        y_true : array_like of shape (n,)
-            Labels.
-        y_prob : array_like, or dict of them
-            Probabilities, or several models' as ``{name: y_prob}``.
-        name : str, optional
-            How the legend calls the curve.
-        ax, band
-            As in `plot`.
-        draw : bool
-            False computes only.
-        **options
-            As in `calibrant.decision_curve`.
-        """
-        check_flag("draw", draw)
-        display = cls._of_models(
-            decision_curve, y_true, y_prob, "model" if name is None else name, options
-        )
-        return display.plot(ax, band=band) if draw else display
 
     def _label(self, name: str | None, curve: DecisionCurve) -> str:
         return plain("model" if name is None else name)

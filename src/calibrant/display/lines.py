@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Sel
 from calibrant._options import check_flag
 from calibrant._types import FloatArray
 from calibrant.display.drawing import axes_or_new, look_of, named_curves, write
+from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +40,10 @@ class LineDisplay(Generic[C]):
 
     _curve: ClassVar[type]
     """The class of the curves."""
+    _measure: ClassVar[Callable[..., Any]]
+    """The function that computes one."""
+    _name: ClassVar[str | None] = None
+    """The name of a curve that was given none."""
     _axes: ClassVar[tuple[str, str]]
     """The names of a curve's attributes along x and y."""
     _labels: ClassVar[tuple[str, str]]
@@ -50,13 +55,45 @@ class LineDisplay(Generic[C]):
         self.curves: dict[str | None, C] = named_curves(curves, self._curve)
 
     @classmethod
-    def _of_models(
-        cls, curve: Callable[..., C], y_true: Any, y_prob: Any, name: str | None, options: Any
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any = None,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        draw: bool = True,
+        band: bool = True,
+        **options: Any,
     ) -> Self:
-        """Compute the curve of each model."""
-        own = None if name is None else str(name)
+        """Compute and draw the curve of predictions, or of several models.
+
+        Parameters
+        ----------
+        y_true : array_like of shape (n,)
+            Labels.
+        y_prob : array_like, or dict of them
+            Probabilities, or several models' as ``{name: y_prob}``.
+        name : str, optional
+            How the legend calls the curve.
+        ax, band
+            As in `plot`.
+        draw : bool
+            False computes only.
+        **options
+            As in the function that computes the curve, less `by`.
+        """
+        check_flag("draw", draw)
+        if options.get("by") is not None:
+            raise InvalidArgumentError(
+                "by= gives a curve for each group; a display has curves by their names. Make it "
+                f"of them: {cls.__name__}({{str(key): curve for key, curve in curves.items()}})"
+                ".plot()."
+            )
+        own = cls._name if name is None else str(name)
         models = y_prob if isinstance(y_prob, Mapping) else {own: y_prob}
-        return cls({key: curve(y_true, p, **options) for key, p in models.items()})
+        display = cls({key: cls._measure(y_true, p, **options) for key, p in models.items()})
+        return display.plot(ax, band=band) if draw else display
 
     def plot(self, ax: Axes | None = None, *, band: bool = True) -> Self:
         """Draw the curves.

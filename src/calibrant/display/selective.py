@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from calibrant._options import check_flag
 from calibrant.curves import selective_curve
 from calibrant.display.drawing import plain
 from calibrant.display.lines import LineDisplay
-from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats import SelectiveCurve
 
 if TYPE_CHECKING:
@@ -45,47 +43,10 @@ class SelectiveDisplay(LineDisplay[SelectiveCurve]):
     """
 
     _curve = SelectiveCurve
+    _measure = staticmethod(selective_curve)
     _axes = ("coverage", "accuracy")
     _labels = ("coverage: share of rows that are answered", "share of answers that are right")
     _legend = "lower left"
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: Any,
-        y_prob: Any = None,
-        *,
-        name: str | None = None,
-        ax: Axes | None = None,
-        draw: bool = True,
-        band: bool = True,
-        **options: Any,
-    ) -> SelectiveDisplay:
-        """Compute and draw the curve of predictions, or of several models.
-
-        Parameters
-        ----------
-        y_true : array_like of shape (n,)
-            Labels.
-        y_prob : array_like, or dict of them
-            Probabilities, or several models' as ``{name: y_prob}``.
-        name : str, optional
-            How the legend calls the curve.
-        ax, band
-            As in `plot`.
-        draw : bool
-            False computes only.
-        **options
-            As in `calibrant.selective_curve`, less `by`.
-        """
-        check_flag("draw", draw)
-        if options.get("by") is not None:
-            raise InvalidArgumentError(
-                "by= gives a curve for each group; a display has curves by their names. Make it of "
-                "them: SelectiveDisplay({str(key): curve for key, curve in curves.items()}).plot()."
-            )
-        display = cls._of_models(selective_curve, y_true, y_prob, name, options)
-        return display.plot(ax, band=band) if draw else display
 
     def _label(self, name: str | None, curve: SelectiveCurve) -> str:
         return "_" if name is None else f"{plain(name)}, AURC {curve.aurc:.3f}"

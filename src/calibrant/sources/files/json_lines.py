@@ -1,8 +1,8 @@
 """JSON lines as record batches, checked before PyArrow's parser sees them.
 
 That parser crashes on a line that is not an object and on deep nesting, takes two objects of one
-line for two rows, and stops at columns of changing type even where nobody wants them. So every block
-is looked at first, and what the parser does not like is read again by Python's own, line by line:
+line for two rows, and stops at columns of changing type even if they are not asked for. So every
+block is looked at first, and what the parser refuses is read again by Python's own, line by line:
 slower, but it names the row.
 """
 
