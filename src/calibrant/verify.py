@@ -251,7 +251,7 @@ def _certify_clusters(
     rows: ArraySource, bins: BinsLike | None, draws: int | None, options: dict[str, Any]
 ) -> stats.Certificate:
     """Certify one row of each cluster, by the best of several draws."""
-    from calibrant.stats.certificates import best_draws
+    from calibrant.stats.draws import best_draws
 
     draws = DRAWS if draws is None else draws
     error_probability(options["confidence_level"], options["looks"], draws)

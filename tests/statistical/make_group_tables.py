@@ -15,8 +15,8 @@ from pages import END, START
 from scipy import special
 
 import calibrant as cb
-from calibrant.stats.audits import holm, log_e_values
 from calibrant.stats.certificates import verified_bounds
+from calibrant.stats.group_tests import holm, log_e_values
 from calibrant.stats.questions import Question
 
 PAGE = Path(__file__).parents[2] / "docs" / "groups.md"

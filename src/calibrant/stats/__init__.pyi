@@ -3,12 +3,10 @@
 from calibrant.stats.audits import Audit as Audit
 from calibrant.stats.audits import AuditedGroup as AuditedGroup
 from calibrant.stats.audits import audit as audit
-from calibrant.stats.audits import heterogeneity_test as heterogeneity_test
 from calibrant.stats.bin_free import BinFreeBounds as BinFreeBounds
 from calibrant.stats.bin_free import bin_free_bounds as bin_free_bounds
 from calibrant.stats.certificates import Certificate as Certificate
 from calibrant.stats.certificates import certify as certify
-from calibrant.stats.certificates import one_line_ece_bound as one_line_ece_bound
 from calibrant.stats.comparison import compare_errors as compare_errors
 from calibrant.stats.comparison_results import Comparison as Comparison
 from calibrant.stats.comparison_results import Comparisons as Comparisons
@@ -33,6 +31,7 @@ from calibrant.stats.group_results import group_coverage as group_coverage
 from calibrant.stats.group_results import group_curves as group_curves
 from calibrant.stats.group_results import group_errors as group_errors
 from calibrant.stats.group_results import group_selective_curves as group_selective_curves
+from calibrant.stats.group_tests import heterogeneity_test as heterogeneity_test
 from calibrant.stats.hypothesis_tests import CalibrationTestResult as CalibrationTestResult
 from calibrant.stats.hypothesis_tests import CoxTestResult as CoxTestResult
 from calibrant.stats.hypothesis_tests import calibration_test as calibration_test
@@ -42,6 +41,7 @@ from calibrant.stats.isotonic_curves import isotonic_curve as isotonic_curve
 from calibrant.stats.label_shift import LabelShiftCertificate as LabelShiftCertificate
 from calibrant.stats.mean_scores import MeanScore as MeanScore
 from calibrant.stats.monitor_records import MonitoredBatch as MonitoredBatch
+from calibrant.stats.one_line_bound import one_line_ece_bound as one_line_ece_bound
 from calibrant.stats.planning import samples_to_certify as samples_to_certify
 from calibrant.stats.planning import smallest_certifiable_error as smallest_certifiable_error
 from calibrant.stats.prequential import MiscalibrationBound as MiscalibrationBound

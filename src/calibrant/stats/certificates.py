@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -30,24 +30,17 @@ from calibrant._documents import (
 from calibrant._results import Result, ended, statement
 from calibrant._version import __version__
 from calibrant.exceptions import (
-    InvalidArgumentError,
     InvalidDocumentError,
-    NoSuchEstimatorError,
 )
 from calibrant.stats.bounds import SMALLEST
-from calibrant.stats.bounds_l1 import one_line_upper_bound_l1
 from calibrant.stats.curves import diagram_of
+from calibrant.stats.draws import check_draws, is_draw
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
     Target,
-    cells_of,
-    class_weights,
-    error_of,
     power_of,
-    raw_error,
 )
-from calibrant.stats.evidence import Setting, evidence_of
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
 from calibrant.stats.questions import MOST_DRAWS, MinBinMass, Question
 from calibrant.stats.rechecks import (
@@ -271,10 +264,6 @@ class Certificate(Result):
         )
 
 
-def _is_draw(number: Any) -> bool:
-    return is_whole(number, 0, MOST_DRAWS)
-
-
 def _with_draws(document: dict[str, Any]) -> dict[str, Any]:
     """Add the entries that certificates had none of when clusters were drawn from once."""
     if {"draws", "lower_table", "drawn"} & document.keys():
@@ -299,7 +288,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "levels": lambda x: x is None or (isinstance(x, list) and all(is_number(e, 0, 1) for e in x)),
     "looks": lambda x: is_whole(x, 1),
     "draws": lambda x: x is None or is_whole(x, 1, MOST_DRAWS),
-    "drawn": lambda x: x is None or (isinstance(x, list) and all(map(_is_draw, x))),
+    "drawn": lambda x: x is None or (isinstance(x, list) and all(map(is_draw, x))),
     "method": lambda x: isinstance(x, str),
     "assumptions": lambda x: isinstance(x, list) and all(isinstance(item, str) for item in x),
     "class_weights": lambda x: isinstance(x, list) and all(is_number(item, 0, 1) for item in x),
@@ -348,48 +337,6 @@ def certify(
     return _answer(table, lower_table, drawn, question, kept, overlap_unchecked)
 
 
-def best_draws(
-    tables: Sequence[BinTable], norm: Norm, class_weight: ClassWeight
-) -> tuple[int, int]:
-    """Return which draw of one row of each cluster has the smallest error, and which the largest.
-
-    **Why the best may be taken.** Rows of one draw are independent, so that its bound at the error
-    probability delta / m, m being the number of draws, is wrong with probability delta / m at
-    most. Call (m / delta) times the indicator of that event an e-value: its mean is at most 1,
-    and so is that of the average over draws, however these depend on each other. The average
-    reaches 1 / delta as soon as one draw rejects. So each bound is that of any draw at delta / m.
-
-    **Why not another e-value.** Simulated with normal errors in 5 to 40 bins and 2 to 20 rows a
-    cluster: averages of exponential moments and of powers k p^(k - 1) of p-values were wider than
-    one draw at delta nearly everywhere, and so was the k-th best draw at k delta / m for larger k.
-
-    Parameters
-    ----------
-    tables : sequence of BinTable
-        One for each draw, in the same bins.
-    norm, class_weight
-        As in `calibrant.certify`.
-
-    Returns
-    -------
-    tuple of int
-        The places of the draw for the upper bound and of that for the lower.
-    """
-    weights, power = class_weights(class_weight, tables[0].problem), power_of(norm)
-    debiased = power in (1.0, 2.0)
-    errors = [
-        float(
-            raw_error(cells_of(table), weights, power, debiased)
-            if debiased
-            else error_of(cells_of(table), weights, power, debiased)
-        )
-        for table in tables
-    ]
-    largest = int(np.argmax(errors))
-    # continuous outputs have no upper bound: one draw serves
-    return int(np.argmin(errors)) if tables[largest].is_binned_model else largest, largest
-
-
 def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
     """Return the upper and the lower bound and the verdict, without the words of a certificate."""
     upper, lower, _ = bounds_of(table, question)
@@ -409,30 +356,6 @@ def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
     return agrees_too_well(table, question.weights, question.target, question.draws or 1)
 
 
-def _check_draws(
-    table: BinTable, lower_table: BinTable | None, drawn: list[int] | None, draws: int | None
-) -> None:
-    """Refuse tables that are not two draws of the same clusters."""
-    listed = isinstance(drawn, list) and len(drawn) == 2 and all(map(_is_draw, drawn))
-    numbers = drawn if listed and drawn is not None else []
-    unlike = (draws is None) != (drawn is None) or (drawn is not None and not listed)
-    if unlike or any(number >= (draws or 0) for number in numbers):
-        raise InvalidArgumentError(
-            f"drawn must be two of {draws or 'no'} draws, counted from 0; got {drawn!r:.60}."
-        )
-    if (lower_table is not None) != (len(set(numbers)) == 2):
-        raise InvalidArgumentError(
-            "Two draws have a table each, one draw has one; got "
-            f"{'one table' if lower_table is None else 'two tables'} and draws {drawn!r:.60}."
-        )
-    if lower_table is not None and (lower_table.problem, lower_table.n) != (table.problem, table.n):
-        raise InvalidArgumentError(
-            f"Both draws have one row of each cluster; one has {table.n:,} rows of a "
-            f"{table.problem.kind} problem, the other {lower_table.n:,} of a "
-            f"{lower_table.problem.kind} one."
-        )
-
-
 def _answer(
     table: BinTable,
     lower_table: BinTable | None,
@@ -442,7 +365,7 @@ def _answer(
     overlap_unchecked: bool,
 ) -> Certificate:
     upper, lower, method = bounds_of(table, question)
-    _check_draws(table, lower_table, drawn, question.draws)
+    check_draws(table, lower_table, drawn, question.draws)
     if lower_table is not None:
         lower = bounds_of(lower_table, question)[1]
     too_good = _is_too_good(table, question, upper)
@@ -472,50 +395,3 @@ def _answer(
         drawn=drawn,
         digests=digests,
     )
-
-
-def one_line_ece_bound(
-    table: BinTable,
-    *,
-    confidence_level: float = 0.95,
-    target: Target = "population",
-    class_weight: ClassWeight = None,
-) -> float:
-    """Bound the ECE of a binned model in one line: plug-in error plus a radius.
-
-    ``ECE + sqrt(log(1 / delta) / (2 n))`` for the sample, ``+ sqrt(2 log(1 / delta) / n)`` for the
-    population (McDiarmid's inequality, and Jensen's for the bias). Nothing is tuned, and anybody
-    can check it by hand; ``certify(norm="l1")`` is about twice as tight.
-
-    Parameters
-    ----------
-    table : BinTable
-        Of a model with finitely many outputs.
-    confidence_level, target, class_weight
-        As in `calibrant.certify`.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from calibrant import Distinct, tabulate
-    >>> table = tabulate([0, 1] * 500, [0.5] * 1000, bins=Distinct())
-    >>> round(one_line_ece_bound(table, target="sample"), 4)
-    0.0387
-    """
-    question = Question.of(
-        table,
-        norm="l1",
-        confidence_level=confidence_level,
-        target=target,
-        class_weight=class_weight,
-    )
-    if not table.is_binned_model:
-        raise NoSuchEstimatorError(
-            "Bins of this table mix different predictions: no upper bound exists. Count each "
-            "distinct output in its own bin, bins=Distinct()."
-        )
-    setting = Setting(target, 1 - confidence_level)
-    return one_line_upper_bound_l1(evidence_of(table, question.weights), setting)

@@ -21,10 +21,10 @@ from calibrant._results import Result, filled, text_table
 from calibrant._scipy import optimize, special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, InvalidWeightsError
-from calibrant.stats.audits import holm
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.curves import reliability_curve
 from calibrant.stats.estimators import Norm
+from calibrant.stats.group_tests import holm
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
 
