@@ -4,6 +4,7 @@ from calibrant import exceptions as exceptions
 from calibrant import recalibrators as recalibrators
 from calibrant import stats as stats
 from calibrant._version import __version__ as __version__
+from calibrant.audits import audit as audit
 from calibrant.bins import Bins as Bins
 from calibrant.bins import Distinct as Distinct
 from calibrant.bins import EqualMass as EqualMass
@@ -20,6 +21,7 @@ from calibrant.display import SelectiveDisplay as SelectiveDisplay
 from calibrant.distributions import crps as crps
 from calibrant.distributions import normal_quantiles as normal_quantiles
 from calibrant.distributions import sample_quantiles as sample_quantiles
+from calibrant.forecasts import brier_decomposition as brier_decomposition
 from calibrant.forecasts import ranked_probability_score as ranked_probability_score
 from calibrant.forecasts import skill_score as skill_score
 from calibrant.grades import grade_backtest as grade_backtest
@@ -27,7 +29,6 @@ from calibrant.hypotheses import bin_free_bounds as bin_free_bounds
 from calibrant.hypotheses import calibration_test as calibration_test
 from calibrant.hypotheses import prequential_lower_bound as prequential_lower_bound
 from calibrant.label_shift import certify_label_shift as certify_label_shift
-from calibrant.measure import brier_decomposition as brier_decomposition
 from calibrant.measure import calibration_error as calibration_error
 from calibrant.measure import tabulate as tabulate
 from calibrant.metric import CalibrationMetric as CalibrationMetric
@@ -71,7 +72,6 @@ from calibrant.stats import smallest_certifiable_error as smallest_certifiable_e
 from calibrant.table import BinTable as BinTable
 from calibrant.tables import Tables as Tables
 from calibrant.validation import validate as validate
-from calibrant.verify import audit as audit
 from calibrant.verify import certify as certify
 from calibrant.verify import recheck as recheck
 from calibrant.versions import show_versions as show_versions

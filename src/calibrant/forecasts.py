@@ -1,20 +1,22 @@
-"""The front door for forecasters: skill against a reference, and the ranked probability score."""
+"""The front door for scores: the Brier score and its parts, skill, ranked probability score."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from calibrant import stats
 from calibrant._options import is_among, is_real
 from calibrant._types import FloatArray, IntArray
+from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
-from calibrant.problem import Input, Label
+from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
 from calibrant.sources.clusters import cluster_column, clustered_rows, clusters_and_data
+from calibrant.stats.estimators import ClassWeight
 from calibrant.stats.skill import RULES, Rule, row_scores
 
 
@@ -214,3 +216,101 @@ def _reference(reference: Any, y: FloatArray, w: FloatArray) -> tuple[FloatArray
             )
         return np.full(y.shape, float(reference)), "a constant"
     return None, "another model"
+
+
+def brier_decomposition(
+    y_true: Any,
+    y_prob: Any = None,
+    *,
+    kind: Kind | None = None,
+    bins: BinsLike = "auto",
+    method: Literal["bins", "corp"] = "bins",
+    debias: bool = False,
+    sample_weight: Any = None,
+    class_weight: ClassWeight = None,
+    classes: Sequence[Label] | None = None,
+    pos_label: Label | None = None,
+    data: Any = None,
+    input: Input = "probabilities",  # noqa: A002
+) -> stats.ScoreDecomposition:
+    r"""Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
+
+    Parameters
+    ----------
+    method : {"bins", "corp"}
+        In bins; or by the isotonic curve of the distinct predictions (CORP; Dimitriadis, Gneiting,
+        Jordan, 2021), of one event and without weights, whose terms have intervals:
+        ``parts.confidence_interval("miscalibration")``. See `calibrant.stats.corp_decomposition`.
+    debias : bool
+        Whether the terms are corrected for bias: miscalibration is then the debiased square,
+        uncertainty is multiplied by n / (n - 1), and discrimination keeps the sum.
+    y_true, y_prob, kind, bins, sample_weight, class_weight, classes, pos_label, data, input
+        As in `calibration_error`.
+
+    Returns
+    -------
+    ScoreDecomposition
+        With `value`, `miscalibration`, `discrimination` and `uncertainty`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
+    InvalidArgumentError
+        If an option has an invalid value.
+
+    See Also
+    --------
+    calibration_error : the root of miscalibration, without its bias and with an interval.
+
+    Notes
+    -----
+    With the mean prediction :math:`s_j` and the event rate :math:`x_j` of bin j, and the event rate
+    :math:`\bar y` of all rows,
+
+    .. math::
+
+        \frac1n \sum_i (y_i - p_i)^2 = \sum_j \frac{N_j}{n} (x_j - s_j)^2
+        - \left[ \sum_j \frac{N_j}{n} (x_j - \bar y)^2 - W \right] + \bar y (1 - \bar y).
+
+    W is what predictions that differ inside a bin add, so that the sum is exact with any bins;
+    with one prediction in each bin it is 0.
+
+    References
+    ----------
+    Murphy (1973), A new vector partition of the probability score, Journal of Applied
+    Meteorology 12.
+
+    Examples
+    --------
+    >>> parts = brier_decomposition([0, 1, 0, 1], [0.25, 0.25, 0.75, 0.75], bins="distinct")
+    >>> print(parts)
+    Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
+    """
+    source = read(
+        y_true,
+        y_prob,
+        kind=kind,
+        input=input,
+        classes=classes,
+        pos_label=pos_label,
+        sample_weight=sample_weight,
+        data=data,
+    )
+    if source.problem.kind == "quantile":
+        raise InvalidArgumentError(
+            'The Brier score judges probabilities; kind is "quantile". Score quantiles with '
+            "pinball_loss."
+        )
+    if not is_among(method, ("bins", "corp")):
+        raise InvalidArgumentError(f'method must be "bins" or "corp"; got {method!r:.60}.')
+    if method == "corp":
+        if not is_auto(bins) or debias is not False or class_weight is not None:
+            raise InvalidArgumentError(
+                'method="corp" chooses no bins and corrects its intervals for bias; leave bins=, '
+                "debias= and class_weight= out."
+            )
+        return stats.corp_decomposition(source.tabulate("distinct" if source.has_rows else bins))
+    return stats.brier_decomposition(
+        source.tabulate(bins), debias=debias, class_weight=class_weight
+    )

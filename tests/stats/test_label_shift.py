@@ -11,7 +11,8 @@ from scipy import special, stats
 
 import calibrant as cb
 from calibrant import exceptions as ex
-from calibrant.stats.label_shift import label_shift_pvalue, rate_interval, sample_of_target
+from calibrant.stats.label_shift import sample_of_target
+from calibrant.stats.target_rate import label_shift_pvalue, rate_interval
 
 S = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9])
 PI = S + np.array([0.02, -0.02, 0.03, -0.03, 0.03, -0.04, 0.02, -0.03])

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> Outcome:
-    from calibrant.verify import audit
+    from calibrant.audits import audit
 
     with predictions(args) as given:
         result = audit(**given, **question(args))
