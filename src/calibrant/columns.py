@@ -235,8 +235,14 @@ def _wrong_values(wrong: BoolArray, values: AnyArray, what: str) -> str:
     verb = "do not" if what == "not" else f"are {what}"
     return (
         f"{int(wrong.sum()):,} of {wrong.size:,} values {verb} "
-        f"(first: y_prob[{place}] = {float(values[first]):.6g})"
+        f"(first: y_prob[{place}] = {_digits(float(values[first]))})"
     )
+
+
+def _digits(value: float) -> str:
+    """Write a value that is not within [0, 1] such that this can be seen: not 1 + 2^-52 as 1."""
+    short = f"{value:.6g}"
+    return repr(value) if 0 <= float(short) <= 1 else short
 
 
 def check_heaviest(weight: float) -> None:

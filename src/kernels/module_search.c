@@ -119,6 +119,36 @@ done:
     return result;
 }
 
+static PyObject *sort(PyObject *module, PyObject *rows)
+{
+    PyObject *result = NULL;
+    void *keys = NULL;
+    (void)module;
+    Arrays arrays = {.n = 0};
+    const Py_buffer *of_rows = take(&arrays, rows, "rows", FLOATS, 2, WRITE);
+    if (of_rows == NULL)
+        goto done;
+    const int64_t n_rows = of_rows->shape[0], n = of_rows->shape[1];
+    if (n > UINT32_MAX / 2) { /* places are counted in 32 bits */
+        refuse("rows");
+        goto done;
+    }
+    keys = malloc((size_t)(2 * n + 1) * (size_t)of_rows->itemsize);
+    if (keys == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    int status;
+    Py_BEGIN_ALLOW_THREADS
+    status = sort_rows(of_rows->buf, (enum Type)type_of(of_rows), n_rows, n, keys);
+    Py_END_ALLOW_THREADS
+    result = PyLong_FromLong(status);
+done:
+    free(keys);
+    release(&arrays);
+    return result;
+}
+
 static PyObject *near_quantiles_of(PyObject *module, PyObject *arguments)
 {
     PyObject *ordered, *values, *mass, *result = NULL;
@@ -152,6 +182,7 @@ PyMethodDef searching[] = {
     {"transpose", transpose, METH_VARARGS, "Check columns and write them as rows."},
     {"count_cells", count_cells, METH_VARARGS, "Check values and count them in the cells of a grid."},
     {"pick_cells", pick_cells, METH_VARARGS, "List the values in marked cells."},
+    {"sort_rows", sort, METH_O, "Check values from 0 to 1 and sort each row in place."},
     {"near_quantiles", near_quantiles_of, METH_VARARGS, "List sorted values that hold quantiles."},
     {NULL, NULL, 0, NULL},
 };

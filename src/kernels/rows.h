@@ -122,6 +122,7 @@ int table_of(const double *sums, int64_t n_bins, int lanes, int weighted, double
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
 int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);
 void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes);
+int sort_rows(void *rows, enum Type type, int64_t n_rows, int64_t n, void *keys);
 int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
                        double *mass);
 

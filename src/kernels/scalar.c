@@ -1,4 +1,4 @@
-/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, quantiles of sorted values. */
+/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, sorting, quantiles of sorted values. */
 
 #include <math.h>
 #include <string.h>
@@ -140,6 +140,56 @@ void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, 
         ax = nx;
         ay = ny;
     }
+}
+
+/* Sort values from 0 to 1 by their bits, which have their order, eleven at a time: where vectors are slow to compress,
+   several times as fast as sorting by comparison. `keys` has room for 2 n. Return whether all are from 0 to 1. */
+#define DIGIT 11
+#define DIGITS (1 << DIGIT)
+#define SORT_BY_BITS(name, T, U, PASSES)                                                     \
+    static int name(T *values, int64_t n, U *keys)                                           \
+    {                                                                                        \
+        uint32_t counts[PASSES][DIGITS];                                                     \
+        int wrong = 0;                                                                       \
+        memset(counts, 0, sizeof counts);                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            const T value = values[i] + 0; /* no negative zero */                            \
+            wrong |= !((value >= 0) & (value <= 1));                                         \
+            memcpy(keys + i, &value, sizeof value);                                          \
+            for (int pass = 0; pass < PASSES; pass++)                                        \
+                counts[pass][keys[i] >> (DIGIT * pass) & (DIGITS - 1)]++;                    \
+        }                                                                                    \
+        if (wrong)                                                                           \
+            return 0;                                                                        \
+        U *from = keys, *to = keys + n;                                                      \
+        for (int pass = 0; pass < PASSES; pass++) {                                          \
+            uint32_t *places = counts[pass], before = 0;                                     \
+            if (places[from[0] >> (DIGIT * pass) & (DIGITS - 1)] == n)                       \
+                continue; /* all have the same digit */                                      \
+            for (int digit = 0; digit < DIGITS; digit++) {                                   \
+                const uint32_t own = places[digit];                                          \
+                places[digit] = before;                                                      \
+                before += own;                                                               \
+            }                                                                                \
+            for (int64_t i = 0; i < n; i++)                                                  \
+                to[places[from[i] >> (DIGIT * pass) & (DIGITS - 1)]++] = from[i];            \
+            U *other = from;                                                                 \
+            from = to;                                                                       \
+            to = other;                                                                      \
+        }                                                                                    \
+        memcpy(values, from, (size_t)n * sizeof *values);                                    \
+        return 1;                                                                            \
+    }
+SORT_BY_BITS(sort_floats, float, uint32_t, 3)
+SORT_BY_BITS(sort_doubles, double, uint64_t, 6)
+
+int sort_rows(void *rows, enum Type type, int64_t n_rows, int64_t n, void *keys)
+{
+    for (int64_t i = 0; i < n_rows && n > 0; i++)
+        if (!(type == F32 ? sort_floats((float *)rows + i * n, n, keys)
+                          : sort_doubles((double *)rows + i * n, n, keys)))
+            return BAD_PROBABILITY;
+    return FINE;
 }
 
 static double value_at(const void *values, enum Type type, int64_t i)

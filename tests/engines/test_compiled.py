@@ -12,11 +12,11 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
-from calibrant import EqualMass, EqualWidth
+from calibrant import EqualMass, EqualWidth, tabulate
 from calibrant.engines import engine
 from calibrant.engines.cells import SUMS_ROUND_BY, levels_of, named_sums
 from calibrant.engines.numpy import NumpyEngine
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.sources.arrays import read_arrays
 from calibrant.table import ARRAYS, UNWEIGHTED, unit_squares
 from conftest import kernels
@@ -210,6 +210,35 @@ def test_values_that_change_while_they_are_read_crash_nothing(kind):
     np.testing.assert_array_equal(counted, NumpyEngine().count(again, bins).count)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 2, 257, 5000])
+def test_rows_are_sorted_as_numpy_sorts_them(dtype, n):
+    rng = np.random.default_rng(n)
+    spread = rng.random((4, n)) ** np.array([[1], [40], [0.01], [1]])
+    rows = np.clip(spread, 0, 1).astype(dtype)
+    rows[3] = rng.choice([0.0, -0.0, np.finfo(dtype).tiny / 4, 0.5, 1.0], n)
+    expected = np.sort(rows, axis=1)
+    assert kernels().sort_rows(rows) == 0
+    np.testing.assert_array_equal(rows, expected)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"),
+    [
+        (np.nan, "nan"),
+        (-1e-300, "-1e-300"),
+        (1 + 2.0**-52, "1.0000000000000002"),
+        (-np.inf, "-inf"),
+    ],
+)
+def test_what_is_no_probability_is_not_sorted(wrong, shown):
+    rows = np.full((2, 3000), 0.25)
+    rows[1, 2999] = wrong
+    assert kernels().sort_rows(rows) == 1
+    with pytest.raises(InvalidInputError, match=rf"y_prob\[2999\] = {shown}\)"):
+        tabulate(np.arange(3000) % 2, rows[1], bins=EqualMass(10))
+
+
 BAD_CALLS = {
     "labels too short": lambda k, a: k.count_column(
         a["p"], a["y"][1:], None, None, 1, 2, 0, False, a["lookup"], a["sums"], None
@@ -228,6 +257,10 @@ BAD_CALLS = {
     "no cell": lambda k, a: k.count_cells(a["p"], np.zeros(0, np.uint32)),
     "two dimensions": lambda k, a: k.count_cells(a["p"][None], np.zeros(9, np.uint32)),
     "a list": lambda k, a: k.count_cells([0.5], np.zeros(9, np.uint32)),
+    "one line to sort": lambda k, a: k.sort_rows(a["p"].copy()),
+    "whole numbers to sort": lambda k, a: k.sort_rows(a["y"][None].copy()),
+    "lines apart to sort": lambda k, a: k.sort_rows(np.zeros((3, 8))[:, ::2]),
+    "lines that are only read": lambda k, a: k.sort_rows(np.broadcast_to(a["p"], (2, 10))),
     "room for fewer quantiles": lambda k, a: k.near_quantiles(
         a["p"], 4, np.empty(11), np.empty(12)
     ),
