@@ -150,7 +150,8 @@ def _lanes(rows: AnyArray, codes: IntArray, factors: HashArray, n_lanes: int) ->
     keys = _mix(values.view(np.uint64))
     classes = _mix(codes.astype(np.uint64))
     one, two = (keys @ column[:-1] + classes * column[-1] for column in factors)
-    return [_mix(_mix(one + _constant(lane)) + two) for lane in range(n_lanes)]
+    steps = [np.uint64((lane + 1) * _STEP % 2**64) for lane in range(n_lanes)]
+    return [_mix(_mix(one + step) + two) for step in steps]
 
 
 def _mix(keys: HashArray) -> HashArray:
@@ -161,10 +162,6 @@ def _mix(keys: HashArray) -> HashArray:
     keys *= _SECOND
     keys ^= keys >> np.uint64(31)
     return keys
-
-
-def _constant(number: int) -> np.uint64:
-    return np.uint64((number + 1) * _STEP % 2**64)
 
 
 def _factors(n: int) -> HashArray:

@@ -55,7 +55,7 @@ def bash(commands: list[Command]) -> str:
             "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}",
             "    local command=${COMP_WORDS[1]} options='' words=''",
             '    if [ "$COMP_CWORD" -eq 1 ]; then',
-            f"        words='{_names(commands)} --help --version'",
+            f"        words='{' '.join(command.name for command in commands)} --help --version'",
             '        COMPREPLY=($(compgen -W "$words" -- "$current"))',
             "        return",
             "    fi",
@@ -141,10 +141,6 @@ def _fish_option(option: Any) -> str:
     choices = f" -x -a '{' '.join(option.choices)}'" if option.choices else ""
     value = " -r" if option.takes_value and not option.choices else ""
     return f"{' '.join(names)}{choices}{value} -d {_quoted(option.help)}"
-
-
-def _names(commands: list[Command]) -> str:
-    return " ".join(command.name for command in commands)
 
 
 def _flags(command: Command) -> str:

@@ -179,10 +179,6 @@ def levels(text: str) -> list[float] | str:
         return text
 
 
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-
-
 def norm_value(text: str) -> str | float:
     """Read what stands after --norm: l1, l2, max or a number of at least 1."""
     try:
@@ -222,7 +218,8 @@ def bin_mass(text: str) -> float | str:
 
 def whole_number(text: str, least: int = 1) -> int:
     """Read a whole number of at least 1."""
-    if _is_whole(text) and int(text) >= least:
+    is_whole = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    if is_whole and int(text) >= least:
         return int(text)
     raise argparse.ArgumentTypeError(
         f"expected a whole number of at least {least}, at most {MOST_DIGITS} digits; got {text!r}"

@@ -162,7 +162,8 @@ class Checkpoints(Progress):
         return {**header(FORMAT, SCHEMA), "settings": self.settings}
 
     def _holds(self, checkpoint: dict[str, Any]) -> bool:
-        return all(checkpoint[name] == value for name, value in _as_json(self._head()).items())
+        own = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
+        return all(checkpoint[name] == value for name, value in own.items())
 
     def _pass(self, number: int) -> Path:
         return self.folder / f"pass-{number}.npz"
@@ -195,10 +196,6 @@ class Checkpoints(Progress):
 def _identity(path: str) -> dict[str, Any]:
     facts = os.stat(path)
     return {"path": os.path.abspath(path), "size": facts.st_size, "mtime_ns": facts.st_mtime_ns}
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 @contextmanager

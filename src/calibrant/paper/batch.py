@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty
 from typing import Any, Protocol
 
@@ -65,14 +66,10 @@ def run_all(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[Stud
                 data=task.data,
                 seed=task.seed,
                 quick=task.quick,
-                progress=_teller(watcher.update, task.stem),
+                progress=partial(watcher.update, task.stem),
             )
         return
     yield from _side_by_side(tasks, jobs, watcher)
-
-
-def _teller(update: Callable[[str, int, int], None], stem: str) -> Callable[[int, int], None]:
-    return lambda done, total: update(stem, done, total)
 
 
 def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[StudyResult]:

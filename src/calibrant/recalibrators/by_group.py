@@ -461,8 +461,10 @@ class ByGroup(Recalibrator):
         """Read groups in the columns of the fit; refuse text for numbers and numbers for text."""
         groups = read_groups(_required(by), n, self.by_)
         for i, column in enumerate(self.by_):
-            fitted, given = ({_is_text(x[i]) for x in y} for y in (self.groups_, groups.labels))
-            fitted, given = fitted - {None}, given - {None}
+            fitted, given = (
+                {isinstance(key[i], str) for key in keys if key[i] is not None}
+                for keys in (self.groups_, groups.labels)
+            )
             if len(fitted) == 1 and given and not fitted & given:
                 wrong = next(x[i] for x in groups.labels if x[i] is not None)
                 what = ("text", "numbers") if fitted == {True} else ("numbers", "text")
@@ -563,7 +565,3 @@ def _required(by: Any) -> Any:
             "several columns."
         )
     return by
-
-
-def _is_text(label: GroupLabel) -> bool | None:
-    return None if label is None else isinstance(label, str)

@@ -256,7 +256,11 @@ def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
             f"y_prob must not be missing; {_listed(probs, values, missing)}. "
             "Drop or impute these rows first: an error is not measured on rows left out."
         )
-    rows = [i for i, value in enumerate(values) if _is_row(value)]
+    rows = [
+        i
+        for i, value in enumerate(values)
+        if hasattr(value, "__len__") and not isinstance(value, str | bytes)
+    ]
     if rows:
         return InvalidShapeError(
             "y_prob must have one number in each place, of shape (n,) or (n, n_classes); "
@@ -290,10 +294,6 @@ def _is_number(value: Any) -> bool:
         return not isinstance(value, NOT_NUMBERS) and math.isfinite(value)
     except (TypeError, ValueError, OverflowError):
         return False
-
-
-def _is_row(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes)
 
 
 def _listed(array: AnyArray, values: list[Any], wrong: list[int]) -> str:
