@@ -153,6 +153,22 @@ def test_few_events_have_finite_logistic_fits(case):
     assert table["oe_ratio"].high > table["oe_ratio"].value
 
 
+def test_equal_predictions_are_separated_by_no_threshold():
+    table = cb.validate([1] * 30 + [0] * 70, [0.2] * 100)
+    # maximum likelihood has a closed form there
+    assert table["in_the_large"].value == pytest.approx(logit(0.3) - logit(0.2), abs=1e-9)
+    assert table.notes[0].startswith("all predictions are equal")
+
+
+def test_one_row_has_no_interval_that_rests_on_the_spread_of_rows():
+    table = cb.validate([1], [0.3])
+    for name in ("mean_prediction", "brier", "log_loss", "smooth_ece"):
+        assert math.isnan(table[name].low), name
+        assert math.isnan(table[name].high), name
+    assert table["observed_rate"].low == pytest.approx(0.025)
+    assert any("one row has no spread" in note for note in table.notes)
+
+
 EDGES = [0, 0.2, 0.4, 0.6, 0.8, 1]
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    for name in ("myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx_copybutton"):
+    for name in ("myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx_copybutton", "torch"):
         optional(name)
     folder = tmp_path_factory.mktemp("site")
     written = shutil.ignore_patterns("generated")  # by other builds, beside the pages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -233,7 +234,7 @@ def test_exports_give_the_numbers_of_predict_proba(recalibrator, own):
     renamed = frame.rename(columns={"site": "where"})
     out = fitted.apply_to_frame(renamed, "p", by=["where", "age"])["calibrated"].to_numpy()
     assert np.abs(out - expected).max() <= tolerance
-    with sqlite3.connect(":memory:") as base:
+    with closing(sqlite3.connect(":memory:")) as base:
         frame.to_sql("t", base, index=False)
         answers = base.execute(f"SELECT {fitted.to_sql('p', 'sqlite')} FROM t").fetchall()
     assert np.abs(np.array(answers)[:, 0] - expected).max() <= tolerance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from contextlib import closing
 
 import narwhals as nw
 import numpy as np
@@ -124,10 +125,10 @@ def in_duckdb(expression, values, number_type="DOUBLE"):
 
 
 def in_sqlite(expression, values, number_type="REAL"):
-    connection = sqlite3.connect(":memory:")
-    connection.execute(f"CREATE TABLE t (i INTEGER, x {number_type})")
-    connection.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
-    return [row[0] for row in connection.execute(f"SELECT {expression} FROM t ORDER BY i")]
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"CREATE TABLE t (i INTEGER, x {number_type})")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate(values)))
+        return [row[0] for row in connection.execute(f"SELECT {expression} FROM t ORDER BY i")]
 
 
 def in_spark(expression, values, number_type="DOUBLE"):

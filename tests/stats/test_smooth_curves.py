@@ -9,6 +9,7 @@ from scipy.special import expit, logit
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.samples import Sample
 from calibrant.stats.smooth_curves import smooth_reliability_curve
 
@@ -87,6 +88,22 @@ def test_hard_cases_have_a_band_that_is_not_a_line(case, method):
     assert np.isfinite([curve.event_rate, curve.low, curve.high]).all()
     assert np.all(curve.high - curve.low > 0)
     assert 0 <= curve.pvalue <= 1
+
+
+def test_isotonic_limits_of_equal_predictions_are_those_of_clopper_and_pearson():
+    # 0.2, added up, is not 0.2 times as much: the mean of equal predictions must be exact
+    curve = cb.reliability_curve([1] * 30 + [0] * 170, [0.2] * 200, method="isotonic")
+    assert curve.mean_prediction.tolist() == [0.2]
+    low, high = clopper_pearson(np.array(30.0), np.array(200.0), np.array(0.05))
+    assert [curve.low[0], curve.high[0]] == pytest.approx([float(low), float(high)], rel=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_few_outputs_have_limits_on_both_sides(method):
+    p = np.repeat([0.1, 0.3, 0.7], 700)
+    y = np.arange(2100) % 10 < 10 * p
+    curve = cb.reliability_curve(y, p, method=method)
+    assert np.all(curve.high - curve.low < 0.15)
 
 
 def test_certain_predictions_alone_have_no_spline():

@@ -60,12 +60,16 @@ class Pooled:
     def of(cls, sample: Sample, most: int = MOST_POINTS) -> Pooled:
         """Pool the rows of a sample, in rising order of predictions."""
         values, place, count = np.unique(sample.p, return_inverse=True, return_counts=True)
+        first = np.arange(values.size)
         if values.size > most:
             middle = np.cumsum(count) - count / 2
             share = (middle / len(sample) * most).astype(np.intp)
-            place = np.unique(share, return_inverse=True)[1][place]
+            _, first, cell = np.unique(share, return_index=True, return_inverse=True)
+            place = cell[place]
         weight = np.bincount(place, sample.weight).astype(float)
         x = np.bincount(place, sample.weight * sample.p) / weight
+        # the mean of equal predictions is that prediction, which rounded sums miss by a digit
+        x = x.clip(values[first], values[np.append(first[1:], values.size) - 1])
         rate = np.bincount(place, sample.weight * sample.y) / weight
         return cls(x, rate, weight, np.bincount(place).astype(float), place)
 

@@ -24,6 +24,7 @@ formula serves independent, weighted and clustered rows.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +50,8 @@ EQUAL_WEIGHTS = 1e-9
 """Weights of mean 1 that differ by less are equal, but for rounding."""
 FEW_FOR_CURVES = 50
 """Events or non-events below which the noise of curves is too far from normal for their level."""
+SPREAD = ("mean_prediction", "brier", "log_loss", "smooth_ece")
+"""The measures whose interval is a multiple of the spread of rows, and of nothing else."""
 
 
 def validation(
@@ -63,6 +66,12 @@ def validation(
         *_scores(sample, confidence_level, notes),
         *_errors(sample, error, confidence_level),
     ]
+    if len(sample) == 1:  # the influence of the only row is 0, which no interval of length 0 means
+        measures = [
+            replace(measure, low=math.nan, high=math.nan) if measure.name in SPREAD else measure
+            for measure in measures
+        ]
+        notes.append("one row has no spread: means, scores and smooth ECE have no interval")
     if sample.fewest < FEW_FOR_CURVES:
         notes.append(
             f"{_rarer(sample)}: fewer than the {FEW_FOR_CURVES} from which intervals of ICI, E50, "
@@ -173,7 +182,7 @@ def _why_firth(sample: Sample, x: FloatArray) -> str:
     hits, misses = x[sample.y == 1], x[sample.y == 0]
     if hits.size == 0 or misses.size == 0:
         return "there are no events" if hits.size == 0 else "there are no non-events"
-    if misses.max() <= hits.min() or hits.max() <= misses.min():
+    if np.ptp(x) > 0 and (misses.max() <= hits.min() or hits.max() <= misses.min()):
         return "a threshold separates events from non-events"
     if sample.fewest < FEW_EVENTS:
         return f"only {_rarer(sample)}"
@@ -281,7 +290,8 @@ def _scores(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
         measures.append(Measure("scaled_brier", "scaled Brier", *scaled))
     if math.isinf(log_loss):
         wrong = int(np.isinf(logs).sum())
-        notes.append(f"log loss is infinite: {wrong:,} rows predicted with 0 or 1 were wrong")
+        rows = "row predicted with 0 or 1 was" if wrong == 1 else "rows predicted with 0 or 1 were"
+        notes.append(f"log loss is infinite: {wrong:,} {rows} wrong")
         return [*measures, Measure("log_loss", "log loss", math.inf, 0.0, math.inf)]
     return [*measures, _positive(sample, "log_loss", "log loss", log_loss, logs - log_loss, level)]
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import lzma
 import math
 import struct
+import sys
 import warnings
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -34,7 +36,14 @@ must take some room in the file as well."""
 PLAIN = "biufU"
 LAST_CHARACTER = 0x10FFFF
 Columns = dict[str, AnyArray]
-DAMAGED = (
+ZSTANDARD_ERRORS: tuple[type[Exception], ...] = ()
+if sys.version_info >= (3, 14):  # there zipfile reads Zstandard, where Python was built with it
+    with suppress(ImportError):
+        from compression.zstd import ZstdError
+
+        ZSTANDARD_ERRORS = (ZstdError,)
+DAMAGED: tuple[type[Exception], ...] = (
+    *ZSTANDARD_ERRORS,
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,

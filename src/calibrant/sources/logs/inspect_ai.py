@@ -36,6 +36,7 @@ LOCAL_HEADER = 30
 GRADES = {"C": True, "I": False, "yes": True, "no": False, "true": True, "false": False}
 TOKENS = "output.choices.0.logprobs.content"
 """Where Inspect keeps the tokens of the answer with their likeliest alternatives."""
+UNREADABLE: tuple[type[Exception], ...] = (*DAMAGED, OSError)
 NO_ANSWER = "N"
 """The grade of an answer that was declined."""
 
@@ -215,7 +216,7 @@ def _unpacking(path: str) -> Iterator[None]:
         yield
     except CalibrantError:
         raise
-    except (*DAMAGED, OSError) as error:
+    except UNREADABLE as error:
         if getattr(error, "errno", None) is not None:  # of the system, not of the archive
             raise
         raise InvalidDocumentError(
