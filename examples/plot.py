@@ -12,12 +12,21 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.datasets import load_breast_cancer, load_digits, make_friedman1
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 
-from calibrant import Distinct, EqualWidth, ReliabilityDisplay, ScalingBinning, TemperatureScaling
+from calibrant import (
+    Distinct,
+    EqualWidth,
+    PitDisplay,
+    ReliabilityDisplay,
+    ScalingBinning,
+    TemperatureScaling,
+    VarianceScaling,
+    normal_quantiles,
+)
 
 
 def split(data: Any, train_size: float) -> Any:
@@ -74,13 +83,32 @@ def sites() -> dict[str, Any]:
     return {"groups": ReliabilityDisplay.grid(label, score, by=by, bins=Distinct(), n_max=6)}
 
 
+def spreads() -> dict[str, Any]:
+    """Forecasts whose spread was taken from the rows of the fit, before and after its repair."""
+    x, y = make_friedman1(n_samples=6000, noise=2.0, random_state=0)
+    model = GradientBoostingRegressor(n_estimators=200, max_depth=4, random_state=0)
+    mean = model.fit(x[:1000], y[:1000]).predict(x)
+    levels = np.arange(1, 10) / 10
+    said = normal_quantiles(mean, np.std(y[:1000] - mean[:1000]), levels)[1000:]
+    fit, held_out = slice(0, 2500), slice(2500, None)
+    repair = VarianceScaling().fit(said[fit], y[1000:][fit], classes=levels)
+    forecasts = {"as fitted": said, "after VarianceScaling": repair.predict(said)}
+    _, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained", sharey=True)
+    for ax, (title, quantiles) in zip(axes, forecasts.items(), strict=True):
+        drawn = PitDisplay.from_predictions(
+            y[1000:][held_out], quantiles[held_out], classes=levels, ax=ax
+        )
+        ax.set_title(title)
+    return {"pit": drawn}
+
+
 DARK = ["dark_background", {"figure.facecolor": "#14181e", "axes.facecolor": "#14181e"}]
 
 
 def main(folder: Path) -> None:
     for style, ending in ([], ""), (DARK, "-dark"):  # the site shows what suits the reader's theme
         with plt.style.context(style):
-            for name, drawn in (digits() | tumours() | sites()).items():
+            for name, drawn in (digits() | tumours() | sites() | spreads()).items():
                 path = folder / f"{name}{ending}.png"
                 drawn.figure_.savefig(path, dpi=110)
                 print("wrote", path)

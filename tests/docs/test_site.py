@@ -21,6 +21,20 @@ SEARCHED = {
     "temperature": "calibrant.TemperatureScaling.html",
 }
 pytestmark = pytest.mark.slow
+SCREENSHOTS = ("report", "monitor", "site")  # of pages, which have a theme of their own
+
+
+def test_every_figure_of_the_pages_has_a_dark_variant():
+    pages = [*(ROOT / "docs").glob("*.md")]
+    figures = {
+        name for page in pages for name in re.findall(r"images/([\w-]+)\.png", page.read_text())
+    }
+    drawn = {
+        name for name in figures if not name.startswith(SCREENSHOTS) and not name.endswith("-dark")
+    }
+    assert len(drawn) > 10
+    images = ROOT / "docs" / "images"
+    assert [name for name in sorted(drawn) if not (images / f"{name}-dark.png").exists()] == []
 
 
 @pytest.fixture(scope="module")

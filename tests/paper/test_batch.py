@@ -13,11 +13,12 @@ import pytest
 from calibrant.cli import main
 from calibrant.paper import STUDIES, run, stand_in
 from calibrant.paper.batch import Task, run_all, tasks_for
+from calibrant.paper.figures import COLOURS, ON_DARK, draw
 from calibrant.paper.store import Store
 from calibrant.paper.study import StudyResult
 from conftest import optional
 
-optional("matplotlib")
+styles = optional("matplotlib.style")
 
 KINDS = ("json", "csv", "png", "svg")
 
@@ -71,6 +72,16 @@ def test_figures_are_the_same_bytes_twice(tmp_path, example):
     for kind in ("png", "svg"):
         first, second = ((tmp_path / f / f"example-3-1.{kind}").read_bytes() for f in "ab")
         assert first == second
+
+
+def test_figures_on_a_dark_ground_have_lines_that_are_seen(example):
+    light = draw(example)["svg"].decode()
+    with styles.context("dark_background"):
+        dark = draw(example)["svg"].decode()
+    assert COLOURS[0] in light
+    assert ON_DARK[0] not in light
+    assert ON_DARK[0] in dark
+    assert COLOURS[0] not in dark
 
 
 def test_studies_of_data_run_once_for_each_file():

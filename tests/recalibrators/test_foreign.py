@@ -199,6 +199,13 @@ def test_the_studies_of_the_paper_take_a_method_of_ones_own(monkeypatch):
     assert errors["cube"] == pytest.approx(0.01, abs=0.009)
 
 
+def test_one_column_may_be_a_table_of_one_column():
+    flat, table = (Share(lambda n, shape=shape: np.full((n, *shape), 0.3)) for shape in ((), (1,)))
+    probs, y = class_rows(100)
+    first, second = (OneVsRest(own).fit(probs, y).predict_proba(probs) for own in (flat, table))
+    np.testing.assert_array_equal(first, second)
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [

@@ -154,6 +154,14 @@ def test_no_table_is_cut_on_a_phone(opened, name):
         assert max(page.evaluate(cut)) <= 0
 
 
+def test_names_of_recalibrators_are_not_broken_on_a_phone(opened):
+    lines = "() => [...document.querySelectorAll('tbody th > code')].map(e => [e.textContent, e.getClientRects().length])"
+    with opened(report_data.refuted(), viewport={"width": 390, "height": 800}) as page:
+        found = dict(page.evaluate(lines))
+    assert found["TemperatureScaling()"] == 1
+    assert set(found.values()) == {1}
+
+
 def test_arrow_keys_walk_through_the_groups(opened):
     report = report_data.refuted()
     with opened(report) as page:

@@ -175,12 +175,16 @@ def counts_axes(ax: Axes) -> Axes:
 
 def look_of(ax: Axes, position: int) -> dict[str, Any]:
     """Return colour, marker and dashes of the curve at this position, to be seen on these axes."""
+    look = STYLES[position % len(STYLES)]
+    return look | {"color": ON_DARK.get(look["color"], look["color"])} if is_dark(ax) else look
+
+
+def is_dark(ax: Axes) -> bool:
+    """Return whether axes have a dark ground, by its brightness (ITU-R BT.601)."""
     from matplotlib.colors import to_rgb
 
-    look = STYLES[position % len(STYLES)]
     red, green, blue = to_rgb(ax.get_facecolor())
-    is_dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.4  # brightness by ITU-R BT.601
-    return look | {"color": ON_DARK.get(look["color"], look["color"])} if is_dark else look
+    return 0.3 * red + 0.59 * green + 0.11 * blue < 0.4
 
 
 def style_of(ax: Axes | None, position: int, line_kw: Mapping[str, Any] | None) -> dict[str, Any]:

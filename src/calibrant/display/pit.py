@@ -108,7 +108,7 @@ class PitDisplay:
             cells.right - cells.left,
             align="edge",
             color=np.where(beyond, BEYOND, look_of(ax, 0)["color"]).tolist(),
-            edgecolor="white",
+            edgecolor=ax.get_facecolor(),
             linewidth=0.8,
             alpha=0.75,
         )
@@ -126,8 +126,7 @@ class PitDisplay:
                 ha="center",
             )
         ax.set_xlim(0, 1)
-        top = max(float(cells.density.max()), float(cells.high.max()) if band else 1.0)
-        ax.set_ylim(0, 1.12 * top)
+        ax.margins(y=0.12)  # room for the stars; bars stand on 0, and axes that share it fit all
         write(ax.set_xlabel("level of the outcome in its forecast (PIT)"))
         write(ax.set_ylabel("density"))
         for side in ("top", "right"):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from calibrant.display.drawing import is_dark
 from calibrant.exceptions import MissingDependencyError
 from calibrant.paper.study import Panel, Series, StudyResult
 
 COLOURS = ("#1b4f9c", "#c0392b", "#222222", "#2e8b57", "#8e44ad", "#b8860b")
+ON_DARK = ("#7fb0ff", "#ff8a7a", "#e6e6e6", "#66cc99", "#c99be0", "#e0b84c")
+"""The same hues for a dark ground."""
 LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "x")
 FONT: Any = {
@@ -104,8 +107,9 @@ def _set_scale(axis: Any, scale: str) -> None:
 
 
 def _draw_series(ax: Any, line: Series, i: int) -> None:
+    colours = ON_DARK if is_dark(ax) else COLOURS
     look: dict[str, Any] = {
-        "color": COLOURS[i % len(COLOURS)],
+        "color": colours[i % len(colours)],
         "linestyle": LINES[i % len(LINES)],
         "label": line.label,
         "linewidth": 1.4,

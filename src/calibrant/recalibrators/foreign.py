@@ -61,12 +61,14 @@ class ForeignEstimator(Recalibrator):
     def _apply(self, probs: AnyArray) -> FloatArray:
         out = np.asarray(self.estimator_.predict_proba(probs.astype(np.float64)[:, None]))
         name = type(self.estimator).__name__
-        if out.shape not in ((len(probs),), (len(probs), 2)):
+        n = len(probs)
+        if out.shape not in ((n,), (n, 1), (n, 2)):
             raise InvalidShapeError(
                 f"A recalibrator of one score must predict one column or two; {name} gave the "
-                f"shape {out.shape} for {len(probs):,} rows."
+                f"shape {out.shape} for {n:,} rows. Answer with the event's probability alone, or "
+                "as the second of two columns."
             )
-        event = (out if out.ndim == 1 else out[:, 1]).astype(np.float64)
+        event = (out if out.ndim == 1 else out[:, -1]).astype(np.float64)
         wrong = np.flatnonzero(~((event >= 0) & (event <= 1)))
         if wrong.size:
             raise InvalidProbabilitiesError(
