@@ -168,3 +168,13 @@ def test_a_grid_of_labels_is_titled_so():
     assert grid.figure_.get_suptitle().startswith("2 worst of 4 labels: ")
     assert grid.axes_[0, 0].get_title().startswith("label ")
     assert grid.figure_.get_supxlabel() == "predicted probability of the label"
+
+
+def test_no_verdict_is_said_to_hold_that_was_not_reached(quick_plans):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=500)
+    made = report(rng.uniform(size=500) < p, p, max_error=0.01)
+    assert made.findings.certificate.verdict == "undecided"
+    headings = re.findall("<h2[^>]*>([^<]*)", made.html)
+    assert "What these numbers rest on" in headings
+    assert not any("hold" in heading for heading in headings)

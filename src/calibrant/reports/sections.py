@@ -273,7 +273,7 @@ def assumptions(findings: Findings) -> Element:
     ]
     return section(
         "assumptions",
-        "What must be true for this to hold",
+        "What these numbers rest on",
         element("ul", *(element("li", sentence) for sentence in said)),
     )
 
