@@ -133,6 +133,14 @@ def grid_of(fitted):
     return np.clip(np.concatenate([*near, np.linspace(0, 1, 201), [5e-324, 1 - 1e-16]]), 0, 1)
 
 
+def float64_error(fitted):
+    """Return by how much an export in float64 may differ from predict_proba: an ulp of 1.
+
+    Products of Dirichlet's matrix with logarithms of small numbers are added in another order.
+    """
+    return (2 if isinstance(fitted, DirichletScaling) else 1) * np.finfo(float).eps
+
+
 def exported_cases():
     """Return (fitted, inputs) for graphs: one of each formula, with every edge and its neighbours."""
     cases = []
@@ -153,7 +161,7 @@ def exported_cases():
         grid = [*edges, *short, *near, np.linspace(0, 1, 101), [5e-324, 1e-300, 1e-13, 1 - 1e-16]]
         cases.append((fitted, np.clip(np.concatenate(grid), 0, 1)))
     z = np.linspace(-5, 5, 200)
-    for recalibrator in (*ON_LOGITS, SHIFT_OF_LOGITS, SPLINE_OF_LOGITS):
+    for recalibrator in (*ON_LOGITS, SHIFT_OF_LOGITS, SPLINE_OF_LOGITS, Identity(input="logits")):
         far = [-0.0, 1e6, -1e6, 800.0, -800.0]
         cases.append((clone(recalibrator).fit(z, z % 0.3 < 0.1), np.append(z * 8, far)))
     probs, y = class_rows(600)
@@ -169,7 +177,7 @@ def exported_cases():
         fitted = clone(recalibrator).fit(probs, y)
         cases.append((fitted, np.concatenate([odd, probs[:50]])))
     rows = np.random.default_rng(0).normal(size=(300, 4)) * 5
-    for cls in (TemperatureScaling, VectorScaling, MatrixScaling, DirichletScaling):
+    for cls in (TemperatureScaling, VectorScaling, MatrixScaling, DirichletScaling, Identity):
         cases.append((cls(input="logits").fit(rows, rows.argmax(1)), rows))
     mixed = probs[:, :3].copy()
     mixed[:, 1] = mixed[:, 1].round(1)  # exact zeros, which are smoothed

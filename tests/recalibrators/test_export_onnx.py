@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from shared import binary_rows, class_rows, exported_cases
+from shared import binary_rows, class_rows, exported_cases, float64_error
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -49,10 +49,10 @@ def test_onnx_is_predict_proba_at_and_beside_every_edge(fitted, x, run):
 
 
 @pytest.mark.parametrize(("fitted", "x"), EXPORTED)
-def test_onnx_in_float64_is_predict_proba_to_rounding(fitted, x, run):
+def test_onnx_in_float64_is_predict_proba_to_an_ulp_of_one(fitted, x, run):
     (found,) = run(fitted, x, dtype="float64")
     steps = hasattr(fitted, "cuts_") or isinstance(fitted, IsotonicCalibration)
-    atol = 0 if steps else 2 * np.finfo(float).eps
+    atol = 0 if steps else float64_error(fitted)
     np.testing.assert_allclose(found, fitted.predict_proba(x), rtol=0, atol=atol)
 
 
