@@ -588,7 +588,7 @@ def classes(path: str, kind: str, by_pattern: bool) -> tuple[np.ndarray, np.ndar
     if not rows:
         raise Unreadable("no rows")
     labels = [row[0].decode() if isinstance(row[0], bytes) else row[0] for row in rows]
-    if not set(labels) <= set(NAMES):
+    if any(label not in NAMES for label in labels):  # which may be a list
         raise Unreadable("other labels")
     probs = [[number(value) for value in row[1:]] for row in rows]
     if any(value is None or not 0 <= value <= 1 for row in probs for value in row):
