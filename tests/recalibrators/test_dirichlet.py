@@ -111,3 +111,24 @@ def test_what_means_nothing_is_refused(make):
             make(regularization).fit(PROBS, Y)
     with pytest.raises(CalibrantError, match="one column for each class"):
         make().fit(PROBS[:, 0], Y == 0)
+
+
+def test_many_classes_on_few_rows_are_left_alone_and_on_more_rows_repaired():
+    def rows(n):
+        z = rng.normal(size=(n, 60))
+        z[np.arange(n), rng.integers(0, 60, n)] += 4
+        y = (2 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+        p = np.exp(3 * z * (1 + 0.2 * np.sin(np.arange(60))))
+        return p / p.sum(axis=1, keepdims=True), y
+
+    def lost(answers, y):
+        return -np.log(answers[np.arange(len(y)), y]).mean()
+
+    rng = np.random.default_rng(5)
+    p, y = rows(4000)
+    few = cb.DirichletScaling().fit(*rows(200))
+    assert "kept identity" in few.fit_result_.flags
+    np.testing.assert_array_equal(few.predict_proba(p), p)
+    many = cb.DirichletScaling().fit(*rows(3000))
+    tempered = cb.TemperatureScaling().fit(*rows(3000)).predict_proba(p)
+    assert lost(many.predict_proba(p), y) < lost(tempered, y) - 0.02 < lost(p, y)

@@ -38,7 +38,7 @@ from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.overlap import warn_of_overlap
-from calibrant.recalibrators.scaling import PlattScaling
+from calibrant.recalibrators.scaling import Identity, PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources.arrays import read_weights
@@ -356,7 +356,7 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
                 scaler = clone(scaler).set_params(input="logits")
                 recalibrator.set_params(scaler=scaler)
                 return recalibrator
-        elif "input" in recalibrator.get_params(deep=False):
+        elif "input" in recalibrator.get_params(deep=False) and not _keeps_margins(recalibrator):
             recalibrator.set_params(input="logits")
             return recalibrator
     advice = "VectorScaling() or TemperatureScaling()"
@@ -367,3 +367,8 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
         f"{type(recalibrator).__name__} does not read those. Use {advice}, which do, or an "
         "estimator with predict_proba."
     )
+
+
+def _keeps_margins(recalibrator: Recalibrator) -> bool:
+    """Whether it would take margins for log-odds as they stand, and nobody declared that."""
+    return isinstance(recalibrator, Identity) and recalibrator.input != "logits"

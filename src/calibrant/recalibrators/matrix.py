@@ -45,6 +45,9 @@ MEMORY = 20
 """Steps that L-BFGS remembers: 5,000 rows of 100 classes take 39 evaluations, and 55 with its usual
 10; more save none."""
 
+MOST_REMEMBERED = 1 << 23
+"""Numbers in all of these steps, each kept twice: 128 MB. A thousand classes have a million."""
+
 
 class VectorScaling(Recalibrator):
     r"""Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
@@ -336,6 +339,7 @@ def minimise_loss(
     loss: LossSums | on_device.DeviceLoss,
     weights: DiagonalWeights | FullWeights,
     penalty: FloatArray,
+    most_steps: int = 500,
 ) -> tuple[FloatArray, float, bool, int]:
     """Minimise the mean log loss plus the penalty of the parameters.
 
@@ -356,7 +360,12 @@ def minimise_loss(
         np.zeros(penalty.size),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 500, "gtol": 1e-7, "ftol": weights.tolerance, "maxcor": MEMORY},
+        options={
+            "maxiter": most_steps,
+            "gtol": 1e-7,
+            "ftol": weights.tolerance,
+            "maxcor": min(MEMORY, max(5, MOST_REMEMBERED // penalty.size)),
+        },
     )
     parameters = round_variables.to_parameters(optimum.x.reshape(penalty.shape))
     lost = max(float(optimum.fun) - float((penalty * parameters**2).sum()), 0.0)
