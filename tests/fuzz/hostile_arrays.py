@@ -147,7 +147,9 @@ def meaningless(array: np.ndarray, rng: random.Random) -> object:
         lambda: np.ma.array(array, mask=masked), lambda: {"a": 1}, lambda: object(), lambda: [*array.tolist(), "x"],
         lambda: np.array([None] * len(array)), lambda: np.zeros(len(array), "M8[s]"), lambda: [[0.1], [0.1, 0.2]],
         lambda: np.zeros(len(array), [("a", "f8"), ("b", "f8")]), lambda: iter(array.tolist()), lambda: b"bytes",
-        lambda: np.concatenate([array, array]), lambda: np.zeros((len(array), 0)), lambda: {0.1, 0.2},
+        # three times as long, and labels twice: both together must not fit again
+        lambda: np.concatenate([array] * (3 if array.dtype.kind == "f" else 2)),
+        lambda: np.zeros((len(array), 0)), lambda: {0.1, 0.2},
         lambda: np.zeros(len(array), "V8"), lambda: array.astype("m8[s]"), lambda: [array, None], lambda: np.nan,
     ])()  # fmt: skip
 
