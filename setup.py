@@ -53,6 +53,8 @@ class BuildExtension(build_ext):
                 "-fvisibility=hidden",
                 "-g0",
             ]
+        if sys.platform == "linux":  # names that only a debugger reads: 3 KB of a wheel under 1 MB
+            EXTENSION.extra_link_args += ["-Wl,--strip-all"]
         super().build_extensions()
 
 
