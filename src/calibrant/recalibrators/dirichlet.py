@@ -37,8 +37,8 @@ loss rises. On 1,000 and 5,000 predictions of CIFAR-10 the best was 1e3, and its
 0.001; with 3, 30 and 100 simulated classes it was 100, 1e3, and 1e3 to 1e4."""
 FOLDS = 3
 CHOOSING_VALUES = 1 << 18
-"""About so many predictions, at equal steps through the rows, decide on the penalty; more than two
-rows a class in any case."""
+"""About so many predictions, at equal steps through the rows, decide on the penalty; about two rows
+a class if those are more."""
 
 CHOOSING_STEPS = 40
 """Steps of a fit that only decides on the penalty: where more would be taken, diagonal entries run
@@ -118,18 +118,15 @@ class DirichletScaling(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         rows = smoothed_rows(ClassRows.of(probs, codes, weights, self.input), self.smoothing)
         self.smoothing_ = rows.smoothing
-        strength, helps = self._chosen_strength(rows)
-        self.regularization_ = strength
+        self.regularization_, helps = self._chosen_strength(rows)
+        keeps = may_keep(rows.extremes(), self.smoothing, self.input)
         before, flags = rows.loss(), ()
-        parameters, after, converged, steps = (
-            self._solve(rows, strength) if helps else (_identity(rows), np.inf, True, 0)
-        )
-        if not after <= before:
-            if may_keep(rows.extremes(), self.smoothing, self.input):
-                parameters, after, flags = _identity(rows), before, ("kept identity",)  # type: ignore[assignment]
-                self.smoothing_ = 0.0
-            elif not helps:
-                parameters, after, converged, steps = self._solve(rows, strength)
+        parameters, after, converged, steps = _identity(rows), np.inf, True, 0
+        if helps or not keeps:
+            parameters, after, converged, steps = self._solve(rows, self.regularization_)
+        if keeps and not after <= before:
+            parameters, after, flags = _identity(rows), before, ("kept identity",)  # type: ignore[assignment]
+            self.smoothing_ = 0.0
         self.weight_, self.bias_ = FullWeights().read(parameters)
         self.fit_result_ = FitResult(converged, steps, after, before, flags)
 
