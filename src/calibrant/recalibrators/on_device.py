@@ -25,6 +25,7 @@ from calibrant.problem import Label, Problem
 from calibrant.recalibrators.class_rows import ClassRows
 from calibrant.recalibrators.fingerprint import Fingerprint, fingerprint_of_hashes
 from calibrant.recalibrators.formulas import log_probabilities
+from calibrant.recalibrators.optimise import curvature
 from calibrant.recalibrators.reading import kind_of
 from calibrant.recalibrators.scores import Scores
 
@@ -215,6 +216,11 @@ def _moments(z: Any, beta: float) -> tuple[Any, Any, Any]:
     return total.log(), mean, (share * z * z).sum(1) / total - mean**2
 
 
+def _residuals(p: Any, codes: Any) -> Any:
+    """Take 1 from the probability of each row's label, in place."""
+    return p.scatter_add_(1, codes[:, None], p.new_full((len(codes), 1), -1.0))
+
+
 class DeviceLoss:
     """Sums of the penalised loss of `VectorScaling`, from rows that stay on the device."""
 
@@ -222,11 +228,11 @@ class DeviceLoss:
         self.rows, self.mixed = rows, mixed
 
     def moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return means of ``q = p (1 - p)``, q z and q z^2 for each class, before any scaling."""
+        """Return means of the curvature q, q z and q z^2 for each class, before any scaling."""
 
         def terms(z: Any, codes: Any) -> tuple[Any, Any, Any]:
             p = z.exp()
-            q = p * (1 - p)
+            q = curvature(p, _residuals(p.clone(), codes))
             return q.sum(0), (q * z).sum(0), (q * z * z).sum(0)
 
         total, first, second = self._means(terms)
@@ -243,7 +249,7 @@ class DeviceLoss:
             log_p = (z * w + b).log_softmax(1)
             value = -log_p.gather(1, codes[:, None]).sum()
             residual = log_p.exp_()
-            residual.scatter_add_(1, codes[:, None], residual.new_full((len(codes), 1), -1.0))
+            _residuals(residual, codes)
             return value, residual.sum(0), (residual * z).sum(0)
 
         value, of_bias, of_weights = self._means(terms)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -248,14 +249,26 @@ def fit_shift(logits: FloatArray, scores: Scores) -> float:
     return (low + high) / 2
 
 
+def curvature(p: Any, residual: Any) -> Any:
+    """Return the curvature of the log loss that is expected at the optimum.
+
+    Where a fit begins it is ``p (1 - p)``: next to none in rows that an overconfident model has
+    wrong, which gain it as they are corrected, so that steps overshoot. At the optimum squared
+    residuals have the same mean, and before it they tell where it will be. Three parts of them to
+    one take 18 evaluations for 5,000 overconfident rows of 100 classes, ``p (1 - p)`` alone 29;
+    residuals alone take no more, but 37 instead of 32 where a class of thirty has no rows.
+    """
+    return (p * (1 - p) + 3 * residual**2) / 4
+
+
 @dataclass(frozen=True, eq=False)
 class RankOnePlusDiagonal:
     """A change of variables in which the loss of a linear map of classes is nearly round.
 
     L-BFGS takes a hundred steps where scales differ: log-probabilities have a mean far from 0,
     which ties every weight to the bias of its class, and penalties differ a hundredfold. Between
-    the parameters of one class, with features f (log-probabilities and a constant) and
-    ``q = p (1 - p)``, the Hessian is ``sum q f f^T`` plus the penalty. Its diagonal and the
+    the parameters of one class, with features f (log-probabilities and a constant) and `curvature`
+    q, the Hessian is ``sum q f f^T`` plus the penalty. Its diagonal and the
     direction of the mean feature hold nearly all of it: ``H = D + u u^T``, with D the variances
     and twice the penalties, and ``u = sum q f / sqrt(sum q)``. In the variables ``H^(1/2) x`` one
     or two dozen steps do, for any number of classes.
