@@ -53,7 +53,13 @@ class BuildExtension(build_ext):
                 "-fvisibility=hidden",
                 "-g0",
             ]
-        if sys.platform == "linux":  # names that only a debugger reads: 3 KB of a wheel under 1 MB
+        if sys.platform == "linux":
+            # Names and frames that only a debugger reads (nothing here throws), 9 KB of a wheel
+            # that stays under 1 MB.
+            EXTENSION.extra_compile_args += [
+                "-fno-unwind-tables",
+                "-fno-asynchronous-unwind-tables",
+            ]
             EXTENSION.extra_link_args += ["-Wl,--strip-all"]
         super().build_extensions()
 

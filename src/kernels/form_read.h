@@ -94,10 +94,8 @@ static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, int3
     case U8: FOR_VALUES(uint8_t, from, step, n, SHORT) break;
     case I16: FOR_VALUES(int16_t, from, step, n, SHORT) break;
     case U16: FOR_VALUES(uint16_t, from, step, n, SHORT) break;
-    case I32: FOR_VALUES(int32_t, from, step, n, SHORT) break;
-    case U32: FOR_VALUES(uint32_t, from, step, n, SHORT) break;
-    case I64: FOR_VALUES(int64_t, from, step, n, WIDE) break;
-    case U64: FOR_VALUES(uint64_t, from, step, n, WIDE) break;
+    case I32: case U32: FOR_VALUES(uint32_t, from, step, n, SHORT) break; /* below 0 is above the bound */
+    case I64: case U64: FOR_VALUES(uint64_t, from, step, n, WIDE) break;
     case F32: FOR_VALUES(float, from, step, n, REAL) break;
     case F64: FOR_VALUES(double, from, step, n, REAL) break;
     }
