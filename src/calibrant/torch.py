@@ -17,6 +17,7 @@ from calibrant import stats
 from calibrant._options import is_integer
 from calibrant.bins import BinsLike
 from calibrant.engines.exact_sums import ExactSums
+from calibrant.engines.pairs import has_float64, wide
 from calibrant.exceptions import (
     EmptyInputError,
     IncompatibleTablesError,
@@ -130,7 +131,8 @@ class CalibrationError(Metric):  # type: ignore[misc]
     whole numbers whose size does not depend on the rows, so the order of batches and the number of
     processes do not change a bit of the answer: ``dist_reduce_fx="sum"`` adds the states of all
     ranks, and every rank gives the error of the whole. (Another kind of device may round the
-    softmax of logits in its own way, to 1e-15; probabilities are the same on all.)
+    softmax of logits in its own way, to 1e-15, or 1e-13 without float64; probabilities are the
+    same on all.)
 
     Without torchmetrics the same methods are here; `sync` adds the states of all processes by
     `torch.distributed`, and `compute` calls it where there are several.
@@ -267,7 +269,7 @@ class CalibrationError(Metric):  # type: ignore[misc]
     def _value(self) -> Any:
         table = self.layout.table(self.sums)
         value = float(self._result(table)) if table.n else float("nan")
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        dtype = torch.float64 if has_float64(self.device) else torch.float32
         return torch.tensor(value, dtype=dtype, device=self.device)
 
     def _result(self, table: BinTable) -> stats.CalibrationErrorResult:
@@ -291,6 +293,8 @@ class CalibrationError(Metric):  # type: ignore[misc]
                 f"are on {preds.device}. Move it once: metric.to(preds.device)."
             )
         target = target.to(preds.device, non_blocking=True)
+        if not (has_float64(preds.device) or preds.is_floating_point()):
+            preds = preds.float()  # there, int64 are whole probabilities
         binary, k = self.problem.kind == "binary", self.problem.n_classes
         if self.problem.has_event_columns:
             return self._label_rows(preds, target)
@@ -331,7 +335,7 @@ class CalibrationError(Metric):  # type: ignore[misc]
             return rows[:, 0]
         first, second = rows[:, 0], rows[:, 1]
         if self.layout.are_logits:
-            return second.double() - first.double()
+            return wide(second) - wide(first)
         return torch.where((first >= 0) & (first <= 1), second, first)
 
     def _digest(self) -> Any:

@@ -10,11 +10,9 @@ import pytest
 import calibrant as cb
 from calibrant.engines import exact_sums
 from calibrant.engines.exact_sums import ExactSums
-from calibrant.engines.tensors import flat_rows
 from calibrant.exceptions import (
     InvalidLabelsError,
     InvalidProbabilitiesError,
-    InvalidShapeError,
     NotFiniteError,
 )
 from calibrant.problem import read_problem
@@ -189,27 +187,6 @@ def test_small_states_are_finished_on_the_host_with_the_same_bits(small, monkeyp
     expected = sums.table(state)
     monkeypatch.setattr(exact_sums, "SMALL_STATE", small)
     assert sums.table(state) == expected
-
-
-@pytest.mark.parametrize(
-    ("labels", "predictions", "rows"),
-    [((7,), (7,), (7,)), ((7,), (7, 3), (7, 3)), ((2, 4, 5), (2, 3, 4, 5), (40, 3)),
-     ((2, 6), (2, 6, 3), (12, 3)), ((2, 6), (2, 6), (12,))],
-)  # fmt: skip
-def test_pixels_and_tokens_become_rows(labels, predictions, rows):
-    y, x = flat_rows(torch.zeros(labels), torch.rand(predictions))
-    assert tuple(x.shape) == rows
-    assert tuple(y.shape) == rows[:1]
-
-
-def test_the_classes_of_a_pixel_stay_together():
-    x = torch.rand(2, 3, 4, 5)
-    assert torch.equal(flat_rows(torch.zeros(2, 4, 5), x)[1][1 * 20 + 2 * 5 + 3], x[1, :, 2, 3])
-
-
-def test_shapes_that_do_not_belong_together_are_refused():
-    with pytest.raises(InvalidShapeError, match="one axis more"):
-        flat_rows(torch.zeros(3, 4), torch.zeros(3, 5, 6))
 
 
 WIDE_ROWS = {

@@ -21,7 +21,8 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import Bins, inner_edges
 from calibrant.engines import cuda
 from calibrant.engines.cells import table_of
-from calibrant.engines.tensors import CHUNK_VALUES, events_of, is_narrow, refuse_rows
+from calibrant.engines.pairs import UNIT, has_float64
+from calibrant.engines.tensors import CHUNK_VALUES, edges_on, events_of, is_narrow, refuse_rows
 from calibrant.problem import Problem
 from calibrant.table import BinTable
 
@@ -138,15 +139,20 @@ class ExactSums:
         found = (missing, impossible & ~missing, unknown)
         state[: len(found)] += torch.stack([(used & bad).sum() for bad in found])
         used = used & ~(missing | impossible | unknown)
-        p = torch.where(used, p, 0.0)
+        p = torch.where(used, p, 0)
         kept = self.constants(p.device, p.dtype)
         place = torch.searchsorted(kept["edges"], p)
         cell = place + kept["first"]
         first, second = (scale[place if self.shared else cell] for scale in kept["scales"])
-        scaled = p * first * second
-        high = scaled.floor()
-        terms = [used.long().expand_as(p), *_limbs(high.long())]
-        if self.are_logits or not is_narrow(predictions):
+        if p.dtype == torch.int64:  # whole probabilities
+            scaled = p << (first + second)
+            high, low = scaled >> HALF, scaled & ((1 << HALF) - 1)
+            terms = [used.long().expand_as(p), *_limbs(high), *_limbs(low, high)]
+        else:
+            scaled = p * first * second
+            high = scaled.floor()
+            terms = [used.long().expand_as(p), *_limbs(high.long())]
+        if p.dtype == torch.float64 and (self.are_logits or not is_narrow(predictions)):
             rest = (scaled - high) * 2.0**HALF
             low = rest.round()
             state[ROUNDED] += (low != rest).sum()
@@ -164,10 +170,13 @@ class ExactSums:
             if dtype == torch.float32:
                 exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
             halves = (exponent // 2, exponent - exponent // 2)  # 2^175 overflows float32
+            scales: list[Any] = [2.0**half for half in halves]
+            if dtype == torch.int64:  # which have their 62 bits: they are shifted
+                scales = [np.minimum(exponent - HALF, UNIT), 0 * exponent]
             groups = torch.arange(len(self.bins), device=device)[:, None]
             return {
                 "edges": self.edges_on(device, dtype).squeeze(0),
-                "scales": [torch.tensor(2.0**half, dtype=dtype).to(device) for half in halves],
+                "scales": [torch.tensor(scale, dtype=dtype).to(device) for scale in scales],
                 "first": self.n_cells * groups,
             }
 
@@ -175,12 +184,7 @@ class ExactSums:
 
     def edges_on(self, device: Any, dtype: Any) -> Any:
         """Return edges on a device for predictions of this type: one row, or one for each group."""
-        import torch
-
-        # A float32 is above an edge if it is above the last float32 that is not.
-        edges = self.edges.astype(np.float64 if dtype == torch.float64 else np.float32)
-        edges = np.where(edges > self.edges, np.nextafter(edges, edges.dtype.type(-1)), edges)
-        return torch.from_numpy(edges).to(device)
+        return edges_on(self.edges, device, dtype)
 
     def kept(self, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return constants on a device, made at the first call: later ones do not wait for it."""
@@ -205,7 +209,8 @@ class ExactSums:
         self, state: Any, levels: Callable[[], FloatArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
-        state = state.cpu() if state.numel() < SMALL_STATE else state
+        if state.numel() < SMALL_STATE or not has_float64(state.device):
+            state = state.cpu()
         *wrong, rounded = state[:FLAGS].tolist()
         refuse_rows(*wrong)
         shape = (len(self.bins), self._n_bins)

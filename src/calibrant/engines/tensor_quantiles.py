@@ -14,7 +14,8 @@ from typing import Any
 
 from calibrant.bins import NearQuantiles
 from calibrant.engines import cuda
-from calibrant.engines.tensors import Tensors, chunks_of, is_narrow, predictions_of
+from calibrant.engines.pairs import BEYOND, has_float64, on_host
+from calibrant.engines.tensors import Tensors, chunks_of, is_narrow, widened
 from calibrant.problem import read_problem
 
 CELLS_OF_ONE, CELLS_OF_MANY = 1 << 13, 768
@@ -94,11 +95,19 @@ def _cuts(rows: Any) -> Any:
     """
     import torch
 
-    rows = torch.nn.functional.pad(rows, (1, 1), value=torch.inf)
-    rows[:, 0] = -torch.inf
+    end = _beyond(rows)
+    rows = torch.nn.functional.pad(rows, (1, 1), value=end)
+    rows[:, 0] = -end
     rows = rows.sort(dim=1).values
-    rows[:, 1:].masked_fill_(rows[:, 1:] == rows[:, :-1], torch.inf)
+    rows[:, 1:].masked_fill_(rows[:, 1:] == rows[:, :-1], end)
     return rows.sort(dim=1).values
+
+
+def _beyond(values: Any) -> Any:
+    """Return a number above all predictions: infinity where there is one."""
+    import torch
+
+    return torch.inf if values.is_floating_point() else BEYOND
 
 
 def _places(cuts: Any, p: Any) -> Any:
@@ -123,8 +132,8 @@ class _Cells:
 
     def sample(self) -> Any:
         """Return the predictions of every so many rows, (groups, rows)."""
-        given = self.tensors
-        return predictions_of(given.problem, given.predictions[:: self.step], given.are_logits)
+        p = widened(self.tensors.predictions[:: self.step])
+        return p[None] if p.ndim == 1 else p.T.contiguous()
 
     def count(self, cuts: Any) -> Any:
         """Return the rows of each cell that cuts make, (groups, cells)."""
@@ -135,7 +144,8 @@ class _Cells:
         counts = torch.zeros(shape, dtype=torch.int64, device=self.cuts.device)
         for p, _, _ in chunks_of(self.tensors, check_labels=False):
             place = _places(self.cuts, p)
-            counts.scatter_add_(1, place, torch.ones_like(place))
+            place += shape[1] * torch.arange(shape[0], device=place.device)[:, None]
+            counts.view(-1).index_add_(0, place.view(-1), torch.ones_like(place).view(-1))
         return counts
 
     def neighbours(self, sizes: Any, begin: Any, near: Any, rows: Any, targets: Any) -> Any:
@@ -166,9 +176,11 @@ class _Cells:
         )
         low, high = ends[run[place]], ends[run[place] + 1]
 
+        end = _beyond(values)
+
         def parts(numbers: Any, used: Any = True) -> Any:
             used = (sizes > 0) & used
-            return torch.where(used, numbers, torch.inf).tensor_split(3, dim=1)
+            return torch.where(used, numbers, end).tensor_split(3, dim=1)
 
         value, below = parts(values[place]), parts(values[low - 1], low > start)[1]
         above = parts(values[high.clamp(max=last)], high < start + sizes)[1]
@@ -183,15 +195,19 @@ class _Cells:
             torch.where(is_value, value[2], above),
         )
         low, high = ((each - start).tensor_split(3, dim=1)[1] for each in (low, high))
-        return torch.stack(
-            [
-                torch.where(lower.isinf(), cuts[0], lower),
-                torch.where(is_value, cuts[1], value[1]),
-                torch.where(upper.isinf(), cuts[2], upper),
-                torch.where(is_value, before, before + low).double(),
-                torch.where(is_value, up_to, before + high).double(),
+        found = [
+            torch.where(lower == end, cuts[0], lower),
+            torch.where(is_value, cuts[1], value[1]),
+            torch.where(upper == end, cuts[2], upper),
+            torch.where(is_value, before, before + low),
+            torch.where(is_value, up_to, before + high),
+        ]
+        if not has_float64(values.device):
+            found = [
+                *(torch.from_numpy(on_host(x)) for x in found[:3]),
+                *(x.cpu() for x in found[3:]),
             ]
-        )
+        return torch.stack([x.double() for x in found])
 
     def _listed(self, is_open: Any) -> tuple[Any, Any]:
         """Return predictions in open cells, group by group in rising order, and runs of equal ones.
@@ -205,10 +221,16 @@ class _Cells:
             group, row = is_open.gather(1, _places(self.cuts, p)).nonzero(as_tuple=True)
             groups.append(group)
             values.append(p[group, row])
-        ended = [values[0].new_full((1,), torch.inf), groups[0].new_full((1,), len(self.cuts))]
+        ended = [
+            values[0].new_full((1,), _beyond(self.cuts)),
+            groups[0].new_full((1,), len(self.cuts)),
+        ]
         group, value = torch.cat([*groups, ended[1]]), torch.cat([*values, ended[0]])
-        order = value.argsort()
-        order = order[group[order].argsort(stable=True)]
+        value, order = value.sort()
+        group = group[order]
+        # By number of the value within the group: not every device sorts stably.
+        rank = torch.nn.functional.pad((value[1:] != value[:-1]).cumsum(0), (1, 0))
+        order = (group * len(value) + rank).argsort()
         group, value = group[order], value[order]
         new = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
         return value, torch.nn.functional.pad(new.cumsum(0), (1, 0))

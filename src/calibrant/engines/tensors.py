@@ -1,7 +1,8 @@
 """What labels and predictions in tensors say of each group: predictions, events, wrong values.
 
 Plain PyTorch, on any device, without waiting for it. Numbers are compared and multiplied in
-float64, or in float32 on devices that have no other (MPS).
+float64. Devices that have none (MPS) keep probabilities in float32, which is what came, and make
+whole ones of logits; see `calibrant.engines.pairs`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._types import AnyArray
+from calibrant.engines.pairs import BEYOND, UNIT, Pair, has_float64, is_whole, wide
 from calibrant.exceptions import (
     InvalidLabelsError,
     InvalidProbabilitiesError,
-    InvalidShapeError,
     NotFiniteError,
 )
 from calibrant.problem import Label, Problem, same_number
@@ -28,7 +30,8 @@ CHUNK_VALUES = 1 << 20
 class Tensors:
     """Labels, predictions and weights on one device; the fields are those of `Columns`.
 
-    Logits stay what they are in every kind of problem.
+    Logits stay what they are in every kind of problem. On a device without float64, predictions of
+    int64 are whole probabilities, and weights and log-odds of two columns are pairs.
     """
 
     problem: Problem
@@ -49,19 +52,17 @@ def is_narrow(predictions: Any) -> bool:
 
 
 def widened(values: Any) -> Any:
-    """Return values in the widest floats of their device."""
-    import torch
+    """Return values in the widest floats of their device; pairs and whole ones as they are."""
+    if isinstance(values, Pair) or is_whole(values):
+        return values
+    return (values.double() if has_float64(values.device) else values.float()).contiguous()
 
-    wide = torch.float32 if values.device.type == "mps" else torch.float64
-    return values.to(wide).contiguous()
 
-
-def predictions_of(problem: Problem, predictions: Any, are_logits: bool) -> Any:
-    """Return the predictions of the event, or of each class, (groups, rows)."""
-    x = widened(predictions)
-    if problem.kind == "binary":
-        return (1 / (1 + (-x).exp()) if are_logits else x)[None]
-    return (x.softmax(1) if are_logits else x).T.contiguous()
+def sigmoid_of(x: Any) -> Any:
+    """Return the probabilities of logits as the host does; whole ones without float64."""
+    if has_float64(x.device):
+        return 1 / (1 + (-x).exp())
+    return (1 / (1 + (-wide(x)).exp())).whole()
 
 
 def events_of(
@@ -75,33 +76,40 @@ def events_of(
     import torch
 
     x = widened(predictions)
+    one = 1 << UNIT if is_whole(x) else 1
     if problem.has_event_columns:
         missing = x.isnan().any(1)
-        x = 1 / (1 + (-x).exp()) if are_logits else x
-        marks = torch.zeros_like(x) if labels is None else labels
+        p = sigmoid_of(x) if are_logits else x
+        marks = torch.zeros_like(p) if labels is None else labels
         unknown = ~((marks == 0) | (marks == 1)).all(1)
-        impossible = ~((x >= 0) & (x <= 1)).all(1)
-        return x.T.contiguous(), (marks == 1).T.contiguous(), missing, impossible, unknown
+        impossible = missing if are_logits else ~((p >= 0) & (p <= one)).all(1)
+        return p.T.contiguous(), (marks == 1).T.contiguous(), missing, impossible, unknown
     codes = (
-        torch.zeros_like(x[..., 0] if x.ndim > 1 else x)
-        if labels is None
-        else codes_of(problem, labels)
+        x.new_zeros(x.shape[:1], dtype=torch.int64) if labels is None else codes_of(problem, labels)
     )
     unknown = codes < 0
     if problem.kind == "binary":
-        p = 1 / (1 + (-x).exp()) if are_logits else x  # as the host does
-        return p[None], (codes == 1)[None], p.isnan(), ~((p >= 0) & (p <= 1)), unknown
+        p, missing = sigmoid_of(x) if are_logits else x, x.isnan()
+        impossible = missing if are_logits else ~((p >= 0) & (p <= one))
+        return p[None], (codes == 1)[None], missing, impossible, unknown
     largest = x.amax(1, keepdim=True)  # NaN where there is one
     missing = largest[:, 0].isnan()
-    shares = (x - largest).exp() if are_logits else x
+    # Shares of infinite logits are NaN, which is in no range; whole numbers have none.
+    endless = missing | largest[:, 0].isinf()
+    shares = (wide(x) - largest).exp() if are_logits else x
     if problem.kind == "top-label":
-        p = 1 / shares.sum(1) if are_logits else largest[:, 0]
-        impossible = ~(((p if are_logits else x.amin(1)) >= 0) & (p <= 1))
+        p = counted(1 / shares.sum(1)) if are_logits else largest[:, 0]
+        impossible = endless if are_logits else ~((x.amin(1) >= 0) & (p <= one))
         return p[None], (codes == _first_largest(x, largest))[None], missing, impossible, unknown
-    p = shares / shares.sum(1, keepdim=True) if are_logits else x
-    impossible = ~((p >= 0) & (p <= 1)).all(1)
+    p = counted(shares / shares.sum(1, keepdim=True)) if are_logits else x
+    impossible = endless if are_logits else ~((p >= 0) & (p <= one)).all(1)
     event = codes == torch.arange(problem.n_classes, device=codes.device)[:, None]
     return p.T.contiguous(), event, missing, impossible, unknown
+
+
+def counted(p: Any) -> Any:
+    """Return probabilities in the form in which they are counted: pairs become whole."""
+    return p.whole() if isinstance(p, Pair) else p
 
 
 def chunks_of(tensors: Tensors, *, check_labels: bool = True) -> Iterator[tuple[Any, Any, Any]]:
@@ -114,6 +122,20 @@ def chunks_of(tensors: Tensors, *, check_labels: bool = True) -> Iterator[tuple[
         p, event, *wrong = events_of(problem, labels, predictions[part], tensors.are_logits)
         refuse_rows(*(int(rows.sum()) for rows in wrong))
         yield p, event, None if weights is None else weights[part]
+
+
+def edges_on(edges: AnyArray, device: Any, dtype: Any) -> Any:
+    """Return edges on a device for predictions of this type, float64, float32 or whole."""
+    import torch
+
+    # A float32 is above an edge if it is above the last float32 that is not.
+    if dtype == torch.int64:
+        near = np.where(edges > 1, np.inf, np.floor(np.ldexp(np.minimum(edges, 1.0), UNIT)))
+        rounded: AnyArray = np.minimum(near, BEYOND).astype(np.int64)
+    else:
+        rounded = edges.astype(np.float64 if dtype == torch.float64 else np.float32)
+        rounded = np.where(rounded > edges, np.nextafter(rounded, rounded.dtype.type(-1)), rounded)
+    return torch.from_numpy(np.ascontiguousarray(rounded)).to(device)
 
 
 def refuse_rows(missing: int, impossible: int, unknown: int) -> None:
@@ -165,34 +187,7 @@ def _equal(labels: Any, name: Label) -> Any:
         labels = widened(labels)
     else:
         number = same_number(name, np.dtype("i8"))
-    if number is None:
+    is_narrow_label = labels.dtype == torch.float32  # which would be compared with one
+    if number is None or (is_narrow_label and float(np.float32(number)) != number):
         return torch.zeros_like(labels, dtype=torch.bool)
     return labels == number.item()
-
-
-def flat_rows(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Return labels and predictions of pixels or tokens as rows: (n,), and (n,) or (n, n_classes).
-
-    Labels of shape (N, ...) go with predictions of the same shape, of one event, or of a shape
-    with one axis more: of the classes, second as in (N, C, H, W), or last as in (N, T, V). Where
-    both would do, as for (N, 5, 5), the second is meant.
-
-    Examples
-    --------
-    >>> import torch  # doctest: +SKIP
-    >>> labels, logits = flat_rows(torch.zeros(2, 7), torch.zeros(2, 7, 1000))  # doctest: +SKIP
-    >>> labels.shape, logits.shape  # doctest: +SKIP
-    (torch.Size([14]), torch.Size([14, 1000]))
-    """
-    of_labels, of_rows = tuple(labels.shape), tuple(predictions.shape)
-    if of_labels == of_rows:
-        return labels.reshape(-1), predictions.reshape(-1)
-    if len(of_rows) == len(of_labels) + 1:
-        if of_rows[:1] + of_rows[2:] == of_labels:
-            predictions = predictions.movedim(1, -1)
-        if tuple(predictions.shape[:-1]) == of_labels:
-            return labels.reshape(-1), predictions.reshape(-1, predictions.shape[-1])
-    raise InvalidShapeError(
-        "Predictions must have the shape of the labels, or one axis more for the classes, the "
-        f"second or the last; got labels of shape {of_labels} and predictions of shape {of_rows}."
-    )

@@ -2,7 +2,7 @@
 
 Rows are summed as whole numbers (`calibrant.engines.exact_sums`), so every run gives the same bits.
 With sample weights they are summed in float64, some rows at a time, and the order of additions is
-the device's own: two runs can differ in the last digits.
+the device's own: two runs can differ in the last digits. Devices without float64 add pairs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, inner_edges
 from calibrant.engines.cells import levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
+from calibrant.engines.pairs import (
+    Pair,
+    has_float64,
+    on_host,
+    probabilities,
+    sums_at,
+    wide,
+    wide_array,
+)
 from calibrant.engines.search import Values
 from calibrant.engines.tensor_quantiles import near_quantiles
-from calibrant.engines.tensors import Tensors, chunks_of
+from calibrant.engines.tensors import Tensors, chunks_of, edges_on
 from calibrant.problem import Problem
 from calibrant.table import BinTable
 
@@ -66,18 +75,21 @@ class TorchEngine:
         import torch
 
         where = tensors.predictions.device
-        slope = torch.from_numpy(influence.slope.ravel().copy()).to(where)
-        offset = torch.from_numpy(influence.offset.ravel().copy()).to(where)
+        slope, offset = (wide_array(x.ravel(), where) for x in (influence.slope, influence.offset))
         places = _Places(bins, where)
-        total = torch.zeros(6, dtype=torch.float64, device=where)
+        total = wide_array(np.zeros(6), where)
         for p, event, weights in chunks_of(tensors):
-            place = places(p, 0)
-            w = torch.ones_like(p[0]) if weights is None else weights / influence.mean_weight
-            wa = w * ((slope[place] * (event.double() - p)).sum(0) - influence.mean_a)
+            place, p = places(p, 0), probabilities(p)
+            w = (
+                wide(torch.ones_like(event[0]))
+                if weights is None
+                else weights / influence.mean_weight
+            )
+            wa = w * ((slope[place] * (wide(event) - p)).sum(0) - influence.mean_a)
             wm = w * (offset[place].sum(0) - influence.mean_m)
             terms = (w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4)
-            total += torch.stack([term.sum() for term in terms])
-        return InfluenceSums(*total.tolist())
+            total = total + torch.stack([term.sum() for term in terms])
+        return InfluenceSums(*on_host(total).tolist())
 
 
 @lru_cache(maxsize=8)
@@ -102,8 +114,7 @@ class _Places:
         import torch
 
         n_bins = max(map(len, bins))
-        edges = inner_edges(bins)
-        self.edges = torch.from_numpy(edges).to(device)
+        self.inner, self.edges = inner_edges(bins), None
         self.first = n_bins * torch.arange(len(bins), device=device)[:, None]
         self.codes = None if codes is None else torch.from_numpy(codes).to(device)
         self.shape = (n_codes, len(bins), n_bins)
@@ -112,6 +123,8 @@ class _Places:
         """Return the bins of rows from `start` on."""
         import torch
 
+        if self.edges is None:
+            self.edges = edges_on(self.inner, p.device, p.dtype)
         place = torch.searchsorted(self.edges, p) + self.first
         if self.codes is None:
             return place
@@ -124,26 +137,50 @@ def _summed(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
     import torch
 
     where, start = tensors.predictions.device, 0
+    if not has_float64(where):
+        return _summed_pairs(tensors, places)
     n_cells = 2 * math.prod(places.shape)
     copies = max(FEWEST_COPIES, SUMMED_CELLS // n_cells)
     total = torch.zeros((6, n_cells), dtype=torch.float64, device=where)
     lost = torch.zeros_like(total)
     for p, event, weights in chunks_of(tensors):
-        w = torch.ones_like(p) if weights is None else weights.expand_as(p)
-        square = w * w
-        residual = event.double() - p
-        terms = [(w > 0).double(), w * p, w * p * p, w, square, square * residual * residual]
         turn = torch.arange(p.numel(), device=where) % copies
         place = n_cells * turn + (2 * places(p, start) + event).view(-1)
         start += p.shape[1]
-        for i, term in enumerate(terms):
+        for i, term in enumerate(_terms(p, event, weights)):
             parts = torch.zeros(copies * n_cells, dtype=torch.float64, device=where)
             parts.scatter_add_(0, place, term.reshape(-1))
             moved = parts.view(copies, n_cells).sum(0) - lost[i]
             new = total[i] + moved
             lost[i] = (new - total[i]) - moved
             total[i] = new
-    sums: FloatArray = (total - lost).T.cpu().numpy()
+    return _named(tensors, places, (total - lost).T.cpu().numpy())
+
+
+def _summed_pairs(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
+    """Sum rows as `_summed` does, in pairs; each chunk is a sum of whole numbers."""
+    start, n_cells = 0, 2 * math.prod(places.shape)
+    total: Any = None
+    for p, event, weights in chunks_of(tensors):
+        place = (2 * places(p, start) + event).view(-1)
+        start += p.shape[1]
+        terms = _terms(probabilities(p), event, weights)
+        sums = [sums_at(place, n_cells, term.reshape(-1)) for term in terms]
+        total = sums if total is None else [a + b for a, b in zip(total, sums, strict=True)]
+    return _named(tensors, places, np.stack([on_host(term) for term in total], axis=1))
+
+
+def _terms(p: Any, event: Any, weights: Any) -> list[Any]:
+    """Return what is summed of weighted rows; see `named_sums`."""
+    import torch
+
+    w = wide(torch.ones_like(event)) if weights is None else weights.expand(p.shape)
+    square, residual = w * w, wide(event) - p
+    return [wide(w > 0), w * p, w * p * p, w, square, square * residual * residual]
+
+
+def _named(tensors: Tensors, places: _Places, sums: FloatArray) -> dict[str, FloatArray]:
+    """Return sums of each cell as the arrays of tables, with levels."""
     level, unclear = levels_of(sums, True)
     level = level.reshape(places.shape)
     if unclear:
@@ -155,17 +192,23 @@ def _levels(tensors: Tensors, places: _Places) -> FloatArray:
     """Read the rows for the one prediction of each bin, NaN where there are several or none."""
     import torch
 
-    where, start = tensors.predictions.device, 0
-    low = torch.full((math.prod(places.shape),), torch.inf, device=where).double()
-    high = -low
+    n_bins, start = math.prod(places.shape), 0
+    least: list[Any] = []  # of each half of the predictions, and of minus it
     for p, _, weights in chunks_of(tensors):
-        place, flat = places(p, start).view(-1), p.reshape(-1)
+        place = places(p, start).view(-1)
         start += p.shape[1]
-        has_rows = torch.ones_like(flat) if weights is None else weights.expand_as(p).reshape(-1)
-        low.scatter_reduce_(0, place, torch.where(has_rows > 0, flat, torch.inf), "amin")
-        high.scatter_reduce_(0, place, torch.where(has_rows > 0, flat, -torch.inf), "amax")
-    level: FloatArray = torch.where(low == high, low, torch.nan).view(places.shape).cpu().numpy()
-    return level
+        has_rows = torch.ones_like(place) if weights is None else (weights > 0).expand_as(p)
+        flat = probabilities(p).reshape(-1)
+        halves = (flat.high, flat.low) if isinstance(flat, Pair) else (flat,)
+        signed = [sign * half for half in halves for sign in (1, -1)]
+        least = least or [half.new_full((n_bins,), torch.inf) for half in signed]
+        for end, half in zip(least, signed, strict=True):
+            used = torch.where(has_rows.reshape(-1) > 0, half, torch.inf)
+            end.scatter_reduce_(0, place, used, "amin")
+    level = np.zeros(n_bins)
+    for low, high in zip(least[::2], least[1::2], strict=True):
+        level += on_host(torch.where(low == -high, low, torch.nan))
+    return level.reshape(places.shape)
 
 
 def _distinct(tensors: Tensors) -> Iterator[Values]:
@@ -178,7 +221,8 @@ def _distinct(tensors: Tensors) -> Iterator[Values]:
     for group in every:
         ordered, order = (group if used is None else group[used]).sort()
         values, place, count = ordered.unique_consecutive(return_inverse=True, return_counts=True)
-        mass = count.double()
-        if weights is not None:
-            mass = torch.zeros_like(mass).index_add(0, place, weights[used][order])
-        yield values.cpu().numpy(), mass.cpu().numpy()
+        if weights is None:
+            mass = count.cpu().numpy().astype(np.float64)
+        else:
+            mass = on_host(sums_at(place, len(values), weights[used][order]))
+        yield on_host(values), mass

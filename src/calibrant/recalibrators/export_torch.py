@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from calibrant._types import AnyArray
-from calibrant.exceptions import InvalidShapeError, MissingDependencyError
+from calibrant.engines.pairs import has_float64, wide, wide_array
+from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.graphs import Value, formula
 from calibrant.recalibrators.reading import SEVERAL
@@ -26,11 +27,12 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
 
     Takes the shapes that `predict_proba` takes and refuses the others. A prediction that
     `predict_proba` would refuse (NaN, infinity, a probability outside [0, 1]) becomes NaN, and so
-    does its whole row of classes. Everything is computed in float64 and rounded once, at the end,
-    to the type of the input (float32 for integers) or to `dtype`. In float64, step functions answer
-    bit for bit as `predict_proba` does, and smooth ones to 4.4e-16, two units in the last place of
-    1. Of small answers that can be many of their own last places, such as 28 at 3e-5: logarithms
-    and exponentials of NumPy and torch differ in the last bit, which exponents multiply.
+    does its whole row of classes. Everything is computed in float64, or in pairs of float32 where
+    the device has none, and rounded once, at the end, to the type of the input (float32 for
+    integers) or to `dtype`. In float64, step functions answer bit for bit as `predict_proba` does,
+    and smooth ones to 4.4e-16, two units in the last place of 1. Of small answers that can be many
+    of their own last places, such as 28 at 3e-5: logarithms and exponentials of NumPy and torch
+    differ in the last bit, which exponents multiply.
 
     The module can be compiled, exported (`torch.export`, ONNX), pickled and copied. What was
     learned is in its buffers, so it follows ``module.to(device)`` and is in the state. It stays
@@ -65,8 +67,19 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, y_prob: Any) -> Any:
         """Return recalibrated probabilities."""
+        dtype = self.dtype or (y_prob.dtype if y_prob.is_floating_point() else torch.float32)
+        if dtype == torch.float64 and not has_float64(y_prob.device):
+            raise InvalidArgumentError(
+                f"This module was made to answer in float64, which {y_prob.device} does not have. "
+                "Make it with to_torch(), without dtype, or pass predictions on the host."
+            )
+        return self.wide(y_prob).to(dtype)
+
+    def wide(self, y_prob: Any) -> Any:
+        """Return recalibrated probabilities before they are rounded: in float64, or as pairs."""
         _check_shape(tuple(y_prob.shape), self.widths)
-        p = y_prob.double()
+        p = wide(y_prob)
+        formula = self.formula if has_float64(y_prob.device) else _OfPairs(self.formula).run
         both = self.of_one_event and p.ndim == 2 and p.shape[1] == 2
         if both and self.logits:
             p = p[:, 1:] - p[:, :1]
@@ -78,17 +91,18 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
         if self.is_identity:
             answers = p
         elif both:
-            event = self.formula(p[:, -1])
+            event = formula(p[:, -1])
             answers = torch.stack((1 - event, event), dim=1)
         elif p.ndim == 2 and p.shape[1] == 1:
-            answers = self.formula(p[:, 0])[:, None]
+            answers = formula(p[:, 0])[:, None]
         else:
-            answers = self.formula(p)
-        dtype = y_prob.dtype if y_prob.is_floating_point() else torch.float32
-        return torch.where(valid, answers, float("nan")).to(self.dtype or dtype)
+            answers = formula(p)
+        return torch.where(valid, answers, float("nan"))
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
-        """Follow a model to its device, but not to float16."""
+        """Follow a model to its device, but not to float16, nor where there is no float64."""
+        if not has_float64(fn(torch.zeros(1)).device):
+            return self
         exact = [
             (module, name, value)
             for module in self.modules()
@@ -98,6 +112,25 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
         for module, name, value in exact:
             setattr(module, name, value.to(getattr(module, name).device))
         return self
+
+
+class _OfPairs(torch.fx.Interpreter):  # type: ignore[misc]
+    """Evaluates a formula on pairs of float32; its constants wait on the host."""
+
+    def run(self, x: Any) -> Any:
+        """Return the answers for x."""
+        self.device = x.device
+        return super().run(x)
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Return a constant on the device of the predictions."""
+        value = super().get_attr(target, args, kwargs)
+        exact = value.dtype == torch.float64
+        return wide_array(value.numpy(), self.device) if exact else value.to(self.device)
+
+    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Make pairs of what would be float64."""
+        return wide(*args) if target == "double" else super().call_method(target, args, kwargs)
 
 
 def _check_shape(shape: tuple[int, ...], widths: tuple[int, ...]) -> None:

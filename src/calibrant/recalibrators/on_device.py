@@ -19,6 +19,7 @@ from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.engines import cuda
 from calibrant.engines.exact_sums import ExactSums
+from calibrant.engines.pairs import Pair, float64_bits, on_host, sums_at, wide, wide_array
 from calibrant.engines.tensors import Tensors, codes_of, events_of
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, Problem
@@ -76,6 +77,8 @@ def read_rows(
     if not isinstance(source, TensorSource):
         return None
     tensors = source.tensors
+    if isinstance(tensors.predictions, Pair):  # log-odds of two columns have no fingerprint there
+        return None
     x, codes = tensors.predictions, codes_of(tensors.problem, tensors.labels)
     fine = x.isfinite() if tensors.are_logits else (x >= 0) & (x <= 1)
     if not bool((codes >= 0).all() & fine.all()):
@@ -109,16 +112,15 @@ def _probability_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatAr
 def _logit_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatArray]:
     import torch
 
-    z = tensors.predictions.double()
-    low, high = (float(end) for end in z.aminmax())
+    z = wide(tensors.predictions)
+    low, high = float(tensors.predictions.amin()), float(tensors.predictions.amax())
     width = max((high - low) / SKETCH_CELLS, np.finfo(np.float64).tiny)
     cell = ((z - low) / width).long().clamp(0, SKETCH_CELLS - 1)
-    offset = z - (low + cell * width)
+    offset = z - (low + wide(cell) * width)
     place = 2 * cell + tensors.labels
-    sums = torch.zeros(3, 2 * SKETCH_CELLS, dtype=torch.float64, device=z.device)
-    for total, term in zip(sums, (torch.ones_like(z), offset, offset * offset), strict=True):
-        total.scatter_add_(0, place, term)
-    count, first, second = sums.cpu().numpy().reshape(3, SKETCH_CELLS, 2)
+    terms = (wide(torch.ones_like(cell)), offset, offset * offset)
+    sums = [on_host(sums_at(place, 2 * SKETCH_CELLS, term)) for term in terms]
+    count, first, second = np.reshape(sums, (3, SKETCH_CELLS, 2))
     n = np.maximum(count, 1)
     mean = first / n
     spread = np.sqrt(np.maximum(second / n - mean * mean, 0.0))
@@ -163,10 +165,10 @@ class TensorRows(ClassRows):
 
     def scores(self, values: Any) -> Any:
         """Return smoothed log-probabilities, or the logits themselves."""
-        wide = values.double()
+        values = wide(values)
         if self.kind == "logits":
-            return wide
-        return log_probabilities(TORCH, wide, self.smoothing, self.rows.shape[1])
+            return values
+        return log_probabilities(TORCH, values, self.smoothing, self.rows.shape[1])
 
     def own(self) -> Any:
         """Return how far the log-score of the label is below the largest of its row."""
@@ -177,7 +179,7 @@ class TensorRows(ClassRows):
         """Return the mean log loss of the rows as they came; infinite where a label had 0."""
         if self.kind == "logits":
             return self.softmax_sums(1.0, self.own())[0]
-        return float(-self.rows.gather(1, self.codes[:, None]).double().log().mean())
+        return -on_host(wide(self.rows.gather(1, self.codes[:, None])).log().mean()).item()
 
     def mean_scores(self) -> Any:
         """Return the mean log-score of each row, less the largest."""
@@ -198,7 +200,7 @@ class TensorRows(ClassRows):
             parts = [_moments(z, beta) for z in self._centred()]
             log_total, mean, spread = (torch.cat(part) for part in zip(*parts, strict=True))
         terms = (log_total - beta * own, mean - own, spread)
-        lost, first, second = torch.stack([term.mean() for term in terms]).tolist()
+        lost, first, second = on_host(torch.stack([term.mean() for term in terms])).tolist()
         return max(lost, 0.0), first, second
 
     def _centred(self) -> Iterator[Any]:
@@ -217,7 +219,11 @@ def _moments(z: Any, beta: float) -> tuple[Any, Any, Any]:
 
 
 def _residuals(p: Any, codes: Any) -> Any:
-    """Take 1 from the probability of each row's label, in place."""
+    """Take 1 from the probability of each row's label, in place but for pairs."""
+    import torch
+
+    if isinstance(p, Pair):
+        return p - (codes[:, None] == torch.arange(p.shape[1], device=p.device))
     return p.scatter_add_(1, codes[:, None], p.new_full((len(codes), 1), -1.0))
 
 
@@ -240,16 +246,13 @@ class DeviceLoss:
 
     def slopes(self, weight: FloatArray, bias: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the mean loss and its derivatives in the biases and in the weights."""
-        import torch
-
         device = self.rows.rows.device
-        w, b = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (weight, bias))
+        w, b = (wide_array(x, device) for x in (weight, bias))
 
         def terms(z: Any, codes: Any) -> tuple[Any, Any, Any]:
             log_p = (z * w + b).log_softmax(1)
             value = -log_p.gather(1, codes[:, None]).sum()
-            residual = log_p.exp_()
-            _residuals(residual, codes)
+            residual = _residuals(log_p.exp_(), codes)
             return value, residual.sum(0), (residual * z).sum(0)
 
         value, of_bias, of_weights = self._means(terms)
@@ -261,9 +264,9 @@ class DeviceLoss:
         for rows, codes in zip(
             self.rows.rows.split(step), self.rows.codes.split(step), strict=True
         ):
-            parts = terms(self.mixed(rows.double()), codes)
+            parts = terms(self.mixed(wide(rows)), codes)
             total = [a + b for a, b in zip(total, parts, strict=True)]
-        return [(term / self.rows.size).cpu().numpy() for term in total]
+        return [on_host(term / self.rows.size) for term in total]
 
 
 def top_labels(tensors: Tensors) -> Tensors:
@@ -280,17 +283,14 @@ def column(tensors: Tensors, k: int) -> Tensors:
 
 
 def answers(recalibrator: Recalibrator, x: Any) -> Any:
-    """Return recalibrated predictions in float64, on the device of x.
+    """Return recalibrated predictions in float64, or as pairs, on the device of x.
 
     Where the answers have no formula, they are computed on the host and moved.
     """
-    import torch
-
     try:
-        return recalibrator.to_torch().to(x.device)(x.double())
+        return recalibrator.to_torch().to(x.device).wide(x)
     except InvalidArgumentError:
-        out = recalibrator.predict_proba(x.double().cpu().numpy())
-        return torch.from_numpy(np.ascontiguousarray(out)).to(x.device)
+        return wide_array(recalibrator.predict_proba(on_host(x)), x.device)
 
 
 def fingerprint(x: Any, codes: Any) -> Fingerprint:
@@ -309,7 +309,7 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
     step = max(1, CHUNK_VALUES // rows.shape[1])
     sketches = []
     for part, of_part in zip(rows.split(step), codes.split(step), strict=True):
-        keys = (part.double() + 0.0).view(torch.int64)
+        keys = float64_bits(part)
         keys = keys ^ _shifted(keys, 32)
         mixed = (keys * factors[:-1]).sum(1) + (of_part + 1) * factors[-1]
         mixed = (mixed ^ _shifted(mixed, 29)) * mix

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, auto_n_bins, count_below
-from calibrant.engines.tensors import Tensors
+from calibrant.engines.tensors import Tensors, counted
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
@@ -218,7 +218,7 @@ class ScalingBinning(Recalibrator):
         rule = bin_rule(self.bins, parts[1].size, auto_n_bins(int(parts[1].size)), self._balance)
         if tensors is not None:
             p = on_device.answers(self.scaler_, tensors.predictions)
-            tensors = replace(tensors, predictions=p, are_logits=False)
+            tensors = replace(tensors, predictions=counted(p), are_logits=False)
         second = BinnedScores.of(self._scaled(parts[1]), rule, tensors)
         third = second
         if self.split is not None:

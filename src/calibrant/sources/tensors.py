@@ -15,7 +15,8 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._logits import probabilities_of
 from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
-from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, widened
+from calibrant.engines.pairs import Pair, has_float64, is_whole, on_host, wide, wide_array
+from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, widened
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
 from calibrant.groups import Groups, required
@@ -33,6 +34,10 @@ from calibrant.sources.groups import read_groups
 from calibrant.sources.shapes import check_event_shapes, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables
+
+PAIR_WEIGHT = 1e9
+"""The largest weight of pairs, and the inverse of the smallest: float32 has room for the squares.
+Others are read on the host."""
 
 
 class TensorSource(Source):
@@ -74,7 +79,7 @@ class TensorSource(Source):
 
     def _check_weights(self) -> None:
         if self.tensors.weights is not None:
-            check_heaviest(float(self.tensors.weights.max()))
+            check_heaviest(on_host(self.tensors.weights.amax(0)).item())
 
     def in_memory(self) -> ArraySource:
         """Copy the tensors to the host, with their groups."""
@@ -87,10 +92,10 @@ class TensorSource(Source):
     @cached_property
     def _copied(self) -> ArraySource:
         tensors = self.tensors
-        labels, predictions = (
-            np.asarray(off_device(tensor)) for tensor in (tensors.labels, tensors.predictions)
-        )
-        weights = None if tensors.weights is None else tensors.weights.cpu().numpy()
+        labels, predictions = np.asarray(off_device(tensors.labels)), tensors.predictions
+        is_wide = isinstance(predictions, Pair) or is_whole(predictions)
+        predictions = on_host(predictions) if is_wide else np.asarray(off_device(predictions))
+        weights = None if tensors.weights is None else on_host(tensors.weights)
         are_logits = tensors.are_logits and self.problem.kind == "top-label"
         if tensors.are_logits and not are_logits:
             of_events = self.problem.has_event_columns
@@ -146,10 +151,13 @@ def read_tensors(
 
     refuse_masked(y_true, "y_true")
     refuse_masked(sample_weight, "sample_weight")
+    probs = y_prob.detach()
     try:
-        labels, probs = torch.as_tensor(y_true, device=y_prob.device), y_prob.detach()
+        labels = _labels_on(y_true, probs.device)
     except (TypeError, ValueError):
         return on_host()
+    if not (has_float64(probs.device) or probs.is_floating_point()):
+        probs = probs.float()  # there, int64 are whole probabilities
     if kind in EVENT_KINDS:
         found = _as_events(labels, probs, kind, input, classes, pos_label)
         if found is None:
@@ -185,14 +193,10 @@ def _source(
     sample_weight: Any,
     by: Any,
 ) -> TensorSource | None:
-    """Return the source of tensors; None where weights are wrong, or the device has no float64."""
-    import torch
-
+    """Return the source of tensors; None where weights are wrong, or pairs cannot hold them."""
     weights = None
     if sample_weight is not None:
-        if probs.device.type == "mps":
-            return None
-        weights = torch.as_tensor(sample_weight, device=probs.device).detach().double()
+        weights = _weights_on(sample_weight, probs.device)
         if not _are_weights(weights, len(labels)):
             return None
     groups = None if by is None else read_groups(by, len(labels))
@@ -218,23 +222,23 @@ def _as_events(
     table = probs.reshape(len(probs), -1)
     if kind == "multi-label":
         return problem, labels.reshape(table.shape), table
-    wide = widened(table)
     if kind == "quantile":
         check_quantile_input(input)
-        y = widened(labels)
-        fine = y.isfinite().all() & ~wide.isnan().any() & ~(wide[:, 1:] < wide[:, :-1]).any()
-        levels = torch.tensor(problem.class_names, dtype=wide.dtype, device=wide.device)
-        return (problem, y[:, None] <= wide, levels.expand_as(wide)) if bool(fine) else None
+        x, y = widened(table), widened(labels)
+        fine = y.isfinite().all() & ~x.isnan().any() & ~(x[:, 1:] < x[:, :-1]).any()
+        levels = counted(wide_array(np.array(problem.class_names), x.device))
+        return (problem, y[:, None] <= x, levels.expand(x.shape)) if bool(fine) else None
     if problem.classes is not None:
         check_label_type(np.asarray(off_device(labels[:1])), problem)
     codes = codes_of(replace(problem, kind="marginal"), labels)
-    wide = wide.softmax(1) if input == "logits" else wide
-    *up_to, total = accumulate(wide.unbind(1))  # in the order of the host: the same bits
-    fine = (codes >= 0).all() & ((wide >= 0) & (wide <= 1)).all()
-    if not bool(fine & ((total - 1).abs() <= SUM_TOLERANCE).all()):
+    x = wide(table).softmax(1) if input == "logits" else wide(table)
+    # In the order of the host: the same bits.
+    *up_to, total = accumulate(x[:, k] for k in range(x.shape[1]))
+    fine = (codes >= 0).all() & ((x >= 0) & (x <= 1)).all()
+    if not bool(fine & ((total - 1) ** 2 <= SUM_TOLERANCE**2).all()):
         return None
     thresholds = torch.arange(problem.n_groups, device=codes.device)
-    return problem, codes[:, None] <= thresholds, torch.stack(up_to, 1).clamp(max=1.0)
+    return problem, codes[:, None] <= thresholds, counted(torch.stack(up_to, 1).clamp(max=1.0))
 
 
 def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
@@ -242,15 +246,43 @@ def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
     if probs.shape[1] == 1:
         return probs[:, 0]
     if input == "logits":
-        log_odds = widened(probs[:, column]) - widened(probs[:, 1 - column])
+        log_odds = wide(probs[:, column]) - wide(probs[:, 1 - column])
         return None if bool(log_odds.isnan().any()) else log_odds
     parts = probs.split(CHUNK_VALUES)
     fine = all(bool(((part >= 0) & (part <= 1)).all()) for part in parts)
     return probs[:, column] if fine else None
 
 
+def _labels_on(y_true: Any, device: Any) -> Any:
+    """Move labels to a device; ValueError where it cannot hold them."""
+    import torch
+
+    if has_float64(device):
+        return torch.as_tensor(y_true, device=device)
+    given = labels = torch.as_tensor(y_true)
+    if labels.dtype == torch.float64:
+        labels = given.float()
+        if not bool((labels == given).all()):
+            raise ValueError("labels are not float32")
+    return labels.to(device)
+
+
+def _weights_on(sample_weight: Any, device: Any) -> Any:
+    """Move weights to a device, in float64 or as pairs."""
+    import torch
+
+    if has_float64(device):
+        return torch.as_tensor(sample_weight, device=device).detach().double()
+    if getattr(sample_weight, "device", None) == device:
+        return wide(sample_weight.detach())
+    return wide_array(np.asarray(off_device(sample_weight), np.float64), device)
+
+
 def _are_weights(weights: Any, n: int) -> bool:
     if weights.shape != (n,):
         return False
+    if isinstance(weights, Pair):
+        w = weights.high
+        return bool((((w >= 1 / PAIR_WEIGHT) & (w <= PAIR_WEIGHT)) | (w == 0)).all())
     low, high = (float(x) for x in weights.aminmax())
     return low >= 0 and high <= LARGEST_WEIGHT
