@@ -294,7 +294,7 @@ class CalibrationError(Metric):  # type: ignore[misc]
             )
         target = target.to(preds.device, non_blocking=True)
         if not (has_float64(preds.device) or preds.is_floating_point()):
-            preds = preds.float()  # there, int64 are whole probabilities
+            preds = preds.float()  # there, int64 are bits
         binary, k = self.problem.kind == "binary", self.problem.n_classes
         if self.problem.has_event_columns:
             return self._label_rows(preds, target)

@@ -21,7 +21,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import Bins, inner_edges
 from calibrant.engines import cuda
 from calibrant.engines.cells import table_of
-from calibrant.engines.pairs import UNIT, has_float64
+from calibrant.engines.pairs import has_float64, significand
 from calibrant.engines.tensors import CHUNK_VALUES, edges_on, events_of, is_narrow, refuse_rows
 from calibrant.problem import Problem
 from calibrant.table import BinTable
@@ -144,8 +144,8 @@ class ExactSums:
         place = torch.searchsorted(kept["edges"], p)
         cell = place + kept["first"]
         first, second = (scale[place if self.shared else cell] for scale in kept["scales"])
-        if p.dtype == torch.int64:  # whole probabilities
-            scaled = p << (first + second)
+        if p.dtype == torch.int64:  # bits: of 62, beginning with the 53 that tell the number
+            scaled = significand(p) << ((p >> 52) - 1013 + first + second).clamp(min=0)
             high, low = scaled >> HALF, scaled & ((1 << HALF) - 1)
             terms = [used.long().expand_as(p), *_limbs(high), *_limbs(low, high)]
         else:
@@ -171,8 +171,8 @@ class ExactSums:
                 exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
             halves = (exponent // 2, exponent - exponent // 2)  # 2^175 overflows float32
             scales: list[Any] = [2.0**half for half in halves]
-            if dtype == torch.int64:  # which have their 62 bits: they are shifted
-                scales = [np.minimum(exponent - HALF, UNIT), 0 * exponent]
+            if dtype == torch.int64:  # by which bits are shifted
+                scales = [exponent - HALF, 0 * exponent]
             groups = torch.arange(len(self.bins), device=device)[:, None]
             return {
                 "edges": self.edges_on(device, dtype).squeeze(0),

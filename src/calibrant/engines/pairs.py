@@ -3,8 +3,8 @@
 A pair is the sum of two float32, 48 bits in all; its operations are the error-free ones of Dekker
 and Knuth, and leave 1e-13. Sums are made of whole numbers: terms are scaled by a power of two, so
 that their order does not matter and little more than the pairs themselves is lost. Probabilities
-made on such a device, from logits or by a recalibrator, are counted as whole numbers of 2^-62, kept
-as int64: of 48 bits each, and one below 2e-19 is 0.
+made on such a device, from logits or by a recalibrator, are counted by the bits that they have as
+float64, kept as int64, which have the same order; one below 2^-126 is 0.
 """
 # ruff: noqa: D102 (methods of a pair are those of a tensor)
 
@@ -18,10 +18,8 @@ import numpy as np
 
 from calibrant._types import AnyArray, FloatArray
 
-UNIT = 62
-"""Minus the exponent of the unit of whole probabilities: as many bits as `exact_sums` has."""
-BEYOND = 3 << (UNIT - 1)
-"""A whole number above all probabilities, as infinity is among floats."""
+ONE, BEYOND = 1023 << 52, 2047 << 52
+"""The bits of 1 and of infinity as float64."""
 SPLIT = 4097.0
 """2^12 + 1, which cuts the 24 bits of a float32 into halves whose products are exact."""
 LN2, LN2_REST = 0.693359375, -2.12194440054690583e-4
@@ -182,11 +180,16 @@ class Pair:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def whole(self) -> Any:
-        """Return probabilities as whole numbers of 2^-62, each of them a pair."""
-        # 48 bits, so that pairs and float64 hold each: an edge may be any of these numbers.
-        spare = (exponents(self.high) + (UNIT - 47)).clamp(min=0).long()
-        return ((self._rounded(UNIT) >> spare) << spare).clamp(0, 1 << UNIT)
+    def bits(self) -> Any:
+        """Return the bits that probabilities have as float64; 0 below 2^-126."""
+        import torch
+
+        _, inverse = _power(self.high)
+        number = self.both(lambda x: x * inverse)._rounded(52)
+        below = number < 1 << 52  # a power of two and less: with the exponent before
+        exponent = exponents(self.high) + torch.where(below, 1021, 1022)
+        number = torch.where(below, 2 * number, number) + (exponent.long() << 52)
+        return torch.where(self.high < 2.0**-126, 0, number).clamp(max=ONE)
 
     def exp(self) -> Pair:
         """Return exponentials: a short series for what is left of multiples of ln 2."""
@@ -365,20 +368,31 @@ def wide_array(array: AnyArray, device: Any) -> Any:
 
 
 def on_host(values: Any) -> FloatArray:
-    """Return numbers of any form, whole probabilities too, as float64 on the host."""
+    """Return numbers of any form, bits of probabilities too, as float64 on the host."""
     if isinstance(values, Pair):
         return np.asarray(on_host(values.high) + on_host(values.low))
-    host: FloatArray = values.detach().cpu().double().numpy()
-    return np.ldexp(host, -UNIT) if is_whole(values) else host
+    host = values.detach().cpu()
+    found: FloatArray = host.numpy().view(np.float64) if are_bits(values) else host.double().numpy()
+    return found
 
 
 def probabilities(p: Any) -> Any:
     """Return probabilities of any form in float64, or as pairs."""
-    return Pair.of(p).both(lambda x: x * 0.5**UNIT) if is_whole(p) else wide(p)
+    if not are_bits(p):
+        return wide(p)
+    power = _two_to(((p >> 52) - 1023).clamp(min=-126).int())
+    return Pair.of(significand(p)).both(lambda x: x * 0.5**52 * power)
 
 
-def is_whole(predictions: Any) -> bool:
-    """Tell whole probabilities: int64 on a device without float64."""
+def significand(bits: Any) -> Any:
+    """Return the 53 bits of probabilities that do not tell their exponent."""
+    import torch
+
+    return torch.where(bits > 0, (bits & ((1 << 52) - 1)) | (1 << 52), 0)
+
+
+def are_bits(predictions: Any) -> bool:
+    """Tell bits of probabilities: int64 on a device without float64."""
     return not has_float64(predictions.device) and "int64" in str(predictions.dtype)
 
 

@@ -1,8 +1,8 @@
 """What labels and predictions in tensors say of each group: predictions, events, wrong values.
 
 Plain PyTorch, on any device, without waiting for it. Numbers are compared and multiplied in
-float64. Devices that have none (MPS) keep probabilities in float32, which is what came, and make
-whole ones of logits; see `calibrant.engines.pairs`.
+float64. Devices that have none (MPS) keep probabilities in float32, which is what came, and those
+of logits as bits; see `calibrant.engines.pairs`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._types import AnyArray
-from calibrant.engines.pairs import BEYOND, UNIT, Pair, has_float64, is_whole, wide
+from calibrant.engines.pairs import ONE, Pair, are_bits, has_float64, wide
 from calibrant.exceptions import (
     InvalidLabelsError,
     InvalidProbabilitiesError,
@@ -31,7 +31,7 @@ class Tensors:
     """Labels, predictions and weights on one device; the fields are those of `Columns`.
 
     Logits stay what they are in every kind of problem. On a device without float64, predictions of
-    int64 are whole probabilities, and weights and log-odds of two columns are pairs.
+    int64 are bits of probabilities, and weights and log-odds of two columns are pairs.
     """
 
     problem: Problem
@@ -52,17 +52,17 @@ def is_narrow(predictions: Any) -> bool:
 
 
 def widened(values: Any) -> Any:
-    """Return values in the widest floats of their device; pairs and whole ones as they are."""
-    if isinstance(values, Pair) or is_whole(values):
+    """Return values in the widest floats of their device; pairs and bits as they are."""
+    if isinstance(values, Pair) or are_bits(values):
         return values
     return (values.double() if has_float64(values.device) else values.float()).contiguous()
 
 
 def sigmoid_of(x: Any) -> Any:
-    """Return the probabilities of logits as the host does; whole ones without float64."""
+    """Return the probabilities of logits as the host does; their bits without float64."""
     if has_float64(x.device):
         return 1 / (1 + (-x).exp())
-    return (1 / (1 + (-wide(x)).exp())).whole()
+    return (1 / (1 + (-wide(x)).exp())).bits()
 
 
 def events_of(
@@ -76,7 +76,7 @@ def events_of(
     import torch
 
     x = widened(predictions)
-    one = 1 << UNIT if is_whole(x) else 1
+    one = ONE if are_bits(x) else 1
     if problem.has_event_columns:
         missing = x.isnan().any(1)
         p = sigmoid_of(x) if are_logits else x
@@ -94,7 +94,7 @@ def events_of(
         return p[None], (codes == 1)[None], missing, impossible, unknown
     largest = x.amax(1, keepdim=True)  # NaN where there is one
     missing = largest[:, 0].isnan()
-    # Shares of infinite logits are NaN, which is in no range; whole numbers have none.
+    # Shares of infinite logits are NaN, which is in no range; bits do not tell.
     endless = missing | largest[:, 0].isinf()
     shares = (wide(x) - largest).exp() if are_logits else x
     if problem.kind == "top-label":
@@ -108,8 +108,8 @@ def events_of(
 
 
 def counted(p: Any) -> Any:
-    """Return probabilities in the form in which they are counted: pairs become whole."""
-    return p.whole() if isinstance(p, Pair) else p
+    """Return probabilities in the form in which they are counted: pairs become bits."""
+    return p.bits() if isinstance(p, Pair) else p
 
 
 def chunks_of(tensors: Tensors, *, check_labels: bool = True) -> Iterator[tuple[Any, Any, Any]]:
@@ -125,13 +125,12 @@ def chunks_of(tensors: Tensors, *, check_labels: bool = True) -> Iterator[tuple[
 
 
 def edges_on(edges: AnyArray, device: Any, dtype: Any) -> Any:
-    """Return edges on a device for predictions of this type, float64, float32 or whole."""
+    """Return edges on a device for predictions of this type, float64, float32 or bits."""
     import torch
 
     # A float32 is above an edge if it is above the last float32 that is not.
     if dtype == torch.int64:
-        near = np.where(edges > 1, np.inf, np.floor(np.ldexp(np.minimum(edges, 1.0), UNIT)))
-        rounded: AnyArray = np.minimum(near, BEYOND).astype(np.int64)
+        rounded: AnyArray = np.ascontiguousarray(edges + 0.0).view(np.int64)
     else:
         rounded = edges.astype(np.float64 if dtype == torch.float64 else np.float32)
         rounded = np.where(rounded > edges, np.nextafter(rounded, rounded.dtype.type(-1)), rounded)

@@ -20,7 +20,6 @@ from calibrant.bins import BinRule, Bins, EqualMass, inner_edges
 from calibrant.engines.cells import levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.pairs import (
-    Pair,
     has_float64,
     on_host,
     probabilities,
@@ -37,6 +36,10 @@ from calibrant.table import BinTable
 SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
 """Cells of weighted sums are copied until there are about so many: short sums lose fewer digits,
 and threads that add to one address wait for each other."""
+
+
+PARTS = (42, 21, 0)
+"""Where parts of 21 bits end."""
 
 
 class TorchEngine:
@@ -193,21 +196,25 @@ def _levels(tensors: Tensors, places: _Places) -> FloatArray:
     import torch
 
     n_bins, start = math.prod(places.shape), 0
-    least: list[Any] = []  # of each half of the predictions, and of minus it
+    least: list[Any] = []  # of each part of the predictions, and of minus it
     for p, _, weights in chunks_of(tensors):
         place = places(p, start).view(-1)
         start += p.shape[1]
         has_rows = torch.ones_like(place) if weights is None else (weights > 0).expand_as(p)
-        flat = probabilities(p).reshape(-1)
-        halves = (flat.high, flat.low) if isinstance(flat, Pair) else (flat,)
-        signed = [sign * half for half in halves for sign in (1, -1)]
-        least = least or [half.new_full((n_bins,), torch.inf) for half in signed]
-        for end, half in zip(least, signed, strict=True):
-            used = torch.where(has_rows.reshape(-1) > 0, half, torch.inf)
+        parts = [p.reshape(-1)]
+        if p.dtype == torch.int64:  # bits, in parts that are float32: not all devices compare int64
+            parts = [((parts[0] >> shift) & 0x1FFFFF).float() for shift in PARTS]
+        signed = [sign * part for part in parts for sign in (1, -1)]
+        least = least or [part.new_full((n_bins,), torch.inf) for part in signed]
+        for end, part in zip(least, signed, strict=True):
+            used = torch.where(has_rows.reshape(-1) > 0, part, torch.inf)
             end.scatter_reduce_(0, place, used, "amin")
-    level = np.zeros(n_bins)
-    for low, high in zip(least[::2], least[1::2], strict=True):
-        level += on_host(torch.where(low == -high, low, torch.nan))
+    ends = zip(least[::2], least[1::2], strict=True)
+    levels = [on_host(torch.where(low == -high, low, torch.nan)) for low, high in ends]
+    level = levels[0]
+    if len(levels) > 1:
+        bits = [np.nan_to_num(x).astype(np.int64) << s for x, s in zip(levels, PARTS, strict=True)]
+        level = np.where(np.isnan(levels).any(axis=0), np.nan, np.sum(bits, 0).view(np.float64))
     return level.reshape(places.shape)
 
 

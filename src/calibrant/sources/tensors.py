@@ -15,8 +15,8 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._logits import probabilities_of
 from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
-from calibrant.engines.pairs import Pair, has_float64, is_whole, on_host, wide, wide_array
-from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, widened
+from calibrant.engines.pairs import Pair, are_bits, has_float64, on_host, wide, wide_array
+from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, edges_on, widened
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
 from calibrant.groups import Groups, required
@@ -93,7 +93,7 @@ class TensorSource(Source):
     def _copied(self) -> ArraySource:
         tensors = self.tensors
         labels, predictions = np.asarray(off_device(tensors.labels)), tensors.predictions
-        is_wide = isinstance(predictions, Pair) or is_whole(predictions)
+        is_wide = isinstance(predictions, Pair) or are_bits(predictions)
         predictions = on_host(predictions) if is_wide else np.asarray(off_device(predictions))
         weights = None if tensors.weights is None else on_host(tensors.weights)
         are_logits = tensors.are_logits and self.problem.kind == "top-label"
@@ -157,7 +157,7 @@ def read_tensors(
     except (TypeError, ValueError):
         return on_host()
     if not (has_float64(probs.device) or probs.is_floating_point()):
-        probs = probs.float()  # there, int64 are whole probabilities
+        probs = probs.float()  # there, int64 are bits
     if kind in EVENT_KINDS:
         found = _as_events(labels, probs, kind, input, classes, pos_label)
         if found is None:
@@ -226,7 +226,8 @@ def _as_events(
         check_quantile_input(input)
         x, y = widened(table), widened(labels)
         fine = y.isfinite().all() & ~x.isnan().any() & ~(x[:, 1:] < x[:, :-1]).any()
-        levels = counted(wide_array(np.array(problem.class_names), x.device))
+        dtype = torch.float64 if has_float64(x.device) else torch.int64
+        levels = edges_on(np.array(problem.class_names, np.float64), x.device, dtype)
         return (problem, y[:, None] <= x, levels.expand(x.shape)) if bool(fine) else None
     if problem.classes is not None:
         check_label_type(np.asarray(off_device(labels[:1])), problem)
