@@ -281,7 +281,7 @@ def selective_curve(
     >>> p = rng.uniform(size=10_000)
     >>> curve = selective_curve(rng.uniform(size=10_000) < p, p)
     >>> print(curve)
-    74.9% right at full coverage, AURC 0.1295 [0.1224, 0.1367], n = 10,000
+    74.9% right at full coverage, AURC 0.1295 [0.1226, 0.1369], n = 10,000
     coverage  accuracy  at least (95%, all at once)  above confidence
     100.0%     74.9%     73.5%                       0.5
     ...

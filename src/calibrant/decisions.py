@@ -76,9 +76,9 @@ def decision_curve(
     better than acting on everybody and on nobody at thresholds from 0.1 to 0.3
       (95% each), n = 4,000
     threshold  net benefit                   everybody
-    0.1        0.1232 [0.1109, 0.1361]       0.1006
-    0.2        0.0767 [0.0650, 0.0890]       -0.0119
-    0.3        0.0455 [0.0349, 0.0567]       -0.1564
+    0.1        0.1232 [0.1107, 0.1362]       0.1006
+    0.2        0.0767 [0.0647, 0.0891]       -0.0119
+    0.3        0.0455 [0.0347, 0.0568]       -0.1564
     """
     source = read(
         y_true,

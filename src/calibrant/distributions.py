@@ -65,6 +65,7 @@ def crps(
     --------
     >>> print(crps([0.0, 1.0], mean=[0.0, 0.0], std=[1.0, 1.0]))
     CRPS = 0.4181 (standard error 0.1844), n = 2
+      about 2 rows decide it: the interval may be too short
     """
     if (samples is None) == (mean is None or std is None):
         raise InvalidArgumentError(

@@ -177,6 +177,7 @@ def ranked_probability_score(
     --------
     >>> print(ranked_probability_score([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]))
     ranked probability score = 0.1350 (standard error 0.0350), n = 2
+      about 2 rows decide it: the interval may be too short
     """
     reading: dict[str, Any] = {"classes": classes, "data": data, "input": input}
     reading["sample_weight"] = sample_weight

@@ -20,6 +20,7 @@ from blocks import jobs_of_command_line, simulate, standard_error, write_between
 from scipy import special
 
 import calibrant as cb
+from calibrant.stats import smoothing
 from calibrant.stats.discrimination import c_statistic
 from calibrant.stats.firth import LogisticModel
 from calibrant.stats.samples import Sample
@@ -29,7 +30,7 @@ from calibrant.stats.smoothing import Pooled, loess_weights
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 START, END = "<!-- validation: start -->", "<!-- validation: end -->"
 LARGE = 200_000
-RUNS = 2_000
+RUNS = 1_000
 NAMES = (
     "mean_prediction", "observed_rate", "oe_ratio", "in_the_large", "intercept", "slope",
     "ici", "e50", "e90", "emax", "c_statistic", "brier", "scaled_brier", "log_loss", "smooth_ece",
@@ -79,11 +80,25 @@ def truths(model, risk):
     }  # fmt: skip
 
 
-def smooth_truths(model, y, p):
+_last: dict = {}
+
+
+def _remembered(pooled, at):
+    """Return loess weights; a validation and its truth ask for the same, which take most time."""
+    key = pooled.x.tobytes(), pooled.weight.tobytes(), at.tobytes()
+    if _last.get("key") != key:
+        _last.update(key=key, weights=loess_weights(pooled, at))
+    return _last["weights"]
+
+
+smoothing.loess_weights = _remembered
+
+
+def smooth_truths(model, y, p, sample_weight=None, cluster=None):
     """Return ICI and its companions of the true rates, smoothed as the sample is."""
-    pooled = Pooled.of(Sample.of(y, p))
+    pooled = Pooled.of(Sample.of(y, p, sample_weight, cluster))
     at = pooled.x[np.concatenate([[0], pooled.quantiles(256), [-1]])]
-    rate = loess_weights(pooled, at) @ MODELS[model](pooled.x)
+    rate = _remembered(pooled, at) @ MODELS[model](pooled.x)
     gap = np.abs(np.interp(p, at, rate) - p)
     return {
         "ici": gap.mean(), "e50": np.median(gap), "e90": np.quantile(gap, 0.9), "emax": gap.max()
@@ -123,7 +138,7 @@ def coverage(model, risk, n, how="", runs=1, seed=0):
     for _ in range(runs):
         y, p, given = draw(rng, model, risk, n, how)
         table = cb.validate(y, p, **given)
-        true = known | smooth_truths(model, y.astype(float), p)
+        true = known | smooth_truths(model, y.astype(float), p, **given)
         row = []
         for name in NAMES:
             m = table[name]

@@ -62,6 +62,7 @@ def test_intervals_of_a_validation_cover_where_no_note_says_otherwise(row):
 def test_bands_of_curves_hold(row):
     cells = rows_between(make_curve_tables.START, make_curve_tables.END)[row]
     (runs,) = samples_of(PAGE, make_curve_tables.START, make_curve_tables.END)
+    runs = min(runs, make_curve_tables.RARE_RUNS) if row.endswith("3%") else runs
     for method, cell in zip(make_curve_tables.METHODS, cells, strict=True):
         everywhere, somewhere = map(float, cell.split(" / "))
         assert everywhere >= least(0.95, runs), method

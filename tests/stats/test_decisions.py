@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
@@ -64,6 +65,17 @@ def test_intervals_have_a_width_where_nothing_is_seen():
     curve = cb.decision_curve([0, 1], [0.1, 0.2])
     assert np.all(curve.high > curve.low)
     assert np.all(curve.gain_high > curve.gain_low)
+
+
+def test_limits_are_exact_where_nobody_is_acted_on():
+    """The gain is then w - (w + 1) times the event rate, whose limits are Clopper and Pearson's."""
+    y = np.zeros(300, bool)
+    for events in (0, 3):
+        y[:events] = True
+        curve = cb.decision_curve(y, np.full(300, 0.1), thresholds=[0.5])
+        low, high = binomtest(events, 300).proportion_ci(0.95)
+        assert curve.gain_low == pytest.approx([1 - 2 * high])
+        assert curve.gain_high == pytest.approx([1 - 2 * low])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from scipy import stats
 
 import calibrant as cb
 from calibrant.exceptions import NoSuchEstimatorError
-from calibrant.stats.intervals import clopper_pearson
+from calibrant.stats.estimators import cells_of
+from calibrant.stats.intervals import clopper_pearson, score_interval
 
 RNG = np.random.default_rng(31)
 LEVELS = RNG.integers(1, 10, size=1000) / 10
@@ -140,3 +141,15 @@ def test_weights_that_vary_widen_the_interval():
     assert high - low > plain_high - plain_low
     scaled = cb.calibration_error(Y, LEVELS, bins=cb.Distinct(), sample_weight=1e6 * w)
     assert tuple(scaled.confidence_interval()) == pytest.approx((low, high), rel=1e-9)
+
+
+@pytest.mark.parametrize("n_bins", [2, 5])
+def test_a_calibrated_model_is_missed_as_rarely_as_high_levels_say(n_bins):
+    """Of normal tails the 99% interval of 5 bins missed 2.2% of calibrated models."""
+    rng, missed, runs = np.random.default_rng(n_bins), 0, 2000
+    outputs = (np.arange(n_bins) + 0.5) / n_bins
+    size = np.full(n_bins, 100)
+    for _ in range(runs):
+        table = cb.BinTable.from_counts(outputs, size, rng.binomial(size, outputs))
+        missed += score_interval(cells_of(table), np.ones(1), 0.99)[0] > 0
+    assert missed / runs <= 0.01 + 3 * np.sqrt(0.01 / runs)

@@ -82,6 +82,19 @@ def test_the_bounds_miss_no_more_often_than_they_say():
     assert missed.max() / runs <= 0.05 + 3 * np.sqrt(0.05 / runs)
 
 
+def test_one_seed_draws_other_numbers_of_events_from_other_rows():
+    """Or else the seed would decide, for everybody, how often the bounds hold."""
+    rng, shares = np.random.default_rng(7), []
+    for _ in range(12):
+        rows = draw(rng, 400)
+        first, again = (cb.certify_label_shift(*rows, target_rate=0.15, rng=0) for _ in range(2))
+        assert first.upper_bound == again.upper_bound
+        table = first.certificate.table
+        shares.append(table.sum_y.sum() / table.n)
+    # binomial: a standard deviation of about 0.025; one seed for all gave 0.002
+    assert np.std(shares) > 0.01
+
+
 def test_an_estimated_rate_has_an_interval_that_covers_and_a_test_of_its_size():
     rng, covered, pvalues = np.random.default_rng(3), 0, []
     for _ in range(300):

@@ -12,6 +12,13 @@ from calibrant import exceptions as ex
 from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.samples import Sample
 from calibrant.stats.smooth_curves import smooth_reliability_curve
+from calibrant.stats.smoothing import (
+    SPREAD_CAUTION,
+    Pooled,
+    functional_limits,
+    loess_curve,
+    loess_weights,
+)
 
 RNG = np.random.default_rng(3)
 P = RNG.beta(1, 3, size=400)
@@ -190,3 +197,30 @@ def test_clusters_too_few_for_a_test_prove_nothing():
     y = (rng.uniform(size=400) < p**3).astype(float)
     sample = Sample.of(y, p, None, np.arange(400) // 100)
     assert smooth_reliability_curve(sample, "spline", 0.95, True).pvalue == 1
+
+
+def test_noise_of_clusters_at_the_ends_is_not_taken_for_the_curve():
+    """Residuals of the few clusters that an end follows told 0.64 of the variance there."""
+    rng, estimates = np.random.default_rng(0), []
+    own = np.sort(rng.beta(1, 3, size=100))
+    p, cluster = np.repeat(own, 5), np.repeat(np.arange(100), 5)
+    for _ in range(60):
+        y = np.repeat(rng.uniform(size=100) < own, 5).astype(float)  # rows of a cluster agree
+        sample = Sample.of(y, p, None, cluster)
+        curve = loess_curve(sample, Pooled.of(sample))
+        estimates.append(np.diag(curve.covariance))
+    weights = loess_weights(Pooled.of(sample), curve.x[curve.some])
+    truth = (weights**2 * own * (1 - own)).sum(axis=1)
+    ratio = np.mean(estimates, axis=0) / truth
+    assert ratio.min() > 0.95
+    assert ratio.max() < 1.6
+
+
+def test_what_noise_lowers_has_a_higher_limit():
+    gap = np.full(20, 0.1)
+    noise = np.random.default_rng(1).normal(scale=0.02, size=(500, 20))
+    _, high, _ = functional_limits(gap, noise, lambda g: g.min(axis=-1, keepdims=True), 0.95)
+    least = (gap + noise).min(axis=1)
+    assert 0.05 < least.mean() < 0.07
+    reach = 1.959964 * SPREAD_CAUTION * least.std()
+    assert high == pytest.approx([0.1 + 2 * (0.1 - least.mean()) + reach], rel=1e-6)

@@ -26,8 +26,8 @@ m_j is therefore its floor. If both models sort the rows into the same bins and 
 number in each, W_a = W_b, V = 0, and the difference is that of the Brier scores.
 
 The target is the error in these bins: for continuous predictions a part of the whole. Bins of one
-row are left out. The interval is not exact: in simulation it covers from 300 rows on, up to
-1.5 points below the nominal level, and with few events (16 among 300 rows) up to 2.
+row are left out. No interval is exact: in simulation they cover from 300 rows and 100 events on, up
+to 1.5 points below the nominal level, and with fewer events (32 among 1,000 rows) up to 3.
 
 **Clusters.** Where rows of a cluster depend on each other, scores and influences are added over the
 rows of each cluster first, T counts pairs of different clusters only, and so does V; see

@@ -1,4 +1,10 @@
-"""Mean scores of forecasts, with their standard errors."""
+"""Mean scores of forecasts, with their standard errors and intervals.
+
+Scores are skewed: most rows cost little, a few much. Student's limits of their mean covered 80% to
+90% at a nominal 95% in simulation. The interval is Hall's (1992, On the removal of skewness by
+transformation): Student's t of the mean, T, with c the skewness of the mean, is replaced by
+((1 + c T / 3)^3 - 1) / c + c / 6, which has less skewness, rises in T and is inverted exactly.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from calibrant._results import NumberResult
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidInputError
+from calibrant.stats.influences import FEWEST_INFLUENTIAL
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 
 
@@ -29,6 +36,8 @@ class MeanScore(NumberResult):
         Of the mean, for independent rows; NaN of a single row.
     n : int
         Rows.
+    skewness : float
+        Of the mean: that of the scores, over the root of n.
     per_level : dict
         Of quantiles, the mean loss at each level.
     sharpness : dict
@@ -39,6 +48,7 @@ class MeanScore(NumberResult):
     value: float
     standard_error: float
     n: int
+    skewness: float = 0.0
     per_level: dict[float, float] = field(default_factory=dict)
     sharpness: dict[float, float] = field(default_factory=dict)
 
@@ -53,28 +63,47 @@ class MeanScore(NumberResult):
     ) -> Self:
         """Return the mean of the scores of rows, and its standard error."""
         w = np.ones(scores.size) if weights is None else weights / weights.max()
-        total, rows, spread = float(w.sum()), int((w > 0).sum()), math.nan
+        total, rows, spread, skewness = float(w.sum()), int((w > 0).sum()), math.nan, 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(scores @ w / total)
             if rows > 1:
-                square = float(w**2 @ (scores - mean) ** 2) * rows / (rows - 1)
-                spread = math.sqrt(square) / total
+                own = w * (scores - mean)
+                square = float(own @ own)
+                spread = math.sqrt(square * rows / (rows - 1)) / total
+                skewness = float(np.sum((own / (math.sqrt(square) or 1.0)) ** 3))
         if not math.isfinite(mean) or math.isinf(spread) or (rows > 1 and math.isnan(spread)):
             raise InvalidInputError(
                 f"The {name} of these rows is beyond what a float holds: outcomes and forecasts "
                 "must be of sizes that can be squared. Give them in a larger unit."
             )
-        return cls(name, mean, spread, rows, per_level or {}, sharpness or {})
+        return cls(name, mean, spread, rows, skewness, per_level or {}, sharpness or {})
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return Student's interval of the mean; asymptotic."""
+        """Return Student's interval of the mean, corrected for its skewness; asymptotic.
+
+        Its `notes` say where fewer than ten rows decide it, or would lie beyond the outermost
+        levels: it was found to cover as promised where more do (docs/coverage.md).
+        """
         check_level(confidence_level)
-        reach = self.standard_error * float(
-            special.stdtrit(max(self.n - 1, 1), (1 + confidence_level) / 2)
-        )
+        t = float(special.stdtrit(max(self.n - 1, 1), (1 + confidence_level) / 2))
+        below, above = max(self._unskewed(t), 0.0), max(-self._unskewed(-t), 0.0)
+        tails = [min(level, 1 - level) for level in self.per_level]
+        rows = min(1 / (self.skewness**2 + 1 / self.n), 2 * self.n * min(tails, default=1.0))
+        notes: tuple[str, ...] = ()
+        if rows < FEWEST_INFLUENTIAL:
+            notes = (f"about {rows:.0f} rows decide it: the interval may be too short",)
         return ConfidenceInterval(
-            self.value - reach, self.value + reach, float(confidence_level), "normal"
+            self.value - below * self.standard_error,
+            self.value + above * self.standard_error,
+            float(confidence_level),
+            "hall",
+            notes,
         )
+
+    def _unskewed(self, t: float) -> float:
+        """Return which Student's t has this value after the transformation."""
+        c = self.skewness
+        return 3 * (float(np.cbrt(1 + c * (t - c / 6))) - 1) / c if abs(c) > 1e-6 else t
 
     def _measure(self) -> str:
         return self.name
@@ -87,4 +116,5 @@ class MeanScore(NumberResult):
             f"  {100 * nominal:g}% intervals are {width:.4g} wide on average"
             for nominal, width in self.sharpness.items()
         ]
+        lines += [f"  {note}" for note in self.confidence_interval().notes]
         return "\n".join(lines)

@@ -144,7 +144,8 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     """Return the loess curve with the covariance of its noise.
 
     Of independent rows the variance is that of events at the fitted rates, weights included; of
-    clusters that of their residuals, scaled up by the degrees of freedom that the curve takes.
+    clusters that of their residuals, each as it would be had the curve been fitted without its row
+    (else Emax of clusters covered 90% at a nominal 95%: at the ends curves follow few of them).
     """
     inner = pooled.quantiles(4 * GRID)
     at = np.concatenate([pooled.x[:1], pooled.x[inner], pooled.x[-1:]])
@@ -161,9 +162,10 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
         inner_rate = np.clip(fitted, 0.5 / len(sample), 1 - 0.5 / len(sample))
         noise = (scaled * squares * inner_rate * (1 - inner_rate)) @ scaled.T
     else:
-        residual = sample.y - fitted[pooled.place]
+        near = np.minimum(np.searchsorted(at, pooled.x), at.size - 1)
+        own = np.minimum(matrix[near, np.arange(pooled.x.size)], 0.9)
+        residual = (sample.y - fitted[pooled.place]) / (1 - own)[pooled.place]
         noise = scaled @ sample.scatter(pooled.place, pooled.x.size, residual) @ scaled.T
-        noise *= len(sample) / max(len(sample) - 3 / SPAN - 1, 1.0)
     size = 1 / (matrix[some] ** 2 / pooled.rows).sum(axis=1)
     # residuals vanish where nearly all events agree: variances are at least Agresti and Coull's
     added = (np.clip(smooth[some], 0.0, 1.0) * size + 2) / (size + 4)
@@ -196,7 +198,8 @@ def functional_limits(
     once more shows by how much, and how T varies. Below, the interval ends where T less that bias
     and z standard deviations does, or at the lower percentile, if that is less; at 0, a calibrated
     model, unless noise alone rarely gives as much as T. Above, the bias is left in, for where the
-    gap has one sign there is none: T and z standard deviations, or the upper percentile.
+    gap has one sign there is none: T and z standard deviations, or the upper percentile. Where
+    noise lowers T, as it can a median, T is raised by twice as much: once more moves it by half.
     """
     tail = (1 - confidence_level) / 2
     z = float(special.ndtri(1 - tail))
@@ -204,8 +207,9 @@ def functional_limits(
     moved = functionals(np.abs(gap + noise))
     percentiles = np.quantile(moved, [tail, 1 - tail], axis=0)
     spread = z * SPREAD_CAUTION * moved.std(axis=0)
-    bias = np.maximum(moved.mean(axis=0) - observed, 0.0)
-    low = np.maximum(np.minimum(observed - bias - spread, percentiles[0]), 0.0)
+    bias = moved.mean(axis=0) - observed
+    low = np.maximum(np.minimum(observed - np.maximum(bias, 0.0) - spread, percentiles[0]), 0.0)
     low = np.where(observed <= np.quantile(alone, 1 - tail, axis=0), 0.0, np.minimum(low, observed))
-    high = np.minimum(np.maximum(observed + spread, percentiles[1]), np.maximum(observed, 1.0))
+    high = np.maximum(observed + 2 * np.maximum(-bias, 0.0) + spread, percentiles[1])
+    high = np.minimum(high, np.maximum(observed, 1.0))
     return low, high, alone.mean(axis=0)
