@@ -23,6 +23,7 @@ from calibrant.stats.bounds import ETA, upper_bound
 from calibrant.stats.bounds_max import spent_on_unseen
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
+from calibrant.stats.known_outputs import bound_by_sample, prefers_sample
 from calibrant.stats.planning_max import bound_max_with_power
 from calibrant.stats.questions import checked_levels, error_probability
 from calibrant.stats.sample_sizes import MOST_ROWS, check_bins, is_count
@@ -253,6 +254,8 @@ def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     )  # fmt: skip
     mass, delta = 0.5 / n_bins if plan.balanced else 0.0, plan.delta
     if not plan.balanced and needs_masses(evidence, delta):
+        if prefers_sample(n, tuple(s.tolist()), delta):
+            return bound_by_sample(evidence, n_bins, _LEFT_BY_LEARNING * delta, quantile)
         mass, delta = 0.5 / n_bins, _LEFT_BY_LEARNING * delta
     if multiple == 1:
         setting = Setting("population", delta, mass)

@@ -20,7 +20,12 @@ from calibrant.stats.bounds_max import (
 )
 from calibrant.stats.estimators import Target, cells_of, raw_error
 from calibrant.stats.evidence import Evidence, Setting, evidence_of, occupied
-from calibrant.stats.intervals import clopper_pearson
+from calibrant.stats.known_outputs import (
+    LEARNING_SHARE,
+    bound_by_sample,
+    least_masses,
+    prefers_sample,
+)
 from calibrant.stats.questions import Question
 from calibrant.stats.refutation import lower_bound_of_table
 from calibrant.stats.tail_bounds import needs_masses, sharp_lower_bound, sharp_upper_bound
@@ -38,8 +43,6 @@ Affects tightness, not validity."""
 _FALSE_ALARM = 0.05
 """Honest labels are said to agree too well at most this often; as Markov's inequality is not sharp,
 in 0.8% to 1.5% of calibrated samples of 3 to 100 bins."""
-_LEARNING_SHARE = 0.05
-"""Of the error probability, spent on learning the masses; affects tightness, not validity."""
 _FALLBACK_SHARE = 0.1
 """Of the rest, spent on the bound without masses, in case that a mass is too small to be of use;
 where none is, that costs 1% to 2% of the bound. Affects tightness, not validity."""
@@ -72,7 +75,9 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
             return upper_bound_l1(evidence, setting), lower_bound_l1(evidence, setting), method
         upper = sharp_upper_bound(evidence, setting, Absolute)
         return upper, sharp_lower_bound(evidence, setting, Absolute), method
-    if question.min_bin_mass is None and needs_masses(evidence, delta):
+    if target == "sample":
+        question = replace(question, min_bin_mass=None)
+    elif question.min_bin_mass is None and needs_masses(evidence, delta):
         question = replace(question, min_bin_mass="learned")
     setting, others = settings_of(table, question)
     if several:
@@ -81,8 +86,13 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
             upper = _upper_bound_class_by_class(table, weights, Setting(target, delta / n_classes))
             return upper, lower, "exact tails of the squared error, class by class"
         return min(upper_bound(evidence, other) for other in others), lower, method
-    upper = min(sharp_upper_bound(evidence, other, Squared) for other in others)
-    return upper, sharp_lower_bound(evidence, Setting(target, delta), Squared), method
+    lower = sharp_lower_bound(evidence, Setting(target, delta), Squared)
+    levels = question.levels if question.min_bin_mass == "learned" else None
+    if levels is None or not prefers_sample(table.n, tuple(levels.tolist()), delta):
+        return min(sharp_upper_bound(evidence, other, Squared) for other in others), lower, method
+    # as is known before the rows, the error of the sample is the better way to the population's
+    upper = bound_by_sample(evidence, levels.size, (1 - _FALLBACK_SHARE) * delta)
+    return min(upper, sharp_upper_bound(evidence, others[-1], Squared)), lower, method
 
 
 def _bounds_of_levels(evidence: Evidence, power: float, delta: float) -> tuple[float, float]:
@@ -150,7 +160,7 @@ def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Sett
     if min_bin_mass != "learned":
         return (setting := Setting(target, delta, float(min_bin_mass))), [setting]
     n_outputs = sum(map(len, table.bins)) if levels is None else len(levels)
-    masses = _learned_masses(table, _LEARNING_SHARE * delta / n_outputs)
+    masses = least_masses(table.count, table.n, n_outputs, LEARNING_SHARE * delta)
     # bins shared with other groups hold none of the levels that were declared for this one
     real = np.array([[j < len(b) for j in range(table.count.shape[1])] for b in table.bins])
     real &= (table.count > 0) | (levels is None)
@@ -158,7 +168,7 @@ def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Sett
     least = 0.0 if unseen else float(masses[real].min())
     # uniform-mass bins are that balanced
     nominal = 0.5 / (max(map(len, table.bins)) if levels is None else n_outputs)
-    rest = (1 - _LEARNING_SHARE) * delta
+    rest = (1 - LEARNING_SHARE) * delta
     tuned = Setting(
         target,
         (1 - _FALLBACK_SHARE) * rest,
@@ -169,11 +179,6 @@ def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Sett
     )
     free = Setting(target, _FALLBACK_SHARE * rest)
     return Setting(target, rest, least, nominal), [tuned, free]
-
-
-def _learned_masses(table: BinTable, delta: float) -> FloatArray:
-    """Return lower bounds of the masses, each of which is wrong with probability delta."""
-    return clopper_pearson(table.count, np.full(table.count.shape, table.n), 2 * delta)[0]
 
 
 def agrees_too_well(table: BinTable, weights: FloatArray, target: Target, draws: int = 1) -> bool:
