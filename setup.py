@@ -14,7 +14,6 @@ import sys
 import sysconfig
 import tarfile
 import tomllib
-import zlib
 from glob import glob
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 
-zlib.Z_DEFAULT_COMPRESSION = 9  # by which `zipfile` packs: of a wheel of 1 MB, 1 KB
 with open("pyproject.toml", "rb") as pyproject:
     ADDRESSES = tomllib.load(pyproject)["tool"]["calibrant"]["addresses"]
 

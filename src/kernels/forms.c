@@ -13,6 +13,10 @@
 #pragma STDC FP_CONTRACT OFF /* gcc has a flag for it; see setup.py */
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2") /* for processors of before 2013: 10 KB less of a wheel that stays under 1 MB */
+#endif
 #define FORM(name) name##_plain
 #define FORM_NAME "plain"
 #define FORM_LANES 2
@@ -20,6 +24,9 @@
 #undef FORM
 #undef FORM_NAME
 #undef FORM_LANES
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
