@@ -253,9 +253,9 @@ def gap_slopes(weight: FloatArray, events: FloatArray) -> FloatArray:
     With X and Y the cumulated weights and events, gap i has the value
     ``max_{l <= i} min_{r >= i} (Y_r - Y_l + 1) / (X_r - X_l + 1)``.
     """
-    x = np.concatenate(([0.0], np.cumsum(weight)))
-    y = np.concatenate(([0.0], np.cumsum(events)))
-    slopes = np.zeros(x.size)
+    x, y, slopes = np.zeros((3, weight.size + 1))
+    np.cumsum(weight, out=x[1:])
+    np.cumsum(events, out=y[1:])
     if compiles():
         from calibrant import _kernels
 
