@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 from calibrant._logits import softmax
 from calibrant._options import is_real
@@ -27,7 +26,8 @@ from calibrant.recalibrators.formulas import (
     log_probabilities,
     may_keep,
 )
-from calibrant.recalibrators.matrix import FullWeights, LossSums, minimise_loss
+from calibrant.recalibrators.matrix import MEMORY, FullWeights, LossSums, minimise_loss
+from calibrant.recalibrators.quasi_newton import minimise_smooth
 from calibrant.recalibrators.reading import Reads
 from calibrant.recalibrators.temperature import smoothed_rows
 
@@ -293,22 +293,22 @@ class JointBetaScaling(Recalibrator):
             return lost + penalty * float((change**2).sum()), gradient.ravel()
 
         # Tolerances as in `minimise_loss`: far below the noise of any label.
-        optimum = minimize(
+        found = minimise_smooth(
             objective,
             np.zeros(3 * k),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 500, "gtol": 1e-7, "ftol": 1e-12},
+            memory=MEMORY,
+            most_steps=500,
+            tolerance=1e-12,
+            slope_tolerance=1e-7,
         )
-        change = optimum.x.reshape(3, k) * scale
-        after = max(float(optimum.fun) - penalty * float((change**2).sum()), 0.0)
+        change = found.x.reshape(3, k) * scale
+        after = max(found.value - penalty * float((change**2).sum()), 0.0)
         before, flags = rows.loss(), ()
         self.coef_ = change + identity
         if not after <= before and may_keep(rows.extremes(), self.smoothing, self.input):
             self.coef_, self.smoothing_ = identity * np.ones((3, k)), 0.0
             after, flags = before, ("kept identity",)  # type: ignore[assignment]
-        converged = bool(optimum.success)
-        self.fit_result_ = FitResult(converged, int(optimum.nit), after, before, flags)
+        self.fit_result_ = FitResult(found.converged, found.steps, after, before, flags)
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         if "kept identity" in self.fit_result_.flags:
