@@ -136,11 +136,16 @@ def grid_of(fitted):
 def float64_error(fitted):
     """Return by how much an export in float64 may differ from predict_proba: an ulp of 1.
 
-    Products with logarithms of small numbers are rounded, or added, in another order: a logit of 8
-    that is off by an ulp moves a probability of 0.8 by 1.4e-16, and there are several of them.
+    Products of weights with logarithms are rounded, or added, in another order. Those are of size 8
+    at most here, so that each rounding moves a logit by 4 ulps of 1 at most, and a probability by a
+    quarter of that: once for each of the roundings that a logit has.
     """
-    of_logarithms = isinstance(fitted, (DirichletScaling, MatrixScaling, VectorScaling))
-    return (2 if of_logarithms else 1) * np.finfo(float).eps
+    roundings = 1
+    if isinstance(fitted, VectorScaling):
+        roundings = 2  # a product and a bias
+    elif isinstance(fitted, (DirichletScaling, MatrixScaling)):
+        roundings = len(fitted.classes_)
+    return roundings * np.finfo(float).eps
 
 
 def exported_cases():
