@@ -136,9 +136,9 @@ def grid_of(fitted):
 def float64_error(fitted):
     """Return by how much an export in float64 may differ from predict_proba: an ulp of 1.
 
-    Products of weights with logarithms are rounded, or added, in another order. Those are of size 8
-    at most here, so that each rounding moves a logit by 4 ulps of 1 at most, and a probability by a
-    quarter of that: once for each of the roundings that a logit has.
+    Products of weights with logarithms are rounded, or added, in another order. Where a
+    probability is not next to 0 or 1 they are of size 8 here, so that a rounding moves a logit by 4
+    ulps of 1 at most, and a probability by a quarter of that: once for each that a logit has.
     """
     roundings = 1
     if isinstance(fitted, VectorScaling):
