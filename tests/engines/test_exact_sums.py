@@ -180,6 +180,21 @@ def test_no_rows_change_nothing():
     assert np.isnan(level).all()
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("copies", [1, 1 << 20])
+def test_sums_finished_on_the_device_are_those_of_the_host(kind, dtype, copies):
+    y, z = rows_of(kind, dtype)
+    z = torch.where(torch.arange(len(z), device=DEVICE)[(...,) + (None,) * (z.ndim - 1)] < 9, z, 0)
+    for value in (z, z - 300):  # also of logits so small that predictions are rounded
+        sums = sums_of(kind, are_logits=True)
+        state = counted(sums, y, value)
+        state[exact_sums.FLAGS :] *= copies  # as of so many times the rows: of 2^31 in one cell
+        for found, expected in zip(sums.sums(state), sums.sums(state.cpu()), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("small", [0, 1 << 30])
 def test_small_states_are_finished_on_the_host_with_the_same_bits(small, monkeypatch):
     sums = sums_of("marginal", are_logits=True)

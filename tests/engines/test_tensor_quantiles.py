@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.engines import cuda
+from calibrant.engines import cuda_quantiles
 from calibrant.engines.tensor_quantiles import near_quantiles
 from calibrant.engines.tensors import Tensors
 from calibrant.engines.torch import TorchEngine
@@ -65,8 +65,10 @@ def test_blocks_of_classes_give_the_quantiles_of_all(monkeypatch, are_logits, dt
     labels = torch.zeros(len(x), dtype=torch.int64, device=DEVICE)
     tensors = Tensors(read_problem("marginal", 33), labels, x, None, are_logits)
     together = near_quantiles(tensors, 15)
-    monkeypatch.setattr(cuda, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(cuda, "BLOCK_SHARE", 1 << 40)  # eight at a time, and the last alone
+    monkeypatch.setattr(cuda_quantiles, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(
+        cuda_quantiles, "BLOCK_SHARE", 1 << 40
+    )  # eight at a time, and the last alone
     for a, b in zip(near_quantiles(tensors, 15), together, strict=True):
         np.testing.assert_array_equal(a, b)
 

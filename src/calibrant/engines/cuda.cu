@@ -1,5 +1,5 @@
 // Kernels of `calibrant.engines.cuda`, compiled at run time. Macros say for what:
-//   TYPE     of the predictions: 0 half, 1 bfloat16, 2 float, 3 double
+//   TYPE     of the predictions: 0 half, 1 bfloat16, 2 float, 3 double (or none are read)
 //   LOGITS   1 if these are logits
 //   LABEL    bytes of a label: 1 (unsigned), 4 or 8 (signed)
 //   EVENTS   1 if rows have a label of 0 or 1 for each column, not one among the columns
@@ -560,7 +560,7 @@ extern "C" __global__ void read_events(
 }
 #endif
 
-#if defined(COUNT_TABLE) || defined(PLACE_CELLS)
+#if defined(COUNT_TABLE) || defined(PLACE_CELLS) || defined(DRAW_CUTS)
 // the prediction of a class, after `read_rows` (or of one event, without)
 __device__ __forceinline__ number prediction_of(stored given, double largest, double share, const double* table, bool alone) {
 #if LOGITS
@@ -632,6 +632,112 @@ extern "C" __global__ void count_table(
             if (t[0]) put_limbs(own + 28 / OUTCOMES * c, t);
         }
 #endif
+}
+#endif
+
+#ifdef DRAW_CUTS
+// Cuts of each class, a block of 1,024 threads for each: minus infinity, the distinct predictions of
+// every `step`th row in rising order, and infinity from there on.
+extern "C" __global__ void draw_cuts(
+    const stored* __restrict__ x, i64 n, i64 stride, const double* __restrict__ share,
+    const double* __restrict__ largest, const int* __restrict__ code, i64 step,
+    number* __restrict__ cuts, int n_cuts)
+{
+    extern __shared__ double memory[];
+    __shared__ u32 kept[32];
+    double* table = memory;
+    number* sorted = (number*)(table + TABLE);
+    const int i = threadIdx.x, lane = i % 32;
+    const i64 row = i * step;
+    const number infinity = __int_as_float(0x7f800000);
+#if LOGITS
+    fill_table(table, 1);
+#endif
+    __syncthreads();
+    number p = i == n_cuts - 1 ? -infinity : infinity;
+    if (row < n && code[row] >= 0) {
+        const bool softmax = LOGITS && !EVENTS;
+        p = prediction_of(x[row * stride + blockIdx.x], softmax ? largest[row] : 0, softmax ? share[row] : 0, table, EVENTS);
+    }
+    sorted[i] = p;
+    __syncthreads();
+    for (int size = 2; size <= 1024; size *= 2)  // bitonic
+        for (int gap = size / 2; gap; gap /= 2) {
+            number own = sorted[i], other = sorted[i ^ gap];
+            if ((i ^ gap) > i && (own > other) == !(i & size)) sorted[i] = other, sorted[i ^ gap] = own;
+            __syncthreads();
+        }
+    p = sorted[i];
+    const bool is_new = i == 0 || p != sorted[i - 1];
+    const u32 ballot = __ballot_sync(~0u, is_new);
+    if (lane == 0) kept[i / 32] = __popc(ballot);
+    __syncthreads();
+    int place = __popc(ballot & ((1u << lane) - 1)), n_kept = 0;
+    for (int w = 0; w < 32; w++) {
+        place += w < i / 32 ? kept[w] : 0;
+        n_kept += kept[w];
+    }
+    number* own_cuts = cuts + (i64)blockIdx.x * n_cuts;
+    if (is_new && place < n_cuts) own_cuts[place] = p;
+    if (i >= n_kept && i < n_cuts) own_cuts[i] = infinity;
+}
+#endif
+
+#ifdef OPEN_CELLS
+// Which cells of each class are to be listed, a block for each: those between cuts that hold a
+// quantile, or lie beside a cut that does. Counts of the others become 0. `next` says where the list
+// of a cell begins, -1 without one; `total` counts what is listed. Of each quantile, `held` says the
+// cell that holds it, and the rows below that and up to it.
+__device__ __forceinline__ void running_sums(u32* values, int n) {
+    __shared__ u32 warps[32];
+    const int own = (n + blockDim.x - 1) / blockDim.x, lane = threadIdx.x % 32;
+    const int from = min(n, own * (int)threadIdx.x), to = min(n, from + own);
+    u32 sum = 0;
+    for (int i = from; i < to; i++) sum += values[i];
+    u32 up_to = sum;
+    for (int o = 1; o < 32; o *= 2) {
+        u32 other = __shfl_up_sync(~0u, up_to, o);
+        if (lane >= o) up_to += other;
+    }
+    if (lane == 31) warps[threadIdx.x / 32] = up_to;
+    __syncthreads();
+    u32 total = up_to - sum;
+    for (int w = 0; w < threadIdx.x / 32; w++) total += warps[w];
+    for (int i = from; i < to; i++) values[i] = total += values[i];
+    __syncthreads();
+}
+extern "C" __global__ void open_cells(
+    u32* __restrict__ counts, int n_cells, const i64* __restrict__ targets, int n_quantiles,
+    int* __restrict__ next, i64* __restrict__ held, u64* __restrict__ total)
+{
+    extern __shared__ double memory[];
+    __shared__ u32 first;
+    u32 *above = (u32*)memory, *sizes = above + n_cells;
+    u32* own_counts = counts + (i64)blockIdx.x * n_cells;
+    int* own_next = next + (i64)blockIdx.x * n_cells;
+    for (int c = threadIdx.x; c < n_cells; c += blockDim.x) above[c] = own_counts[c], sizes[c] = 0;
+    __syncthreads();
+    running_sums(above, n_cells);
+    const i64 all = (i64)gridDim.x * n_quantiles;
+    for (int q = threadIdx.x; q < n_quantiles; q += blockDim.x) {
+        // minus and plus infinity are cuts, so every cell with rows has neighbours
+        int cell = min(max(count_below((const u32*)above, 0, n_cells, 1, (u32)targets[q]), 1), n_cells - 2);
+        i64* out = held + (i64)blockIdx.x * n_quantiles + q;
+        out[0] = cell, out[all] = above[cell - 1], out[2 * all] = above[cell];
+        if (cell & 1) sizes[cell - 1] = sizes[cell + 1] = 1;
+        else sizes[cell] = 1;
+    }
+    __syncthreads();
+    for (int c = threadIdx.x; c < n_cells; c += blockDim.x) {
+        own_next[c] = sizes[c] ? 0 : -1;
+        sizes[c] = own_counts[c] = sizes[c] ? own_counts[c] : 0;
+    }
+    __syncthreads();
+    running_sums(sizes, n_cells);
+    if (threadIdx.x == 0) first = (u32)atomicAdd(total, (u64)sizes[n_cells - 1]);
+    __syncthreads();
+    for (int c = threadIdx.x; c < n_cells; c += blockDim.x)
+        if (own_next[c] == 0) own_next[c] = first + sizes[c] - own_counts[c];
 }
 #endif
 
@@ -710,7 +816,7 @@ extern "C" __global__ void place_cells(
 
 #ifdef NEIGHBOURS
 // What `bins.NearQuantiles` holds of one quantile, a block for each; lists have been written, so that
-// `next` is where they end. In a cell between two cuts, the value that holds the quantile is found by
+// `next` is where they end; `where` is `held` of `open_cells`. In a cell between two cuts, the value that holds the quantile is found by
 // its bits: values are not negative, so these rise as they do. Five at a time are fixed, from those on
 // that differ.
 #if WIDE
@@ -726,16 +832,15 @@ typedef u32 key;
 #endif
 extern "C" __global__ void neighbours(
     const number* __restrict__ values, const number* __restrict__ cuts, int n_cuts,
-    const int* __restrict__ sizes, const int* __restrict__ next, const i64* __restrict__ near,
-    const i64* __restrict__ rows, const i64* __restrict__ targets, int n_quantiles, i64 n_groups,
-    double* __restrict__ out)
+    const int* __restrict__ sizes, const int* __restrict__ next, const i64* __restrict__ where,
+    const i64* __restrict__ targets, int n_quantiles, i64 n_groups, double* __restrict__ out)
 {
     __shared__ u32 counts[32], digit, skipped;
     __shared__ key least, greatest;
     const i64 group = blockIdx.x / n_quantiles;
     const int lane = threadIdx.x, quantile = blockIdx.x % n_quantiles;
-    const i64 at = group * 3 * n_quantiles + quantile, first_cell = group * (2 * n_cuts + 1);
-    const i64 cell = near[at + n_quantiles], before = rows[at];
+    const i64 all = n_groups * n_quantiles, first_cell = group * (2 * n_cuts + 1);
+    const i64 cell = where[blockIdx.x], before = where[all + blockIdx.x];
     const number* cut = cuts + group * n_cuts + cell / 2;
     // the least key of a cell from `from` on, and the greatest up to `to`
     auto bounds = [&](const number* own, int n, key from, key to) {
@@ -754,7 +859,7 @@ extern "C" __global__ void neighbours(
     };
     auto list = [&](i64 c) { return values + next[first_cell + c] - sizes[first_cell + c]; };
     double lower = cut[-1], held = cut[0], upper = cut[cell & 1];
-    i64 below = before, up_to = rows[at + n_quantiles];
+    i64 below = before, up_to = where[2 * all + blockIdx.x];
     if (cell & 1) {  // a cut: its neighbours are in the cells beside it
         int n = sizes[first_cell + cell - 1];
         bounds(list(cell - 1), n, 0, ~(key)0);
@@ -803,8 +908,69 @@ extern "C" __global__ void neighbours(
     }
     if (lane < 5) {
         const double found[] = {lower, held, upper, (double)below, (double)up_to};
-        out[lane * n_groups * n_quantiles + blockIdx.x] = found[lane];
+        out[lane * all + blockIdx.x] = found[lane];
     }
+}
+#endif
+
+#ifdef FINISH
+// Sums of each bin from those of its cells, a thread for each bin, as `ExactSums.sums` does: sums of 1,
+// p and p^2 of both outcomes, the level (NaN without one), and 1 where sums may not tell it. All
+// factors are powers of two, so fused products round as others do. `out` begins with the flags of the
+// state, and how many cells have too many rows for products of 64 bits.
+#define CARRY(i) (t[(i) + 1] += t[i] >> 21, t[i] &= LOW21)
+// whether n whole numbers below 2^31 are all equal, and to what, from the limbs of sum and squares
+__device__ __forceinline__ bool one_value(i64 n, const i64* l, i64& mean) {
+    i64 total = l[0] + (l[1] << 21);
+    mean = total / n;
+    i64 square = mean * mean, low = n * (square & LOW21);
+    i64 middle = n * (square >> 21 & LOW21) + (low >> 21), high = n * (square >> 42) + (middle >> 21);
+    return n * mean == total && l[2] == (i64)(low & LOW21) && l[3] == (i64)(middle & LOW21) && l[4] == high;
+}
+extern "C" __global__ void finish(
+    const i64* __restrict__ state, i64 n_groups, int n_cells, int n_bins, const int* __restrict__ bin,
+    const int* __restrict__ exponent, int layouts, double* __restrict__ out)
+{
+    const i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    if (at < FLAGS) out[at] = state[at];
+    if (at >= n_groups * n_bins) return;
+    const i64 group = at / n_bins, layout = layouts == 1 ? 0 : group * n_cells;
+    const double nan = __longlong_as_double(0x7ff8000000000000), half = 1.0 / 2147483648.0, unit = 2097152.0;
+    double sums[6] = {0, 0, 0, 0, 0, 0}, level = nan, unclear = 0;
+    bool has_rows = false;
+    for (int c = 0; c < n_cells; c++) {
+        if (bin[layout + c] != at % n_bins) continue;
+        const int e = exponent[layout + c];
+        for (int outcome = 0; outcome < 2; outcome++) {
+            const i64* cell = state + FLAGS + ((group * n_cells + c) * 2 + outcome) * 14;
+            i64 t[14];
+            for (int i = 0; i < 14; i++) t[i] = cell[i];
+            if (t[0] == 0) continue;
+            CARRY(1), CARRY(3), CARRY(4), CARRY(6), CARRY(8), CARRY(9), CARRY(11), CARRY(12);
+            const double high = t[1] + unit * t[2], low = t[6] + unit * t[7];
+            const double high_square = t[3] + unit * t[4] + unit * unit * t[5];
+            const double low_square = t[8] + unit * t[9] + unit * unit * t[10];
+            const double product = t[11] + unit * t[12] + unit * unit * t[13];
+            const double scale = ldexp(half, -e);
+            sums[3 * outcome] += t[0];
+            sums[3 * outcome + 1] += (high + half * low) * scale;
+            sums[3 * outcome + 2] += (high_square + 2 * half * product + half * half * low_square) * (scale * scale);
+            double own = nan;
+            if (t[0] >= 1ll << 31) {
+                atomicAdd(out + FLAGS, 1.0);
+            } else {
+                i64 upper, lower;
+                if (one_value(t[0], t + 1, upper) & one_value(t[0], t + 6, lower))
+                    own = ldexp((double)((upper << 31) + lower), -62 - e);
+            }
+            level = !has_rows || own == level ? own : nan;
+            has_rows = true;
+            if (e >= 144) unclear = 1;
+        }
+    }
+    double* own = out + 8 + 8 * at;
+    for (int i = 0; i < 6; i++) own[i] = sums[i];
+    own[6] = level, own[7] = unclear;
 }
 #endif
 

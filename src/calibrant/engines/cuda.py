@@ -10,7 +10,6 @@ import ctypes
 import struct
 import sys
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -26,9 +25,12 @@ FORMATS = {
     "read_rows": "@PPqiqiPPiPPPPiq",
     "read_events": "@PqiqPqPPiq",
     "count_table": "@PqiqPPPPqPiiPi",
+    "finish": "@PqiiPPiP",
     "row_moments": "@PqiqddP",
+    "draw_cuts": "@PqqPPPqPi",
     "place_cells": "@PqiqPPPPiPiPPPP",
-    "neighbours": "@PPiPPPPPiqP",
+    "open_cells": "@PiPiPPP",
+    "neighbours": "@PPiPPPPiqP",
 }
 """The types of the kernels' arguments, as `struct` writes them."""
 ROWS_OF_A_COPY = 1 << 16
@@ -36,17 +38,8 @@ ROWS_OF_A_COPY = 1 << 16
 COLUMN_THREADS, COLUMN_BYTES, COLUMN_COPIES = 1024, 100 << 10, 4
 """Shared memory that a block of one column takes if it can, and the most copies of its sums.
 Tuned on an H200, where 2 to 32 copies differ by 3%."""
-TILE = 8
-"""Columns that a block of `place_cells` reads: 32 bytes of float32."""
 TABLE_WARPS = 32
 """Of a block of `count_table`: 8 take 2.5 times as long on an H200."""
-SEARCH_SHIFT = 17
-"""Leading bits of a float32 that tell where to search among cuts: 16 KB of a cache."""
-BLOCK_BYTES, BLOCK_SHARE = 8 << 20, 32
-"""Memory for the quantiles of a block of classes: so much, or that share of the input. A block
-takes half a millisecond of the host, however many classes it has. Affects speed and memory only."""
-LIST_THREADS = 128
-"""For a list of one class among many, of about a hundred rows; a single class has longer ones."""
 MOST_HELD = 8
 """Vectors of 16 bytes of a row that a thread holds in registers: 1,024 classes of float32."""
 WARP_COLUMNS = 2048
@@ -97,12 +90,12 @@ def _kernel(device: int, name: str, macros: tuple[tuple[str, int], ...]) -> Any:
     lines = [f"#define {macro} {value}\n" for macro, value in (*macros, (name.upper(), 1))]
     with torch.cuda.device(device):
         kernel = torch.cuda._compile_kernel("".join(lines) + source, name)
-        kernel.set_shared_memory_config(_limits(device)[1])
+        kernel.set_shared_memory_config(limits(device)[1])
     return kernel
 
 
 @cache
-def _limits(device: int) -> tuple[int, int]:
+def limits(device: int) -> tuple[int, int]:
     """Return the number of multiprocessors, and the shared memory that a block can ask for."""
     import torch
 
@@ -115,7 +108,7 @@ def _driver() -> Any:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
-def _launch(
+def launch(
     name: str,
     predictions: Any,
     macros: tuple[tuple[str, int], ...],
@@ -154,7 +147,8 @@ def _launch(
 def _types() -> dict[Any, int]:
     import torch
 
-    return {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+    types = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+    return types | {torch.int64: 3}  # a state, without predictions
 
 
 @cache
@@ -167,7 +161,9 @@ def _exponentials(device: Any) -> Any:
     return torch.from_numpy(np.exp(np.concatenate([values, -values]))).to(device)
 
 
-def _labels(problem: Problem, labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]]:
+def readable_labels(
+    problem: Problem, labels: Any, ignore_index: int | None
+) -> tuple[Any, tuple[int, int]]:
     """Return labels as kernels read them, and whether and which of them is left out."""
     import torch
 
@@ -186,8 +182,8 @@ def _labels(problem: Problem, labels: Any, ignore_index: int | None) -> tuple[An
     return labels.contiguous(), (int(ignore_index is not None), ignore_index or 0)
 
 
-def _events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]]:
-    """Do as `_labels` for columns of 0 and 1, whatever the classes are called."""
+def readable_events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]]:
+    """Do as `readable_labels` for columns of 0 and 1, whatever the classes are called."""
     import torch
 
     if labels.dtype not in (torch.bool, torch.uint8, torch.int32, torch.int64):
@@ -196,13 +192,13 @@ def _events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]
             marks.masked_fill_(labels == ignore_index, -2)
             ignore_index = -2
         labels = marks
-    return _labels(Problem("multi-label", labels.shape[1]), labels, ignore_index)
+    return readable_labels(Problem("multi-label", labels.shape[1]), labels, ignore_index)
 
 
 def fits(sums: Any, predictions: Any) -> bool:
     """Tell whether a block can hold the edges of 32 classes."""
     one_column = not sums.problem.is_marginal
-    most = _limits(predictions.device.index)[1] - 2048
+    most = limits(predictions.device.index)[1] - 2048
     return bool(one_column or 32 * 8 * sums.n_cells <= most)
 
 
@@ -213,7 +209,9 @@ def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
     def make() -> dict[str, Any]:
         rows = sums.edges_on(device, torch.float32 if narrow else torch.float64)
         shift = 17 if sums.n_cells < 64 else 16 if sums.n_cells < 512 else 15
-        first = np.searchsorted(rows[0].float().cpu().numpy(), _starts(shift)).astype(np.int16)
+        first = np.searchsorted(rows[0].float().cpu().numpy(), bucket_starts(shift)).astype(
+            np.int16
+        )
         column = torch.cat([rows[0], rows.new_full((2,), 2.0)])
         table = torch.from_numpy(first).to(device)
         return {"rows": rows, "edges": column, "table": table, "shift": shift}
@@ -226,18 +224,18 @@ def add(sums: Any, state: Any, labels: Any, predictions: Any) -> None:
     """Do as `ExactSums.add`."""
     predictions = predictions if predictions.is_floating_point() else predictions.double()
     if sums.problem.has_event_columns:
-        events, ignored = _events(labels, sums.ignore_index)
-        rows = _read_events(state, events, predictions, ignored, sums.are_logits)
+        events, ignored = readable_events(labels, sums.ignore_index)
+        rows = read_events(state, events, predictions, ignored, sums.are_logits)
         _add_table(sums, state, predictions, rows, events)
         return
-    labels, ignored = _labels(sums.problem, labels, sums.ignore_index)
+    labels, ignored = readable_labels(sums.problem, labels, sums.ignore_index)
     if sums.problem.kind == "binary":
         _add_column(sums, state, labels, predictions, ignored)
     elif sums.problem.kind == "top-label":
         edges = constants(sums, predictions.device, narrow=False)["edges"]
-        _read_rows(state, labels, predictions, ignored, sums.are_logits, 0, edges)
+        read_rows(state, labels, predictions, ignored, sums.are_logits, 0, edges)
     else:
-        rows = _read_rows(state, labels, predictions, ignored, sums.are_logits, 2)
+        rows = read_rows(state, labels, predictions, ignored, sums.are_logits, 2)
         _add_table(sums, state, predictions, rows)
 
 
@@ -245,7 +243,7 @@ def _add_column(sums: Any, state: Any, labels: Any, p: Any, ignored: tuple[int, 
     narrow = is_narrow(p) and not sums.are_logits
     kept = constants(sums, p.device, narrow)
     n, n_edges, limbs = len(p), sums.n_cells - 1, 7 if narrow else 17
-    n_sm, most_shared = _limits(p.device.index)
+    n_sm, most_shared = limits(p.device.index)
     of_sums = 2 * sums.n_cells * limbs * 4
     fixed = (n_edges + 2) * (4 if narrow else 8) + (2 * kept["table"].numel() if narrow else 0)
     copies = min(max((COLUMN_BYTES - fixed) // of_sums, 1), COLUMN_COPIES)
@@ -256,7 +254,7 @@ def _add_column(sums: Any, state: Any, labels: Any, p: Any, ignored: tuple[int, 
     blocks = -(-max(at_once, -(-n // (ROWS_OF_A_COPY * copies))) // at_once) * at_once
     aligned = p.stride(0) == 1 and p.data_ptr() % 16 == 0 and labels.data_ptr() % 16 == 0
     macros = (("LOGITS", sums.are_logits), ("LABEL", labels.itemsize), ("IN_SHARED", in_shared))
-    _launch(
+    launch(
         "count_column",
         p,
         tuple((name, int(value)) for name, value in macros),
@@ -276,14 +274,14 @@ def confidences(tensors: Tensors) -> Any:
 
     x = tensors.predictions
     flags = torch.zeros(4, dtype=torch.int64, device=x.device)
-    labels, ignored = _labels(tensors.problem, tensors.labels, None)
+    labels, ignored = readable_labels(tensors.problem, tensors.labels, None)
     x = x if x.is_floating_point() else x.double()
-    rows = _read_rows(flags, labels, x, ignored, tensors.are_logits, 1)
+    rows = read_rows(flags, labels, x, ignored, tensors.are_logits, 1)
     refuse_rows(*flags[:3].tolist())
     return rows.share
 
 
-def _read_rows(
+def read_rows(
     state: Any,
     labels: Any,
     x: Any,
@@ -307,10 +305,10 @@ def _read_rows(
     group, threads = (32, 256) if n_columns <= WARP_COLUMNS else (512, 512)
     vectors = -(-n_columns * x.itemsize // (16 * group))
     held = vectors if group == 32 and aligned and vectors <= MOST_HELD and not by_bits else 0
-    at_once = _limits(x.device.index)[0] * 2048 // threads
+    at_once = limits(x.device.index)[0] * 2048 // threads
     label_size, n_edges = labels.itemsize, 0 if edges is None else len(edges) - 2
     of_input = (("LOGITS", int(are_logits)), ("LABEL", label_size))
-    _launch(
+    launch(
         "read_rows",
         x,
         (*of_input, ("GROUP", group), ("KEPT", kept), ("HELD", held)),
@@ -325,7 +323,7 @@ def _read_rows(
     return rows
 
 
-def _read_events(
+def read_events(
     state: Any, events: Any, x: Any, ignored: tuple[int, int], are_logits: bool
 ) -> Rows:
     """Check rows of several events, and return which are left out."""
@@ -334,11 +332,11 @@ def _read_events(
     x = x if x.stride(1) == 1 else x.contiguous()
     n, n_columns = x.shape
     code = torch.empty(n, dtype=torch.int32, device=x.device)
-    _launch(
+    launch(
         "read_events",
         x,
         (("LOGITS", int(are_logits)), ("LABEL", events.itemsize)),
-        (min(-(-n // 8), 8 * _limits(x.device.index)[0]), 1),
+        (min(-(-n // 8), 8 * limits(x.device.index)[0]), 1),
         (256, 1),
         (x, n, n_columns, x.stride(0), events, events.stride(0), code, state, *ignored),
     )
@@ -351,7 +349,7 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows, events: Any = None) ->
     kept = constants(sums, x.device, narrow)
     n, n_columns = x.shape
     n_edges = sums.n_cells - 1
-    n_sm, most_shared = _limits(x.device.index)
+    n_sm, most_shared = limits(x.device.index)
     fixed = 32 * n_edges * (4 if narrow else 8) + (2048 if sums.are_logits else 0)
     outcomes = 1 if events is None else 2
     shared = fixed + 32 * sums.n_cells * outcomes * (7 if narrow else 17) * 4
@@ -360,7 +358,7 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows, events: Any = None) ->
     tiles, at_once = -(-n_columns // 32), max(1, min(4, most_shared // (shared + 1024)))
     splits = max(1, 2 * n_sm * at_once // tiles)
     rows_of_block = min(max(-(-n // splits), 64), ROWS_OF_A_COPY)
-    _launch(
+    launch(
         "count_table",
         x,
         (
@@ -378,17 +376,46 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows, events: Any = None) ->
     )
 
 
+def finished(sums: Any, state: Any) -> AnyArray | None:
+    """Return flags and a row for each bin of all groups, as in cuda.cu, in one copy to the host.
+
+    None where a cell has 2^31 rows, whose level takes more than 64 bits to tell.
+    """
+    import torch
+
+    def make() -> dict[str, Any]:
+        both = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
+        return {name: torch.from_numpy(x).to(state.device) for name, x in both.items()}
+
+    kept = sums.kept(("finish", state.device), make)
+    n_bins = len(sums.bins) * sums.n_bins
+    out = torch.zeros(8 + 8 * n_bins, dtype=torch.float64, device=state.device)
+    launch(
+        "finish",
+        state,
+        (("LOGITS", 0), ("LABEL", 8)),
+        (-(-max(n_bins, 4) // 128), 1),
+        (128, 1),
+        (
+            *(state, len(sums.bins), sums.n_cells, sums.n_bins),
+            *(kept["bin"], kept["exponent"], len(sums.edges), out),
+        ),
+    )
+    found: AnyArray = out.cpu().numpy()
+    return None if found[4] else found
+
+
 def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:
     """Return log total, mean and variance of the log-scores of each row under a softmax, (3, n)."""
     import torch
 
     x = x if x.stride(1) == 1 else x.contiguous()
     out = torch.empty(3, len(x), dtype=torch.float64, device=x.device)
-    _launch(
+    launch(
         "row_moments",
         x,
         (("LOGITS", int(are_logits)), ("LABEL", 8)),
-        (min(-(-len(x) // 8), 8 * _limits(x.device.index)[0]), 1),
+        (min(-(-len(x) // 8), 8 * limits(x.device.index)[0]), 1),
         (256, 1),
         (x, *x.shape, x.stride(0), beta, share, out),
         32 << 10,
@@ -396,156 +423,6 @@ def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:
     return out
 
 
-class Cells:
-    """Counts and lists predictions for `calibrant.engines.tensor_quantiles`."""
-
-    def __init__(
-        self,
-        x: Any,
-        step: int,
-        rows: Rows,
-        sampled: Rows,
-        flags: Any,
-        are_logits: bool,
-        of_events: bool = False,
-    ) -> None:
-        self.x, self.step, self.rows, self.sampled = x, step, rows, sampled
-        self.flags, self.are_logits, self.of_events = flags, are_logits, of_events
-        self.n, self.is_alone = len(x), rows.code is None
-
-    @classmethod
-    def blocks(cls, tensors: Tensors, step: int, n_bins: int) -> Iterator[Cells]:
-        """Yield as many neighbouring classes at a time as a small share of memory allows."""
-        import torch
-
-        x = tensors.predictions
-        x = x if x.is_floating_point() else x.double()
-        flags = torch.zeros(4, dtype=torch.int64, device=x.device)
-        if x.ndim == 1 or x.shape[1] == 1:
-            yield cls(x.view(len(x), 1), step, Rows(), Rows(), flags, tensors.are_logits)
-            return
-        x = x if x.stride(1) == 1 else x.contiguous()
-        of_events = tensors.problem.has_event_columns
-        if of_events:
-            events, ignored = _events(tensors.labels, None)
-            rows = _read_events(flags, events, x, ignored, tensors.are_logits)
-        else:
-            labels, ignored = _labels(tensors.problem, tensors.labels, None)
-            rows = _read_rows(flags, labels, x, ignored, tensors.are_logits, 2)
-        refuse_rows(*flags[:3].tolist())
-        sampled = Rows(*(each if each is None else each[::step].contiguous() for each in rows))
-        n, n_groups = x.shape
-        # Bytes of a class: cuts and cells while they are searched; or listed rows beside them. A
-        # cell that holds a quantile has twice the mean. Results of all blocks wait on the device.
-        n_cuts, n_listed = -(-n // step), 2 * n_bins * step
-        of_class = max(30 * n_cuts, 24 * n_cuts + 8 * n_listed) + 80 * n_bins
-        room = max(BLOCK_BYTES, x.numel() * x.itemsize // BLOCK_SHARE)
-        n_blocks = -(-n_groups * of_class // max(room - 40 * n_bins * n_groups, room // 4, 1))
-        width = -(-n_groups // (n_blocks * TILE)) * TILE
-        for k in range(0, n_groups, width):
-            yield cls(
-                x[:, k : k + width], step, rows, sampled, flags, tensors.are_logits, of_events
-            )
-
-    def sample(self) -> Any:
-        """Return the predictions of every so many rows, (groups, rows), to the last bit."""
-        import torch
-
-        part = self.x[:: self.step]
-        n, n_groups = part.shape
-        if not self.are_logits:
-            return part.T.double() + 0.0
-        # All lie below a single cut at infinity, and are listed in the order of the groups.
-        values = torch.full((n_groups, n), torch.inf, dtype=torch.float64, device=part.device)
-        begin = torch.full((n_groups, 3), -1, dtype=torch.int32, device=part.device)
-        begin[:, 0] = torch.arange(0, n * n_groups, n, device=part.device)
-        self._use(values.new_full((n_groups, 1), torch.inf))
-        self._read(part, self.sampled, None, begin, values)
-        return values
-
-    def _use(self, cuts: Any) -> None:
-        """Keep cuts, and for a single group a table of where to search among them."""
-        import torch
-
-        narrow = is_narrow(self.x) and not self.are_logits
-        self.cuts, self.first = cuts.float() if narrow else cuts, None
-        if self.is_alone:
-            starts = _search_starts(cuts.device)
-            self.first = torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
-
-    def count(self, cuts: Any) -> Any:
-        """Return the rows of each cell that cuts make, (groups, cells)."""
-        import torch
-
-        self._use(cuts)
-        n_groups, n_cuts = self.cuts.shape
-        counts = torch.zeros(n_groups, 2 * n_cuts + 1, dtype=torch.int32, device=self.x.device)
-        self._read(self.x, self.rows, counts)
-        if not self.is_alone:  # rows of several classes have been checked
-            return counts
-        refuse_rows(*self.flags[:3].tolist())
-        return counts.cpu()  # few numbers, for which a GPU takes longer
-
-    def neighbours(self, sizes: Any, begin: Any, near: Any, rows: Any, targets: Any) -> Any:
-        """Return the five arrays of `NearQuantiles`; see `tensor_quantiles`."""
-        import torch
-
-        where, n_groups, n_quantiles = self.x.device, len(sizes), len(targets)
-        out = torch.empty(5, n_groups, n_quantiles, dtype=torch.float64, device=where)
-        if not n_quantiles:  # of one bin
-            return out
-        values = torch.empty(int(sizes.sum()), dtype=self.cuts.dtype, device=where)
-        sizes, begin, near, rows, targets = (
-            each.to(where) for each in (sizes, begin, near, rows.long(), targets)
-        )
-        self._read(self.x, self.rows, None, begin, values)
-        _launch(
-            "neighbours",
-            self.x,
-            (("LOGITS", int(self.are_logits)), ("LABEL", 8)),
-            (n_groups * n_quantiles, 1),
-            (LIST_THREADS if n_groups > 1 else 1024, 1),
-            (
-                *(values, self.cuts, self.cuts.shape[1], sizes, begin, near, rows, targets),
-                *(n_quantiles, n_groups, out),
-            ),
-        )
-        return out
-
-    def _read(self, x: Any, rows: Rows, counts: Any, *listing: Any) -> None:
-        n, n_columns = x.shape
-        n_cuts = self.cuts.shape[1]
-        tile = 1 if self.is_alone else TILE
-        of_counts = 0 if counts is None else 4 * (2 * n_cuts + 1)
-        shared = tile * (n_cuts * self.cuts.itemsize + of_counts) + 2048
-        n_sm, most_shared = _limits(x.device.index)
-        tiles, at_once = -(-n_columns // tile), max(1, min(2, most_shared // (shared + 1024)))
-        splits = min(max(1, n_sm * at_once // tiles), -(-n * tile // 1024))
-        _launch(
-            "place_cells",
-            x,
-            (
-                *(("LOGITS", int(self.are_logits)), ("LABEL", 8)),
-                *(("EVENTS", int(self.of_events)), ("TILE", tile)),
-                ("LISTED", int(counts is None)),
-            ),
-            (tiles, splits),
-            (1024, 1),
-            (
-                *(x, n, n_columns, x.stride(0), *rows, self.cuts, n_cuts),
-                *(self.first, SEARCH_SHIFT, counts, *(listing or (None, None)), self.flags),
-            ),
-            shared,
-        )
-
-
-@cache
-def _search_starts(device: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(_starts(SEARCH_SHIFT).astype(np.float64)).to(device)
-
-
-def _starts(shift: int) -> AnyArray:
+def bucket_starts(shift: int) -> AnyArray:
     """Return the least float32 with each combination of leading bits, up to 1 and one beyond."""
     return (np.arange((0x3F800000 >> shift) + 2, dtype=np.uint32) << shift).view(np.float32)

@@ -76,19 +76,21 @@ class ExactSums:
         both = np.hstack([inner, np.broadcast_to(cuts, (len(inner), cuts.size))])
         order = both.argsort(axis=1, kind="stable")  # an edge comes before a cut that equals it
         both = np.take_along_axis(both, order, axis=1)
+        is_cut = order >= inner.shape[1]
         new = np.isfinite(both)
         new[:, 1:] &= both[:, 1:] != both[:, :-1]
         n_new = new.sum(axis=1)
         self.n_cells = 1 + int(n_new.max())
-        self.edges = np.full((len(inner), self.n_cells - 1), np.inf)
-        parts_bins = np.zeros((len(inner), self.n_cells), np.intp)
+        shape = (len(inner), self.n_cells)
+        self.edges = np.full((shape[0], shape[1] - 1), np.inf)
+        parts_bins, cuts_below = np.zeros(shape, np.int32), np.full(shape, cuts.size)
         filled = np.arange(self.n_cells - 1) < n_new[:, None]
         self.edges[filled] = both[new]
-        parts_bins[:, 1:][filled] = (order < inner.shape[1])[new]
-        self._bin = parts_bins.cumsum(axis=1)
-        top = np.minimum(np.column_stack([self.edges, np.ones(len(inner))]), 1.0)
-        self._exponent = np.append(CUTS[::-1], 0)[np.searchsorted(cuts[::-1], top)]
-        self._n_bins = max(map(len, bins))
+        parts_bins[:, 1:][filled] = ~is_cut[new]
+        cuts_below[:, :-1][filled] = (is_cut.cumsum(axis=1, dtype=np.int32) - is_cut)[new]
+        self.bin_of_cell = parts_bins.cumsum(axis=1, dtype=np.int32)
+        self.exponent_of_cell = np.append(CUTS[::-1], 0).astype(np.int32)[cuts_below]
+        self.n_bins = inner.shape[1] + 1
         self._constants: dict[Any, dict[str, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,7 +168,7 @@ class ExactSums:
         import torch
 
         def make() -> dict[str, Any]:
-            exponent = HALF + self._exponent.ravel()
+            exponent = HALF + self.exponent_of_cell.ravel()
             if dtype == torch.float32:
                 exponent = np.minimum(exponent, HALF + LAST_EXACT)  # below there is 0 alone
             halves = (exponent // 2, exponent - exponent // 2)  # 2^175 overflows float32
@@ -209,11 +211,27 @@ class ExactSums:
         self, state: Any, levels: Callable[[], FloatArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
+        found = cuda.finished(self, state) if cuda.serves(state) else None
+        if found is None:
+            return self._sums_by_torch(state, levels)
+        *wrong, rounded = found[:FLAGS].astype(np.int64).tolist()
+        refuse_rows(*wrong)
+        of_bins = found[2 * FLAGS :].reshape(len(self.bins), self.n_bins, 8)
+        level = of_bins[..., 6].copy()
+        if rounded and levels is not None:
+            level = np.where(of_bins[..., 7] == 1, levels(), level)
+        elif rounded:
+            level[of_bins[..., 7] == 1] = np.nan
+        return of_bins[..., :6].reshape(*level.shape, 2, 3), level
+
+    def _sums_by_torch(
+        self, state: Any, levels: Callable[[], FloatArray] | None
+    ) -> tuple[FloatArray, FloatArray]:
+        shape = (len(self.bins), self.n_bins)
         if state.numel() < SMALL_STATE or not has_float64(state.device):
             state = state.cpu()
         *wrong, rounded = state[:FLAGS].tolist()
         refuse_rows(*wrong)
-        shape = (len(self.bins), self._n_bins)
         cells = state[FLAGS:].view(-1, WIDE)
         has_rows = cells[:, 0].nonzero()[:, 0]  # few: only they leave the device
         limbs = _carried(cells[has_rows].T.contiguous())
@@ -221,7 +239,7 @@ class ExactSums:
         used: IntArray = has_rows.cpu().numpy()
         group, cell = np.divmod(used >> 1, self.n_cells)
         own = (0 if self.shared else group, cell)
-        exponent, place = self._exponent[own], group * shape[1] + self._bin[own]
+        exponent, place = self.exponent_of_cell[own], group * shape[1] + self.bin_of_cell[own]
         totals[1:] *= _units(exponent)
         target = 2 * place + (used & 1)
         terms = np.empty((2 * shape[0] * shape[1], 3))
@@ -252,7 +270,7 @@ class ExactSums:
         cells = state[FLAGS:].view(-1, WIDE)
         limbs = _carried(cells.T.clone(memory_format=torch.contiguous_format))
         totals: FloatArray = _totals(limbs).numpy()
-        totals[1:] *= _units(np.repeat(self._exponent[0], 2))
+        totals[1:] *= _units(np.repeat(self.exponent_of_cell[0], 2))
         count, first, second = totals.reshape(3, -1, 2)
         n = np.maximum(count, 1)
         mean = first / n
@@ -262,7 +280,7 @@ class ExactSums:
         for cell, outcome in zip(*np.nonzero(near), strict=True):
             one, p, pp = _whole(limbs[:, 2 * cell + outcome])
             square = one * pp - p * p
-            scale = 2 * HALF + int(self._exponent[0, cell])
+            scale = 2 * HALF + int(self.exponent_of_cell[0, cell])
             variance[cell, outcome] = square / ((one * one) << (2 * scale))
         return count, mean, np.sqrt(variance)
 

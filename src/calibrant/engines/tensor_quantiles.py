@@ -9,11 +9,10 @@ input, of which a tenth is what is kept of each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from calibrant.bins import NearQuantiles
-from calibrant.engines import cuda
+from calibrant.engines import cuda, cuda_quantiles
 from calibrant.engines.pairs import BEYOND, has_float64, on_host
 from calibrant.engines.tensors import Tensors, chunks_of, is_narrow, widened
 from calibrant.problem import read_problem
@@ -36,20 +35,22 @@ def near_quantiles(tensors: Tensors, n_bins: int) -> NearQuantiles:
         p = torch.cat(parts, dim=1)
         p = p[0] if tensors.problem.kind == "binary" else p.T.contiguous()
         tensors = Tensors(tensors.problem, tensors.labels, p)
-    of = cuda.Cells if cuda.serves(tensors.predictions) else _Cells
     step = _step(tensors, n_bins)
     # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
     targets = -(-len(tensors) * torch.arange(1, n_bins) // n_bins)
-    near = [_near(cells, targets) for cells in of.blocks(tensors, step, n_bins)]
-    return NearQuantiles(*torch.cat(near, dim=1).cpu().numpy())
+    if not cuda.serves(tensors.predictions) or len(tensors) > cuda_quantiles.MOST_LISTED:
+        near = _near(_Cells(tensors, step), targets)
+    elif tensors.problem.n_groups > 1:
+        targets = targets.to(tensors.predictions.device)
+        blocks = cuda_quantiles.blocks_of_classes(tensors, step, n_bins)
+        near = torch.cat([block.near(targets) for block in blocks], dim=1)
+    else:
+        near = _near(cuda_quantiles.OneColumn(tensors, step), targets)
+    return NearQuantiles(*near.cpu().numpy())
 
 
 def _near(cells: Any, targets: Any) -> Any:
-    """Return the five arrays of `NearQuantiles` for some groups, (5, groups, quantiles).
-
-    Few calls and little memory for each group: a block of groups takes as long as its calls, and
-    holds as many groups as fit.
-    """
+    """Return the five arrays of `NearQuantiles`, (5, groups, quantiles)."""
     import torch
 
     counts = cells.count(_cuts(cells.sample()))
@@ -124,11 +125,6 @@ class _Cells:
 
     def __init__(self, tensors: Tensors, step: int) -> None:
         self.tensors, self.step, self.n = tensors, step, len(tensors)
-
-    @classmethod
-    def blocks(cls, tensors: Tensors, step: int, n_bins: int) -> Iterator[_Cells]:
-        """Yield all groups at once: temporaries of PyTorch are large in any case."""
-        yield cls(tensors, step)
 
     def sample(self) -> Any:
         """Return the predictions of every so many rows, (groups, rows)."""
