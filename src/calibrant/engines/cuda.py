@@ -203,17 +203,17 @@ def fits(sums: Any, predictions: Any) -> bool:
 
 
 def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
-    """Return the edges of all groups, and those of one with a table of where to search."""
+    """Return the edges of all groups; of one alone, also a table of where to search among them."""
     import torch
 
     def make() -> dict[str, Any]:
         rows = sums.edges_on(device, torch.float32 if narrow else torch.float64)
+        if sums.problem.is_marginal:  # of which every class is searched among its own edges
+            return {"rows": rows}
         shift = 17 if sums.n_cells < 64 else 16 if sums.n_cells < 512 else 15
-        first = np.searchsorted(rows[0].float().cpu().numpy(), bucket_starts(shift)).astype(
-            np.int16
-        )
+        first = np.searchsorted(rows[0].float().cpu().numpy(), bucket_starts(shift))
         column = torch.cat([rows[0], rows.new_full((2,), 2.0)])
-        table = torch.from_numpy(first).to(device)
+        table = torch.from_numpy(first.astype(np.int16)).to(device)
         return {"rows": rows, "edges": column, "table": table, "shift": shift}
 
     kept: dict[str, Any] = sums.kept(("cuda", device, narrow), make)
