@@ -102,10 +102,7 @@ class Bins(ReadOnlyArrays):
     def _of_checked(cls, edges: FloatArray, origin: Origin, rule: str, requested: int) -> Bins:
         """Return bins whose edges are known to be valid and cannot be written, in a microsecond."""
         bins = object.__new__(cls)
-        object.__setattr__(bins, "edges", edges)
-        object.__setattr__(bins, "origin", origin)
-        object.__setattr__(bins, "rule", rule)
-        object.__setattr__(bins, "requested", requested)
+        vars(bins).update(edges=edges, origin=origin, rule=rule, requested=requested)
         return bins
 
     def __len__(self) -> int:
@@ -448,12 +445,13 @@ def _rule_of_text(text: str) -> EqualMass | EqualWidth | Hybrid | Distinct:
 
 def inner_edges(bins: tuple[Bins, ...]) -> FloatArray:
     """Return the edges between the bins of each group, (groups, edges), ended by infinity."""
-    n_inner = np.array([own.edges.size - 2 for own in bins])
-    padded = np.full((len(bins), int(n_inner.max())), np.inf)
-    padded[np.arange(padded.shape[1]) < n_inner[:, None]] = np.concatenate(
-        [own.edges[1:-1] for own in bins]
-    )
-    return padded
+    every = [own.edges for own in bins]
+    sizes = np.array([edges.size for edges in every])
+    padded = np.full((len(bins), int(sizes.max())), np.inf)
+    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(every)
+    inner = padded[:, 1:-1]
+    inner[inner == 1.0] = np.inf  # the last edge of groups with fewer bins
+    return np.ascontiguousarray(inner)
 
 
 def count_below(edges: FloatArray, values: FloatArray) -> IntArray:

@@ -29,6 +29,9 @@ from calibrant.table import BinTable
 CUTS = np.array([*range(8, 145, 8), *range(164, 245, 20)])
 """Minus the exponents of the cuts. 24 bits of a float32, at any place of 8 bits, make 31 bits of
 `high`; no float32 but 0 is below 2^-149, and 1e-12 is 42 of 62 bits."""
+IS_CUT = np.zeros(1075, np.bool_)
+"""Whether 2^-(i + 1), which `np.frexp` splits into 0.5 and -i, is a cut."""
+IS_CUT[CUTS - 1] = True
 LAST_EXACT = 144
 EXACT_BELOW = 1e-9
 """Variances that are a smaller share of the squared mean would lose six digits in float64."""
@@ -74,11 +77,13 @@ class ExactSums:
         cuts = np.ldexp(1.0, -CUTS)
         inner = inner_edges(bins[:1] if self.shared else bins)
         both = np.hstack([inner, np.broadcast_to(cuts, (len(inner), cuts.size))])
-        order = both.argsort(axis=1, kind="stable")  # an edge comes before a cut that equals it
-        both = np.take_along_axis(both, order, axis=1)
-        is_cut = order >= inner.shape[1]
+        both.sort(axis=1)
+        changes = both[:, 1:] != both[:, :-1]
         new = np.isfinite(both)
-        new[:, 1:] &= both[:, 1:] != both[:, :-1]
+        new[:, 1:] &= changes
+        mantissa, exponent = np.frexp(both)
+        is_cut = (mantissa == 0.5) & IS_CUT[-exponent]
+        is_cut[:, :-1] &= changes  # an edge comes before a cut that equals it
         n_new = new.sum(axis=1)
         self.n_cells = 1 + int(n_new.max())
         shape = (len(inner), self.n_cells)
