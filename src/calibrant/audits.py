@@ -11,13 +11,7 @@ from calibrant import stats
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import read
-from calibrant.sources.clusters import (
-    clustered_rows,
-    clusters_and_data,
-    groups_and_clusters,
-    one_of_each_by_group,
-)
+from calibrant.sources.clusters import clustered_rows, one_of_each_by_group, read_clustered
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.verify import tabulate_groups
 
@@ -38,7 +32,7 @@ def audit(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     cluster: Any = None,
     rng: np.random.Generator | int | None = 0,
 ) -> stats.Audit:
@@ -74,10 +68,8 @@ def audit(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -107,17 +99,9 @@ def audit(
     >>> [(group.group[0], group.verdict) for group in result.groups]
     [('north', 'refuted'), ('west', 'certified'), ('east', 'certified')]
     """
-    if by is not None:
-        cluster, data = clusters_and_data(cluster, data, by)
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        data=data,
-        by=by if cluster is None or by is None else groups_and_clusters(by, cluster, data),
+    own = False if by is None else cluster  # refused below, where the source says what came
+    source, clustered = read_clustered(
+        y_true, y_prob, kind, input, classes, pos_label, None, data, by, own
     )
     if not source.by:
         raise InvalidArgumentError(
@@ -128,7 +112,7 @@ def audit(
         raise InvalidArgumentError(
             "Clusters are of rows, and tables have none; got Tables and cluster=. Pass the rows."
         )
-    if by is not None and cluster is not None:
+    if clustered:
         source, independent = one_of_each_by_group(clustered_rows(source), 0)
     return stats.audit(
         tabulate_groups(source, bins, shared_bins),
@@ -137,7 +121,7 @@ def audit(
         confidence_level=confidence_level,
         target=target,
         class_weight=class_weight,
-        from_clusters=by is not None and cluster is not None,
+        from_clusters=clustered,
         independent=independent,
         rng=rng,
     )

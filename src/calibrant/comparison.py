@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from calibrant import stats
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Source, in_memory, read
-from calibrant.sources.clusters import cluster_column, clustered_rows, clusters_and_data
+from calibrant.sources import Reading, Source, in_memory
+from calibrant.sources.clusters import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight, class_weights
 from calibrant.stats.intervals import check_level
+
+
+class _CompareOptions(Reading, total=False):
+    bins: BinsLike
+    class_weight: ClassWeight
+    confidence_level: float
+    cluster: Any
 
 
 @overload
@@ -24,18 +31,8 @@ def compare(
     prob_b: Any,
     *,
     y_true_b: Any = ...,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    class_weight: ClassWeight = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    confidence_level: float = ...,
-    data: Any = ...,
-    input: Input = ...,
-    cluster: Any = ...,
+    **options: Unpack[_CompareOptions],
 ) -> stats.Comparison: ...
-
-
 @overload
 def compare(
     y_true: Any,
@@ -43,15 +40,7 @@ def compare(
     prob_b: None = ...,
     *,
     y_true_b: None = ...,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    class_weight: ClassWeight = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    confidence_level: float = ...,
-    data: Any = ...,
-    input: Input = ...,
-    cluster: Any = ...,
+    **options: Unpack[_CompareOptions],
 ) -> stats.Comparisons: ...
 
 
@@ -68,7 +57,7 @@ def compare(
     pos_label: Label | None = None,
     confidence_level: float = 0.95,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     cluster: Any = None,
 ) -> stats.Comparison | stats.Comparisons:
     """Compare models on the same rows: calibration error, Brier score, log loss.
@@ -103,10 +92,8 @@ def compare(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -150,11 +137,10 @@ def compare(
     cluster, data = clusters_and_data(cluster, data)
     names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
     data = in_memory(data, *names)
-    reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
-    reading |= {"pos_label": pos_label, "data": data}
-    if cluster is not None:
-        reading["by"] = cluster_column(cluster, data)
-    sources = {name: read(labels[name], probs, **reading) for name, probs in models.items()}
+    reading = (kind, input, classes, pos_label, None, data, None, cluster)
+    sources = {
+        name: read_clustered(labels[name], probs, *reading)[0] for name, probs in models.items()
+    }
     options: dict[str, Any] = {"bins": bins, "class_weight": class_weight}
     if not several:
         return compare_sources(*sources.values(), confidence_level=confidence_level, **options)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args, overload
+from typing import Any, Unpack, get_args, overload
 
 from calibrant import stats
 from calibrant._options import check_flag, is_among
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Source, read
+from calibrant.sources import Counting, Reading, Source, read
 from calibrant.stats.curves import CurveMethod, group_of
 from calibrant.stats.intervals import check_level
 from calibrant.stats.samples import Sample
@@ -18,45 +18,20 @@ from calibrant.stats.selective import confidence_bins
 from calibrant.stats.smooth_curves import SmoothMethod, smooth_reliability_curve
 
 
+class _CurveOptions(Counting, total=False):
+    method: CurveMethod
+    class_label: Label | None
+    confidence_level: float
+    simultaneous: bool
+
+
 @overload
 def reliability_curve(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    method: CurveMethod = ...,
-    bins: BinsLike = ...,
-    sample_weight: Any = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    class_label: Label | None = ...,
-    confidence_level: float = ...,
-    simultaneous: bool = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: None = None,
-    shared_bins: bool = ...,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[_CurveOptions]
 ) -> stats.ReliabilityCurve: ...
-
-
 @overload
 def reliability_curve(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    method: CurveMethod = ...,
-    bins: BinsLike = ...,
-    sample_weight: Any = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    class_label: Label | None = ...,
-    confidence_level: float = ...,
-    simultaneous: bool = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: Any,
-    shared_bins: bool = ...,
+    y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[_CurveOptions]
 ) -> stats.GroupCurves: ...
 
 
@@ -74,7 +49,7 @@ def reliability_curve(
     confidence_level: float = 0.95,
     simultaneous: bool = True,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
     shared_bins: bool = True,
 ) -> stats.ReliabilityCurve | stats.GroupCurves:
@@ -102,10 +77,8 @@ def reliability_curve(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -130,17 +103,7 @@ def reliability_curve(
     >>> curve.event_rate
     array([0., 1.])
     """
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        sample_weight=sample_weight,
-        data=data,
-        by=by,
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
     check_method(method)
     if method != "bins":
         return smooth_curve(source, method, class_label, confidence_level, simultaneous)
@@ -184,35 +147,18 @@ def smooth_curve(
     return smooth_reliability_curve(sample, method, confidence_level, simultaneous)
 
 
+class _SelectiveOptions(Reading, total=False):
+    thresholds: Any
+    confidence_level: float
+
+
 @overload
 def selective_curve(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    thresholds: Any = ...,
-    confidence_level: float = ...,
-    kind: Kind | None = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: None = None,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[_SelectiveOptions]
 ) -> stats.SelectiveCurve: ...
-
-
 @overload
 def selective_curve(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    thresholds: Any = ...,
-    confidence_level: float = ...,
-    kind: Kind | None = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: Any,
+    y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[_SelectiveOptions]
 ) -> stats.GroupSelectiveCurves: ...
 
 
@@ -226,7 +172,7 @@ def selective_curve(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
 ) -> stats.SelectiveCurve | stats.GroupSelectiveCurves:
     """Return how often the model is right, where its least confident answers are left out.
@@ -254,10 +200,8 @@ def selective_curve(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -288,16 +232,7 @@ def selective_curve(
     >>> curve.threshold_for(0.9)
     0.85
     """
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        data=data,
-        by=by,
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, data=data, by=by)
     if not source.has_rows and thresholds is not None:
         raise InvalidArgumentError(
             "A table has the thresholds it was counted with; got thresholds= beside it. Leave them "

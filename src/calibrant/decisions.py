@@ -22,7 +22,7 @@ def decision_curve(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.DecisionCurve:
     r"""Return the net benefit of acting on predictions, at every threshold of acting.
 
@@ -44,10 +44,8 @@ def decision_curve(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -80,15 +78,7 @@ def decision_curve(
     0.2        0.0767 [0.0647, 0.0891]       -0.0119
     0.3        0.0455 [0.0347, 0.0568]       -0.1564
     """
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        data=data,
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, data=data)
     if not source.has_rows:
         raise InvalidArgumentError(
             "A decision curve needs rows: the bins of a table end where they were counted, not at "

@@ -51,10 +51,8 @@ def crps(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -118,10 +116,8 @@ def normal_quantiles(mean: Any, std: Any, levels: npt.ArrayLike) -> FloatArray:
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -159,10 +155,8 @@ def sample_quantiles(samples: Any, levels: npt.ArrayLike) -> FloatArray:
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------

@@ -15,7 +15,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
-from calibrant.sources.clusters import cluster_column, clustered_rows, clusters_and_data
+from calibrant.sources.clusters import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight
 from calibrant.stats.skill import RULES, Rule, row_scores
 
@@ -30,7 +30,7 @@ def skill_score(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     cluster: Any = None,
 ) -> stats.SkillScore:
     """Return how much better than a reference a forecast scores: ``1 - score / reference``.
@@ -58,10 +58,8 @@ def skill_score(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -93,16 +91,9 @@ def skill_score(
     if not is_among(score, RULES):
         raise InvalidArgumentError(f"score must be one of {', '.join(RULES)}; got {score!r:.60}.")
     cluster, data = clusters_and_data(cluster, data)
-    columns = [
-        y_true,
-        y_prob,
-        *(name for name in (reference, sample_weight, cluster) if isinstance(name, str)),
-    ]
-    data = in_memory(data, *columns)
-    reading: dict[str, Any] = {"classes": classes, "pos_label": pos_label, "data": data}
-    reading |= {"input": input, "sample_weight": sample_weight}
-    if cluster is not None:
-        reading["by"] = cluster_column(cluster, data)
+    beside = [name for name in (reference, sample_weight, cluster) if isinstance(name, str)]
+    data = in_memory(data, y_true, y_prob, *beside)
+    reading = (input, classes, pos_label, sample_weight, data, None, cluster)
     source = _whole(y_true, y_prob, reading)
     clusters: IntArray | None = None
     if cluster is not None:
@@ -136,7 +127,7 @@ def ranked_probability_score(
     classes: Sequence[Label] | None = None,
     sample_weight: Any = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.MeanScore:
     """Return the mean ranked probability score of forecasts of ordered classes; lower is better.
 
@@ -159,10 +150,8 @@ def ranked_probability_score(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -179,29 +168,26 @@ def ranked_probability_score(
     ranked probability score = 0.1350 (standard error 0.0350), n = 2
       about 2 rows decide it: the interval may be too short
     """
-    reading: dict[str, Any] = {"classes": classes, "data": data, "input": input}
-    reading["sample_weight"] = sample_weight
-    source = read(y_true, y_prob, **reading)
+    reading = (input, classes, None, sample_weight, data)
+    source = read(y_true, y_prob, None, *reading)
     if source.problem.kind != "binary":
-        source = read(y_true, y_prob, kind="ordinal", **reading)
+        source = read(y_true, y_prob, "ordinal", *reading)
     rows = source.columns()
     happened, predicted = (x.reshape(len(x), -1) for x in rows.events())
     scores = ((happened - predicted) ** 2).sum(axis=1)
     return stats.MeanScore.of("ranked probability score", scores, rows.weights)
 
 
-def _whole(y_true: Any, y_prob: Any, reading: dict[str, Any]) -> Source:
+def _whole(y_true: Any, y_prob: Any, reading: tuple[Any, ...]) -> Source:
     """Read one event, or the columns of all classes."""
-    source = read(y_true, y_prob, **reading)
+    source, _ = read_clustered(y_true, y_prob, None, *reading)
     if not source.has_rows:
         raise InvalidArgumentError(
             "Scores of rows are not in a table of sums. Pass the labels and predictions themselves."
         )
-    return (
-        source
-        if source.problem.kind == "binary"
-        else read(y_true, y_prob, kind="marginal", **reading)
-    )
+    if source.problem.kind != "binary":
+        source, _ = read_clustered(y_true, y_prob, "marginal", *reading)
+    return source
 
 
 def _reference(reference: Any, y: FloatArray, w: FloatArray) -> tuple[FloatArray | None, str]:
@@ -232,7 +218,7 @@ def brier_decomposition(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.ScoreDecomposition:
     r"""Split the Brier score into miscalibration - discrimination + uncertainty, exactly.
 
@@ -255,10 +241,8 @@ def brier_decomposition(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -288,16 +272,7 @@ def brier_decomposition(
     >>> print(parts)
     Brier 0.3125 = miscalibration 0.0625 - discrimination 0.0000 + uncertainty 0.2500
     """
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        sample_weight=sample_weight,
-        data=data,
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data)
     if source.problem.kind == "quantile":
         raise InvalidArgumentError(
             'The Brier score judges probabilities; kind is "quantile". Score quantiles with '

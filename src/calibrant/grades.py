@@ -34,7 +34,7 @@ def grade_backtest(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.GradeBacktest:
     """Compare the default rate of every rating grade with its PD.
 
@@ -77,10 +77,8 @@ def grade_backtest(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------

@@ -13,12 +13,7 @@ from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, read
-from calibrant.sources.clusters import (
-    cluster_column,
-    cluster_sums,
-    clustered_rows,
-    clusters_and_data,
-)
+from calibrant.sources.clusters import cluster_sums, clustered_rows, read_clustered
 from calibrant.stats.estimators import class_weights
 from calibrant.stats.hypothesis_tests import TestMethod, check_resamples
 from calibrant.table import BinTable
@@ -36,7 +31,7 @@ def calibration_test(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     cluster: Any = None,
 ) -> stats.CalibrationTestResult:
     r"""Test whether labels are what perfectly calibrated predictions would produce.
@@ -72,10 +67,8 @@ def calibration_test(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -109,22 +102,20 @@ def calibration_test(
     >>> calibration_test(rng.uniform(size=1000) < p, p, method="spiegelhalter").pvalue > 0.01
     True
     """
-    cluster, data = clusters_and_data(cluster, data)
-    reading: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
-    reading |= {"pos_label": pos_label, "data": data}
-    if cluster is not None:
+    source, clustered = read_clustered(
+        y_true, y_prob, kind, input, classes, pos_label, None, data, None, cluster
+    )
+    if clustered:
         if method != "exact":
             raise InvalidArgumentError(
                 f"With cluster= there is one test, of the l2 error; got method={method!r:.60}. "
                 "Leave the method out, or pass cluster=False if rows are independent."
             )
-        source = read(y_true, y_prob, by=cluster_column(cluster, data), **reading)
         rows = clustered_rows(source)
         table = rows.tabulate(bins)
         sums = cluster_sums(rows, table, class_weights(None, table.problem))
         check_resamples(n_resamples)
         return sums.test(n_resamples, rng)
-    source = read(y_true, y_prob, **reading)
     y, p = _events_or_table("calibration_test", source)
     return stats.calibration_test(y, p, method, bins, n_resamples, rng)
 
@@ -138,7 +129,7 @@ def bin_free_bounds(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.BinFreeBounds:
     """Bound the cumulative, cutoff and smooth calibration errors of any model, without bins.
 
@@ -161,10 +152,8 @@ def bin_free_bounds(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -190,9 +179,7 @@ def bin_free_bounds(
     >>> bin_free_bounds(rng.uniform(size=10_000) < p, p).cutoff.high < 0.05
     True
     """
-    source = read(
-        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, data=data)
     y, p = _events_or_table("bin_free_bounds", source)
     return stats.bin_free_bounds(y, p, confidence_level)
 
@@ -209,7 +196,7 @@ def prequential_lower_bound(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.MiscalibrationBound:
     r"""Prove miscalibration of any model: bound its true calibration error from below.
 
@@ -237,10 +224,8 @@ def prequential_lower_bound(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -270,9 +255,7 @@ def prequential_lower_bound(
     >>> float(prequential_lower_bound(rng.uniform(size=10_000) < p**2, p)) > 0.1
     True
     """
-    source = read(
-        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, data=data)
     y, p = _events("prequential_lower_bound", source)
     return stats.prequential_lower_bound(y, p, norm, confidence_level, method, rng)
 

@@ -34,7 +34,7 @@ def certify_label_shift(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> stats.LabelShiftCertificate:
     """Certify a model for a population with another base rate, from labels of this one.
 
@@ -65,10 +65,8 @@ def certify_label_shift(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -105,9 +103,7 @@ def certify_label_shift(
         )
     if not is_among(norm, ("l1", "l2")):
         raise InvalidArgumentError(f'norm must be "l1" or "l2"; got {norm!r:.60}.')
-    source = read(
-        y_true, y_prob, kind=kind, input=input, classes=classes, pos_label=pos_label, data=data
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, data=data)
     check_one_event("certify_label_shift", source)
     table = tabulate_outputs(source)
     options: dict[str, Any] = {"max_error": max_error, "norm": norm}

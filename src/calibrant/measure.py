@@ -3,64 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from calibrant import stats
 from calibrant.bins import BinsLike
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import read
+from calibrant.sources import Counting, read
 from calibrant.sources.clusters import (
     cluster_sums,
     cluster_sums_of_groups,
     clustered_rows,
-    clusters_and_data,
     clusters_by_group,
-    groups_and_clusters,
+    read_clustered,
 )
 from calibrant.stats.estimators import ClassWeight, Norm, class_weights
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
 
+class _ErrorOptions(Counting, total=False):
+    norm: Norm
+    debias: bool | None
+    class_weight: ClassWeight
+    cluster: Any
+
+
 @overload
 def calibration_error(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    norm: Norm = ...,
-    debias: bool | None = ...,
-    sample_weight: Any = ...,
-    class_weight: ClassWeight = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: None = None,
-    shared_bins: bool = ...,
-    cluster: Any = ...,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[_ErrorOptions]
 ) -> stats.CalibrationErrorResult: ...
-
-
 @overload
 def calibration_error(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    norm: Norm = ...,
-    debias: bool | None = ...,
-    sample_weight: Any = ...,
-    class_weight: ClassWeight = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: Any,
-    shared_bins: bool = ...,
-    cluster: Any = ...,
+    y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[_ErrorOptions]
 ) -> stats.GroupErrors: ...
 
 
@@ -77,7 +51,7 @@ def calibration_error(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
     shared_bins: bool = True,
     cluster: Any = None,
@@ -202,19 +176,10 @@ def calibration_error(
     >>> round(result.value, 2), result.is_lower_bound
     (0.19, True)
     """
-    cluster, data = clusters_and_data(cluster, data, by)
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        sample_weight=sample_weight,
-        data=data,
-        by=by if cluster is None else groups_and_clusters(by, cluster, data),
+    source, clustered = read_clustered(
+        y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by, cluster
     )
-    if cluster is not None and by is not None:
+    if clustered and by is not None:
         rows, clusters = clusters_by_group(clustered_rows(source))
         tables = rows.tabulate_by(bins, shared_bins)
         weights = class_weights(class_weight, tables.problem)
@@ -222,7 +187,7 @@ def calibration_error(
         return stats.group_errors(
             tables, norm=norm, debias=debias, class_weight=class_weight, clusters=by_cluster
         )
-    if cluster is not None:
+    if clustered:
         rows = clustered_rows(source)
         table = rows.tabulate(bins)
         sums = cluster_sums(rows, table, class_weights(class_weight, table.problem))
@@ -246,36 +211,10 @@ def calibration_error(
 
 @overload
 def tabulate(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    sample_weight: Any = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: None = None,
-    shared_bins: bool = ...,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[Counting]
 ) -> BinTable: ...
-
-
 @overload
-def tabulate(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    sample_weight: Any = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: Any,
-    shared_bins: bool = ...,
-) -> Tables: ...
+def tabulate(y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[Counting]) -> Tables: ...
 
 
 def tabulate(
@@ -288,7 +227,7 @@ def tabulate(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
     shared_bins: bool = True,
 ) -> BinTable | Tables:
@@ -313,10 +252,8 @@ def tabulate(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -330,15 +267,5 @@ def tabulate(
     >>> (a + b).count
     array([[1., 3.]])
     """
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        sample_weight=sample_weight,
-        data=data,
-        by=by,
-    )
+    source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
     return source.tabulate_by(bins, shared_bins) if source.by else source.tabulate(bins)

@@ -75,7 +75,7 @@ class CalibrationMetric:
         class_weight: ClassWeight = None,
         classes: Sequence[Label] | None = None,
         pos_label: Label | None = None,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         by: Any = None,
     ) -> None:
         self.problem = read_problem(kind, n_classes, classes, pos_label)
@@ -138,17 +138,8 @@ class CalibrationMetric:
         """
         problem = self.problem
         try:
-            source = read(
-                y_true,
-                y_prob,
-                kind=problem.kind,
-                input=self.input,
-                classes=problem.classes,
-                pos_label=problem.pos_label,
-                sample_weight=sample_weight,
-                data=data,
-                by=self._groups(by, data),
-            )
+            meaning = (problem.kind, self.input, problem.classes, problem.pos_label)
+            source = read(y_true, y_prob, *meaning, sample_weight, data, self._groups(by, data))
         except EmptyInputError:
             if sample_weight is None or np.shape(sample_weight)[:1] == (0,):
                 return

@@ -114,7 +114,7 @@ class CalibrationMonitor:
         kind: Kind | None = None,
         classes: Sequence[Label] | None = None,
         pos_label: Label | None = None,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
     ) -> None:
         if (max_error is None) == (reference is None):
             raise InvalidArgumentError(
@@ -207,10 +207,8 @@ class CalibrationMonitor:
     def _read(self, y_true: Any, y_prob: Any, data: Any) -> Source:
         if isinstance(y_true, BinTable) and y_prob is None and data is None:
             return read(y_true)
-        return read(
-            y_true, y_prob, kind=self.kind, input=self.input, classes=self.classes,
-            pos_label=self.pos_label, data=data,
-        )  # fmt: skip
+        meaning = (self.kind, self.input, self.classes, self.pos_label)
+        return read(y_true, y_prob, *meaning, data=data)
 
     def _check_problem(self, problem: Problem) -> None:
         if self._meaning is not None and problem != self._meaning[0]:

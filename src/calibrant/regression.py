@@ -7,7 +7,7 @@ A normal forecast, or samples of any other, is turned into quantiles by `normal_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -19,29 +19,20 @@ from calibrant.sources.events import read_forecasts
 from calibrant.stats.quantile_coverage import central_intervals
 
 
+class _CoverageOptions(TypedDict, total=False):
+    classes: Sequence[float] | None
+    confidence_level: float
+    simultaneous: bool
+    data: Any
+
+
 @overload
 def certify_coverage(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    classes: Sequence[float] | None = ...,
-    confidence_level: float = ...,
-    simultaneous: bool = ...,
-    data: Any = ...,
-    by: None = None,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[_CoverageOptions]
 ) -> stats.CoverageCertificate: ...
-
-
 @overload
 def certify_coverage(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    classes: Sequence[float] | None = ...,
-    confidence_level: float = ...,
-    simultaneous: bool = ...,
-    data: Any = ...,
-    by: Any,
+    y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[_CoverageOptions]
 ) -> stats.GroupCoverage: ...
 
 
@@ -85,10 +76,8 @@ def certify_coverage(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -151,10 +140,8 @@ def pit_histogram(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -210,10 +197,8 @@ def pinball_loss(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as outcomes and forecasts; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------

@@ -190,7 +190,7 @@ class CalibrationError(Metric):  # type: ignore[misc]
         bins: BinsLike = "width:15",
         n_classes: int | None = None,
         *,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         norm: Norm = "l2",
         debias: bool | None = None,
         class_weight: ClassWeight = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
@@ -15,14 +15,14 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.group_labels import ranking
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import read
+from calibrant.sources import Reading
 from calibrant.sources.arrays import ArraySource
 from calibrant.sources.clusters import (
     cluster_sums,
     clustered_rows,
     clusters_and_data,
     clusters_by_group,
-    groups_and_clusters,
+    read_clustered,
 )
 from calibrant.stats.estimators import class_weights
 from calibrant.stats.intervals import check_level
@@ -30,39 +30,20 @@ from calibrant.stats.samples import Sample
 from calibrant.stats.validation import validation
 
 
+class _ValidateOptions(Reading, total=False):
+    bins: BinsLike
+    confidence_level: float
+    sample_weight: Any
+    cluster: Any
+
+
 @overload
 def validate(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    confidence_level: float = ...,
-    sample_weight: Any = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: None = None,
-    cluster: Any = ...,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[_ValidateOptions]
 ) -> stats.Validation: ...
-
-
 @overload
 def validate(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    kind: Kind | None = ...,
-    bins: BinsLike = ...,
-    confidence_level: float = ...,
-    sample_weight: Any = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: Any,
-    cluster: Any = ...,
+    y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[_ValidateOptions]
 ) -> stats.GroupValidations: ...
 
 
@@ -77,7 +58,7 @@ def validate(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
     cluster: Any = None,
 ) -> stats.Validation | stats.GroupValidations:
@@ -113,10 +94,8 @@ def validate(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -141,17 +120,9 @@ def validate(
     calibration slope 1.0339 [0.9389, 1.1289]
     """
     check_level(confidence_level)
-    cluster, data = clusters_and_data(cluster, data)
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        sample_weight=sample_weight,
-        data=data,
-        by=by if cluster is None else groups_and_clusters(by, cluster, data),
+    cluster, data = clusters_and_data(cluster, data)  # of a log by groups, too
+    source, clustered = read_clustered(
+        y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by, cluster
     )
     if source.problem.n_groups > 1 or source.problem.kind not in ("binary", "top-label"):
         problem = source.problem
@@ -161,7 +132,7 @@ def validate(
             f"{problem.n_groups:,} {problem.parts}. Validate one {problem.part} at a time, as "
             "an event: whether it happened, with its column of y_prob."
         )
-    rows = source.in_memory() if cluster is None else clustered_rows(source, weighted=True)
+    rows = clustered_rows(source, weighted=True) if clustered else source.in_memory()
     if by is None:
         codes = None if cluster is None else required(rows.groups).codes
         return _one(rows.columns(), bins, confidence_level, codes)

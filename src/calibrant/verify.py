@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from numpy.typing import ArrayLike
 
@@ -13,15 +13,13 @@ from calibrant._digests import Digests, digest_of_columns
 from calibrant.bins import BinsLike, Distinct
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Source, read
+from calibrant.sources import Reading, Source
 from calibrant.sources.arrays import ArraySource
 from calibrant.sources.clusters import (
-    cluster_column,
     clustered_rows,
-    clusters_and_data,
-    groups_and_clusters,
     one_of_each,
     one_of_each_by_group,
+    read_clustered,
 )
 from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of
 from calibrant.stats.questions import MinBinMass, error_probability
@@ -37,55 +35,28 @@ higher; with one row upper bounds are a quarter higher. 8 gain nothing. Affects 
 never validity."""
 
 
+class _CertifyOptions(Reading, total=False):
+    max_error: float | None
+    norm: Norm
+    confidence_level: float
+    bins: BinsLike | None
+    target: Target
+    min_bin_mass: MinBinMass
+    levels: ArrayLike | None
+    looks: int
+    class_weight: ClassWeight
+    shared_bins: bool
+    cluster: Any
+    draws: int | None
+
+
 @overload
 def certify(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    max_error: float | None = ...,
-    norm: Norm = ...,
-    confidence_level: float = ...,
-    kind: Kind | None = ...,
-    bins: BinsLike | None = ...,
-    target: Target = ...,
-    min_bin_mass: MinBinMass = ...,
-    levels: ArrayLike | None = ...,
-    looks: int = ...,
-    class_weight: ClassWeight = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: None = None,
-    shared_bins: bool = ...,
-    cluster: Any = ...,
-    draws: int | None = ...,
+    y_true: Any, y_prob: Any = ..., *, by: None = None, **options: Unpack[_CertifyOptions]
 ) -> stats.Certificate: ...
-
-
 @overload
 def certify(
-    y_true: Any,
-    y_prob: Any = ...,
-    *,
-    max_error: float | None = ...,
-    norm: Norm = ...,
-    confidence_level: float = ...,
-    kind: Kind | None = ...,
-    bins: BinsLike | None = ...,
-    target: Target = ...,
-    min_bin_mass: MinBinMass = ...,
-    levels: ArrayLike | None = ...,
-    looks: int = ...,
-    class_weight: ClassWeight = ...,
-    classes: Sequence[Label] | None = ...,
-    pos_label: Label | None = ...,
-    data: Any = ...,
-    input: Input = ...,
-    by: Any,
-    shared_bins: bool = ...,
-    cluster: Any = ...,
-    draws: int | None = ...,
+    y_true: Any, y_prob: Any = ..., *, by: Any, **options: Unpack[_CertifyOptions]
 ) -> stats.GroupCertificates: ...
 
 
@@ -106,7 +77,7 @@ def certify(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
     shared_bins: bool = True,
     cluster: Any = None,
@@ -171,10 +142,8 @@ def certify(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -208,23 +177,15 @@ def certify(
     >>> print(certify(y, p, max_error=0.03))
     certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...
     """
-    cluster, data = clusters_and_data(cluster, data, by)
-    source = read(
-        y_true,
-        y_prob,
-        kind=kind,
-        input=input,
-        classes=classes,
-        pos_label=pos_label,
-        data=data,
-        by=by if cluster is None else groups_and_clusters(by, cluster, data),
+    source, clustered = read_clustered(
+        y_true, y_prob, kind, input, classes, pos_label, None, data, by, cluster
     )
     options: dict[str, Any] = {"max_error": max_error, "norm": norm, "target": target}
     options |= {"confidence_level": confidence_level, "min_bin_mass": min_bin_mass}
     options |= {"levels": levels, "looks": looks, "class_weight": class_weight}
-    if cluster is not None and by is None:
+    if clustered and by is None:
         return _certify_clusters(clustered_rows(source), bins, draws, options)
-    if cluster is not None:
+    if clustered:
         if draws not in (None, 1):
             raise InvalidArgumentError(
                 "With by= one row of each cluster of a group is drawn once; got "
@@ -276,7 +237,7 @@ def recheck(
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     cluster: Any = None,
 ) -> stats.Recheck:
     """Check a certificate against its own table, and its table against the rows themselves.
@@ -303,10 +264,8 @@ def recheck(
 
     Raises
     ------
-    InvalidInputError
-        If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
-    InvalidArgumentError
-        If an option has an invalid value.
+    InvalidInputError, InvalidArgumentError
+        As in `calibration_error`.
 
     See Also
     --------
@@ -322,11 +281,14 @@ def recheck(
     >>> bool(recheck(certificate, [1, *y[1:]], p))
     False
     """
-    meaning = _meaning(certificate, classes, pos_label)
-    cluster, data = clusters_and_data(cluster, data)
-    by = None if cluster is None else cluster_column(cluster, data)
-    source = read(y_true, y_prob, input=input, data=data, by=by, **meaning)
-    if cluster is None:
+    check_certificate(certificate)
+    problem = certificate.table.problem
+    if classes is None and pos_label is None:
+        classes, pos_label = problem.classes, problem.pos_label
+    source, clustered = read_clustered(
+        y_true, y_prob, problem.kind, input, classes, pos_label, None, data, None, cluster
+    )
+    if not clustered:
         source.keep_digest()
         return recheck_source(certificate, source)
     rows = clustered_rows(source)
@@ -341,19 +303,6 @@ def check_certificate(certificate: object) -> None:
             "certificate must be a Certificate, such as certify gives or Certificate.from_json "
             f"reads; got {certificate!r:.60}."
         )
-
-
-def _meaning(
-    certificate: stats.Certificate,
-    classes: Sequence[Label] | None,
-    pos_label: Label | None,
-) -> dict[str, Any]:
-    """Return how rows are to be read: as the certificate's problem."""
-    check_certificate(certificate)
-    problem = certificate.table.problem
-    if classes is None and pos_label is None:
-        classes, pos_label = problem.classes, problem.pos_label
-    return {"kind": problem.kind, "classes": classes, "pos_label": pos_label}
 
 
 def recheck_source(

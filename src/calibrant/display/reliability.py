@@ -100,7 +100,7 @@ class ReliabilityDisplay:
         method: CurveMethod = "bins",
         isotonic: bool = False,
         data: Any = None,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         **options: Unpack[PlotOptions],
     ) -> ReliabilityDisplay:
         """Compute and draw the diagram of predictions.
@@ -134,16 +134,7 @@ class ReliabilityDisplay:
         models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
         curves = []
         for model, probs in models.items():
-            source = read(
-                y_true,
-                probs,
-                kind=kind,
-                input=input,
-                classes=classes,
-                pos_label=pos_label,
-                sample_weight=sample_weight,
-                data=data,
-            )
+            source = read(y_true, probs, kind, input, classes, pos_label, sample_weight, data)
             curve = displayed_curve(
                 source.tabulate(bins),
                 model,
@@ -258,7 +249,7 @@ class ReliabilityDisplay:
         confidence_level: float = 0.95,
         simultaneous: bool = True,
         data: Any = None,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         kind: Kind | None = None,
         pos_label: Label | None = None,
         by: Any = None,
@@ -289,17 +280,8 @@ class ReliabilityDisplay:
         check_flag("draw", draw)
         table: BinTable | Tables | None = y_true if isinstance(y_true, BinTable | Tables) else None
         if table is None:
-            source = read(
-                y_true,
-                y_prob,
-                kind=kind if kind is not None or by is not None else "marginal",
-                input=input,
-                classes=classes,
-                pos_label=pos_label,
-                sample_weight=sample_weight,
-                data=data,
-                by=by,
-            )
+            kind = kind if kind is not None or by is not None else "marginal"
+            source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
             table = source.tabulate(bins) if by is None else source.tabulate_by(bins)
         panels = len(table) if isinstance(table, Tables) else table.n_groups
         level = 1 - (1 - confidence_level) / (panels if simultaneous else 1)

@@ -108,7 +108,7 @@ class DirichletScaling(Recalibrator):
     def __init__(
         self,
         regularization: float | Literal["auto"] = "auto",
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         smoothing: Smoothing = "auto",
     ) -> None:
         self.regularization = regularization

@@ -129,7 +129,7 @@ class VectorScaling(Recalibrator):
     def __init__(
         self,
         regularization: float = 1.0,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         smoothing: Smoothing = "auto",
     ) -> None:
         self.regularization = regularization
@@ -199,7 +199,7 @@ class MatrixScaling(Recalibrator):
     def __init__(
         self,
         regularization: float = 1.0,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         smoothing: Smoothing = "auto",
     ) -> None:
         self.regularization = regularization

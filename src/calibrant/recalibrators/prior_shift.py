@@ -79,7 +79,7 @@ class PriorShift(Recalibrator):
         self,
         target_mean: float | None = None,
         offset: float | None = None,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
     ) -> None:
         self.target_mean = target_mean
         self.offset = offset

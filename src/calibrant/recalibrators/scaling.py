@@ -49,7 +49,7 @@ class Identity(Recalibrator):
 
     _reads: ClassVar[Reads] = "either"
 
-    def __init__(self, input: Input = "probabilities") -> None:  # noqa: A002
+    def __init__(self, input: Input = "probabilities") -> None:
         self.input = input
 
     def predict_proba(self, y_prob: Any) -> FloatArray:
@@ -133,7 +133,7 @@ class PlattScaling(Recalibrator):
     def __init__(
         self,
         loss: Loss = "log",
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         on: On = "log-odds",
         smoothing: Smoothing = "auto",
     ) -> None:
@@ -236,7 +236,7 @@ class QuadraticScaling(Recalibrator):
 
     def __init__(
         self,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         smoothing: Smoothing = "auto",
     ) -> None:
         self.input = input

@@ -104,7 +104,7 @@ def recalibrator_scores(
     sample_weight: Any = None,
     classes: Sequence[Label] | None = None,
     rng: np.random.Generator | int | None = 0,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> RecalibratorScores:
     """Compare recalibrators by a cross-validated proper score; see `best_recalibrator`."""
     check_choice("scoring", scoring, ("log", "brier"))
@@ -149,7 +149,7 @@ def best_recalibrator(
     classes: Sequence[Label] | None = None,
     rng: np.random.Generator | int | None = 0,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> Recalibrator:
     r"""Choose a recalibrator by cross-validation, fit it on all rows, and return it.
 
@@ -247,7 +247,7 @@ def best_recalibrator(
     return winner
 
 
-def _default_candidates(probs: AnyArray, input: Input) -> list[Recalibrator]:  # noqa: A002
+def _default_candidates(probs: AnyArray, input: Input) -> list[Recalibrator]:
     """Return what wins on real models, from the simplest on.
 
     Isotonic calibration is not among them: answers of 0 and 1 cost it the log loss on few rows.

@@ -93,7 +93,7 @@ class SplineCalibration(Recalibrator):
     def __init__(
         self,
         knots: int | Literal["auto"] = "auto",
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         smoothing: Smoothing = "auto",
     ) -> None:
         self.knots = knots

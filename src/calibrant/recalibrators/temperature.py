@@ -99,7 +99,7 @@ class TemperatureScaling(Recalibrator):
 
     def __init__(
         self,
-        input: Input = "probabilities",  # noqa: A002
+        input: Input = "probabilities",
         smoothing: Smoothing = "auto",
     ) -> None:
         self.input = input

@@ -40,7 +40,7 @@ def report(
     title: str | None = None,
     command: str | None = None,
     data: Any = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     by: Any = None,
     before: Any = None,
     sample_weight: None = None,

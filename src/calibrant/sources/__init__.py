@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
 import numpy as np
 
@@ -31,6 +31,24 @@ if TYPE_CHECKING:
 ONE_BIN = Bins(np.array([0.0, 1.0]))
 SMALLEST_SQUARE = 1e-200
 """Where the sum of all squared weights is less, every weight is below 1e-100."""
+
+
+class Reading(TypedDict, total=False):
+    """How predictions are read, as every public function takes it: for overloads by ``by=``."""
+
+    kind: Kind | None
+    input: Input
+    classes: Sequence[Label] | None
+    pos_label: Label | None
+    data: Any
+
+
+class Counting(Reading, total=False):
+    """How predictions are read and counted in bins."""
+
+    bins: BinsLike
+    sample_weight: Any
+    shared_bins: bool
 
 
 class Source(ABC):
@@ -145,9 +163,8 @@ class Source(ABC):
 def read(
     y_true: Any,
     y_prob: Any = None,
-    *,
     kind: Kind | None = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,

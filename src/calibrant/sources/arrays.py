@@ -151,7 +151,7 @@ def read_arrays(
     y_prob: Any,
     *,
     kind: Kind | None = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
@@ -304,7 +304,7 @@ def _listed(array: AnyArray, values: list[Any], wrong: list[int]) -> str:
     )
 
 
-def _event_column(probs: AnyArray, column: int, input: Input) -> AnyArray:  # noqa: A002
+def _event_column(probs: AnyArray, column: int, input: Input) -> AnyArray:
     """Return the column of the event, or its log-odds.
 
     Nothing reads the column beside it again, so both are checked here.

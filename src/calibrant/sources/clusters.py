@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from calibrant._digests import row_hashes
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError, InvalidWeightsError
 from calibrant.groups import GroupLabel, Groups, required
-from calibrant.sources import Source
+from calibrant.problem import Input, Kind, Label
+from calibrant.sources import Source, read
 from calibrant.sources.arrays import ArraySource
 from calibrant.sources.groups import columns_named, named_arrays
 from calibrant.stats.clusters import ClusterSums
@@ -22,6 +24,25 @@ from calibrant.tables import Tables
 CLUSTER = "cluster"
 """The name of the column of clusters among arrays."""
 GROUP_COLUMNS, CLUSTER_COLUMN = slice(None, -1), slice(-1, None)
+
+
+def read_clustered(
+    y_true: Any,
+    y_prob: Any,
+    kind: Kind | None,
+    input: Input,
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
+    sample_weight: Any,
+    data: Any,
+    by: Any,
+    cluster: Any,
+) -> tuple[Source, bool]:
+    """Read as `read` does, clusters as the last column of groups; tell whether there are any."""
+    cluster, data = clusters_and_data(cluster, data, by)
+    by = by if cluster is None else _groups_and_clusters(by, cluster, data)
+    source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
+    return source, cluster is not None
 
 
 def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any]:
@@ -37,34 +58,19 @@ def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any
     return ("question" if cluster is None else cluster or None), dict(data)
 
 
-def cluster_column(cluster: Any, data: Any, by: Any = None) -> Any:
-    """Return `cluster=` as a `by=` of one column."""
-    if by is not None:
-        raise InvalidArgumentError(
-            "cluster= and by= are not taken together. Pass the rows of one group at a time."
-        )
-    if data is None:
-        return {CLUSTER: cluster}
-    if not isinstance(cluster, str):
+def _groups_and_clusters(by: Any, cluster: Any, data: Any) -> dict[str, Any]:
+    """Return a `by=` of the columns of groups and, as the last, that of clusters."""
+    if data is not None and not isinstance(cluster, str):
         raise InvalidArgumentError(
             f"With data=, cluster= is the name of a column; got {cluster!r:.60}."
         )
-    return cluster
-
-
-def groups_and_clusters(by: Any, cluster: Any, data: Any) -> Any:
-    """Return a `by=` of the columns of groups and, as the last, that of clusters."""
-    if by is None:
-        return cluster_column(cluster, data)
-    columns: dict[str, Any]
-    last: dict[str, Any]
-    if data is None:
+    last = {CLUSTER: cluster} if data is None else {cluster: None}
+    columns: dict[str, Any] = {}
+    if data is not None and by is not None:
+        columns = {column.name: column.cuts for column in columns_named(by)}
+    elif by is not None:
         arrays = named_arrays(by)
         columns = {name: x if cuts is None else (x, cuts) for name, x, cuts in arrays}
-        last = {CLUSTER: cluster}
-    else:
-        columns = {column.name: column.cuts for column in columns_named(by)}
-        last = {cluster_column(cluster, data): None}
     both = columns.keys() & last.keys()
     if both:
         raise InvalidArgumentError(

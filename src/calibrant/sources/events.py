@@ -35,7 +35,7 @@ def as_events(
     labels: AnyArray,
     probs: AnyArray,
     kind: Kind,
-    input: Input,  # noqa: A002
+    input: Input,
     classes: Sequence[Label] | None,
     pos_label: Label | None,
 ) -> tuple[Problem, AnyArray, AnyArray]:
@@ -71,7 +71,7 @@ def _marks(labels: AnyArray) -> AnyArray:
         ) from None
 
 
-def of_each_label(table: AnyArray, input: Input) -> AnyArray:  # noqa: A002
+def of_each_label(table: AnyArray, input: Input) -> AnyArray:
     """Return probabilities; labels do not compete, so that logits go through a sigmoid each."""
     if input == "probabilities":
         return table
@@ -84,7 +84,7 @@ def _up_to(
     problem: Problem,
     labels: AnyArray,
     table: AnyArray,
-    input: Input,  # noqa: A002
+    input: Input,
 ) -> tuple[BoolArray, FloatArray]:
     """Return whether the class is k or a lower one, and its probability, of all k but the last."""
     codes = Columns(replace(problem, kind="marginal"), labels, table).codes()
@@ -110,7 +110,7 @@ def covered(
     problem: Problem,
     outcomes: AnyArray,
     table: AnyArray,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
 ) -> tuple[BoolArray, FloatArray]:
     """Return whether outcomes are at most each quantile, and the levels, one row as all others."""
     check_quantile_input(input)
@@ -119,7 +119,7 @@ def covered(
     return y[:, None] <= q, np.broadcast_to(levels, q.shape)
 
 
-def check_quantile_input(input: Input) -> None:  # noqa: A002
+def check_quantile_input(input: Input) -> None:
     """Refuse logits: a quantile is a value of the outcome."""
     if input != "probabilities":
         raise InvalidArgumentError(

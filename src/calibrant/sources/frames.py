@@ -106,7 +106,7 @@ def read_frame(
     y_prob: Any,
     *,
     kind: Kind | None = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,

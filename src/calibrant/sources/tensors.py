@@ -129,7 +129,7 @@ def read_tensors(
     y_prob: Any,
     *,
     kind: Kind | None = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
@@ -164,7 +164,7 @@ def read_tensors(
             return on_host()  # which refuses them
         problem, labels, probs = found
         if kind != "multi-label":  # of which logits stay what they are
-            input = "probabilities"  # noqa: A001
+            input = "probabilities"
         return _source(problem, labels, probs, input, sample_weight, by) or on_host()
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or probs.ndim == 0:
@@ -189,7 +189,7 @@ def _source(
     problem: Problem,
     labels: Any,
     probs: Any,
-    input: Input,  # noqa: A002
+    input: Input,
     sample_weight: Any,
     by: Any,
 ) -> TensorSource | None:
@@ -207,7 +207,7 @@ def _as_events(
     labels: Any,
     probs: Any,
     kind: Kind,
-    input: Input,  # noqa: A002
+    input: Input,
     classes: Sequence[Label] | None,
     pos_label: Label | None,
 ) -> tuple[Problem, Any, Any] | None:
@@ -242,7 +242,7 @@ def _as_events(
     return problem, codes[:, None] <= thresholds, counted(torch.stack(up_to, 1).clamp(max=1.0))
 
 
-def _event_column(probs: Any, column: int, input: Input) -> Any:  # noqa: A002
+def _event_column(probs: Any, column: int, input: Input) -> Any:
     """Return the column of the event, or its log-odds; None where either column is wrong."""
     if probs.shape[1] == 1:
         return probs[:, 0]

@@ -364,7 +364,7 @@ def read_files(
     y_prob: Any,
     *,
     kind: Kind | None = None,
-    input: Input = "probabilities",  # noqa: A002
+    input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
     pos_label: Label | None = None,
     sample_weight: Any = None,
