@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -251,3 +252,14 @@ def test_adding_neither_waits_for_the_device_nor_breaks_a_graph(kind, dtype):
     state.zero_()
     graph.replay()
     assert sums.table(state) == once
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thread_whose_first_work_on_a_device_this_is_adds_too(kind):
+    sums = sums_of(kind, are_logits=True)
+    y, z = rows_of(kind, torch.float32)
+    states = [sums.zeros(DEVICE) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda state: sums.add(state, y, z), states))
+    expected = sums.table(counted(sums, y, z))
+    assert all(sums.table(state) == expected for state in states)

@@ -663,8 +663,10 @@ extern "C" __global__ void draw_cuts(
     __syncthreads();
     for (int size = 2; size <= 1024; size *= 2)  // bitonic
         for (int gap = size / 2; gap; gap /= 2) {
-            number own = sorted[i], other = sorted[i ^ gap];
-            if ((i ^ gap) > i && (own > other) == !(i & size)) sorted[i] = other, sorted[i ^ gap] = own;
+            if ((i ^ gap) > i) {  // one thread of each pair reads and writes both
+                number own = sorted[i], other = sorted[i ^ gap];
+                if ((own > other) == !(i & size)) sorted[i] = other, sorted[i ^ gap] = own;
+            }
             __syncthreads();
         }
     p = sorted[i];

@@ -1,4 +1,4 @@
-"""CUDA kernels for exact sums and quantiles, compiled at run time by the NVRTC of PyTorch.
+"""CUDA kernels for exact sums and quantiles, compiled at run time by `calibrant.engines.nvrtc`.
 
 The kernels are in cuda.cu. They read every prediction once for the sums, and leave nothing of the
 size of the input behind. Where PyTorch cannot compile them, plain PyTorch does the same.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 import warnings
 from functools import cache
 from importlib.resources import files
@@ -17,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant._types import AnyArray
+from calibrant.engines import nvrtc
+from calibrant.engines.nvrtc import limits
 from calibrant.engines.tensors import Tensors, codes_of, is_narrow, refuse_rows
 from calibrant.problem import Problem
 
@@ -33,6 +34,8 @@ FORMATS = {
     "neighbours": "@PPiPPPPiqP",
 }
 """The types of the kernels' arguments, as `struct` writes them."""
+OF_STATES = (("LOGITS", 0), ("LABEL", 8))
+"""Macros of kernels that read no predictions."""
 ROWS_OF_A_COPY = 1 << 16
 """That a block sums in limbs of 16 bits, in integers of 32."""
 COLUMN_THREADS, COLUMN_BYTES, COLUMN_COPIES = 1024, 100 << 10, 4
@@ -64,12 +67,10 @@ def _compiles(device: int) -> bool:
     """Try to compile; a driver, a library or a permission may be missing."""
     import torch
 
-    if torch.version.cuda is None or not hasattr(torch.cuda, "_compile_kernel"):
+    if torch.version.cuda is None:  # of ROCm, which says "cuda" as well
         return False
     try:
-        _kernel(
-            device, "count_column", (("TYPE", 3), ("LOGITS", 0), ("LABEL", 1), ("IN_SHARED", 1))
-        )
+        _kernel(device, "finish", (("TYPE", 3), *OF_STATES))  # which every call needs
     except Exception as error:
         warnings.warn(
             f"CUDA kernels cannot be compiled here ({error!s:.200}); plain PyTorch counts instead, "
@@ -82,30 +83,10 @@ def _compiles(device: int) -> bool:
 
 
 @cache
-def _kernel(device: int, name: str, macros: tuple[tuple[str, int], ...]) -> Any:
-    """Return a compiled kernel: the object of PyTorch, which keeps its module alive."""
-    import torch
-
+def _kernel(device: int, name: str, macros: tuple[tuple[str, int], ...]) -> ctypes.c_void_p:
     source = files("calibrant.engines").joinpath("cuda.cu").read_text("utf-8")
     lines = [f"#define {macro} {value}\n" for macro, value in (*macros, (name.upper(), 1))]
-    with torch.cuda.device(device):
-        kernel = torch.cuda._compile_kernel("".join(lines) + source, name)
-        kernel.set_shared_memory_config(limits(device)[1])
-    return kernel
-
-
-@cache
-def limits(device: int) -> tuple[int, int]:
-    """Return the number of multiprocessors, and the shared memory that a block can ask for."""
-    import torch
-
-    properties = torch.cuda.get_device_properties(device)
-    return properties.multi_processor_count, properties.shared_memory_per_block_optin - 2048
-
-
-@cache
-def _driver() -> Any:
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    return nvrtc.compiled(device, "".join(lines) + source, name)
 
 
 def launch(
@@ -117,30 +98,13 @@ def launch(
     arguments: tuple[Any, ...],
     shared: int = 0,
 ) -> None:
-    """Start a kernel on the current stream, in a few microseconds.
-
-    PyTorch's own call of a compiled kernel takes whole numbers of 32 bits only, and ten times as
-    long.
-    """
-    import torch
-
+    """Start a kernel on the current stream."""
     device = predictions.device.index
     kernel = _kernel(device, name, (("TYPE", _types()[predictions.dtype]), *macros))
     plain = [
         x if type(x) in (int, float) else x.data_ptr() if x is not None else 0 for x in arguments
     ]
-    packed = struct.pack(FORMATS[name], *plain)
-    size = ctypes.c_size_t(len(packed))
-    # A list of a pointer to all arguments (1) and their size (2), ended by 0.
-    start = ctypes.cast(ctypes.c_char_p(packed), ctypes.c_void_p)
-    extra = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(size), 0)
-    stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
-    with torch.cuda.device(device):
-        status = _driver().cuLaunchKernel(
-            kernel.func, *grid, 1, *block, 1, shared, stream, None, extra
-        )
-    if status:
-        raise RuntimeError(f"A CUDA kernel could not be started: {name}, driver error {status}.")
+    nvrtc.start(device, kernel, grid, block, struct.pack(FORMATS[name], *plain), shared)
 
 
 @cache
@@ -393,7 +357,7 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
     launch(
         "finish",
         state,
-        (("LOGITS", 0), ("LABEL", 8)),
+        OF_STATES,
         (-(-max(n_bins, 4) // 128), 1),
         (128, 1),
         (

@@ -16,12 +16,12 @@ from calibrant.engines.cuda import (
     Rows,
     bucket_starts,
     launch,
-    limits,
     read_events,
     read_rows,
     readable_events,
     readable_labels,
 )
+from calibrant.engines.nvrtc import limits
 from calibrant.engines.tensors import Tensors, is_narrow, refuse_rows
 
 TILE = 8
