@@ -43,7 +43,11 @@ static void count(const Form *form, const char *what, Rows rows, int columns)
         abort();
     memset(parts, 0, (size_t)(copies * size) * sizeof *parts);
     const Lookup lookup = {.even = BINS, .shift = shift, .n_grids = 1, .n_bins = BINS};
-    Sums sums = {parts, rest, rest + size, n_cells, lanes, copies, NULL, rest + 2 * size};
+    static uint16_t counts[2 * BINS * GROUPS];
+    const int small = by_class || n_cells <= 512;
+    Sums sums = {.parts = parts, .totals = rest, .lost = rest + size, .n_cells = n_cells, .lanes = lanes,
+                 .copies = copies, .small = small, .row = rest + 2 * size};
+    sums.counts = lanes == 4 && !small ? counts : NULL;
     if ((by_class ? form->count_classes : form->count_column)(&rows, &lookup, &sums) != FINE)
         abort();
     show(form->name, what, sums.totals, (size_t)size * sizeof(double));

@@ -14,7 +14,8 @@ def count_column(
     probs: AnyArray,
     labels: AnyArray,
     weights: FloatArray | None,
-    groups: AnyArray | None,
+    groups: IntArray | None,
+    least_group: int,
     n_groups: int,
     n_classes: int,
     first: int,
@@ -28,7 +29,8 @@ def count_classes(
     probs: AnyArray,
     labels: AnyArray,
     weights: FloatArray | None,
-    groups: AnyArray | None,
+    groups: IntArray | None,
+    least_group: int,
     n_groups: int,
     n_classes: int,
     first: int,
@@ -49,6 +51,7 @@ def sum_influences(
     sums: FloatArray,
     /,
 ) -> int: ...
+def add_compensated(total: FloatArray, lost: FloatArray, term: FloatArray, /) -> None: ...
 def table_of(sums: FloatArray, weighted: bool, rounding: float, out: FloatArray, /) -> bool: ...
 def top_values(probs: AnyArray, are_logits: bool, out: AnyArray, /) -> int: ...
 def transpose(probs: AnyArray, out: AnyArray, /) -> int: ...

@@ -24,7 +24,6 @@ class ReadOnlyArrays:
 
 def _lock(values: Iterable[Any]) -> None:
     for value in values:
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-        elif isinstance(value, tuple):
-            _lock(value)
+        for array in value if isinstance(value, tuple) else (value,):
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)

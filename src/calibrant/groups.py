@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeAlias
@@ -98,10 +98,18 @@ class Groups:
     @classmethod
     def of(cls, by: tuple[GroupColumn, ...], columns: Sequence[AnyArray | Factor]) -> Groups:
         """Return the groups that columns in memory make, which may be factors already."""
+        if len(by) == 1 and isinstance(columns[0], np.ndarray) and by[0].cuts is None:
+            values = columns[0]
+            if values.dtype.kind in "iu" and values.dtype.isnative:
+                return IntegerGroups(by, values)
         factors = [
             column if isinstance(column, tuple) else factor_of(own, column)
             for own, column in zip(by, columns, strict=True)
         ]
+        return cls._of_factors(by, factors)
+
+    @classmethod
+    def _of_factors(cls, by: tuple[GroupColumn, ...], factors: Sequence[Factor]) -> Groups:
         codes, sizes = factors[0][0], [len(labels) for _, labels in factors]
         for own, labels in factors[1:]:
             codes = codes.astype(np.int64) * len(labels) + own
@@ -131,6 +139,45 @@ class Groups:
         present, first = np.unique(self.codes[order], return_index=True)
         for code, rows in zip(present.tolist(), np.split(order, first[1:]), strict=True):
             yield self.labels[code], rows
+
+
+class IntegerGroups(Groups):
+    """The groups of one column of integers, whose rows are read when they are first needed.
+
+    Attributes
+    ----------
+    column : ndarray of integers, shape (n,)
+    """
+
+    column: IntArray
+
+    def __init__(self, by: tuple[GroupColumn, ...], column: IntArray) -> None:
+        vars(self).update(by=by, column=column)
+
+    @cached_property
+    def _read(self) -> Groups:
+        return Groups._of_factors(self.by, [factor_of(self.by[0], self.column)])
+
+    @property
+    def codes(self) -> IntArray:
+        """A number for each row."""
+        return self._read.codes
+
+    @property
+    def labels(self) -> list[tuple[GroupLabel, ...]]:
+        """The label of every number."""
+        return self._read.labels
+
+    @property
+    def likely(self) -> range:
+        """The numbers between which all rows are likely to be, told by the first and last rows.
+
+        No number where they may be many. Whoever takes them must look whether they hold.
+        """
+        n = PIECE_ROWS // 2
+        limits = [_limits(part) for part in (self.column[:n], self.column[-n:]) if part.size]
+        low, high = min(limits)[0] if limits else 0, max(high for _, high in limits or [(0, -1)])
+        return range(low, high + 1) if high - low < DENSE_CODES else range(0)
 
 
 def required(groups: Groups | None) -> Groups:

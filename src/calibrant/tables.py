@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -107,8 +107,7 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
     ) -> Tables:
         """Leave out the groups without rows, and put the others in the order of their labels."""
         used = np.flatnonzero(sums["count"][:, 0].sum(axis=1) > 0)
-        rank = ranking(by)
-        order = np.array(sorted(used.tolist(), key=lambda i: rank(labels[i])), np.intp)
+        order = np.array(sorted(used.tolist(), key=_order_of(by, labels)), np.intp)
         own = bins if len(bins) == 1 else tuple(bins[i] for i in order)
         arrays = {name: array[order] for name, array in sums.items()}
         return cls(problem, by, tuple(labels[i] for i in order), own, **arrays)
@@ -288,6 +287,16 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
             for name in ARRAYS
         }
         return cls.of(problem, by, labels, bins, stacked)
+
+
+def _order_of(
+    by: tuple[GroupColumn, ...], labels: Sequence[tuple[GroupLabel, ...]]
+) -> Callable[[int], Any]:
+    """Return what sorts the places of labels; whole numbers alone are in their own order."""
+    if len(by) == 1 and by[0].cuts is None and {type(own[0]) for own in labels} == {int}:
+        return labels.__getitem__
+    rank = ranking(by)
+    return lambda place: rank(labels[place])
 
 
 def read_any_table(text: str | bytes) -> BinTable | Tables:

@@ -20,11 +20,11 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
     double x[BLOCK_ROWS], weights[BLOCK_ROWS];
     int32_t cells[BLOCK_ROWS], groups[BLOCK_ROWS], tops[BLOCK_ROWS];
     const Values *probs = &rows->probs, *labels = &rows->labels;
-    const int weighted = rows->weights.data != NULL, small = sums->n_cells <= SMALL_TABLE;
+    const int weighted = rows->weights.data != NULL, small = sums->small;
     int64_t since = 0;
     for (int64_t start = 0; start < probs->n_rows; start += BLOCK_ROWS) {
         const int64_t left = probs->n_rows - start, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-        if (!FORM(read_codes)(labels, start, n, rows->n_classes, cells))
+        if (!FORM(read_codes)(labels, start, n, 0, rows->n_classes, cells))
             return BAD_LABEL;
         if (probs->n_columns == 0) {
             const char *from = probs->data + start * probs->stride;
@@ -38,7 +38,7 @@ static int FORM(count_column)(const Rows *rows, const Lookup *lookup, Sums *sums
         }
         FORM(bins)(lookup, x, n, cells);
         if (rows->groups.data != NULL) {
-            if (!FORM(read_codes)(&rows->groups, start, n, rows->n_groups, groups))
+            if (!FORM(read_codes)(&rows->groups, start, n, rows->least, rows->n_groups, groups))
                 return BAD_GROUP;
             for (int64_t i = 0; i < n; i++)
                 cells[i] += 2 * lookup->n_bins * groups[i];
@@ -102,16 +102,16 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
     const int64_t tile = n_columns < TILE_COLUMNS ? n_columns : TILE_COLUMNS, step = BLOCK_VALUES / tile;
     const int weighted = rows->weights.data != NULL, grouped = rows->groups.data != NULL;
     const int32_t group_cells = (int32_t)(sums->n_cells / rows->n_groups);
-    const int small = sums->n_cells / n_columns <= 4 * SMALL_TABLE;
+    const int small = sums->small;
     const Ahead nothing = {{rows->probs.data, rows->labels.data, rows->labels.data}, {0, 0, 0}};
     int64_t since = 0;
     for (int64_t start = 0; start < rows->probs.n_rows; start += step) {
         const int64_t rest = rows->probs.n_rows - start, n = rest < step ? rest : step;
-        if (!FORM(read_codes)(&rows->labels, start, n, rows->n_classes, codes))
+        if (!FORM(read_codes)(&rows->labels, start, n, 0, rows->n_classes, codes))
             return BAD_LABEL;
         if (weighted)
             FORM(read_weights)(&rows->weights, start, n, weights);
-        if (grouped && !FORM(read_codes)(&rows->groups, start, n, rows->n_groups, groups))
+        if (grouped && !FORM(read_codes)(&rows->groups, start, n, rows->least, rows->n_groups, groups))
             return BAD_GROUP;
         for (int64_t left = 0; left < n_columns; left += tile) {
             const int64_t width = n_columns - left < tile ? n_columns - left : tile;
@@ -151,7 +151,7 @@ static int FORM(sum_influences)(const Rows *rows, const Lookup *lookup, const In
     double *sums = influence->sums;
     for (int64_t start = 0; start < rows->probs.n_rows; start += step) {
         const int64_t rest = rows->probs.n_rows - start, n = rest < step ? rest : step;
-        if (!FORM(read_codes)(&rows->labels, start, n, rows->n_classes, codes))
+        if (!FORM(read_codes)(&rows->labels, start, n, 0, rows->n_classes, codes))
             return BAD_LABEL;
         if (rows->weights.data != NULL)
             FORM(read_weights)(&rows->weights, start, n, weights);

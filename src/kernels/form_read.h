@@ -8,8 +8,7 @@
 #define TILE_COLUMNS 256
 #define ROWS_AHEAD 16
 #define ROWS_OF_A_PART 4096
-#define SMALL_TABLE 512 /* cells that have copies, and of which all parts are moved at once */
-#define FULL 1024.0     /* rows of a cell of a large table, after which its part is moved */
+#define FULL 1024 /* rows of a cell of a large table, after which its part is moved */
 
 #define SHORT_ROW 32 /* classes; rows of more are looked through in vectors */
 #define TOGETHER 32  /* short rows that are checked together: they stay in the nearest cache */
@@ -60,21 +59,24 @@ static int FORM(read_probs)(const char *from, ptrdiff_t step, enum Type type, in
     return wrong == 0;
 }
 
-/* Write labels as class numbers below `bound`, 0 for what is not one; return whether all are. */
-static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, int32_t bound, int32_t *out)
+/* Write how far labels or groups are above `least` where that is below `bound`, else 0; return whether it is for all.
+   Whole numbers wrap around, so that one comparison sees those below `least` as well. */
+static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, uint64_t least, int32_t bound, int32_t *out)
 {
     const char *from = labels->data + start * labels->stride;
     const ptrdiff_t step = labels->stride;
     int32_t wrong = 0;
     int64_t wrong_wide = 0;
 #define SHORT                                                      \
-    int fits = (uint32_t)(int32_t)value < (uint32_t)bound;         \
+    uint32_t code = (uint32_t)(int32_t)value - (uint32_t)least;    \
+    int fits = code < (uint32_t)bound;                             \
     wrong |= fits ? 0 : 1;                                         \
-    out[i] = fits ? (int32_t)value : 0;
+    out[i] = fits ? (int32_t)code : 0;
 #define WIDE                                                       \
-    int fits = (uint64_t)value < (uint64_t)bound;                  \
+    uint64_t code = value - least;                                 \
+    int fits = code < (uint64_t)bound;                             \
     wrong_wide |= fits ? 0 : 1;                                    \
-    out[i] = (int32_t)(fits ? value : 0);
+    out[i] = (int32_t)(fits ? code : 0);
 #define REAL                                                       \
     double y = (double)value;                                      \
     int fits = (y >= 0.0) & (y < (double)bound);                   \

@@ -7,7 +7,12 @@
 #ifdef __GNUC__
 typedef double Line __attribute__((vector_size(32), may_alias)); /* parts are aligned to that */
 #define ADD(at, a, b, c, d) (*(Line *)(at) += (Line){(a), (b), (c), (d)})
+#define RARELY __attribute__((noinline))
+typedef double Pair __attribute__((vector_size(16), may_alias));
+#define ADD_PAIR(at, a, b) (*(Pair *)(at) += (Pair){(a), (b)})
 #else
+#define RARELY
+#define ADD_PAIR(at, a, b) ((at)[0] += (a), (at)[1] += (b))
 #define ADD(at, a, b, c, d) ((at)[0] += (a), (at)[1] += (b), (at)[2] += (c), (at)[3] += (d))
 #endif
 
@@ -39,9 +44,34 @@ static void FORM(settle)(Sums *sums, int64_t start, int64_t size)
     }
 }
 
+/* Move the part of one cell of a large table without weights. */
+static inline void FORM(settle_cell)(Sums *sums, int64_t cell)
+{
+    double *total = sums->totals + 4 * cell, *part = sums->parts + 2 * cell, *lost = sums->lost + 2 * cell;
+    total[0] += (double)sums->counts[cell]; /* whole numbers lose nothing */
+    sums->counts[cell] = 0;
+    for (int k = 0; k < 2; k++) {
+        double moved = part[k] - lost[k];
+        double sum = total[1 + k] + moved;
+        lost[k] = (sum - total[1 + k]) - moved;
+        total[1 + k] = sum;
+        part[k] = 0.0;
+    }
+}
+
+/* The same where cells are met: a call, which the loop need not hold many times. */
+static RARELY void FORM(settle_one)(Sums *sums, int64_t cell)
+{
+    FORM(settle_cell)(sums, cell);
+}
+
 static void FORM(settle_all)(Sums *sums)
 {
-    FORM(settle)(sums, 0, sums->n_cells * sums->lanes);
+    if (sums->counts == NULL)
+        FORM(settle)(sums, 0, sums->n_cells * sums->lanes);
+    else
+        for (int64_t cell = 0; cell < sums->n_cells; cell++)
+            FORM(settle_cell)(sums, cell);
 }
 
 /* Ask for what comes after row i of a block: the same row of the next block. */
@@ -75,14 +105,25 @@ static void FORM(add)(const double *x, const int32_t *cells, int64_t n, Sums *su
 static void FORM(add_large)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const Ahead *ahead)
 {
     double *parts = sums->parts;
-    for (int64_t i = 0; i < n; i++) {
-        double *at = parts + 4 * (int64_t)cells[i];
-        if (i % 8 == 0)
-            FORM(fetch)(ahead, i);
-        ADD(at, 1.0, x[i], x[i] * x[i], 0.0);
-        if (at[0] >= FULL)
-            FORM(settle)(sums, at - parts, 4);
+    uint16_t *counts = sums->counts;
+#define ADD_ROW(i)                                                  \
+    {                                                               \
+        const int64_t cell = cells[i];                              \
+        const int count = counts[cell] + 1;                         \
+        counts[cell] = (uint16_t)count;                             \
+        ADD_PAIR(parts + 2 * cell, x[i], x[i] * x[i]);              \
+        if (count & FULL) /* a power of two: the first that is full */ \
+            FORM(settle_one)(sums, cell);                           \
     }
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        FORM(fetch)(ahead, i);
+        for (int64_t j = i; j < i + 8; j++)
+            ADD_ROW(j)
+    }
+    for (; i < n; i++)
+        ADD_ROW(i)
+#undef ADD_ROW
 }
 
 /* Add 1, w p, w p^2, w, w^2 and w^2 (y - p)^2; `width` values share the weight of their row. */
@@ -107,7 +148,7 @@ static void FORM(settle_full)(Sums *sums, const int32_t *cells, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         int64_t at = (int64_t)cells[i] * sums->lanes;
-        if (sums->parts[at] >= FULL)
+        if (sums->parts[at] >= (double)FULL)
             FORM(settle)(sums, at, sums->lanes);
     }
 }

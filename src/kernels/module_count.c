@@ -3,6 +3,7 @@
 #include "arrays.h"
 
 #define ALIGNMENT 64
+#define SMALL_TABLE 512 /* cells of which all parts are moved at once; four times as many of a class */
 #define MOST_COPIED 128 /* cells that have four copies: these fill half of the nearest cache. Affects speed only. */
 
 /* Take labels and, where they are not None, weights and groups: one for each row. */
@@ -28,7 +29,7 @@ static int take_rows(Arrays *arrays, PyObject *probs, int ndim, PyObject *labels
             return refuse("weights");
     }
     if (groups != NULL && groups != Py_None) {
-        if ((view = take(arrays, groups, "groups", NUMBERS, 1, ANY_STRIDE)) == NULL)
+        if ((view = take(arrays, groups, "groups", NUMBERS & ~FLOATS, 1, ANY_STRIDE)) == NULL)
             return -1;
         rows->groups = values_of(view);
         if (rows->groups.n_rows != rows->probs.n_rows)
@@ -68,7 +69,9 @@ static int take_sums(Arrays *arrays, PyObject *out, PyObject *level, int64_t n_c
     sums->n_cells = n_cells;
     sums->lanes = weighted ? 8 : 4;
     sums->copies = several && !weighted && n_cells <= MOST_COPIED ? 4 : 1;
-    const int64_t size = n_cells * sums->lanes;
+    sums->small = several ? n_cells <= SMALL_TABLE : n_cells / row <= 4 * SMALL_TABLE;
+    const int split = !weighted && !sums->small;
+    const int64_t size = n_cells * (split ? 2 : sums->lanes);
     if (n_cells > INT32_MAX / 2)
         return refuse("more cells than can be numbered");
     const Py_buffer *totals = take(arrays, out, "sums", 1u << F64, 2, WRITE);
@@ -85,7 +88,8 @@ static int take_sums(Arrays *arrays, PyObject *out, PyObject *level, int64_t n_c
             return refuse("level");
         sums->level = levels->buf;
     }
-    const size_t doubles = (size_t)((sums->copies + 1) * size + 2 * row) + ALIGNMENT / sizeof(double);
+    const int64_t counts = split ? n_cells / 4 + 1 : 0; /* of 2 bytes each */
+    const size_t doubles = (size_t)((sums->copies + 1) * size + 2 * row + counts) + ALIGNMENT / sizeof(double);
     *memory = calloc(doubles, sizeof(double));
     if (*memory == NULL) {
         PyErr_NoMemory();
@@ -94,6 +98,7 @@ static int take_sums(Arrays *arrays, PyObject *out, PyObject *level, int64_t n_c
     sums->parts = (double *)(((uintptr_t)*memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     sums->lost = sums->parts + sums->copies * size;
     sums->row = sums->lost + size;
+    sums->counts = split ? (uint16_t *)(sums->row + 2 * row) : NULL;
     return 0;
 }
 
@@ -101,11 +106,12 @@ static PyObject *count(PyObject *arguments, int by_class)
 {
     PyObject *probs, *labels, *weights, *groups, *tuple, *out, *level, *result = NULL;
     int n_groups, n_classes, first, are_logits;
-    if (!PyArg_ParseTuple(arguments, "OOOOiiipOOO", &probs, &labels, &weights, &groups, &n_groups, &n_classes,
+    unsigned long long least;
+    if (!PyArg_ParseTuple(arguments, "OOOOKiiipOOO", &probs, &labels, &weights, &groups, &least, &n_groups, &n_classes,
                           &first, &are_logits, &tuple, &out, &level))
         return NULL;
     Arrays arrays = {.n = 0};
-    Rows rows = {.n_groups = n_groups, .n_classes = n_classes, .first = first, .are_logits = are_logits};
+    Rows rows = {.least = least, .n_groups = n_groups, .n_classes = n_classes, .first = first, .are_logits = are_logits};
     Lookup lookup;
     Sums sums = {0};
     void *memory = NULL;
@@ -132,8 +138,12 @@ static PyObject *count(PyObject *arguments, int by_class)
     const Form *own = form;
     Py_BEGIN_ALLOW_THREADS
     status = by_class ? own->count_classes(&rows, &lookup, &sums) : own->count_column(&rows, &lookup, &sums);
-    for (int64_t i = 0; i < n_cells * sums.lanes; i++)
+    for (int64_t i = 0; sums.counts == NULL && i < n_cells * sums.lanes; i++)
         sums.totals[i] -= sums.lost[i];
+    for (int64_t i = 0; sums.counts != NULL && i < n_cells; i++) {
+        sums.totals[4 * i + 1] -= sums.lost[2 * i];
+        sums.totals[4 * i + 2] -= sums.lost[2 * i + 1];
+    }
     Py_END_ALLOW_THREADS
     result = PyLong_FromLong(status);
 done:
@@ -197,6 +207,29 @@ done:
     return result;
 }
 
+static PyObject *add(PyObject *module, PyObject *arguments)
+{
+    PyObject *objects[3], *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OOO", &objects[0], &objects[1], &objects[2]))
+        return NULL;
+    Arrays arrays = {.n = 0};
+    for (int i = 0; i < 3; i++) {
+        if (take(&arrays, objects[i], "terms", 1u << F64, 2, i < 2 ? WRITE : READ) == NULL)
+            goto done;
+        if (size_of(&arrays.views[i]) != size_of(&arrays.views[0])) {
+            refuse("terms");
+            goto done;
+        }
+    }
+    const Py_buffer *views = arrays.views;
+    add_compensated(views[0].buf, views[1].buf, views[2].buf, size_of(&views[0]));
+    result = Py_NewRef(Py_None);
+done:
+    release(&arrays);
+    return result;
+}
+
 static PyObject *table(PyObject *module, PyObject *arguments)
 {
     PyObject *sums, *out, *result = NULL;
@@ -227,6 +260,7 @@ PyMethodDef counting[] = {
     {"count_column", count_column, METH_VARARGS, "Check and count one prediction of each row."},
     {"count_classes", count_classes, METH_VARARGS, "Check and count all predictions of each row."},
     {"sum_influences", sum_influences, METH_VARARGS, "Sum what each row adds to an error."},
+    {"add_compensated", add, METH_VARARGS, "Add a term to a total, and keep what is lost."},
     {"table_of", table, METH_VARARGS, "Make the arrays of a table of sums, with levels as far as they tell."},
     {NULL, NULL, 0, NULL},
 };

@@ -29,6 +29,7 @@ typedef struct {
     Values labels;
     Values weights;
     Values groups;
+    uint64_t least; /* the code of the first group */
     int32_t n_groups;
     int32_t n_classes;
     int32_t first; /* the class of the first column */
@@ -50,14 +51,17 @@ typedef struct {
 
 /* Scratch buffers of a count, and where its results go. Cell 2 b + e holds the rows of bin b whose event is e,
    in `lanes` sums: of 1, p, p^2 and nothing, or with weights of 1, w p, w p^2, w, w^2, w^2 (y - p)^2.
-   There are several copies of `parts`, taken in turn, so that equal predictions need not wait for each other. */
+   There are several copies of `parts`, taken in turn, so that equal predictions need not wait for each other. A large
+   table without weights has parts of p and p^2 alone, and small counts: half the memory, of which more stays near. */
 typedef struct {
     double *parts;
+    uint16_t *counts; /* NULL, or those of a large table without weights */
     double *totals;
     double *lost;
     int64_t n_cells;
     int lanes;
     int copies;
+    int small; /* whether all parts are moved at once, now and then */
     double *level; /* NULL, or the one prediction of each bin, to be noted instead of sums */
     double *row;   /* as long as a row of a table */
 } Sums;
@@ -118,6 +122,7 @@ extern const Form *const forms[]; /* those of this build, the plainest first; NU
 int runs_here(const Form *form);
 
 /* scalar.c */
+void add_compensated(double *total, double *lost, const double *term, int64_t n);
 int table_of(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *out);
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
 int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);

@@ -61,6 +61,17 @@ int table_of(const double *sums, int64_t n_bins, int lanes, int weighted, double
     return unclear;
 }
 
+/* As calibrant.engines.cells.add_compensated, in place. */
+void add_compensated(double *total, double *lost, const double *term, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double moved = term[i] - lost[i];
+        const double sum = total[i] + moved;
+        lost[i] = (sum - total[i]) - moved;
+        total[i] = sum;
+    }
+}
+
 /* Turn sorted keys, twice the bits of a score plus its label, into the bits of the distinct scores; count those. */
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts)
 {

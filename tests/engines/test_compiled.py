@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from calibrant.engines import engine
 from calibrant.engines.cells import SUMS_ROUND_BY, levels_of, named_sums
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
-from calibrant.sources.arrays import read_arrays
+from calibrant.groups import GroupColumn, Groups
+from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.table import ARRAYS, UNWEIGHTED, unit_squares
 from conftest import kernels
 
@@ -239,18 +241,96 @@ def test_what_is_no_probability_is_not_sorted(wrong, shown):
         tabulate(np.arange(3000) % 2, rows[1], bins=EqualMass(10))
 
 
+GROUPS = {
+    "negative": np.int64(-3),
+    "the least": np.int64(-(2**63)),
+    "the greatest": np.int64(2**63 - 300),
+    "beyond signed": np.uint64(2**64 - 300),
+    "small": np.int16(-150),
+    "short": np.int32(2**31 - 300),
+    "unsigned": np.uint32(2**32 - 300),
+    "bytes": np.int8(-128),
+}
+
+
+@pytest.mark.parametrize("least", GROUPS.values(), ids=GROUPS)
+def test_whole_numbers_are_counted_as_groups_where_they_begin(forms, monkeypatch, least):
+    rng = np.random.default_rng(3)
+    n = 90_000
+    column = least + rng.integers(250, size=n).astype(least.dtype)
+    y, p = rng.integers(2, size=n), rng.random(n)
+    given = {"bins": EqualWidth(15), "by": np.repeat(column, 2)[::2]}
+    monkeypatch.setenv("CALIBRANT_ENGINE", "numpy")
+    expected = tabulate(y, p, **given)
+    monkeypatch.setenv("CALIBRANT_ENGINE", "compiled")
+    tables = []
+    for form in forms:
+        kernels().use_form(form)
+        tables.append(tabulate(y, p, **given))
+    assert all(table == tables[0] for table in tables)
+    assert list(tables[0]) == list(expected) == sorted({int(own) for own in column})
+    for name in ("count", "sum_y"):
+        assert np.array_equal(getattr(tables[0], name), getattr(expected, name))
+    for name in ("sum_p", "sum_pp", "sum_py"):
+        np.testing.assert_allclose(
+            getattr(tables[0], name), getattr(expected, name), rtol=1e-12, atol=0
+        )
+
+
+@pytest.mark.parametrize("kind", ["binary", "weighted", "marginal"])
+@pytest.mark.parametrize("other", [-1, 7, 4_000, 5_000, 2**40])
+def test_a_group_that_neither_end_of_a_column_shows_is_counted(kind, other):
+    rows = rows_of(kind, 100_000)
+    column = np.random.default_rng(2).integers(7, size=len(rows))
+    column[50_000] = other
+    groups = Groups.of((GroupColumn("group"),), [column])
+    assert groups.likely == range(7)
+    tables = [
+        ArraySource(rows, own).count_by((EqualWidth(4).bins,) * rows.problem.n_groups)
+        for own in (groups, Groups(groups.by, groups.codes, groups.labels))
+    ]
+    assert tables[0] == tables[1]
+    assert tables[0][other].n == 1
+
+
+def test_labels_that_are_wrong_are_named_where_groups_lie_beyond_the_ends():
+    n = 100_000
+    y, column = np.zeros(n), np.zeros(n, int)
+    column[40_000], y[60_000] = 9, 0.5
+    with pytest.raises(InvalidInputError, match=r"y_true\[60000\] = 0.5"):
+        tabulate(y, np.full(n, 0.5), by=column, bins="width:3")
+
+
+def test_full_cells_of_a_large_table_lose_nothing(forms):
+    rng = np.random.default_rng(4)
+    p = np.where(rng.random(200_000) < 0.7, 0.1, rng.random(200_000))
+    column = np.where(p == 0.1, 0, rng.integers(100, size=p.size))
+    expected = [math.fsum(p[column == group]) for group in range(100)]
+    for form in forms:
+        kernels().use_form(form)
+        tables = tabulate(rng.integers(2, size=p.size), p, bins=EqualWidth(15), by=column)
+        assert tables.sizes.tolist() == np.bincount(column).tolist()
+        np.testing.assert_allclose(tables.sum_p.sum(axis=(1, 2)), expected, rtol=1e-12)
+
+
 BAD_CALLS = {
     "labels too short": lambda k, a: k.count_column(
-        a["p"], a["y"][1:], None, None, 1, 2, 0, False, a["lookup"], a["sums"], None
+        a["p"], a["y"][1:], None, None, 0, 1, 2, 0, False, a["lookup"], a["sums"], None
     ),
     "sums too short": lambda k, a: k.count_column(
-        a["p"], a["y"], None, None, 1, 2, 0, False, a["lookup"], a["sums"][1:].copy(), None
+        a["p"], a["y"], None, None, 0, 1, 2, 0, False, a["lookup"], a["sums"][1:].copy(), None
     ),
     "levels too short": lambda k, a: k.count_column(
-        a["p"], a["y"], None, None, 1, 2, 0, False, a["lookup"], a["sums"], np.empty(1)
+        a["p"], a["y"], None, None, 0, 1, 2, 0, False, a["lookup"], a["sums"], np.empty(1)
     ),
     "too many groups": lambda k, a: k.count_column(
-        a["p"], a["y"], None, a["y"], 2, 2, 0, False, a["lookup"], a["sums"], None
+        a["p"], a["y"], None, a["y"], 0, 2, 2, 0, False, a["lookup"], a["sums"], None
+    ),
+    "groups of floats": lambda k, a: k.count_column(
+        a["p"], a["y"], None, a["p"], 0, 1, 2, 0, False, a["lookup"], a["sums"], None
+    ),
+    "a shorter term": lambda k, a: k.add_compensated(
+        a["sums"], a["sums"].copy(), a["sums"][1:].copy()
     ),
     "half floats": lambda k, a: k.count_cells(a["p"].astype(np.float16), np.zeros(9, np.uint32)),
     "swapped bytes": lambda k, a: k.count_cells(a["p"].astype(">f8"), np.zeros(9, np.uint32)),

@@ -6,14 +6,20 @@ on a device and lazy frames have engines of their own; their sources call them.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 from calibrant._compiled import compiles
 from calibrant._influences import Influence, InfluenceSums
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import FloatArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
+from calibrant.groups import GroupLabel, Groups
 from calibrant.table import BinTable
+
+GroupSums: TypeAlias = tuple[Sequence[tuple[GroupLabel, ...]], dict[str, FloatArray]]
+"""The labels of groups, of which some may have no rows, and their sums and levels: those of
+`BinTable`, each of shape (labels, classes, bins), without those of weights where there are none."""
 
 
 class Engine(Protocol):
@@ -22,15 +28,8 @@ class Engine(Protocol):
     def count(self, columns: Columns, bins: tuple[Bins, ...], /) -> BinTable:
         """Check the values of the rows and sum them in these bins, one `Bins` for each group."""
 
-    def count_by(
-        self, columns: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int, /
-    ) -> dict[str, FloatArray]:
-        """Check the values of the rows and sum those of each code, in one pass.
-
-        `codes` has a number from 0 to `n_codes` - 1 for each row, of which some may not occur. The
-        sums and levels are those of `BinTable`, each of shape (n_codes, groups, bins), without
-        those of weights where there are none.
-        """
+    def count_by(self, columns: Columns, bins: tuple[Bins, ...], groups: Groups, /) -> GroupSums:
+        """Check the values of the rows and sum those of each group, in one pass."""
 
     def choose(self, columns: Columns, rule: BinRule, /) -> tuple[Bins, ...]:
         """Check the predictions and let the rule choose bins for each group."""

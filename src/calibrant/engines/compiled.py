@@ -6,7 +6,8 @@ segments are added in order with compensation: the result is the same on any num
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,13 +22,13 @@ from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
 from calibrant.engines.cells import (
     SUMS_ROUND_BY,
-    add_compensated,
     merged_levels,
 )
 from calibrant.engines.lookup import Lookup, lookup
 from calibrant.engines.numpy import NumpyEngine
-from calibrant.engines.quantiles import choose_bins, refuse
+from calibrant.engines.quantiles import OtherGroupsError, choose_bins, refuse
 from calibrant.exceptions import InvalidInputError
+from calibrant.groups import GroupLabel, Groups, IntegerGroups
 from calibrant.problem import Problem
 from calibrant.table import ARRAYS, UNWEIGHTED, BinTable, unit_squares
 
@@ -59,16 +60,25 @@ class CompiledEngine:
 
     def count(self, rows: Columns, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
-        arrays = _count(rows, bins, None, 1)[:, 0]
+        arrays = _count(rows, bins)[:, 0]
         return BinTable(rows.problem, bins, **_named(arrays))
 
     def count_by(
-        self, rows: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
-    ) -> dict[str, FloatArray]:
-        """Check and sum the rows of each code."""
-        if 2 * n_codes * len(bins) * max(map(len, bins)) > MOST_CELLS:
-            return NumpyEngine().count_by(rows, bins, codes, n_codes)
-        return _named(_count(rows, bins, codes, n_codes))
+        self, rows: Columns, bins: tuple[Bins, ...], groups: Groups
+    ) -> tuple[Sequence[tuple[GroupLabel, ...]], dict[str, FloatArray]]:
+        """Check and sum the rows of each group.
+
+        Integers are taken as codes as they stand, within limits that a few of them tell, and only
+        where some row lies beyond are all read first.
+        """
+        if isinstance(groups, IntegerGroups) and (numbers := groups.likely):
+            with suppress(OtherGroupsError):
+                codes = _Codes(groups.column, len(numbers), numbers.start)
+                return [(number,) for number in numbers], _named(_count(rows, bins, codes))
+        codes = _Codes(groups.codes, len(groups.labels))
+        if 2 * codes.n * len(bins) * max(map(len, bins)) > MOST_CELLS:
+            return NumpyEngine().count_by(rows, bins, groups)
+        return groups.labels, _named(_count(rows, bins, codes))
 
     def influence_sums(
         self, rows: Columns, bins: tuple[Bins, ...], influence: Influence
@@ -100,29 +110,34 @@ def _named(arrays: FloatArray) -> dict[str, FloatArray]:
     return dict(zip(names, arrays, strict=True))
 
 
-def _count(
-    rows: Columns, bins: tuple[Bins, ...], codes: IntArray | None, n_codes: int
-) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class _Codes:
+    """The group of each row: one of n numbers from the least on."""
+
+    values: IntArray
+    n: int
+    least: int = 0
+
+
+def _count(rows: Columns, bins: tuple[Bins, ...], codes: _Codes | None = None) -> FloatArray:
     """Return the arrays of a table, without those of weights where there are none.
 
     They have the shape (arrays, codes, groups, bins).
     """
     if rows.problem.has_event_columns:
-        return _count_events(rows, bins, codes, n_codes)
+        return _count_events(rows, bins, codes)
     tables = lookup(bins)
     if len(bins) <= RUN_COLUMNS:
-        return _Pass(rows, slice(0, len(bins)), tables, codes, n_codes).count()
+        return _Pass(rows, slice(0, len(bins)), tables, codes).count()
     runs = [slice(k, k + RUN_COLUMNS) for k in range(0, len(bins), RUN_COLUMNS)]
-    passes = [_Pass(rows, part, tables.columns(part), codes, n_codes) for part in runs]
+    passes = [_Pass(rows, part, tables.columns(part), codes) for part in runs]
     return np.concatenate([own.count() for own in passes], axis=2)
 
 
-def _count_events(
-    rows: Columns, bins: tuple[Bins, ...], codes: IntArray | None, n_codes: int
-) -> FloatArray:
+def _count_events(rows: Columns, bins: tuple[Bins, ...], codes: _Codes | None) -> FloatArray:
     """Count columns of events one by one, each as a binary problem; return arrays as `_count`."""
     n_arrays = len(UNWEIGHTED if rows.weights is None else ARRAYS)
-    arrays = np.zeros((n_arrays, n_codes, len(bins), max(map(len, bins))))
+    arrays = np.zeros((n_arrays, 1 if codes is None else codes.n, len(bins), max(map(len, bins))))
     arrays[-1] = np.nan
     if rows.problem.kind == "quantile" and codes is None and rows.weights is None:
         # a column has one prediction: nothing but events is left to add up
@@ -151,7 +166,7 @@ def _count_events(
         for k, (happened, p) in enumerate(zip(events, probs, strict=True), first):
             alone = Columns(Problem("binary"), happened, p, rows.weights)
             try:
-                own = _count(alone, bins[k : k + 1], codes, n_codes)
+                own = _count(alone, bins[k : k + 1], codes)
             except InvalidInputError:
                 rows.check()  # which names the column, too
                 raise
@@ -167,6 +182,7 @@ def _segments(rows: Columns, n_cells: int) -> list[slice]:
     n, width = len(rows), 1 if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     share = min(-(-n // SEGMENTS), LARGE_SEGMENT)
     step = max(SMALL_SEGMENT // width, ROWS_OF_A_CELL * n_cells, share)
+    step = max(-(-n // -(-n // step)), 1)  # as many segments, of one length: threads end together
     return [slice(i, i + step) for i in range(0, max(n, 1), step)]
 
 
@@ -180,8 +196,12 @@ class _Pass:
     rows: Columns
     columns: slice
     tables: Lookup
-    codes: IntArray | None
-    n_codes: int
+    codes: _Codes | None
+
+    @property
+    def n_codes(self) -> int:
+        """The number of groups of rows whose cells are kept apart."""
+        return 1 if self.codes is None else self.codes.n
 
     def count(self) -> FloatArray:
         """Return the arrays of a table, as `_count` does."""
@@ -219,7 +239,8 @@ class _Pass:
             ),
             _labels(rows, segment),
             weights,
-            None if self.codes is None else self.codes[segment],
+            None if self.codes is None else self.codes.values[segment],
+            0 if self.codes is None else self.codes.least % (1 << 64),
             self.n_codes,
             problem.n_classes,
             self.columns.start,
@@ -246,8 +267,7 @@ def _labels(rows: Columns, segment: slice) -> AnyArray:
 def _total(terms: Iterator[FloatArray]) -> FloatArray:
     """Add the sums of segments in order, with compensation."""
     total = next(terms)
-    lost: FloatArray | None = None
+    lost = np.zeros_like(total)
     for term in terms:
-        lost = np.zeros_like(total) if lost is None else lost
-        total, lost = add_compensated(total, lost, term)
+        _kernels.add_compensated(total, lost, term)
     return total

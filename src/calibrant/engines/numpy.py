@@ -7,7 +7,7 @@ compensation (Kahan), so 1e9 rows keep about 1e-13 relative accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from calibrant.engines.cells import (
     table_of,
 )
 from calibrant.engines.lookup import lookup
+from calibrant.groups import GroupLabel, Groups
 from calibrant.table import BinTable
 
 BLOCK_ROWS = 1 << 15
@@ -68,9 +69,10 @@ class NumpyEngine:
         return table_of(columns.problem, bins, cells, level.reshape(shape), weighted)
 
     def count_by(
-        self, columns: Columns, bins: tuple[Bins, ...], codes: IntArray, n_codes: int
-    ) -> dict[str, FloatArray]:
-        """Check and sum the rows of each code."""
+        self, columns: Columns, bins: tuple[Bins, ...], groups: Groups
+    ) -> tuple[Sequence[tuple[GroupLabel, ...]], dict[str, FloatArray]]:
+        """Check and sum the rows of each group."""
+        codes, n_codes = groups.codes, len(groups.labels)
         n_bins, weighted = max(map(len, bins)), columns.weights is not None
         n_cells, few = len(bins) * n_bins, len(columns) * len(bins) < FEW_VALUES
         order = None if n_codes * n_cells <= FEW_CELLS else np.argsort(codes, kind="stable")
@@ -101,7 +103,7 @@ class NumpyEngine:
                 first += len(p)
         shape = (n_codes, len(bins), n_bins)
         stacked = np.moveaxis(sums.reshape(len(sums), *shape, 2), 0, -1)
-        return named_sums(stacked, level.reshape(shape), weighted)
+        return groups.labels, named_sums(stacked, level.reshape(shape), weighted)
 
     def influence_sums(
         self, columns: Columns, bins: tuple[Bins, ...], influence: Influence

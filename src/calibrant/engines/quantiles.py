@@ -184,6 +184,10 @@ def _picked(parts: list[AnyArray], marked: BoolArray, sizes: IntArray) -> FloatA
     return out
 
 
+class OtherGroupsError(ValueError):
+    """A row is in none of the groups that are counted."""
+
+
 def refuse(rows: Columns, status: int) -> None:
     """Raise the exception that belongs to the status of a compiled loop, unless it is fine."""
     if status == BAD_LABEL:
@@ -191,7 +195,7 @@ def refuse(rows: Columns, status: int) -> None:
     if status == BAD_PROBABILITY:
         rows.explain_predictions()
     if status:
-        raise ValueError("The codes of groups were changed while they were read.")
+        raise OtherGroupsError("The codes of groups were changed while they were read.")
 
 
 def segments(n: int, size: int = SEGMENT_ROWS) -> Iterator[slice]:

@@ -77,8 +77,8 @@ class ArraySource(Source):
     def count_by(self, bins: tuple[Bins, ...]) -> Tables:
         """Check and sum the rows of each group."""
         groups = required(self.groups)
-        sums = self._engine.count_by(self._columns, bins, groups.codes, len(groups.labels))
-        return Tables.of(self.problem, groups.by, groups.labels, (bins,), sums)
+        labels, sums = self._engine.count_by(self._columns, bins, groups)
+        return Tables.of(self.problem, groups.by, labels, (bins,), sums)
 
     def tabulate(self, bins: BinsLike) -> BinTable:
         """Choose bins for all rows, and check and count them."""
