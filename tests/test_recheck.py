@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import calibrant as cb
 from calibrant.__main__ import main
-from calibrant.exceptions import InvalidLabelsError
+from calibrant.exceptions import InvalidArgumentError, InvalidLabelsError
 from calibrant.recalibrators import HistogramBinning, OneVsRest, PlattScaling, TopLabel
 
 RNG = np.random.default_rng(3)
@@ -28,6 +28,11 @@ def read_again(certificate):
 def words_of(check):
     """Return what a check prints, on one line."""
     return " ".join(str(check).split())
+
+
+def test_rows_in_place_of_a_table_are_refused_with_the_way_to_compare_them():
+    with pytest.raises(InvalidArgumentError, match=r"got ndarray. calibrant.recheck\("):
+        CERTIFICATE.recheck(P)
 
 
 def test_the_rows_in_any_order_are_recognised():

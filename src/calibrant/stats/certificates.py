@@ -30,6 +30,7 @@ from calibrant._documents import (
 from calibrant._results import Result, ended, statement
 from calibrant._version import __version__
 from calibrant.exceptions import (
+    InvalidArgumentError,
     InvalidDocumentError,
 )
 from calibrant.stats.bounds import SMALLEST
@@ -224,6 +225,12 @@ class Certificate(Result):
         lower_table : BinTable, optional
             The rows of the draw of the lower bound, where that is another one.
         """
+        for given in (table, lower_table):
+            if not (given is None or isinstance(given, BinTable)):
+                raise InvalidArgumentError(
+                    f"recheck compares a certificate with a BinTable; got {type(given).__name__}. "
+                    "calibrant.recheck(certificate, y_true, y_prob) counts rows and compares them."
+                )
         try:
             question, said = self._question(), [in_present_words(x) for x in self.assumptions]
             tables = (self.table, self.lower_table, self.drawn)
