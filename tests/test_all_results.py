@@ -153,7 +153,7 @@ def test_results_print_readable_lines_one_line_html_and_json(name):
     assert "\n" not in repr(result)
     assert repr(result).startswith(f"<{type(result).__name__}: ")
     assert re.match("<(table|pre)>", result._repr_html_())
-    json.dumps(result.to_dict(), allow_nan=False)
+    assert json.loads(result.to_json()) == json.loads(json.dumps(result.to_dict(), allow_nan=False))
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant._svg import diagram, diagram_svg, paths, ticks
+from calibrant._svg import (
+    Histogram,
+    Window,
+    closer_window,
+    diagram,
+    diagram_svg,
+    frame_of,
+    paths,
+    ticks,
+    window_of,
+)
 from calibrant._svg_bars import ErrorBar, differences_svg, error_bar
-from calibrant._svg_frame import Histogram, Window, closer_window, frame_of, window_of
 
 
 def curve_of(said, happened, low=None, high=None, count=None, edges=None):

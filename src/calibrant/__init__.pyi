@@ -11,9 +11,9 @@ from calibrant.bins import EqualMass as EqualMass
 from calibrant.bins import EqualWidth as EqualWidth
 from calibrant.bins import Hybrid as Hybrid
 from calibrant.comparison import compare as compare
+from calibrant.curves import decision_curve as decision_curve
 from calibrant.curves import reliability_curve as reliability_curve
 from calibrant.curves import selective_curve as selective_curve
-from calibrant.decisions import decision_curve as decision_curve
 from calibrant.display import DecisionDisplay as DecisionDisplay
 from calibrant.display import PitDisplay as PitDisplay
 from calibrant.display import ReliabilityDisplay as ReliabilityDisplay
@@ -30,6 +30,7 @@ from calibrant.hypotheses import calibration_test as calibration_test
 from calibrant.hypotheses import prequential_lower_bound as prequential_lower_bound
 from calibrant.label_shift import certify_label_shift as certify_label_shift
 from calibrant.measure import calibration_error as calibration_error
+from calibrant.measure import calibration_scorer as calibration_scorer
 from calibrant.measure import tabulate as tabulate
 from calibrant.metric import CalibrationMetric as CalibrationMetric
 from calibrant.monitor import CalibrationMonitor as CalibrationMonitor
@@ -61,7 +62,6 @@ from calibrant.regression import certify_coverage as certify_coverage
 from calibrant.regression import pinball_loss as pinball_loss
 from calibrant.regression import pit_histogram as pit_histogram
 from calibrant.reports import report as report
-from calibrant.scorers import calibration_scorer as calibration_scorer
 from calibrant.sources.logs import read_log as read_log
 from calibrant.stats import Certificate as Certificate
 from calibrant.stats import compare_tables as compare_tables

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -143,6 +144,15 @@ def check_names(document: Any, names: tuple[str, ...], what: str) -> dict[str, A
             f"{what} has an entry {shown(extra[0])} that is not known; remove it."
         )
     return document
+
+
+def check_entries(
+    document: dict[str, Any], allowed: Mapping[str, Callable[[Any], bool]], what: str
+) -> None:
+    """Refuse entries that cannot be what they are called; whether they are true is not asked."""
+    for name, is_allowed in allowed.items():
+        if not is_allowed(document[name]):
+            raise InvalidDocumentError(f"{name!r} of {what} cannot be {shown(document[name])}.")
 
 
 def is_whole(value: Any, low: int, high: int = LARGEST_COUNT) -> bool:

@@ -134,7 +134,13 @@ def table(
         "table",
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", *columns)),
-        element("tbody", *(_row(*cells) for cells in rows)),
+        element(
+            "tbody",
+            *(
+                element("tr", element("th", head, scope="row"), *(element("td", c) for c in cells))
+                for head, *cells in rows
+            ),
+        ),
         **attributes,
     )
 
@@ -179,10 +185,6 @@ def shown(name: object, length: int = LENGTH) -> Element:
 def escaped(text: str) -> str:
     """Escape markup, and show characters that no document may hold as U+FFFD."""
     return html.escape(_NO_TEXT.sub("\ufffd", text))
-
-
-def _row(head: Content, *cells: Content) -> Element:
-    return element("tr", element("th", head, scope="row"), *(element("td", c) for c in cells))
 
 
 def _flat(children: Iterable[Content]) -> Iterator[Node]:

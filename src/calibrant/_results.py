@@ -11,8 +11,8 @@ from numbers import Real
 from textwrap import fill, wrap
 from typing import Any, ClassVar, Self
 
-from calibrant._json import plain
-from calibrant._read_only import ReadOnlyArrays
+from calibrant._json import json_text, plain
+from calibrant._types import ReadOnlyArrays
 from calibrant.exceptions import InvalidArgumentError
 
 LINE_WIDTH = 79
@@ -62,6 +62,10 @@ class Result(ReadOnlyArrays):
             for field in fields(self)  # type: ignore[arg-type]
             if field.name not in self._left_behind
         }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON."""
+        return json_text(self.to_dict())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), **dict.fromkeys(self._left_behind)}

@@ -42,7 +42,8 @@ def check_sums(table: BinTable, n_tables: int = 1) -> None:
         for problem, wrong in _wrong_bins(table):
             if wrong.any():
                 group, place = (int(i) for i in np.argwhere(wrong)[0])
-                _refuse(problem + _where(table, group, place))
+                of = f" of class {group + 1:,}" if table.n_groups > 1 else ""
+                _refuse(f"{problem} (first: bin {place + 1:,}{of})")
         for problem, is_wrong in _wrong_totals(table, n_tables):
             if is_wrong:
                 _refuse(problem)
@@ -52,11 +53,6 @@ def _refuse(problem: str) -> NoReturn:
     raise InvalidDocumentError(
         f"These sums contradict each other, no rows can have them: {problem}."
     )
-
-
-def _where(table: BinTable, group: int, place: int) -> str:
-    of = f" of class {group + 1:,}" if table.n_groups > 1 else ""
-    return f" (first: bin {place + 1:,}{of})"
 
 
 def _wrong_bins(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
@@ -73,35 +69,18 @@ def _wrong_bins(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
         "a bin without rows must have no sums and no level",
         ~used & (np.any([x > 0 for x in (*sums, *weights)], 0) | ~np.isnan(table.level)),
     )
-    yield "a bin that does not exist has rows", used & ~_exists(table)
+    n_bins = np.array([len(bins) for bins in table.bins])
+    yield "a bin that does not exist has rows", used & (np.arange(used.shape[1]) >= n_bins[:, None])
     yield "weights are too large", table.sum_w > LARGEST_WEIGHT
     yield "a bin with rows must have a weight", used & ~(table.sum_w > 0)
-    yield from _wrong_events(table)
+    if not table.is_weighted:
+        # weights equal to 1 up to rounding count as unweighted: sums are whole up to rounding
+        off = np.abs(table.sum_y - np.round(table.sum_y)) > 1e-15 * count
+        yield "event counts must be whole numbers", off
+    yield "there are more events than rows", table.sum_y > table.sum_w * (1 + rounding_of(count))
     yield from _wrong_predictions(table)
     yield from _wrong_levels(table)
     yield from _wrong_weights(table)
-
-
-def _exists(table: BinTable) -> BoolArray:
-    n_bins = np.array([len(bins) for bins in table.bins])
-    return np.arange(table.count.shape[1]) < n_bins[:, None]
-
-
-def _wrong_events(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
-    slack = rounding_of(table.count)
-    if not table.is_weighted:
-        # weights equal to 1 up to rounding count as unweighted: sums are whole up to rounding
-        off = np.abs(table.sum_y - np.round(table.sum_y)) > 1e-15 * table.count
-        yield "event counts must be whole numbers", off
-    yield "there are more events than rows", table.sum_y > table.sum_w * (1 + slack)
-
-
-def _edges(table: BinTable) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and the upper edge of each bin; 0 and 1 where there is none."""
-    low, high = np.zeros(table.count.shape), np.ones(table.count.shape)
-    for group, bins in enumerate(table.bins):
-        low[group, : len(bins)], high[group, : len(bins)] = bins.edges[:-1], bins.edges[1:]
-    return low, high
 
 
 def _wrong_predictions(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
@@ -111,7 +90,9 @@ def _wrong_predictions(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
     p^2 <= (a + b) p - a b. The mean of p^2 is at least the square of the mean of p, also of the
     two groups of rows apart (Cauchy-Schwarz).
     """
-    a, b = _edges(table)
+    a, b = np.zeros(table.count.shape), np.ones(table.count.shape)
+    for group, bins in enumerate(table.bins):
+        a[group, : len(bins)], b[group, : len(bins)] = bins.edges[:-1], bins.edges[1:]
     w, y, p, pp, py = table.sum_w, table.sum_y, table.sum_p, table.sum_pp, table.sum_py
     slack = rounding_of(table.count)
     tiny = TINY * (table.count + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,3 +12,24 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
+
+
+class ReadOnlyArrays:
+    """A mixin for frozen dataclasses: no array among their fields can be written.
+
+    NumPy forgets that in pickles and deep copies, so it is said again when either is restored.
+    """
+
+    def __post_init__(self) -> None:
+        _lock(vars(self).values())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        _lock(state.values())
+
+
+def _lock(values: Iterable[Any]) -> None:
+    for value in values:
+        for array in value if isinstance(value, tuple) else (value,):
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)

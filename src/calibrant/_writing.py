@@ -29,12 +29,16 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     devices and pipes are written to directly.
     """
     target = Path(os.path.realpath(path))
-    mode = _mode(target)
+    mode = None
+    with suppress(FileNotFoundError):
+        mode = target.stat().st_mode
     if mode is not None and not stat.S_ISREG(mode):
         with target.open("wb") as stream:
             yield stream
         return
-    aside = _name_beside(target)
+    # A name that nobody can guess, so that nobody can put a file or a link there first. File
+    # systems allow 255 bytes; 40 characters of the target's name are 160 bytes at most.
+    aside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(16)}.part")
     # A new file gets what the umask allows. One that takes the place of another is private until
     # it has the permissions of the old one, which is before anything is written.
     opener = partial(os.open, mode=0o666 if mode is None else 0o600)
@@ -75,21 +79,6 @@ def held(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _name_beside(target: Path) -> Path:
-    """Return a name that nobody can guess, so that nobody can put a file or a link there first.
-
-    File systems allow 255 bytes; 40 characters of the target's name are 160 bytes at most.
-    """
-    return target.with_name(f".{target.name[:40]}.{secrets.token_hex(16)}.part")
-
-
-def _mode(target: Path) -> int | None:
-    try:
-        return target.stat().st_mode
-    except FileNotFoundError:
-        return None
 
 
 def _settle(folder: Path) -> None:

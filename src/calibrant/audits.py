@@ -11,7 +11,7 @@ from calibrant import stats
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources.clusters import clustered_rows, one_of_each_by_group, read_clustered
+from calibrant.sources.groups import clustered_rows, one_of_each_by_group, read_clustered
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.verify import tabulate_groups
 

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from calibrant._cuts import best_partition, edges_at, halfway, is_nearer_below, quantile_cuts
 from calibrant._documents import check_names, is_number, is_text, is_whole, shown
 from calibrant._options import is_integer, is_real
-from calibrant._read_only import ReadOnlyArrays
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import FloatArray, IntArray, ReadOnlyArrays
 from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
 
 Origin: TypeAlias = Literal["fixed", "data"]

@@ -12,7 +12,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Reading, Source, in_memory
-from calibrant.sources.clusters import clustered_rows, clusters_and_data, read_clustered
+from calibrant.sources.groups import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight, class_weights
 from calibrant.stats.intervals import check_level
 
@@ -78,10 +78,7 @@ def compare(
         has its own answers, right or wrong. With a dict of models, `y_true` may be a dict too.
     confidence_level : float
         Of each interval by itself; of several models, of all pairs at once.
-    cluster : array_like or column name, optional
-        The patient, prompt or day of each row, where rows of one depend on each other; of a
-        log that repeats questions, the question, unless False.
-    kind, bins, class_weight, classes, pos_label, data, input
+    kind, bins, class_weight, classes, pos_label, data, input, cluster
         As in `calibration_error`.
 
     Returns

@@ -15,7 +15,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
-from calibrant.sources.clusters import clustered_rows, clusters_and_data, read_clustered
+from calibrant.sources.groups import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight
 from calibrant.stats.skill import RULES, Rule, row_scores
 
@@ -45,10 +45,7 @@ def skill_score(
         which no constant forecast beats.
     score : {"brier", "log", "rps"}
         Brier score, log loss, or the ranked probability score of ordered classes.
-    cluster : array_like or column name, optional
-        The day, station or patient of each row, where rows of one depend on each other; of a
-        log that repeats questions, the question, unless False.
-    sample_weight, classes, pos_label, data, input
+    sample_weight, classes, pos_label, data, input, cluster
         As in `calibration_error`; `input` holds for both models.
 
     Returns

@@ -13,7 +13,7 @@ from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, read
-from calibrant.sources.clusters import cluster_sums, clustered_rows, read_clustered
+from calibrant.sources.groups import cluster_sums, clustered_rows, read_clustered
 from calibrant.stats.estimators import class_weights
 from calibrant.stats.hypothesis_tests import TestMethod, check_resamples
 from calibrant.table import BinTable

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Unpack, overload
 
+import numpy as np
+
 from calibrant import stats
+from calibrant._options import check_flag
 from calibrant.bins import BinsLike
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Counting, read
-from calibrant.sources.clusters import (
+from calibrant.sources.groups import (
     cluster_sums,
     cluster_sums_of_groups,
     clustered_rows,
@@ -179,31 +184,22 @@ def calibration_error(
     source, clustered = read_clustered(
         y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by, cluster
     )
+    options: dict[str, Any] = {"norm": norm, "debias": debias, "class_weight": class_weight}
     if clustered and by is not None:
         rows, clusters = clusters_by_group(clustered_rows(source))
         tables = rows.tabulate_by(bins, shared_bins)
         weights = class_weights(class_weight, tables.problem)
         by_cluster = cluster_sums_of_groups(rows, clusters, tables, weights)
-        return stats.group_errors(
-            tables, norm=norm, debias=debias, class_weight=class_weight, clusters=by_cluster
-        )
+        return stats.group_errors(tables, **options, clusters=by_cluster)
     if clustered:
         rows = clustered_rows(source)
         table = rows.tabulate(bins)
         sums = cluster_sums(rows, table, class_weights(class_weight, table.problem))
-        return stats.calibration_error(
-            table, norm=norm, debias=debias, class_weight=class_weight, clusters=sums
-        )
+        return stats.calibration_error(table, **options, clusters=sums)
     if source.by:
-        tables = source.tabulate_by(bins, shared_bins)
-        return stats.group_errors(tables, norm=norm, debias=debias, class_weight=class_weight)
-    result = stats.calibration_error(
-        source.tabulate(bins),
-        norm=norm,
-        debias=debias,
-        class_weight=class_weight,
-        source=source if source.has_rows else None,
-    )
+        return stats.group_errors(source.tabulate_by(bins, shared_bins), **options)
+    home = source if source.has_rows else None
+    result = stats.calibration_error(source.tabulate(bins), **options, source=home)
     if source.is_lazy:  # its connection may be closed when the interval is asked for
         result.settle()
     return result
@@ -269,3 +265,95 @@ def tabulate(
     """
     source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
     return source.tabulate_by(bins, shared_bins) if source.by else source.tabulate(bins)
+
+
+def calibration_scorer(
+    norm: Norm = "l2",
+    *,
+    bins: BinsLike = "auto",
+    kind: Kind | None = None,
+    debias: bool | None = None,
+    squared: bool = False,
+) -> CalibrationScorer:
+    """Return a scorer for ``scoring=``: minus the calibration error, so that more is better.
+
+    A calibration error alone is best for a model that always says the base rate. Choose by a proper
+    score, such as the log loss, and look at this one beside it.
+
+    Parameters
+    ----------
+    norm, bins, kind, debias
+        As in `calibrant.calibration_error`.
+    squared : bool
+        Score by minus the squared l2 error without clipping at 0: below the noise of a fold, where
+        the debiased error is 0, models are still told apart, and the mean over folds is unbiased.
+
+    Returns
+    -------
+    CalibrationScorer
+        Called as ``scorer(estimator, X, y, sample_weight=None)``; it pickles.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `squared` is asked of another norm than l2, or the estimator predicts no probabilities.
+
+    See Also
+    --------
+    calibration_error : the number itself, with its interval.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import cross_validate
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> x, y = load_breast_cancer(return_X_y=True)
+    >>> scoring = {"calibration": calibration_scorer(), "log_loss": "neg_log_loss"}
+    >>> scores = cross_validate(GaussianNB(), x, y, scoring=scoring)
+    >>> scores["test_calibration"].round(2)
+    array([-0.05, -0.08, -0.04,  0.  ,  0.  ])
+    """
+    check_flag("squared", squared)
+    if squared and norm != "l2":
+        raise InvalidArgumentError(
+            f'squared=True is about the l2 error; got norm={norm!r}. Leave norm at "l2".'
+        )
+    return CalibrationScorer(norm, bins, kind, debias, squared)
+
+
+@dataclass(frozen=True)
+class CalibrationScorer:
+    """What `calibration_scorer` returns: a function of an estimator, features and labels."""
+
+    norm: Norm
+    bins: BinsLike
+    kind: Kind | None
+    debias: bool | None
+    squared: bool
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+    ) -> float:
+        """Return minus the calibration error of the estimator's probabilities for these rows."""
+        if not hasattr(estimator, "predict_proba"):
+            raise InvalidArgumentError(
+                "A calibration scorer needs an estimator with predict_proba; "
+                f"{type(estimator).__name__} has none. Wrap it in RecalibratedClassifier, which "
+                "turns decision scores into probabilities."
+            )
+        result = calibration_error(
+            np.asarray(y),
+            np.asarray(estimator.predict_proba(X)),
+            classes=np.asarray(estimator.classes_).tolist(),
+            norm=self.norm,
+            bins=self.bins,
+            kind=self.kind,
+            debias=self.debias,
+            sample_weight=sample_weight,
+        )
+        squared = result.squared if self.squared else None
+        return 0.0 - float(result.value if squared is None else squared)  # and never -0.0

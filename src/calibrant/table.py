@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant._documents import check_header, check_names, header, read_json
-from calibrant._read_only import ReadOnlyArrays
 from calibrant._table_checks import check_sums
-from calibrant._types import FloatArray
+from calibrant._types import FloatArray, ReadOnlyArrays
 from calibrant.bins import Bins, Distinct
 from calibrant.exceptions import (
     IncompatibleTablesError,
@@ -64,6 +63,21 @@ class BinSums(ReadOnlyArrays):
         """Whether any row has a weight other than 1."""
         sums = (self.sum_w, self.sum_ww)
         return not all(x is self.count or np.array_equal(x, self.count) for x in sums)
+
+    def __radd__(self, other: object) -> Self:
+        return self if other == 0 else NotImplemented
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold; weight sums only where there are weights."""
+        names = (*SUMS, *WEIGHT_SUMS) if self.is_weighted else SUMS
+        # the classes of all groups stand one below the other
+        rows = {n: getattr(self, n).reshape(-1, self.level.shape[-1]).tolist() for n in names}
+        level = self.level.reshape(-1, self.level.shape[-1]).tolist()
+        return rows | {"level": [[None if x != x else x for x in row] for row in level]}
+
+    def to_json(self) -> str:
+        """Return the sums as JSON; every float survives the round trip exactly."""
+        return json.dumps(self.to_dict(), allow_nan=False)
 
     def has_sums_of(self, other: BinSums) -> bool:
         """Tell whether every array is the same to the last bit."""
@@ -201,26 +215,20 @@ class BinTable(BinSums):
                 "EqualWidth(n), or with the bins of one table, bins=table.bins[0]."
             )
         sums = {name: getattr(self, name) + getattr(other, name) for name in (*SUMS, *WEIGHT_SUMS)}
-        return BinTable(self.problem, self.bins, **sums, level=_common_level(self, other))
-
-    def __radd__(self, other: object) -> BinTable:
-        return self if other == 0 else NotImplemented
+        same = np.where(self.level == other.level, self.level, np.nan)
+        level = np.where(other.count == 0, self.level, same)
+        level = np.where(self.count == 0, other.level, level)
+        return BinTable(self.problem, self.bins, **sums, level=level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; weight sums only where there are weights."""
         shared = all(bins == self.bins[0] for bins in self.bins)
-        names = (*SUMS, *WEIGHT_SUMS) if self.is_weighted else SUMS
         return {
             **header(FORMAT, SCHEMA),
             "problem": self.problem.to_dict(),
             "bins": [bins.to_dict() for bins in (self.bins[:1] if shared else self.bins)],
-            **{name: getattr(self, name).tolist() for name in names},
-            "level": [[None if np.isnan(x) else x for x in row] for row in self.level.tolist()],
+            **super().to_dict(),
         }
-
-    def to_json(self) -> str:
-        """Return the table as JSON; every float survives the round trip exactly."""
-        return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> BinTable:
@@ -234,8 +242,8 @@ class BinTable(BinSums):
         Sums that no rows can have are refused: see `calibrant._table_checks`.
         """
         document = check_header(document, FORMAT, SCHEMA, "A table", "Count the rows again")
-        names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
-        check_names(document, ("format", "schema", "problem", "bins", *names, "level"), "A table")
+        names = names_of_sums(document)
+        check_names(document, ("format", "schema", "problem", "bins", *names), "A table")
         problem = Problem.from_dict(document["problem"])
         # a document may ask for any number of groups: there must be sums for them
         if not isinstance(document["count"], list) or len(document["count"]) != problem.n_groups:
@@ -243,13 +251,7 @@ class BinTable(BinSums):
                 f'"count" must have a list for each of the {problem.n_groups:,} groups.'
             )
         bins = read_bins(document["bins"], problem.n_groups)
-        shape = (problem.n_groups, max(map(len, bins)))
-        arrays = {name: read_array(document, name, shape) for name in names}
-        level = read_array(document, "level", shape, missing=np.nan)
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that are refused below
-            table = cls(problem, bins, **arrays, level=level)
-        check_sums(table)
-        return table
+        return read_sums(document, problem, bins, 1)
 
 
 def unit_squares(sum_y: FloatArray, sum_pp: FloatArray, sum_py: FloatArray) -> FloatArray:
@@ -268,11 +270,6 @@ def describe_bins(table: BinTable) -> str:
     return f"{span}{of} {first.rule} bins per {table.problem.part}"
 
 
-def _common_level(a: BinTable, b: BinTable) -> FloatArray:
-    same = np.where(a.level == b.level, a.level, np.nan)
-    return np.where(a.count == 0, b.level, np.where(b.count == 0, a.level, same))
-
-
 def read_bins(document: Any, n_groups: int) -> tuple[Bins, ...]:
     """Read the bins of a document: one for each group, or one for all."""
     if not isinstance(document, list) or len(document) not in (1, n_groups):
@@ -281,11 +278,26 @@ def read_bins(document: Any, n_groups: int) -> tuple[Bins, ...]:
     return bins * n_groups if len(bins) == 1 else bins
 
 
-def read_array(
-    document: dict[str, Any], name: str, shape: tuple[int, int], missing: float | None = None
-) -> FloatArray:
-    """Read lists of numbers of this shape, in which null may stand for a missing one."""
-    rows = document[name]
+def names_of_sums(document: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the arrays that a document must have."""
+    return (*SUMS, *WEIGHT_SUMS, "level") if "sum_w" in document else (*SUMS, "level")
+
+
+def read_sums(
+    document: dict[str, Any], problem: Problem, bins: tuple[Bins, ...], n_tables: int
+) -> BinTable:
+    """Read the sums of a table, or of several one below the other; refuse impossible ones."""
+    shape = (len(bins), max(map(len, bins)))
+    arrays = {name: _read_array(document, name, shape) for name in names_of_sums(document)}
+    with np.errstate(over="ignore", invalid="ignore"):  # sums that are refused below
+        table = BinTable(problem, bins, **arrays)
+    check_sums(table, n_tables)
+    return table
+
+
+def _read_array(document: dict[str, Any], name: str, shape: tuple[int, int]) -> FloatArray:
+    """Read lists of numbers of this shape; null stands for a level that there is none of."""
+    rows, missing = document[name], np.nan if name == "level" else None
     whole = isinstance(rows, list) and all(
         isinstance(row, list)
         and all(type(x) in (int, float) or (x is None and missing is not None) for x in row)

@@ -6,8 +6,6 @@ Hundred thousand groups are a handful of arrays here; a `BinTable` is made when 
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +15,6 @@ import numpy as np
 
 from calibrant._documents import check_header, check_names, header, read_json
 from calibrant._results import text_table
-from calibrant._table_checks import check_sums
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
 from calibrant.exceptions import (
@@ -25,9 +22,11 @@ from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidDocumentError,
 )
-from calibrant.group_labels import (
+from calibrant.groups import (
     LINES,
+    GroupColumn,
     GroupKey,
+    GroupLabel,
     by_to_json,
     key_of,
     more_groups,
@@ -36,7 +35,6 @@ from calibrant.group_labels import (
     read_labels,
     shown_key,
 )
-from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.problem import Problem
 from calibrant.table import (
     ARRAYS,
@@ -44,8 +42,9 @@ from calibrant.table import (
     WEIGHT_SUMS,
     BinSums,
     BinTable,
-    read_array,
+    names_of_sums,
     read_bins,
+    read_sums,
 )
 
 FORMAT = "calibrant.tables"
@@ -188,9 +187,6 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         total.add(other)
         return total.tables()
 
-    def __radd__(self, other: object) -> Tables:
-        return self if other == 0 else NotImplemented
-
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Tables)
@@ -225,27 +221,14 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; weight sums only where there are weights."""
-        names = (*SUMS, *WEIGHT_SUMS) if self.is_weighted else SUMS
-        level = self.level.reshape(-1, self.level.shape[-1]).tolist()
-        rows = [[None if math.isnan(x) else x for x in row] for row in level]
         return {
             **header(FORMAT, SCHEMA),
             "problem": self.problem.to_dict(),
             "by": by_to_json(self.by),
             "groups": [list(labels) for labels in self.labels],
             "bins": [[bins.to_dict() for bins in own] for own in self.bins],
-            **{name: self._flat(name).tolist() for name in names},
-            "level": rows,
+            **super().to_dict(),
         }
-
-    def _flat(self, name: str) -> FloatArray:
-        """Return sums with the classes of all groups one below the other, as documents have."""
-        array: FloatArray = getattr(self, name)
-        return array.reshape(-1, array.shape[-1])
-
-    def to_json(self) -> str:
-        """Return the tables as JSON; every float survives the round trip exactly."""
-        return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Tables:
@@ -260,9 +243,8 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         """
         what = "Tables of groups"
         document = check_header(document, FORMAT, SCHEMA, what, "Count the rows again")
-        names = (*SUMS, *WEIGHT_SUMS) if "sum_w" in document else SUMS
-        entries = ("format", "schema", "problem", "by", "groups", "bins", *names, "level")
-        check_names(document, entries, what)
+        entries = ("format", "schema", "problem", "by", "groups", "bins")
+        check_names(document, (*entries, *names_of_sums(document)), what)
         problem, by = Problem.from_dict(document["problem"]), read_by(document["by"])
         labels = read_labels(document["groups"], by)
         own = document["bins"]
@@ -273,19 +255,11 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         ):
             raise InvalidDocumentError('"count" must have a list for each class of each group.')
         bins = tuple(read_bins(item, problem.n_groups) for item in own)
-        width = max(len(one) for of_group in bins for one in of_group)
-        shape = (len(labels) * problem.n_groups, width)
-        arrays = {name: read_array(document, name, shape) for name in names}
-        arrays["level"] = read_array(document, "level", shape, missing=np.nan)
-        each = [one for of_group in bins for one in of_group]
-        each *= len(labels) if len(bins) == 1 else 1
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that are refused below
-            flat = BinTable(problem, tuple(each), **arrays)
-        check_sums(flat, n_tables=len(labels))
-        stacked = {
-            name: getattr(flat, name).reshape(len(labels), problem.n_groups, width)
-            for name in ARRAYS
-        }
+        each = tuple(one for of_group in bins for one in of_group)
+        repeats = len(labels) if len(bins) == 1 else 1
+        flat = read_sums(document, problem, each * repeats, len(labels))
+        shape = (len(labels), problem.n_groups, -1)
+        stacked = {name: getattr(flat, name).reshape(shape) for name in ARRAYS}
         return cls.of(problem, by, labels, bins, stacked)
 
 
@@ -330,7 +304,12 @@ class RunningTables:
                 f"{part.described_by}{', cut elsewhere' if first.names == part.names else ''}."
             )
         if not (first.shares_bins and first.bins == part.bins):
-            self._begin(_added_one_by_one(self.tables(), part))
+            so_far = self.tables()  # of the same group, bins must be the same
+            own = {labels: so_far.at(i) for i, labels in enumerate(so_far.labels)}
+            for i, labels in enumerate(part.labels):
+                table = part.at(i)
+                own[labels] = own[labels] + table if labels in own else table
+            self._begin(stacked(first.by, list(own), list(own.values())))
             return
         places, arrays = self._places, self._arrays
         place = np.array([places.setdefault(own, len(places)) for own in part.labels], np.intp)
@@ -362,14 +341,6 @@ class RunningTables:
         if first is None:
             raise InvalidArgumentError("There are no tables to add; at least one is needed.")
         return Tables.of(first.problem, first.by, list(self._places), first.bins, self._arrays)
-
-
-def _added_one_by_one(a: Tables, b: Tables) -> Tables:
-    """Add tables of bins that groups do not share; those of the same group must be the same."""
-    own = {labels: a.at(place) for place, labels in enumerate(a.labels)}
-    for place, labels in enumerate(b.labels):
-        own[labels] = own[labels] + b.at(place) if labels in own else b.at(place)
-    return stacked(a.by, list(own), list(own.values()))
 
 
 def stacked(

@@ -12,12 +12,11 @@ from calibrant._types import IntArray
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.group_labels import ranking
-from calibrant.groups import required
+from calibrant.groups import ranking, required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Reading
 from calibrant.sources.arrays import ArraySource
-from calibrant.sources.clusters import (
+from calibrant.sources.groups import (
     cluster_sums,
     clustered_rows,
     clusters_and_data,

@@ -15,12 +15,13 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Reading, Source
 from calibrant.sources.arrays import ArraySource
-from calibrant.sources.clusters import (
+from calibrant.sources.groups import (
     clustered_rows,
     one_of_each,
     one_of_each_by_group,
     read_clustered,
 )
+from calibrant.stats.clusters import best_draws
 from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of
 from calibrant.stats.questions import MinBinMass, error_probability
 from calibrant.stats.results import UNRESOLVED_LIMIT
@@ -211,8 +212,6 @@ def _certify_clusters(
     rows: ArraySource, bins: BinsLike | None, draws: int | None, options: dict[str, Any]
 ) -> stats.Certificate:
     """Certify one row of each cluster, by the best of several draws."""
-    from calibrant.stats.draws import best_draws
-
     draws = DRAWS if draws is None else draws
     error_probability(options["confidence_level"], options["looks"], draws)
     # bins are those of each draw: predictions of rows that were not drawn tell of labels too

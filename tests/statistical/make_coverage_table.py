@@ -37,10 +37,11 @@ from simulate import (
     top_label_model,
 )
 
-from calibrant.stats.bootstrap import bootstrap_interval, bootstrap_values
 from calibrant.stats.estimators import raw_error
 from calibrant.stats.influences import FEWEST_INFLUENTIAL, influential_rows_of
 from calibrant.stats.intervals import (
+    bootstrap_interval,
+    bootstrap_values,
     box_interval,
     normal_interval,
     score_interval,

@@ -23,8 +23,8 @@ from scipy import special
 import calibrant as cb
 from calibrant import stats
 from calibrant.exceptions import InvalidInputError
-from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.bin_free import kolmogorov_smirnov, smooth_error_of_atoms
+from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
 from calibrant.stats.selective import _aurc
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"

@@ -22,7 +22,7 @@ from scipy import special
 import calibrant as cb
 from calibrant.stats import smoothing
 from calibrant.stats.discrimination import c_statistic
-from calibrant.stats.firth import LogisticModel
+from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.samples import Sample
 from calibrant.stats.smooth_ece import smooth_ece
 from calibrant.stats.smoothing import Pooled, loess_weights

@@ -11,13 +11,13 @@ from scipy import optimize, sparse, special
 
 import calibrant as cb
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.bin_free import (
     bin_free_bounds,
     kolmogorov_smirnov,
     smooth_calibration_error,
     smooth_error_of_atoms,
 )
+from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
 
 TEN_P = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
 TEN_Y = np.array([0, 0, 1, 0, 0, 1, 1, 0, 1, 1], float)

@@ -11,7 +11,7 @@ import pytest
 import calibrant as cb
 from calibrant import exceptions as ex
 from calibrant.sources import read
-from calibrant.sources.clusters import clustered_rows, one_of_each
+from calibrant.sources.groups import clustered_rows, one_of_each
 
 RNG = np.random.default_rng(12)
 N_CLUSTERS, SIZE = 80, 10

@@ -19,9 +19,9 @@ from calibrant.exceptions import (
     LengthMismatchError,
 )
 from calibrant.stats import CoxTestResult
-from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.hypothesis_tests import calibration_test
 from calibrant.stats.logistic import logistic_fit
+from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
 
 LEVELS, SIZES, EVENTS = np.array([0.2, 0.5, 0.9]), np.array([5, 4, 6]), np.array([2, 1, 5])
 P = np.repeat(LEVELS, SIZES)

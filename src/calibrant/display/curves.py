@@ -8,11 +8,10 @@ from typing import Any
 
 from calibrant import stats
 from calibrant._options import is_integer
-from calibrant._read_only import ReadOnlyArrays
-from calibrant._types import FloatArray
+from calibrant._types import FloatArray, ReadOnlyArrays
 from calibrant.display.histograms import Histogram
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
-from calibrant.group_labels import shown_key
+from calibrant.groups import shown_key
 from calibrant.problem import Kind, Label
 from calibrant.stats.curves import consistency_limits, group_of
 from calibrant.stats.isotonic_curves import IsotonicCurve, isotonic_curve

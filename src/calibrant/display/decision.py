@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.decisions import decision_curve
+from calibrant.curves import decision_curve
 from calibrant.display.drawing import plain
 from calibrant.display.lines import LineDisplay
 from calibrant.stats import DecisionCurve

@@ -7,9 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from calibrant._read_only import ReadOnlyArrays
 from calibrant._scipy import special
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import FloatArray, IntArray, ReadOnlyArrays
 from calibrant.bins import Bins
 from calibrant.table import BinTable
 

@@ -15,7 +15,7 @@ from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.display.histograms import FINE
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.group_labels import shown_key
+from calibrant.groups import shown_key
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.stats.curves import CurveMethod

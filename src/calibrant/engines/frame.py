@@ -26,9 +26,15 @@ from calibrant.engines.frame_columns import (
     WEIGHT_ZERO,
     FrameColumns,
 )
-from calibrant.engines.frame_grid import LINEAR_BITS, Grid, Pass
-from calibrant.engines.frame_plan import INFLUENCE_SUMS, plan_influences, plan_sums
-from calibrant.engines.search import BinSearch, GridCells, Query
+from calibrant.engines.frame_plan import (
+    INFLUENCE_SUMS,
+    LINEAR_BITS,
+    Grid,
+    Pass,
+    plan_influences,
+    plan_sums,
+)
+from calibrant.engines.search import BinSearch, GridCells
 from calibrant.exceptions import (
     CalibrantError,
     EmptyInputError,
@@ -78,11 +84,19 @@ class FrameEngine:
         )
         settled, n_rows = [], 0
         while search.queries:
-            passes = {group: _pass(query) for group, query in search.queries.items()}
+            passes = {group: Pass.of(query) for group, query in search.queries.items()}
             sums, n = _count(columns, passes)
             n_rows = n_rows or n  # later passes do not look at all rows
-            search.answer(n_rows, {g: _grid_cells(sums.take(sums.group == g)) for g in passes})
-            settled.append(sums.take(~_looked_into(sums, search.queries)))
+            own = {group: sums.take(sums.group == group) for group in passes}
+            counts = {
+                group: GridCells(x.number, x.mass, x.sums["count"], x.low, x.high)
+                for group, x in own.items()
+            }
+            search.answer(n_rows, counts)
+            replaced = np.zeros(sums.group.size, np.bool_)  # by cells that the next queries count
+            for group, query in search.queries.items():
+                replaced |= (sums.group == group) & np.isin(sums.number, query.within[-1][1])
+            settled.append(sums.take(~replaced))
         return search.bins(), CellSums.joined(settled)
 
     def count(
@@ -118,23 +132,6 @@ class FrameEngine:
         return InfluenceSums(*(float(sums[name][0]) for name in INFLUENCE_SUMS))
 
 
-def _pass(query: Query) -> Pass:
-    within = tuple((Grid.of_bits(bits), numbers) for bits, numbers in query.within)
-    return Pass(None if query.bits is None else Grid.of_bits(query.bits), within)
-
-
-def _grid_cells(sums: CellSums) -> GridCells:
-    return GridCells(sums.number, sums.mass, sums.sums["count"], sums.low, sums.high)
-
-
-def _looked_into(sums: CellSums, queries: dict[int, Query]) -> Any:
-    """Mark the cells that the next queries look into: theirs will replace them."""
-    marked = np.zeros(sums.group.size, np.bool_)
-    for group, query in queries.items():
-        marked |= (sums.group == group) & np.isin(sums.number, query.within[-1][1])
-    return marked
-
-
 def _first_pass(bins: Bins) -> Pass:
     """Group by cells that nearly are the bins, or so fine that few rows are in a cut one."""
     n = len(bins)
@@ -151,25 +148,21 @@ def _count_bins(
     """Sum the rows in cells that nearly are the bins, and those of cut cells once more."""
     passes = {group: _first_pass(own) for group, own in enumerate(bins)}
     sums, _ = _count(columns, passes, numbering)
-    cut, again = sums.cut_by(bins), {}
+    cut = sums.cut_by(bins)
+    again: dict[int, Pass] = {}
     if not cut.any():
         return sums
     for group, first in passes.items():  # a cell that is cut in one group of rows is in all
         own = sums.group % len(bins) == group
         cut[own] |= np.isin(sums.number[own], sums.number[own & cut])
-        again[group] = _second_pass(first, sums.take(own & cut), bins[group])
-    finer, _ = _count(columns, {g: own for g, own in again.items() if own is not None}, numbering)
+        inside, inner = sums.take(own & cut), bins[group].edges[1:-1]
+        if inside.number.size and first.grid is not None:  # parted at the edges within them
+            ends = zip(inside.low, inside.high, strict=True)
+            within = [inner[(a <= inner) & (inner < b)] for a, b in ends]
+            cells = ((first.grid, np.unique(inside.number)),)
+            again[group] = Pass(first.grid, cells, np.unique(np.concatenate(within)))
+    finer, _ = _count(columns, again, numbering)
     return CellSums.joined([sums.take(~cut), finer])
-
-
-def _second_pass(first: Pass, cut: CellSums, bins: Bins) -> Pass | None:
-    """Part the cut cells at the edges within them."""
-    if cut.number.size == 0 or first.grid is None:
-        return None
-    inner = bins.edges[1:-1]
-    within = [inner[(a <= inner) & (inner < b)] for a, b in zip(cut.low, cut.high, strict=True)]
-    numbers = np.unique(cut.number)
-    return Pass(first.grid, ((first.grid, numbers),), np.unique(np.concatenate(within)))
 
 
 def _count(

@@ -1,4 +1,4 @@
-"""Lazy plans of narwhals expressions: check, find the cell, group, sum.
+"""Lazy plans of narwhals expressions: check, find the cell of a grid, group, sum.
 
 Everything is elementary (arithmetic, comparisons, when-then, sum, minimum, maximum, count), so
 every lazy engine can run it. A pass groups by the cell of a prediction and by what happened, so
@@ -9,15 +9,103 @@ by the same group-by.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
 from calibrant.engines.expressions import all_of, balanced, exact_number, narwhals, stepped
 from calibrant.engines.frame_columns import FrameColumns
-from calibrant.engines.frame_grid import Pass
+from calibrant.engines.search import Query
 from calibrant.table import WEIGHT_SUMS
+
+LINEAR_BITS = 18
+"""Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
+STEEP_AT_ZERO = range(16, 144, 16)
+STEEP_AT_ONE = range(16, 64, 16)
+STEEP_SHARE = 2.0**-11
+"""Orders of magnitude, as powers of two, at which fine grids are steep, and the share of the cells
+that they take there: down to 2^-128 beside 0, and to 2^-48 beside 1, where floats end at 2^-53. A
+poor choice costs a pass more, never an edge."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of [0, 1]: ``(i - 1, i] / scale``, or beyond `LINEAR_BITS` finer near 0 and 1."""
+
+    scale: float
+
+    @classmethod
+    def of_bits(cls, bits: int) -> Grid:
+        """Return the grid of 2^bits cells; multiplying by a power of two is exact."""
+        return cls(float(1 << bits))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all cells have the same width."""
+        return self.scale <= 1 << LINEAR_BITS
+
+    @property
+    def largest(self) -> float:
+        """The number of the last cell."""
+        steep = STEEP_SHARE * (len(STEEP_AT_ZERO) + len(STEEP_AT_ONE))
+        return self.scale * (1.0 if self.is_even else 1.0 + steep)
+
+    def number(self, p: Any) -> Any:
+        """Return the cell of p, which rises with p."""
+        return ((p if self.is_even else _stretched(p)) * self.scale).ceil()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one group of predictions is grouped by.
+
+    Attributes
+    ----------
+    grid : Grid or None
+        None means by value.
+    within : list of (Grid, numbers)
+        Only rows that lie in one of these cells of each grid.
+    edges : ndarray
+        Cells are parted once more at these values.
+    """
+
+    grid: Grid | None
+    within: tuple[tuple[Grid, FloatArray], ...] = ()
+    edges: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of(cls, query: Query) -> Pass:
+        """Return the pass that a query asks for."""
+        within = tuple((Grid.of_bits(bits), numbers) for bits, numbers in query.within)
+        return cls(None if query.bits is None else Grid.of_bits(query.bits), within)
+
+    @property
+    def largest_key(self) -> float:
+        """The largest number of a cell, parts of cells and what happened included."""
+        cells = 1.0 if self.grid is None else self.grid.largest + 1
+        return 2 * cells * (self.edges.size + 1)
+
+
+def _stretched(p: Any) -> Any:
+    """Return a rising function of p that is steep near 0 and 1, on a scale of orders of magnitude.
+
+    p itself, plus small parts of ``p / (p + c)`` for many c, less those of ``q / (q + c)`` for
+    q = 1 - p. Written so that every operation rises or falls with p also when it is rounded, and
+    none divides by zero.
+    """
+    nw = narwhals()
+
+    def share(x: Any, c: float) -> Any:
+        return nw.lit(STEEP_SHARE) / (nw.lit(c) / (x + 1e-300) + 1.0)
+
+    q = nw.lit(1.0) - p
+    rising = [share(p, 2.0**-k) for k in STEEP_AT_ZERO]
+    falling = [share(q, 2.0**-k) for k in STEEP_AT_ONE]
+    return p + balanced(rising) - balanced(falling) + STEEP_SHARE * len(falling)
+
 
 INFLUENCE_SUMS = tuple(field.name for field in fields(InfluenceSums))
 
@@ -38,7 +126,13 @@ def plan_sums(columns: FrameColumns, passes: dict[int, Pass], by: bool = False) 
         keys.append("group")
         parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
     whole = parts[0] if len(parts) == 1 else nw.concat(parts, how="vertical")
-    return _summed(columns, whole, keys)
+    p = nw.col("p")
+    extent = [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
+    sums = ["sum_pp"] if columns.weights is None else ["sum_p", "sum_pp", *WEIGHT_SUMS]
+    plain = [p.sum().alias("sum_p")]
+    if columns.weights is not None:
+        plain = [nw.col("sum_w").max().alias("heaviest")]
+    return whole.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
 
 
 def plan_influences(
@@ -67,17 +161,6 @@ def plan_influences(
     return summed.select(*(nw.col(name).sum() for name in INFLUENCE_SUMS))
 
 
-def _summed(columns: FrameColumns, keyed: Any, keys: list[str]) -> Any:
-    nw = narwhals()
-    p = nw.col("p")
-    extent = [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
-    sums = ["sum_pp"] if columns.weights is None else ["sum_p", "sum_pp", *WEIGHT_SUMS]
-    plain = [p.sum().alias("sum_p")]
-    if columns.weights is not None:
-        plain = [nw.col("sum_w").max().alias("heaviest")]
-    return keyed.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
-
-
 def _keyed(columns: FrameColumns, group: int, own: Pass, folded: bool, dtype: Any, by: bool) -> Any:
     """Return p, the key and what is summed: one projection, which engines run fastest.
 
@@ -98,22 +181,12 @@ def _keyed(columns: FrameColumns, group: int, own: Pass, folded: bool, dtype: An
     if by:
         labels = map(columns.group, columns.by)
         terms |= dict(zip(columns.group_names, labels, strict=True))
-    return rows.select(**terms, **_terms(columns, p, y))
-
-
-def _terms(columns: FrameColumns, p: Any, y: Any) -> dict[str, Any]:
-    """Return what is summed, apart from p itself where there are no weights."""
     if columns.weights is None:
-        return {"sum_pp": p * p}
+        return rows.select(**terms, sum_pp=p * p)
     w = columns.weight()
     square = w * w
-    return {
-        "sum_p": w * p,
-        "sum_pp": w * p * p,
-        "sum_w": w,
-        "sum_ww": square,
-        "sum_wwuu": square * (y - p) * (y - p),
-    }
+    terms |= {"sum_p": w * p, "sum_pp": w * p * p, "sum_w": w, "sum_ww": square}
+    return rows.select(**terms, sum_wwuu=square * (y - p) * (y - p))
 
 
 def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:

@@ -169,7 +169,9 @@ class BinSearch:
         if isinstance(rule, EqualMass):
             n_bins = most_open = rule.n_bins
             first = int(np.clip(np.ceil(np.log2(32 * n_bins)), 10, 16))  # about 32 cells a bin
-        step = step or _step(n_groups * most_open)
+        if step is None:  # in so many open cells of 5 numbers of 8 bytes
+            open_cells = SKETCH_BYTES / 40 / (n_groups * most_open)
+            step = int(np.clip(np.log2(open_cells), 4, 12))
         quantiles = isinstance(rule, str) or type(rule) is EqualMass
         self._searches = [
             _quantiles(n_bins, few, first + extra_bits, step, most_passes)
@@ -197,11 +199,6 @@ class BinSearch:
 
     def _auto_n_bins(self) -> int:
         return auto_n_bins(self.n_rows)
-
-
-def _step(n_open: int) -> int:
-    """Return by how many bits a grid may be refined in so many cells of 5 numbers of 8 bytes."""
-    return int(np.clip(np.log2(SKETCH_BYTES / 40 / n_open), 4, 12))
 
 
 def _all_values() -> Generator[Query, GridCells, Values]:

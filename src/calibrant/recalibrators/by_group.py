@@ -16,8 +16,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
-from calibrant.group_labels import GroupKey, ranking, read_labels
-from calibrant.groups import GroupColumn, GroupLabel, Groups
+from calibrant.groups import GroupColumn, GroupKey, GroupLabel, Groups, ranking, read_labels
 from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.checks import check_choice

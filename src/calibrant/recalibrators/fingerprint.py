@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from calibrant._compiled import compiles
 from calibrant._documents import check_names, is_whole, shown
-from calibrant._read_only import ReadOnlyArrays
 from calibrant._threads import in_pieces
-from calibrant._types import AnyArray, IntArray
+from calibrant._types import AnyArray, IntArray, ReadOnlyArrays
 from calibrant.exceptions import InvalidDocumentError
 
 SKETCH_SIZE = 1024

@@ -15,7 +15,7 @@ from calibrant._documents import check_header, header, read_json
 from calibrant._types import FloatArray
 from calibrant.bins import Bins, Distinct, EqualMass, EqualWidth, Hybrid
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
-from calibrant.group_labels import by_to_json, read_by
+from calibrant.groups import by_to_json, read_by
 from calibrant.recalibrators import quantiles
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.fingerprint import Fingerprint

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from calibrant._options import generator, is_integer
-from calibrant._read_only import ReadOnlyArrays
-from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray, ReadOnlyArrays
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant import stats
-from calibrant._read_only import ReadOnlyArrays
-from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant._types import BoolArray, FloatArray, IntArray, ReadOnlyArrays
 from calibrant.problem import Label
 from calibrant.reports.curves import MOST_CELLS, ReportedCurve, curve_of
 from calibrant.stats.curves import MOST_BINS_DRAWN, join_bins

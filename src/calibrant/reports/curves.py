@@ -8,8 +8,7 @@ import numpy as np
 
 from calibrant import stats
 from calibrant._html import Element
-from calibrant._svg import beyond_chance, diagram
-from calibrant._svg_frame import Frame, Histogram, Window, closer_window, frame_of
+from calibrant._svg import Frame, Histogram, Window, beyond_chance, closer_window, diagram, frame_of
 from calibrant._types import BoolArray
 from calibrant.bins import Bins
 from calibrant.problem import Label

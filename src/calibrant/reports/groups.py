@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibrant._html import Content, Element, element, scrolling, shown, table
-from calibrant.group_labels import key_of, shown_key
+from calibrant.groups import key_of, shown_key
 from calibrant.reports.curves import curve_of
 from calibrant.reports.findings import Findings
 from calibrant.reports.reliability import PANELS, panels

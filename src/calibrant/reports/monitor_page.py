@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibrant._clock import now
 from calibrant._html import Element, element, scrolling, shown, table
-from calibrant._timeline import MOST_BATCHES, timeline
+from calibrant._svg_bars import MOST_BATCHES, timeline
 from calibrant._version import __version__
 from calibrant.exceptions import EmptyInputError
 from calibrant.monitor import CalibrationMonitor

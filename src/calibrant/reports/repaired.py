@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calibrant._html import Element, element, scrolling, table
-from calibrant._svg_frame import joint_window
+from calibrant._svg import joint_window
 from calibrant.reports.findings import Findings
 from calibrant.reports.numbers_in_words import key_figures, three_numbers
 from calibrant.reports.sections import section

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from calibrant.group_labels import shown_key
+from calibrant.groups import shown_key
 from calibrant.reports.findings import Findings
 from calibrant.table import describe_bins
 

@@ -94,10 +94,6 @@ class Source(ABC):
         """Check every value and sum the rows of each group in these bins, in one pass."""
 
     @abstractmethod
-    def columns(self) -> Columns:
-        """Bring all rows into memory, check every value and return them."""
-
-    @abstractmethod
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
         """Read the rows of a marginal table once more; None where that would cost too much.
 
@@ -119,32 +115,42 @@ class Source(ABC):
         """Return the digest of all rows, by which they are known again; None where it costs."""
         return None
 
-    def in_memory(self) -> ArraySource:
-        """Return the same rows as arrays."""
-        from calibrant.sources.arrays import ArraySource
+    def check_weights(self) -> None:  # noqa: B027
+        """Refuse weights that are all 0, before bins are chosen by them."""
 
-        return ArraySource(self.columns())
+    def check_total(self, table: BinTable | Tables) -> None:
+        """Refuse the sums of all rows where none of them is the event that pos_label names."""
+        if self.problem.pos_label is not None and not table.sum_y.any():
+            self.check_event()
+
+    def columns(self) -> Columns:
+        """Bring all rows into memory, check every value and return them."""
+        return self.in_memory().columns()
+
+    @abstractmethod
+    def in_memory(self) -> ArraySource:
+        """Return the same rows as arrays, with their groups."""
 
     def tabulate(self, bins: BinsLike) -> BinTable:
         """Choose bins for all rows, and check and count them."""
-        rule = self._rule(bins)
-        chosen = (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
-        table = self.count(chosen)
-        if self.problem.pos_label is not None and not table.sum_y.any():
-            self.check_event()
+        table = self.count(self._chosen(self._rule(bins)))
+        self.check_total(table)
         return table
 
     def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
         """Choose bins for all rows, or for each group from its own, and check and count them."""
         check_flag("shared_bins", shared_bins)
         rule = self._rule(bins)
-        if not (shared_bins or isinstance(rule, Bins)):
-            return self.in_memory().tabulate_own(rule)
-        chosen = (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
-        tables = self.count_by(chosen)
-        if self.problem.pos_label is not None and not tables.sum_y.any():
-            self.check_event()
+        if shared_bins or isinstance(rule, Bins):
+            tables = self.count_by(self._chosen(rule))
+        else:
+            tables = self.in_memory().tabulate_own(rule)
+        self.check_total(tables)
         return tables
+
+    def _chosen(self, rule: Bins | BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+        self.check_weights()
+        return (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
 
     def _rule(self, bins: BinsLike) -> Bins | BinRule | Literal["auto"]:
         """Read ``bins=``; a quantile's level is one output, which no rule can part."""
@@ -187,24 +193,22 @@ def read(
     if kind is not None:
         check_kind(kind)
     _check_independent(data)
-    given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
-    given |= {"pos_label": pos_label, "sample_weight": sample_weight, "by": by}
+    given = (y_true, y_prob, kind, input, classes, pos_label, sample_weight)
     if is_files(data):
         from calibrant.sources.files import read_files
 
-        return read_files(data, y_true, y_prob, **given)
+        return read_files(data, *given, by)
     if data is not None:
         from calibrant.sources.frames import read_frame
 
-        return read_frame(data, y_true, y_prob, **given)
+        return read_frame(data, *given, by)
     if getattr(getattr(y_prob, "device", None), "type", "cpu") not in ("cpu", "meta"):
         from calibrant.sources.tensors import read_tensors
 
-        return read_tensors(y_true, y_prob, **given)
+        return read_tensors(*given, by)
     from calibrant.sources.arrays import ArraySource, read_arrays
 
-    del given["by"]
-    columns = read_arrays(y_true, y_prob, **given)
+    columns = read_arrays(*given)
     if by is None:
         return ArraySource(columns)
     from calibrant.sources.groups import read_groups

@@ -19,7 +19,7 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray
-from calibrant.bins import BinRule, Bins, BinsLike, Distinct, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, Distinct, EqualMass, auto_n_bins
 from calibrant.columns import (
     LARGEST_WEIGHT,
     Columns,
@@ -28,7 +28,7 @@ from calibrant.columns import (
     is_fraction,
     is_zero_one,
 )
-from calibrant.engines import Engine, engine
+from calibrant.engines import engine
 from calibrant.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
@@ -43,8 +43,7 @@ from calibrant.groups import Groups, required
 from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.column_order import check_class_order, check_label_order, names_of
-from calibrant.sources.events import as_events
-from calibrant.sources.shapes import check_shapes
+from calibrant.sources.events import as_events, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
 
@@ -60,46 +59,35 @@ class ArraySource(Source):
         self._columns, self.groups = columns, groups
         self.by = () if groups is None else groups.by
 
-    @property
-    def _engine(self) -> Engine:
-        return engine()
-
     def choose(self, rule: BinRule | Literal["auto"]) -> tuple[Bins, ...]:
         """Choose bins from the distinct predictions of each group."""
         if isinstance(rule, str):
             rule = EqualMass(auto_n_bins(len(self._columns)))
-        return self._engine.choose(self._columns, rule)
+        return engine().choose(self._columns, rule)
 
     def count(self, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows; all weights may be 0, as of a part of the rows."""
-        return self._engine.count(self._columns, bins)
+        return engine().count(self._columns, bins)
 
     def count_by(self, bins: tuple[Bins, ...]) -> Tables:
         """Check and sum the rows of each group."""
         groups = required(self.groups)
-        labels, sums = self._engine.count_by(self._columns, bins, groups)
+        labels, sums = engine().count_by(self._columns, bins, groups)
         return Tables.of(self.problem, groups.by, labels, (bins,), sums)
 
-    def tabulate(self, bins: BinsLike) -> BinTable:
-        """Choose bins for all rows, and check and count them."""
+    def check_weights(self) -> None:
+        """Refuse weights that are all 0."""
         self._columns.check_weights()
-        return super().tabulate(bins)
-
-    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
-        """Choose bins for all rows, or for each group, and check and count them."""
-        self._columns.check_weights()
-        return super().tabulate_by(bins, shared_bins)
 
     def tabulate_own(self, rule: BinRule | Literal["auto"]) -> Tables:
         """Choose bins for each group from its own rows, and count them."""
+        self.check_weights()
         labels, tables = [], []
         for own, rows in required(self.groups).rows():
             part = ArraySource(self._columns.take(rows))
             if part._columns.weights is None or part._columns.weights.any():
                 labels.append(own)
                 tables.append(part.count(part.choose(rule)))
-        if self.problem.pos_label is not None and not any(table.sum_y.any() for table in tables):
-            self.check_event()
         return stacked(self.by, labels, tables)
 
     def columns(self) -> Columns:
@@ -119,7 +107,7 @@ class ArraySource(Source):
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
         """Read the rows of a marginal table once more."""
-        return self._engine.influence_sums(self._columns, bins, influence)
+        return engine().influence_sums(self._columns, bins, influence)
 
     def check_event(self) -> None:
         """Refuse a pos_label that no row has."""
@@ -149,7 +137,6 @@ class ArraySource(Source):
 def read_arrays(
     y_true: Any,
     y_prob: Any,
-    *,
     kind: Kind | None = None,
     input: Input = "probabilities",
     classes: Sequence[Label] | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins
-from calibrant.columns import Columns, absent_event
+from calibrant.columns import absent_event
 from calibrant.engines.cells import CellSums
 from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_columns import FrameColumns
@@ -22,10 +22,9 @@ from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_in
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
 from calibrant.sources.column_order import check_class_order, check_label_order
-from calibrant.sources.events import check_quantile_input
+from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import columns_named, series_factor
 from calibrant.sources.patterns import is_pattern, matching, paired, shown_names
-from calibrant.sources.shapes import check_event_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -56,12 +55,8 @@ class FrameSource(Source):
         labels, sums = FrameEngine().count_by(self._columns, bins)
         return Tables.of(self.problem, self.by, labels, (bins,), sums)
 
-    def columns(self) -> Columns:
-        """Collect the named columns, and no others, and check every value."""
-        return self._collected.columns()
-
     def in_memory(self) -> ArraySource:
-        """Return the same rows as arrays, with their groups."""
+        """Collect the named columns, and no others."""
         return self._collected
 
     @cached_property
@@ -71,18 +66,15 @@ class FrameSource(Source):
             eager = columns.frame.select(*columns.names).collect()
         single = self.problem.kind == "binary"
         names = [*columns.beside, *columns.predictions]  # of two, the event's column last
-        source = read_frame(
-            eager,
-            columns.labels if isinstance(columns.labels, str) else list(columns.labels),
-            names[0] if single and len(names) == 1 else names,
-            kind=self.problem.kind,
-            input="logits" if columns.are_logits else "probabilities",
-            classes=self.problem.classes,
-            pos_label=self.problem.pos_label,
-            sample_weight=columns.weights,
-            by={own.name: own.cuts for own in columns.by} or None,
-        )
-        return source.in_memory()
+        labels = columns.labels if isinstance(columns.labels, str) else list(columns.labels)
+        probs = names[0] if single and len(names) == 1 else names
+        meaning = self.problem
+        given: Input = "logits" if columns.are_logits else "probabilities"
+        by = {own.name: own.cuts for own in columns.by} or None
+        return read_frame(
+            eager, labels, probs, meaning.kind, given, meaning.classes, meaning.pos_label,
+            columns.weights, by,
+        ).in_memory()  # fmt: skip
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
         """Read the rows of a marginal table once more; None where its engine cannot plan it."""
@@ -104,7 +96,6 @@ def read_frame(
     data: Any,
     y_true: Any,
     y_prob: Any,
-    *,
     kind: Kind | None = None,
     input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
@@ -123,15 +114,9 @@ def read_frame(
     _check_order(y_true, y_prob, kind, classes)
     if frame is None or not _is_lazy(frame):
         columns = data if frame is None else frame
-        arrays = read_arrays(
-            _column(columns, y_true),
-            _column(columns, y_prob),
-            kind=kind,
-            input=input,
-            classes=classes,
-            pos_label=pos_label,
-            sample_weight=None if sample_weight is None else _column(columns, sample_weight),
-        )
+        labels, probs = _column(columns, y_true), _column(columns, y_prob)
+        weights = None if sample_weight is None else _column(columns, sample_weight)
+        arrays = read_arrays(labels, probs, kind, input, classes, pos_label, weights)
         values = [_group_column(columns, own) for own in grouping]
         source: Source = ArraySource(arrays, None if by is None else Groups.of(grouping, values))
         source.names = shown_names(y_true, y_prob)
@@ -139,21 +124,21 @@ def read_frame(
     check_input(input)
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     beside = [*([] if sample_weight is None else [sample_weight]), *(own.name for own in grouping)]
-    labels = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
-    for name in [*labels, *names, *beside]:
+    marks = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
+    for name in [*marks, *names, *beside]:
         refuse_pattern(known_column(name, known))
     if kind in EVENT_KINDS:
-        check_event_shapes(*_widths(labels, names), kind)
+        # a row of each, to check how many columns there are
+        row_y, row_p = (np.empty((1, len(x)) if len(x) > 1 else 1) for x in (marks, names))
+        check_event_shapes(row_y, row_p, kind)
         if kind == "quantile":
             check_quantile_input(input)
     problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
     used = tuple(names) if column is None else (names[column],)
     others = () if column is None else tuple(names[:column] + names[column + 1 :])
     logits = input == "logits"
-    if len(labels) == 1 and (kind != "multi-label" or len(names) == 1):
-        y_true = labels[0]
-    else:
-        y_true = tuple(labels)
+    alone = len(marks) == 1 and (kind != "multi-label" or len(names) == 1)
+    y_true = marks[0] if alone else tuple(marks)
     source = FrameSource(
         FrameColumns(frame, problem, y_true, used, sample_weight, others, logits, grouping)
     )
@@ -181,12 +166,6 @@ def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> 
     taken = labels if several else [y_true]
     names = [name for name in matching(y_prob, known) if name not in taken]
     return labels, paired(labels, names, y_true, y_prob) if several else names
-
-
-def _widths(labels: list[Any], names: list[Any]) -> tuple[AnyArray, AnyArray]:
-    """Return a row of each, to check how many columns there are."""
-    first, second = (np.empty((1, len(x)) if len(x) > 1 else 1) for x in (labels, names))
-    return first, second
 
 
 def named_arrays(

@@ -1,14 +1,40 @@
-"""What `by=` may be: names of columns, arrays, data frames, and cuts of numeric ones."""
+"""What `by=` and `cluster=` may be: names of columns, arrays, data frames, and cuts.
+
+Rows of one cluster, a patient or a day, depend on each other; it is the last column of `by=`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from calibrant.exceptions import InvalidArgumentError, LengthMismatchError
-from calibrant.groups import Factor, GroupColumn, Groups, factor_of_objects, label_of
+from calibrant._digests import row_hashes
+from calibrant._types import FloatArray, IntArray
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidGroupsError,
+    InvalidWeightsError,
+    LengthMismatchError,
+)
+from calibrant.groups import (
+    Factor,
+    GroupColumn,
+    GroupLabel,
+    Groups,
+    factor_of_objects,
+    label_of,
+    required,
+)
+from calibrant.problem import Input, Kind, Label
+from calibrant.sources import Source, read
+from calibrant.sources.arrays import ArraySource, as_array
+from calibrant.stats.clusters import ClusterSums
+from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 
 def columns_named(by: Any) -> tuple[GroupColumn, ...]:
@@ -39,8 +65,6 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
     columns = []
     arrays = named_arrays(by)
     for name, values, cuts in arrays if like is None else _in_order_of(like, by, arrays):
-        from calibrant.sources.arrays import as_array
-
         shown = f"{name:.60}" if isinstance(by, Mapping) else "by"
         own = GroupColumn(name, _cuts(name, cuts))
         factor = series_factor(own, values)
@@ -117,7 +141,7 @@ def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
             (name, own if _is_looked_up(own) else own.to_numpy(), None)
             for name, own in series.items()
         ]
-    several = isinstance(by, list | tuple) and by and all(_is_column(x) for x in by)
+    several = isinstance(by, list | tuple) and by and all(map(_is_column, by))
     columns = list(by) if several else [by]
     first = "group" if not several else "group 1"
     names = [first, *(f"group {k + 1}" for k in range(1, len(columns)))]
@@ -178,3 +202,184 @@ def _cuts(name: str, cuts: Any) -> tuple[float, ...] | None:
             f"{cuts!r:.60}."
         )
     return GroupColumn(name, numbers).cuts
+
+
+CLUSTER = "cluster"
+"""The name of the column of clusters among arrays."""
+GROUP_COLUMNS, CLUSTER_COLUMN = slice(None, -1), slice(-1, None)
+
+
+def read_clustered(
+    y_true: Any,
+    y_prob: Any,
+    kind: Kind | None,
+    input: Input,
+    classes: Sequence[Label] | None,
+    pos_label: Label | None,
+    sample_weight: Any,
+    data: Any,
+    by: Any,
+    cluster: Any,
+) -> tuple[Source, bool]:
+    """Read as `read` does, clusters as the last column of groups; tell whether there are any."""
+    cluster, data = clusters_and_data(cluster, data, by)
+    by = by if cluster is None else _groups_and_clusters(by, cluster, data)
+    source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
+    return source, cluster is not None
+
+
+def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any]:
+    """Return `cluster=` and `data=` as they are meant.
+
+    Answers to one question of an evaluation log are a cluster unless False says that rows are
+    independent; `read` refuses what is left, a log by groups whose questions repeat.
+    """
+    if not getattr(data, "is_repeated", False):
+        return (None if cluster is False else cluster), data
+    if cluster is None and by is not None:
+        return None, data
+    return ("question" if cluster is None else cluster or None), dict(data)
+
+
+def _groups_and_clusters(by: Any, cluster: Any, data: Any) -> dict[str, Any]:
+    """Return a `by=` of the columns of groups and, as the last, that of clusters."""
+    if data is not None and not isinstance(cluster, str):
+        raise InvalidArgumentError(
+            f"With data=, cluster= is the name of a column; got {cluster!r:.60}."
+        )
+    last = {CLUSTER: cluster} if data is None else {cluster: None}
+    columns: dict[str, Any] = {}
+    if data is not None and by is not None:
+        columns = {column.name: column.cuts for column in columns_named(by)}
+    elif by is not None:
+        arrays = named_arrays(by)
+        columns = {name: x if cuts is None else (x, cuts) for name, x, cuts in arrays}
+    both = columns.keys() & last.keys()
+    if both:
+        raise InvalidArgumentError(
+            f"A column puts rows into groups or into clusters, not both; got {both.pop()!r:.60} "
+            "twice. Leave it out of by=, or give the cluster another column."
+        )
+    return columns | last
+
+
+def clustered_rows(source: Source, weighted: bool = False) -> ArraySource:
+    """Bring rows into memory with the cluster of each, the last column of their groups.
+
+    Rows without a cluster are refused, and weights unless the caller reckons with them.
+    """
+    rows = source.in_memory()
+    if rows.columns().weights is not None and not weighted:
+        raise InvalidWeightsError(
+            "Clusters are of rows that count alike; sample weights came too. Leave one of them "
+            "out; validate takes both."
+        )
+    groups = required(rows.groups)
+    missing = [place for place, labels in enumerate(groups.labels) if labels[-1] is None]
+    alone = np.flatnonzero(np.isin(groups.codes, missing))
+    if alone.size:
+        raise InvalidGroupsError(
+            f"Every row needs its cluster; {alone.size:,} of {len(groups.codes):,} have none "
+            f"(first: row {alone[0]}). Drop these rows, or give each a cluster of its own."
+        )
+    return rows
+
+
+def cluster_sums(
+    rows: ArraySource, table: BinTable, weights: FloatArray, cluster: IntArray | None = None
+) -> ClusterSums:
+    """Sum the rows of each cluster in the bins of a table; those of `groups` unless given."""
+    own = required(rows.groups).codes if cluster is None else cluster
+    present, codes = np.unique(own, return_inverse=True)
+    columns = rows.columns()
+    events, said = (x.reshape(len(codes), -1) for x in columns.events())
+    cells = np.column_stack([own.index(p) for own, p in zip(table.bins, said.T, strict=True)])
+    n_bins = table.count.shape[1]
+    return ClusterSums.of(
+        codes, present.size, events, said, cells, weights, n_bins, columns.weights
+    )
+
+
+def one_of_each(rows: ArraySource, seed: int) -> ArraySource:
+    """Draw one row of each cluster at random, the same for a seed: those are independent."""
+    return ArraySource(rows.columns().take(_drawn(rows, seed)))
+
+
+def one_of_each_by_group(rows: ArraySource, seed: int) -> tuple[ArraySource, bool]:
+    """Draw one row of each cluster in each group; tell whether no cluster is in several groups.
+
+    The last column of the rows' groups is that of clusters.
+    """
+    crossed = required(rows.groups)
+    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    drawn = _drawn(rows, seed)
+    nested = np.unique(clusters.codes).size == drawn.size
+    return ArraySource(rows.columns().take(drawn), _taken(groups, drawn)), nested
+
+
+def _drawn(rows: ArraySource, seed: int) -> IntArray:
+    """Return the place of one row of each cluster, whatever the order of all rows.
+
+    The rows of a cluster are put into an order of their contents, labels included, and a number
+    of the seed and the cluster's name says which of them is drawn. Contents play no part in that
+    number, so given all predictions and labels every row of a cluster has the same chance, as if
+    it were drawn by its place. (A number made of the contents would not do: clusters of the same
+    predictions would share it, and an order by labels would then choose the label.)
+    """
+    groups, columns = required(rows.groups), rows.columns()
+    present, codes, counts = np.unique(groups.codes, return_inverse=True, return_counts=True)
+    order = np.lexsort((row_hashes(columns.predictions, columns.codes()), codes))
+    labels = [groups.labels[code] for code in present]
+    names = [tuple(map(str, own)) for own in labels]
+    if len(set(names)) < len(names):  # as 1 and "1" do, and no two may share their number
+        names = [tuple(map(repr, own)) for own in labels]
+    share = np.array([_uniform(seed, name) for name in names])
+    first = np.cumsum(counts) - counts
+    drawn = order[first + np.minimum(share * counts, counts - 1).astype(np.intp)]
+    return np.asarray(drawn[np.argsort(share)])  # sums are the same to the last digit, too
+
+
+def _uniform(seed: int, name: tuple[str, ...]) -> float:
+    """Return a number between 0 and 1, as if at random, that a seed and a name determine."""
+    text = json.dumps([seed, *name]).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
+
+
+def clusters_by_group(rows: ArraySource) -> tuple[ArraySource, Groups]:
+    """Return rows in their groups alone, and the cluster of each; two at least in every group."""
+    crossed = required(rows.groups)
+    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    present = np.unique(crossed.codes)
+    counts = np.bincount(_part(Groups(crossed.by, present, crossed.labels), GROUP_COLUMNS).codes)
+    alone = np.flatnonzero(counts == 1)
+    if alone.size:
+        raise InvalidGroupsError(
+            f"Clusters tell chance from error by their differences: every group needs 2; of "
+            f"{alone.size:,} groups all rows are in one (first: {groups.labels[alone[0]]!r:.60}). "
+            "Leave their rows out, or take groups that are wider."
+        )
+    return ArraySource(rows.columns(), groups), clusters
+
+
+def cluster_sums_of_groups(
+    rows: ArraySource, clusters: Groups, tables: Tables, weights: FloatArray
+) -> tuple[ClusterSums, ...]:
+    """Sum the rows of each cluster in the bins of the table of its group, group by group."""
+    place = {labels: i for i, labels in enumerate(tables.labels)}
+    found = {}
+    for labels, own in required(rows.groups).rows():
+        part = ArraySource(rows.columns().take(own), _taken(clusters, own))
+        found[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
+    return tuple(found[i] for i in range(len(tables)))
+
+
+def _part(groups: Groups, which: slice) -> Groups:
+    """Return groups by some of the columns."""
+    number: dict[tuple[GroupLabel, ...], int] = {}
+    numbers = [number.setdefault(labels[which], len(number)) for labels in groups.labels]
+    codes: IntArray = np.array(numbers, np.int32)
+    return Groups(groups.by[which], codes[groups.codes], list(number))
+
+
+def _taken(groups: Groups, rows: IntArray) -> Groups:
+    return Groups(groups.by, groups.codes[rows], groups.labels)

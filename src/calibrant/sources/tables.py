@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from calibrant._influences import Influence
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct, is_auto
-from calibrant.columns import Columns
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.sources import Source
 from calibrant.table import BinTable, describe_bins
@@ -41,7 +40,7 @@ class TableSource(Source):
             "tabulate(..., by=) gives, or the rows themselves with by=."
         )
 
-    def columns(self) -> Columns:
+    def in_memory(self) -> NoReturn:
         """Refuse: there are no rows."""
         raise InvalidArgumentError(
             "This needs the predictions and labels themselves; a table holds sums of them "

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._logits import probabilities_of
-from calibrant.bins import BinRule, Bins, BinsLike, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, EqualMass, auto_n_bins
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
 from calibrant.engines.pairs import Pair, are_bits, has_float64, on_host, wide, wide_array
 from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, edges_on, widened
@@ -29,9 +29,13 @@ from calibrant.sources.arrays import (
     read_arrays,
     refuse_masked,
 )
-from calibrant.sources.events import check_quantile_input, of_each_label
+from calibrant.sources.events import (
+    check_event_shapes,
+    check_quantile_input,
+    check_shapes,
+    of_each_label,
+)
 from calibrant.sources.groups import read_groups
-from calibrant.sources.shapes import check_event_shapes, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -67,27 +71,14 @@ class TensorSource(Source):
             sums = TorchEngine().count_by(self.tensors, bins, groups.codes, len(groups.labels))
         return Tables.of(self.problem, groups.by, groups.labels, (bins,), sums)
 
-    def tabulate(self, bins: BinsLike) -> BinTable:
-        """Choose bins for all rows, and check and count them."""
-        self._check_weights()
-        return super().tabulate(bins)
-
-    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
-        """Choose bins for all rows, or for each group, and check and count them."""
-        self._check_weights()
-        return super().tabulate_by(bins, shared_bins)
-
-    def _check_weights(self) -> None:
+    def check_weights(self) -> None:
+        """Refuse weights that are all 0, or too large."""
         if self.tensors.weights is not None:
             check_heaviest(on_host(self.tensors.weights.amax(0)).item())
 
     def in_memory(self) -> ArraySource:
         """Copy the tensors to the host, with their groups."""
         return self._copied
-
-    def columns(self) -> Columns:
-        """Copy the tensors to the host, and check every value."""
-        return self._copied.columns()
 
     @cached_property
     def _copied(self) -> ArraySource:
@@ -127,7 +118,6 @@ class TensorSource(Source):
 def read_tensors(
     y_true: Any,
     y_prob: Any,
-    *,
     kind: Kind | None = None,
     input: Input = "probabilities",
     classes: Sequence[Label] | None = None,
@@ -144,9 +134,7 @@ def read_tensors(
     check_input(input)
 
     def on_host() -> ArraySource:
-        given: dict[str, Any] = {"kind": kind, "input": input, "classes": classes}
-        given |= {"pos_label": pos_label, "sample_weight": sample_weight}
-        columns = read_arrays(y_true, y_prob, **given)
+        columns = read_arrays(y_true, y_prob, kind, input, classes, pos_label, sample_weight)
         return ArraySource(columns, None if by is None else read_groups(by, len(columns)))
 
     refuse_masked(y_true, "y_true")

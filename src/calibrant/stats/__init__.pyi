@@ -5,6 +5,7 @@ from calibrant.stats.audits import AuditedGroup as AuditedGroup
 from calibrant.stats.audits import audit as audit
 from calibrant.stats.bin_free import BinFreeBounds as BinFreeBounds
 from calibrant.stats.bin_free import bin_free_bounds as bin_free_bounds
+from calibrant.stats.bounds_l1 import one_line_ece_bound as one_line_ece_bound
 from calibrant.stats.certificates import Certificate as Certificate
 from calibrant.stats.certificates import certify as certify
 from calibrant.stats.comparison import compare_errors as compare_errors
@@ -39,9 +40,7 @@ from calibrant.stats.intervals import ConfidenceInterval as ConfidenceInterval
 from calibrant.stats.isotonic_curves import IsotonicCurve as IsotonicCurve
 from calibrant.stats.isotonic_curves import isotonic_curve as isotonic_curve
 from calibrant.stats.label_shift import LabelShiftCertificate as LabelShiftCertificate
-from calibrant.stats.mean_scores import MeanScore as MeanScore
 from calibrant.stats.monitor_records import MonitoredBatch as MonitoredBatch
-from calibrant.stats.one_line_bound import one_line_ece_bound as one_line_ece_bound
 from calibrant.stats.planning import samples_to_certify as samples_to_certify
 from calibrant.stats.planning import smallest_certifiable_error as smallest_certifiable_error
 from calibrant.stats.prequential import MiscalibrationBound as MiscalibrationBound
@@ -57,6 +56,7 @@ from calibrant.stats.sample_sizes import histogram_binning_bound as histogram_bi
 from calibrant.stats.sample_sizes import recommended_bins as recommended_bins
 from calibrant.stats.sample_sizes import samples_to_balance as samples_to_balance
 from calibrant.stats.sample_sizes import samples_to_calibrate as samples_to_calibrate
+from calibrant.stats.scores import MeanScore as MeanScore
 from calibrant.stats.scores import ScoreDecomposition as ScoreDecomposition
 from calibrant.stats.scores import brier_decomposition as brier_decomposition
 from calibrant.stats.selective import SelectiveCertificate as SelectiveCertificate

@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._json import json_text, plain
+from calibrant._json import plain
 from calibrant._results import Result, filled, rests_on, text_table
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key
-from calibrant.groups import GroupLabel
+from calibrant.groups import LINES, GroupKey, GroupLabel, key_of, more_groups, shown_key
 from calibrant.stats.certificates import Certificate, certify, verified_bounds
 from calibrant.stats.estimators import (
     ClassWeight,
@@ -231,10 +230,6 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
             "assumptions": self.assumptions,
         }
         return dict(plain(facts))
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON."""
-        return json_text(self.to_dict())
 
 
 def audit(

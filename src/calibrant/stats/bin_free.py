@@ -32,8 +32,8 @@ import numpy as np
 
 from calibrant._results import NumberResult, Result
 from calibrant._types import FloatArray
-from calibrant.stats.atoms import Atoms, cumulative_differences, kuiper
 from calibrant.stats.intervals import check_level
+from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
 from calibrant.table import BinTable
 
 

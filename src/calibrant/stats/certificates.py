@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import (
+    check_entries,
     check_header,
     check_names,
     header,
@@ -25,17 +26,13 @@ from calibrant._documents import (
     is_text,
     is_whole,
     read_json,
-    shown,
 )
 from calibrant._results import Result, ended, statement
 from calibrant._version import __version__
-from calibrant.exceptions import (
-    InvalidArgumentError,
-    InvalidDocumentError,
-)
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import SMALLEST
+from calibrant.stats.clusters import check_draws, is_draw
 from calibrant.stats.curves import diagram_of
-from calibrant.stats.draws import check_draws, is_draw
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -43,7 +40,7 @@ from calibrant.stats.estimators import (
     power_of,
 )
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
-from calibrant.stats.questions import MOST_DRAWS, MinBinMass, Question
+from calibrant.stats.questions import ASKED, MOST_DRAWS, MinBinMass, Question
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -191,11 +188,7 @@ class Certificate(Result):
         if isinstance(document, dict):
             document = _with_draws(document)
         check_names(document, ("format", "schema", *names), "A certificate")
-        for name, allowed in _ALLOWED.items():
-            if not allowed(document[name]):
-                raise InvalidDocumentError(
-                    f"{name!r} of a certificate cannot be {shown(document[name])}."
-                )
+        check_entries(document, _ALLOWED, "a certificate")
         fields = {name: document[name] for name in names}
         fields["table"] = BinTable.from_dict(document["table"])
         if document["lower_table"] is not None:
@@ -257,18 +250,9 @@ class Certificate(Result):
 
     def _question(self) -> Question:
         """Return what was asked, checked as if for the first time."""
-        return Question.of(
-            self.table,
-            max_error=self.max_error,
-            norm=self.norm,
-            confidence_level=self.confidence_level,
-            target=self.target,
-            min_bin_mass=self.min_bin_mass,
-            levels=self.levels,
-            looks=self.looks,
-            draws=self.draws,
-            class_weight=self.class_weights if self.table.n_groups > 1 else None,
-        )
+        asked = {name: getattr(self, name) for name in ASKED}
+        weights = self.class_weights if self.table.n_groups > 1 else None
+        return Question.of(self.table, **asked, class_weight=weights)
 
 
 def _with_draws(document: dict[str, Any]) -> dict[str, Any]:
@@ -380,20 +364,15 @@ def _answer(
     left_out = None
     if math.isinf(question.power) and table.is_binned_model:
         _, left_out = unseen_of(table, question)
+    asked = {name: getattr(question, name) for name in ASKED}
+    asked["levels"] = None if question.levels is None else question.levels.tolist()
     return Certificate(
+        **asked,
         verdict=verdict,
         reason=reason,
         upper_bound=upper,
         lower_bound=lower,
         n=table.n,
-        confidence_level=question.confidence_level,
-        max_error=question.max_error,
-        norm=question.norm,
-        target=question.target,
-        min_bin_mass=question.min_bin_mass,
-        levels=None if question.levels is None else question.levels.tolist(),
-        looks=question.looks,
-        draws=question.draws,
         method=method,
         assumptions=assumptions_of(table, question, overlap_unchecked, left_out),
         class_weights=question.weights.tolist(),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from calibrant.table import BinTable
 
 Part: TypeAlias = Literal["miscalibration", "discrimination", "uncertainty"]
 
+PARTS: tuple[Part, ...] = get_args(Part)
 DRAWS = 40
 """Of labels, to find the optimism: its mean is then known to a sixth of its spread. Affects the
 interval by less than its rounding; more only cost time."""
@@ -69,7 +70,7 @@ class CorpDecomposition(ScoreDecomposition):
         confidence_level : float
         """
         check_level(confidence_level)
-        if not is_among(part, ("miscalibration", "discrimination", "uncertainty")):
+        if not is_among(part, PARTS):
             raise InvalidArgumentError(
                 'part must be "miscalibration", "discrimination" or "uncertainty"; got '
                 f"{part!r:.60}."
@@ -116,7 +117,11 @@ class CorpDecomposition(ScoreDecomposition):
     def _optimism(self) -> tuple[float, float]:
         """Return how much too low fitted curves score on their own rows, and its spread."""
         n = self.count.sum()
-        centre = _between_blocks(self.prediction, self.count, self.curve)
+        # labels are drawn from the curve as it is between the centres of its constant pieces
+        first = np.flatnonzero(np.concatenate(([True], self.curve[1:] != self.curve[:-1])))
+        size = np.add.reduceat(self.count, first)
+        centres = np.add.reduceat(self.count * self.prediction, first) / size
+        centre = np.interp(self.prediction, centres, self.curve[first])
         rng = np.random.default_rng(0)
         found = np.empty(DRAWS)
         for draw in range(DRAWS):
@@ -128,7 +133,7 @@ class CorpDecomposition(ScoreDecomposition):
 
     def __str__(self) -> str:
         lines = [super().__str__()]
-        for part in ("miscalibration", "discrimination", "uncertainty"):
+        for part in PARTS:
             lines.append(f"{part} {self.confidence_interval(part)}")
         return "\n  ".join(lines)
 
@@ -137,9 +142,8 @@ class CorpDecomposition(ScoreDecomposition):
         facts = super().to_dict()
         for name in ("prediction", "count", "event_rate", "curve"):
             del facts[name]
-        parts: tuple[Part, ...] = ("miscalibration", "discrimination", "uncertainty")
         intervals = {
-            part: self.confidence_interval(part, confidence_level).to_dict() for part in parts
+            part: self.confidence_interval(part, confidence_level).to_dict() for part in PARTS
         }
         return {**facts, "confidence_intervals": intervals}
 
@@ -192,11 +196,3 @@ def corp_decomposition(
         event_rate=np.clip(table.sum_y[group, used] / curve.count, 0.0, 1.0),
         curve=curve.event_rate,
     )
-
-
-def _between_blocks(prediction: FloatArray, count: FloatArray, curve: FloatArray) -> FloatArray:
-    """Return the curve drawn straight between the centres of its constant pieces."""
-    first = np.flatnonzero(np.concatenate(([True], curve[1:] != curve[:-1])))
-    size = np.add.reduceat(count, first)
-    centres = np.add.reduceat(count * prediction, first) / size
-    return np.interp(prediction, centres, curve[first])

@@ -103,14 +103,12 @@ class TiltPenalty:
     def cost(self, n: int, t: float) -> float:
         """Return what exp(sum of G) over n rows cannot exceed in the mean, if the error is t."""
         if self.power == 1:
-            return n * (self.q * t if self.target == "sample" else _log1p_product(self.q, t))
+            if self.target == "sample":
+                return n * self.q * t
+            # log(1 + (exp(q) - 1) t), for any q
+            return n * (self.q + math.log(t + (1 - t) * math.exp(-self.q)))
         u = self.q * t**2
         return n * (u if self.target == "sample" else math.log1p(u))
-
-
-def _log1p_product(q: float, t: float) -> float:
-    """Return log(1 + (exp(q) - 1) t) for any q."""
-    return q + math.log(t + (1 - t) * math.exp(-q))
 
 
 @dataclass(frozen=True, eq=False)

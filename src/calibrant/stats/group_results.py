@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from calibrant._json import json_text
 from calibrant._results import Result, text_table
 from calibrant._types import FloatArray, IntArray
-from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key
+from calibrant.groups import LINES, GroupKey, key_of, more_groups, shown_key
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.curves import ReliabilityCurve, reliability_curve
@@ -54,8 +53,8 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
     ----------
     tables : Tables
         The sums of each group.
-    worst : list of keys
-        All groups, the worst first.
+    measure : callable
+        What is asked of each.
     """
 
     _head: ClassVar[tuple[str, ...]] = ()
@@ -118,10 +117,6 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
         ]
         return {"by": list(self.tables.names), "groups": groups}
 
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON."""
-        return json_text(self.to_dict())
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupErrors(GroupResults[CalibrationErrorResult]):
@@ -132,12 +127,8 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
 
     Attributes
     ----------
-    estimates : ndarray
-        The errors, in the order of the keys.
-    tables : Tables
-        The counts of each group.
-    measure : callable
-        What is asked of each.
+    tables, measure
+        As in `GroupResults`.
     norm, debias, class_weight
         As in `calibrant.calibration_error`.
     clusters : tuple of ClusterSums or None
@@ -186,10 +177,8 @@ class GroupCertificates(GroupResults[Certificate]):
 
     Attributes
     ----------
-    tables : Tables
-        The counts of each group.
-    measure : callable
-        What is asked of each.
+    tables, measure
+        As in `GroupResults`.
     """
 
     _head: ClassVar = ("verdict", "at least", "at most")
@@ -228,10 +217,8 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
 
     Attributes
     ----------
-    tables : Tables
-        The counts of each group.
-    measure : callable
-        What is asked of each.
+    tables, measure
+        As in `GroupResults`.
     """
 
     _head: ClassVar = ("bins", "bins whose interval misses the prediction")
@@ -256,10 +243,8 @@ class GroupSelectiveCurves(GroupResults[SelectiveCurve]):
 
     Attributes
     ----------
-    tables : Tables
-        The counts of each group.
-    measure : callable
-        What is asked of each.
+    tables, measure
+        As in `GroupResults`.
     """
 
     _head: ClassVar = ("right", "AURC", "interval")
@@ -283,10 +268,8 @@ class GroupCoverage(GroupResults[CoverageCertificate]):
 
     Attributes
     ----------
-    tables : Tables
-        The counts of each group.
-    measure : callable
-        What is asked of each.
+    tables, measure
+        As in `GroupResults`.
     """
 
     _head: ClassVar = ("farthest level", "covered", "limits", "beyond limits")

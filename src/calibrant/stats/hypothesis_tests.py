@@ -36,9 +36,9 @@ from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.atoms import Atoms, cumulative_differences, is_contradicted, kuiper
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 from calibrant.stats.logistic import LogisticFit, in_the_large, logistic_fit
+from calibrant.stats.samples import Atoms, cumulative_differences, is_contradicted, kuiper
 from calibrant.table import BinTable
 
 MOST_RESAMPLES = 10_000_000
@@ -172,7 +172,10 @@ def calibration_test(
     cox: statistic = 144.8, p = 3.606e-32, n = 1,000
       intercept -1.038, slope 1.263
     """
-    _check_options(method, n_resamples)
+    if not is_among(method, get_args(TestMethod)):
+        names = ", ".join(f'"{name}"' for name in get_args(TestMethod))
+        raise InvalidArgumentError(f"method must be one of {names}; got {method!r}.")
+    check_resamples(n_resamples)
     atoms = Atoms.of(y, p)
     if method == "spiegelhalter":
         return _spiegelhalter(atoms)
@@ -186,15 +189,10 @@ def calibration_test(
     drawn = np.concatenate([statistics(events) for events in atoms.draw(n_resamples, random)])
     if method == "adaptive":
         return smallest_pvalue(np.concatenate([observed, drawn]), atoms.n)
-    value = float(observed[0, 0])
-    return CalibrationTestResult(value, _pvalue(value, drawn[:, 0]), method, atoms.n)
-
-
-def _check_options(method: str, n_resamples: int) -> None:
-    if not is_among(method, get_args(TestMethod)):
-        names = ", ".join(f'"{name}"' for name in get_args(TestMethod))
-        raise InvalidArgumentError(f"method must be one of {names}; got {method!r}.")
-    check_resamples(n_resamples)
+    value, drawn = float(observed[0, 0]), drawn[:, 0]
+    slack = 1e-10 * max(abs(value), float(np.abs(drawn).max()))  # a tie is a tie, though rounded
+    pvalue = float((1 + np.sum(drawn >= value - slack)) / (drawn.size + 1))
+    return CalibrationTestResult(value, pvalue, method, atoms.n)
 
 
 def check_resamples(n_resamples: int) -> None:
@@ -206,12 +204,6 @@ def check_resamples(n_resamples: int) -> None:
         )
 
 
-def _pvalue(observed: float, drawn: FloatArray) -> float:
-    """Return the Monte-Carlo p-value; rounding can only count a tie as a tie."""
-    slack = 1e-10 * max(abs(observed), float(np.abs(drawn).max()))
-    return float((1 + np.sum(drawn >= observed - slack)) / (drawn.size + 1))
-
-
 def statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[FloatArray], FloatArray]:
     """Return what turns lines of events into lines of statistics."""
     if method == "kuiper":
@@ -220,16 +212,13 @@ def statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[FloatA
         depth = max(1, int(math.log2(atoms.n)))
         finest = Bins(np.arange(2**depth + 1) / 2**depth).index(atoms.p)
         return lambda events: _dyadic_excesses(atoms, events, finest, depth)
-    cell = _chosen_bins(atoms, bins).index(atoms.p)
+    rule = as_bin_rule(bins, atoms.n)
+    chosen = rule if isinstance(rule, Bins) else rule.choose(atoms.p, atoms.count)
+    cell = chosen.index(atoms.p)
     if method == "l2":
         return lambda events: _squared_error(atoms, events, cell)[:, None]
     statistic = _chi_square if method == "hosmer-lemeshow" else _standardised_excess
     return lambda events: statistic(*_gaps(atoms, events, cell))[:, None]
-
-
-def _chosen_bins(atoms: Atoms, bins: BinsLike) -> Bins:
-    rule = as_bin_rule(bins, atoms.n)
-    return rule if isinstance(rule, Bins) else rule.choose(atoms.p, atoms.count)
 
 
 def _squared_error(atoms: Atoms, events: FloatArray, cell: IntArray) -> FloatArray:

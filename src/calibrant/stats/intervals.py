@@ -20,7 +20,7 @@ ten times (a hundred) as wide. The bootstrap resamples whole rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,14 +30,17 @@ import numpy.typing as npt
 from calibrant._results import Result
 from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError
 from calibrant.stats.estimators import (
     Cells,
     Target,
+    cells_of,
+    error_of,
     lp_norm,
     null_variance,
     raw_error,
 )
+from calibrant.table import BinTable
 
 Limits: TypeAlias = tuple[FloatArray, FloatArray]
 
@@ -154,7 +157,8 @@ def _bounded_variance(
     cells: Cells, weights: FloatArray, v: FloatArray, target: Target
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return V0, the noise of bin masses, and s, at their largest for any dependent classes."""
-    n = _rows(cells)
+    worth = np.where(cells.mass > 0, cells.size / np.where(cells.mass > 0, cells.mass, 1), np.inf)
+    n = worth.min(axis=(-2, -1))  # the least effective number of rows per mass of any bin
     v0 = (np.sqrt(null_variance(cells, v)) @ weights) ** 2
     masses = np.zeros_like(v0)
     if target == "population":
@@ -238,7 +242,9 @@ def box_interval(
     n_bins = np.maximum(used.sum(axis=-1, keepdims=True), 1)
     delta, masses = (1 - confidence_level) / groups, None
     if target == "population" and not math.isinf(power):
-        masses = _mass_limits(cells, _MASS_SHARE * delta / n_bins)
+        n = _group_rows(cells)[..., None]
+        ends = clopper_pearson(cells.mass * n, n, _MASS_SHARE * delta / n_bins)
+        masses = tuple(np.where(used, end, 0.0) for end in ends)
         delta = (1 - _MASS_SHARE) * delta
     alpha = -np.expm1(np.log1p(-delta) / n_bins)
     low, high = clopper_pearson(cells.rate * cells.size, cells.size, alpha)
@@ -249,13 +255,6 @@ def box_interval(
     else:
         least, most = _heaviest(-nearest, *masses), _heaviest(farthest, *masses)
     return lp_norm(nearest, least, weights, power), lp_norm(farthest, most, weights, power)
-
-
-def _mass_limits(cells: Cells, alpha: FloatArray) -> Limits:
-    """Return exact limits of the mass of each bin; those of bins without rows are 0."""
-    n = _group_rows(cells)[..., None]
-    low, high = clopper_pearson(cells.mass * n, n, alpha)
-    return np.where(cells.mass > 0, low, 0.0), np.where(cells.mass > 0, high, 0.0)
 
 
 def _heaviest(value: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -311,7 +310,52 @@ def _group_rows(cells: Cells) -> FloatArray:
     return np.asarray(1 / (cells.mass**2 / np.maximum(cells.size, 1)).sum(axis=-1))
 
 
-def _rows(cells: Cells) -> FloatArray:
-    """Return the least effective number of rows per mass of any bin: n without weights."""
-    worth = np.where(cells.mass > 0, cells.size / np.where(cells.mass > 0, cells.mass, 1), np.inf)
-    return np.asarray(worth.min(axis=(-2, -1)))
+Resampler: TypeAlias = Callable[[np.random.Generator], BinTable]
+
+
+def bootstrap_interval(
+    values: FloatArray, estimate: float, confidence_level: float, method: str
+) -> Limits:
+    """Interval from the values of resampled tables: their quantiles, or these reflected."""
+    low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
+    if method == "basic":
+        low, high = max(2 * estimate - high, 0.0), max(2 * estimate - low, 0.0)
+    return np.asarray(low), np.asarray(high)
+
+
+def bootstrap_values(
+    table: BinTable,
+    weights: FloatArray,
+    power: float,
+    debiased: bool,
+    n_resamples: int,
+    rng: np.random.Generator,
+    resample: Resampler | None,
+) -> FloatArray:
+    """Return the error of each resampled table.
+
+    Rows that share bin, prediction and label are exchangeable, so a binned model in one group is
+    resampled as counts of its (bin, label) cells, at a cost that does not depend on n. Otherwise
+    rows are resampled, which needs them: `resample` draws rows and counts them in the same bins.
+    """
+    if table.is_binned_model and table.n_groups == 1 and not table.is_weighted:
+        cells = _resampled_cells(table, n_resamples, rng)
+        return error_of(cells, weights, power, debiased)
+    if resample is None:
+        raise NoSuchEstimatorError(
+            "A bootstrap of continuous, marginal or weighted predictions resamples rows; a table "
+            "has none, and a result that was pickled has left them behind. Call "
+            'calibration_error(y_true, y_prob, ...) again, or use method="auto".'
+        )
+    tables = (resample(rng) for _ in range(n_resamples))
+    return np.array([error_of(cells_of(drawn), weights, power, debiased) for drawn in tables])
+
+
+def _resampled_cells(table: BinTable, n_resamples: int, rng: np.random.Generator) -> Cells:
+    misses = table.count[0] - table.sum_y[0]
+    shares = np.concatenate([misses, table.sum_y[0]]) / table.n
+    draws = rng.multinomial(table.n, shares, size=n_resamples).reshape(n_resamples, 1, 2, -1)
+    y = draws[:, :, 1].astype(np.float64)
+    n = draws.sum(axis=2).astype(np.float64)
+    p = np.nan_to_num(table.level)
+    return Cells(y, n * p, n * p**2, n, n, y * (1 - p) ** 2 + (n - y) * p**2)

@@ -247,7 +247,7 @@ def _at_other_rates(
     """Return the worst bounds over the interval of the rate."""
     used = (estimated.target > 0) & ~np.isnan(outputs)
     t, mass = outputs[used], estimated.target[used]
-    power = 1.0 if inner.norm == "l1" else 2.0
+    n, power = float(mass.sum()), 1.0 if inner.norm == "l1" else 2.0
     upper, lower = 0.0, 1.0
     for rate in np.linspace(*estimated.interval, _RATES):
         w1, w0 = rate / anchor, (1 - rate) / (1 - anchor)
@@ -257,18 +257,13 @@ def _at_other_rates(
             (factor.max(), factor.min()) if power == 1
             else (factor.max() * min(w1, w0) ** -0.5, factor.min() * max(w1, w0) ** -0.5)
         )  # fmt: skip
-        shift = _upper_mean(np.abs(w1 * t / density - t) ** power, mass, delta) ** (1 / power)
+        moved = np.abs(w1 * t / density - t) ** power
+        mean = float(mass @ moved) / n
+        spread = math.sqrt(float(mass @ (moved - mean) ** 2)) / n
+        shift = (mean - float(special.ndtri(delta)) * spread) ** (1 / power)
         upper = max(upper, float(most) * inner.upper_bound + shift)
         lower = min(lower, float(least) * inner.lower_bound - shift)
     return min(upper, 1.0), max(lower, 0.0)
-
-
-def _upper_mean(values: FloatArray, mass: FloatArray, delta: float) -> float:
-    """Return an upper limit of the mean of values with these numbers of rows, asymptotically."""
-    n = float(mass.sum())
-    mean = float(mass @ values) / n
-    spread = math.sqrt(float(mass @ (values - mean) ** 2)) / n
-    return mean - float(special.ndtri(delta)) * spread
 
 
 def sample_of_target(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._documents import check_names, is_number, is_text, is_whole, shown
+from calibrant._documents import check_entries, check_names, is_number, is_text, is_whole, shown
 from calibrant._results import Result
 from calibrant._types import FloatArray
 from calibrant.bins import Bins
@@ -80,11 +80,7 @@ class MonitoredBatch(Result):
     def from_dict(cls, document: Any) -> MonitoredBatch:
         """Rebuild a batch from `to_dict`; raise InvalidDocumentError if that cannot be done."""
         check_names(document, tuple(_ALLOWED), "A batch of a monitor")
-        for name, allowed in _ALLOWED.items():
-            if not allowed(document[name]):
-                raise InvalidDocumentError(
-                    f"{name!r} of a batch of a monitor cannot be {shown(document[name])}."
-                )
+        check_entries(document, _ALLOWED, "a batch of a monitor")
         return cls(**document)
 
 

@@ -30,12 +30,12 @@ from calibrant._results import NumberResult
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.atoms import Atoms, check_rows
 from calibrant.stats.e_values import ClassSums
 from calibrant.stats.intervals import check_level
-from calibrant.stats.isotonic_curves import interpolate
+from calibrant.stats.isotonic_curves import interpolate, pooled
 from calibrant.stats.logistic import logistic_fit
 from calibrant.stats.refutation import binnings_of, lower_bound
+from calibrant.stats.samples import Atoms, check_rows
 
 LowerBoundMethod: TypeAlias = Literal["mixture", "betting", "normal"]
 
@@ -140,20 +140,19 @@ def prequential_lower_bound(
     delta, low = 1 - confidence_level, 0.0
     if method == "mixture":
         share = SHARE_OF_BETS[norm]
-        low = _bound_in_bins(y, p, 1.0 if norm == "l1" else 2.0, (1 - share) * delta)
+        atoms = Atoms.of(y, p)
+        noise = atoms.count * atoms.p * (1 - atoms.p)
+        sums = ClassSums(1.0, atoms.count, atoms.events, atoms.count * atoms.p, noise)
+        power, rest = 1.0 if norm == "l1" else 2.0, (1 - share) * delta
+        low = lower_bound(binnings_of([sums]), atoms.n, power, "population", rest)
         delta *= share
-    if gains.size > 1:
-        bound = _normal_bound if method == "normal" else betting_bound
-        low = max(low, bound(gains, delta))
+    if gains.size > 1 and method == "normal":
+        spread = float(gains.std(ddof=1)) / math.sqrt(gains.size)
+        low = max(low, float(gains.mean()) + float(special.ndtri(delta)) * spread)
+    elif gains.size > 1:
+        low = max(low, betting_bound(gains, delta))
     mean = float(gains.mean()) if gains.size else 0.0
     return MiscalibrationBound(low, mean, norm, method, y.size, gains.size, confidence_level)
-
-
-def _bound_in_bins(y: FloatArray, p: FloatArray, power: float, delta: float) -> float:
-    atoms = Atoms.of(y, p)
-    noise = atoms.count * atoms.p * (1 - atoms.p)
-    sums = ClassSums(1.0, atoms.count, atoms.events, atoms.count * atoms.p, noise)
-    return lower_bound(binnings_of([sums]), atoms.n, power, "population", delta)
 
 
 def _prequential_gains(y: FloatArray, p: FloatArray) -> FloatArray:
@@ -173,20 +172,12 @@ def _prequential_gains(y: FloatArray, p: FloatArray) -> FloatArray:
 
 def _curves(past: Atoms, p: FloatArray) -> FloatArray:
     """Return event rates at p by a logistic and by an isotonic fit to the past."""
-    from sklearn.isotonic import isotonic_regression
-
-    fitted = isotonic_regression(past.events / past.count, sample_weight=past.count)
-    isotonic = interpolate(p, past.p, fitted)
+    isotonic = interpolate(p, past.p, pooled(past.events / past.count, past.count))
     inside = (past.p > 0) & (past.p < 1)
     fit = logistic_fit(Atoms(past.p[inside], past.count[inside], past.events[inside]))
     with np.errstate(invalid="ignore"):
         logistic = special.expit(fit.intercept + fit.slope * special.logit(p))
     return np.stack([np.where(np.isnan(logistic), isotonic, logistic), isotonic])
-
-
-def _normal_bound(x: FloatArray, delta: float) -> float:
-    spread = float(x.std(ddof=1)) / math.sqrt(x.size)
-    return max(float(x.mean()) + float(special.ndtri(delta)) * spread, 0.0)
 
 
 def betting_bound(x: FloatArray, delta: float) -> float:

@@ -55,6 +55,13 @@ _INCREDIBLE = 1e-12
 """A claim about masses under which so rare an output had so small a chance is refused."""
 
 
+ASKED = (
+    *("confidence_level", "max_error", "norm", "target", "min_bin_mass", "levels", "looks"),
+    "draws",
+)
+"""What a certificate keeps of its question as it was asked; classes and rows come beside."""
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """What is asked of a table; the attributes are the parameters of `calibrant.certify`.

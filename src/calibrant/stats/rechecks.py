@@ -13,16 +13,14 @@ from calibrant._digests import Digests
 from calibrant._results import Result, filled
 from calibrant._table_checks import rounding_of
 from calibrant._version import __version__
+from calibrant.stats.questions import ASKED
 from calibrant.stats.verdicts import Verdict, in_present_words
 from calibrant.table import SUMS, BinTable, describe_bins
 
 if TYPE_CHECKING:
     from calibrant.stats.certificates import Certificate
 
-QUESTION = (
-    *("n", "confidence_level", "max_error", "norm", "target", "min_bin_mass", "levels", "looks"),
-    *("draws", "class_weights"),
-)
+QUESTION = ("n", *ASKED, "class_weights")
 CLAIMS = ("verdict", "upper_bound", "lower_bound", *QUESTION, "method", "assumptions")
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from calibrant._types import FloatArray
 from calibrant.bins import auto_n_bins
-from calibrant.stats.e_values import Binning, ClassSums, MergedBins, TiltPenalty, log_e_value
+from calibrant.stats.e_values import Binning, ClassSums, TiltPenalty, log_e_value
 from calibrant.stats.estimators import Target
 from calibrant.table import BinTable
 
@@ -98,7 +98,10 @@ def lower_bound(
     """Return l such that the error of n rows is at least l with probability 1 - delta."""
     variances = VARIANCES
     if target == "sample" and float(binnings[0].fine.weight.min()) == 1:
-        variances = {_typical_variance(binnings[-1].merged): 1.0}
+        bins = binnings[-1].merged  # the mean of s (1 - s), each bin in proportion to its own
+        noise = bins.size * bins.s * (1 - bins.s)
+        mean = float(noise @ (bins.s * (1 - bins.s))) / max(float(noise.sum()), 1e-300)
+        variances = {max(mean, 1e-4): 1.0}
     # signs of l1 errors are guessed bin by bin, which makes many bins less likely to pay
     shares = np.array([binning.n_bins ** (-0.5 if power == 1 else 0.0) for binning in binnings])
     shares /= shares.sum()
@@ -134,12 +137,6 @@ def _ends(n: int) -> Iterator[float]:
         yield end
         end *= _RATIO
     yield 1.0
-
-
-def _typical_variance(bins: MergedBins) -> float:
-    """Return the mean of s (1 - s), where each bin counts in proportion to its own."""
-    noise = bins.size * bins.s * (1 - bins.s)
-    return max(float(noise @ (bins.s * (1 - bins.s))) / max(float(noise.sum()), 1e-300), 1e-4)
 
 
 def _steepness(

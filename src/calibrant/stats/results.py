@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
-from calibrant._json import json_text, plain
+from calibrant._json import plain
 from calibrant._options import generator, is_among
 from calibrant._results import NumberResult
 from calibrant._types import FloatArray
@@ -24,7 +24,6 @@ from calibrant.exceptions import (
     UnresolvedWarning,
 )
 from calibrant.problem import Label
-from calibrant.stats.bootstrap import bootstrap_interval, bootstrap_values
 from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.curves import diagram_of
 from calibrant.stats.estimators import (
@@ -51,6 +50,8 @@ from calibrant.stats.influences import (
 )
 from calibrant.stats.intervals import (
     ConfidenceInterval,
+    bootstrap_interval,
+    bootstrap_values,
     box_interval,
     check_level,
     normal_interval,
@@ -146,25 +147,10 @@ class CalibrationErrorResult(NumberResult):
         The error; ``float(result)`` gives it too.
     squared : float or None
         The estimate of the squared l2 error before clipping: unbiased, so it may be negative.
-    norm : str
-        "l1", "l2", "max" or "l" and a number.
     is_debiased : bool
         Whether the bias of the plug-in estimate was removed.
-    is_lower_bound : bool
-        Whether the number only bounds the error from below: bins mix different predictions
-        (Proposition 3.2), or a debiased estimate had rows alone in their bin.
-    noise_floor : float
-        What a perfectly calibrated model with these predictions would score on average.
-    unresolved_mass : float
-        The share of rows in bins of fewer than two, where error and chance cannot be told apart.
-    n : int
-        The number of rows.
     table : BinTable
         The sums from which all of this was computed.
-    per_class : dict or None
-        The error of each class of a marginal problem.
-    n_clusters : int or None
-        How many clusters the rows come in, where they do.
     power, class_weights, source, clusters
         What the above is computed from: p of the norm, the weights of classes, where the rows are,
         and sums of clusters.
@@ -183,7 +169,7 @@ class CalibrationErrorResult(NumberResult):
 
     @property
     def n_clusters(self) -> int | None:
-        """The number of clusters, where rows come in such."""
+        """The number of clusters, where rows come in such, else None."""
         return None if self.clusters is None else self.clusters.n_clusters
 
     @property
@@ -193,7 +179,7 @@ class CalibrationErrorResult(NumberResult):
 
     @property
     def norm(self) -> str:
-        """The name of the norm."""
+        """The name of the norm: "l1", "l2", "max" or "l" and a number."""
         return norm_name(self.power)
 
     def _measure(self) -> str:
@@ -201,18 +187,22 @@ class CalibrationErrorResult(NumberResult):
 
     @cached_property
     def is_lower_bound(self) -> bool:
-        """Whether the number only bounds the error from below."""
+        """Whether the number only bounds the error from below.
+
+        It does where bins mix different predictions (Proposition 3.2), or where a debiased
+        estimate had rows alone in their bin.
+        """
         alone = self.is_debiased and self.power == 2 and self.unresolved_mass > 0
         return alone or not self.table.is_binned_model
 
     @cached_property
     def unresolved_mass(self) -> float:
-        """The share of rows in bins of fewer than two."""
+        """The share of rows in bins of fewer than two, where error and chance look the same."""
         return float(cells_of(self.table).unresolved_mass @ self.class_weights)
 
     @cached_property
     def per_class(self) -> dict[Label, float] | None:
-        """The error of each class of a marginal problem."""
+        """The error of each class of a marginal problem, else None."""
         if not self.table.problem.is_marginal:
             return None
         cells = cells_of(self.table).one_class_each
@@ -454,7 +444,3 @@ class CalibrationErrorResult(NumberResult):
         if self.clusters is not None:
             facts["n_clusters"] = self.clusters.n_clusters
         return dict(plain(facts))
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON."""
-        return json_text(self.to_dict())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 from calibrant._options import is_among, is_integer, is_real
@@ -58,7 +57,14 @@ def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: f
         heavy = special.betaincc(k, rest, min(balance / n_bins, 1.0))
         return bool(n_bins * (light + heavy) <= 1 - confidence_level)
 
-    return n_bins * _least(enough)
+    high = 1  # the least k that is enough, by doubling and bisection
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > max(1, low // 2000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return n_bins * high
 
 
 def samples_to_calibrate(
@@ -222,18 +228,6 @@ def recommended_bins(
     raise InvalidArgumentError(
         f'purpose must be "evaluation" or "histogram-binning"; got {purpose!r}.'
     )
-
-
-def _least(enough: Callable[[int], bool]) -> int:
-    """Return the least whole number that is enough, by doubling and bisection."""
-    high = 1
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > max(1, low // 2000):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def check_bins(n_bins: int) -> None:

@@ -33,8 +33,9 @@ from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.stats.curves import ReliabilityCurve
-from calibrant.stats.firth import LogisticModel
 from calibrant.stats.intervals import Limits, clopper_pearson
+from calibrant.stats.isotonic_curves import pooled
+from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.samples import Sample
 from calibrant.stats.smoothing import (
     SEED,
@@ -238,15 +239,13 @@ def _restricted_cubic(z: FloatArray, knots: FloatArray) -> list[FloatArray]:
 
 
 def _isotonic(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
-    from scipy.optimize import isotonic_regression
-
     if not sample.is_plain:
         raise InvalidWeightsError(
             'The limits of method="isotonic" are exact for independent rows that count alike; '
             'sample weights or clusters came. Leave them out, or use method="loess".'
         )
     fine = Pooled.of(sample)
-    fitted = isotonic_regression(fine.rate, weights=fine.weight).x
+    fitted = pooled(fine.rate, fine.weight)
     cells = Pooled.of(sample, POINTS)
     rate = np.interp(cells.x, fine.x, fitted)
     limits = _monotone_limits(sample, cells, alpha, simultaneous)
@@ -256,12 +255,10 @@ def _isotonic(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
     return cells.x, rate, limits, pvalue
 
 
-def _miscalibration(pooled: Pooled, rate: FloatArray) -> float:
+def _miscalibration(cells: Pooled, rate: FloatArray) -> float:
     """Return by how much the isotonic fit lowers the Brier score."""
-    from scipy.optimize import isotonic_regression
-
-    fitted = isotonic_regression(rate, weights=pooled.weight).x
-    return float(pooled.weight @ ((rate - pooled.x) ** 2 - (rate - fitted) ** 2))
+    fitted = pooled(rate, cells.weight)
+    return float(cells.weight @ ((rate - cells.x) ** 2 - (rate - fitted) ** 2))
 
 
 def _monotone_limits(sample: Sample, cells: Pooled, alpha: float, simultaneous: bool) -> Limits:

@@ -31,7 +31,7 @@ import numpy as np
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.stats.discrimination import c_limits, c_statistic
-from calibrant.stats.firth import LogisticModel
+from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.results import CalibrationErrorResult
 from calibrant.stats.samples import Sample
 from calibrant.stats.smooth_ece import smooth_ece, smooth_ece_limits

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from calibrant._json import json_text, plain
+from calibrant._json import plain
 from calibrant._results import NumberResult, Result, filled, text_table
 from calibrant.exceptions import MissingDependencyError
-from calibrant.group_labels import LINES, GroupKey, key_of, more_groups, shown_key
-from calibrant.groups import GroupLabel
+from calibrant.groups import LINES, GroupKey, GroupLabel, key_of, more_groups, shown_key
 
 Backend: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 
@@ -152,10 +151,6 @@ class Validation(Result, Mapping[str, Measure]):
             "notes": list(self.notes),
         }
 
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON."""
-        return json_text(self.to_dict())
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupValidations(Result, Mapping[GroupKey, Validation]):
@@ -206,10 +201,6 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
             "by": self.by,
             "groups": [{"group": plain(list(own))} | v.to_dict() for own, v in pairs],
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON."""
-        return json_text(self.to_dict())
 
     def to_frame(self) -> Any:
         """Return a data frame of one row a group and measure; see `Validation.to_frame`."""

@@ -18,7 +18,7 @@ import numpy as np
 from calibrant._digests import RowDigest
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray
-from calibrant.bins import BinRule, Bins, BinsLike, Distinct
+from calibrant.bins import BinRule, Bins, Distinct
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.engines import engine
 from calibrant.engines.search import BinSearch, Sketch
@@ -212,31 +212,15 @@ class FileSource(Source):
         self._read_file(number, add)
         return total.tables() if total else None
 
-    def tabulate(self, bins: BinsLike) -> BinTable:
-        """Choose bins for all rows, and check and count them."""
-        table = super().tabulate(bins)
+    def check_total(self, table: BinTable | Tables) -> None:
+        """Refuse the sums of all files where no row has weight, or none is the event."""
+        super().check_total(table)
         check_whole(table)
-        return table
-
-    def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
-        """Choose bins for all rows, or for each group, and check and count them."""
-        tables = super().tabulate_by(bins, shared_bins)
-        check_whole(tables)
-        return tables
 
     def in_memory(self) -> ArraySource:
-        """Read the rows into memory as arrays, with their groups."""
-        groups: list[Groups] = []
-        columns = self._all_columns(groups)
-        return ArraySource(columns, Groups.joined(groups) if self.by else None)
-
-    def columns(self) -> Columns:
         """Read the named columns of all files into memory, and check every value."""
-        return self._all_columns([])
-
-    def _all_columns(self, groups: list[Groups]) -> Columns:
-        """Read all rows, and put the groups of each chunk into the list."""
         parts: list[Columns] = []
+        groups: list[Groups] = []
 
         def add(columns: Columns, chunk: Chunk) -> None:
             parts.append(columns)
@@ -254,7 +238,7 @@ class FileSource(Source):
         whole.check_weights()
         if self.problem.pos_label is not None:
             whole.check_event()
-        return whole
+        return ArraySource(whole, Groups.joined(groups) if self.by else None)
 
     def arrays(self) -> tuple[AnyArray, AnyArray, AnyArray | None]:
         """Return checked labels, predictions and weights as they stand in the files.
@@ -362,7 +346,6 @@ def read_files(
     data: Any,
     y_true: Any,
     y_prob: Any,
-    *,
     kind: Kind | None = None,
     input: Input = "probabilities",
     classes: Sequence[Label] | None = None,

@@ -38,7 +38,8 @@ def expand(patterns: Sequence[str]) -> list[str]:
     """
     files: dict[Hashable, str] = {}
     for pattern in patterns:
-        paths = _matches(pattern)
+        is_name = pattern == STANDARD_INPUT or Path(pattern).exists()
+        paths = [pattern] if is_name else sorted(glob.glob(pattern, recursive=True))
         if not paths:
             raise InvalidInputError(f"There is no file {pattern!r}.")
         for file in paths:
@@ -60,12 +61,6 @@ def _identity(path: str) -> Hashable:
     if not facts.st_ino:  # some file systems do not number their files
         return os.path.realpath(path)
     return facts.st_dev, facts.st_ino
-
-
-def _matches(pattern: str) -> list[str]:
-    if pattern == STANDARD_INPUT or Path(pattern).exists():
-        return [pattern]
-    return sorted(glob.glob(pattern, recursive=True))
 
 
 def format_of(path: str) -> str:

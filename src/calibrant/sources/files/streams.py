@@ -60,7 +60,9 @@ class LineBlocks:
         parts, size = [self._rest], len(self._rest)
         while True:
             block = self._stream.read(self._size)
-            end = _line_end(block)
+            # where the last line ends, 0 if none does; a \r at the very end does not count, for the
+            # other half of a \r\n may follow
+            end = block.rfind(b"\n") + 1 or block.rfind(b"\r", 0, max(len(block) - 1, 0)) + 1
             if not block or (end and size + end >= least):
                 parts.append(block[:end])
                 self._rest = block[end:]
@@ -83,11 +85,3 @@ def count_lines(block: bytes) -> int:
         return 0
     octets = np.frombuffer(block, np.uint8)  # ten times as fast as bytes.count
     return int(np.count_nonzero(octets == ord("\n")) or np.count_nonzero(octets == ord("\r")))
-
-
-def _line_end(block: bytes) -> int:
-    r"""Return where the last line ends, 0 if none does.
-
-    A ``\r`` at the very end does not count: the other half of a ``\r\n`` may follow.
-    """
-    return block.rfind(b"\n") + 1 or block.rfind(b"\r", 0, max(len(block) - 1, 0)) + 1

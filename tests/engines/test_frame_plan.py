@@ -6,7 +6,7 @@ import narwhals as nw
 import numpy as np
 import pytest
 
-from calibrant.engines.frame_grid import LINEAR_BITS, Grid, Pass
+from calibrant.engines.frame_plan import LINEAR_BITS, Grid, Pass
 from conftest import optional
 
 TINY = 10.0 ** np.arange(-308, 0)
