@@ -8,8 +8,9 @@ import pytest
 from calibrant.bins import auto_n_bins
 from calibrant.stats import tail_bounds
 from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.moments_l2 import BinObjective
 from calibrant.stats.tail_bounds import TailTests, sharp_lower_bound, sharp_upper_bound
-from calibrant.stats.tail_tuning import Plan, Squared
+from calibrant.stats.tail_tuning import Plan, Squared, ends_of
 from calibrant.stats.tails import Tail
 
 S = np.array([0.005, 0.1, 0.3, 0.5, 0.7, 0.9, 0.995])
@@ -50,6 +51,39 @@ def test_ranges_are_searched_not_tried_one_by_one(monkeypatch):
     assert len(looked) <= 12
     lasts = [tested for tested in looked if tested.lo <= bound <= tested.hi]
     assert lasts  # the bound is that of a range that was looked at
+
+
+@pytest.mark.parametrize("target", ["population", "sample"])
+def test_a_floor_leaves_bounds_above_it_as_they_are(target):
+    table, setting = evidence(2_000, 0.02, 0.5), Setting(target, 0.05)
+    whole = sharp_upper_bound(table, setting, Squared)
+    for floor in (0.3 * whole, 0.999 * whole):
+        assert sharp_upper_bound(table, setting, Squared, floor=floor) == whole
+    for floor in (1.001 * whole, 20 * whole, 1.0):
+        assert sharp_upper_bound(table, setting, Squared, floor=floor) <= floor
+
+
+@pytest.mark.parametrize("n", [700, 10**5])
+def test_errors_far_above_are_rejected_at_first_sight(n, monkeypatch):
+    monkeypatch.setattr(BinObjective, "highest", None)
+    table, setting = evidence(n, 0, 0.8), Setting("population", 0.0005)
+    far = ends_of(Squared.usual(Plan.of(table, setting)))[1]
+    assert far < 0.9
+    assert Squared.exponential_upper(table, setting, (far, 1.0)) is None
+
+
+def test_below_a_floor_nothing_is_tested(monkeypatch):
+    looked = []
+    real = TailTests.log_bounds
+    monkeypatch.setattr(
+        TailTests, "log_bounds", lambda *given: looked.append(given[2]) or real(*given)
+    )
+    table, setting = evidence(2_000, 0.02, 0.5), Setting("population", 0.05)
+    whole = sharp_upper_bound(table, setting, Squared)
+    n_looked = len(looked)
+    sharp_upper_bound(table, setting, Squared, floor=1.5 * whole)
+    assert len(looked) - n_looked < n_looked
+    assert all(tested.hi > 1.5 * whole for tested in looked[n_looked:])
 
 
 def with_and_without(table, mass):

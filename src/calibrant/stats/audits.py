@@ -39,6 +39,7 @@ from calibrant.stats.group_tests import heterogeneity_test, holm, log_e_values
 from calibrant.stats.hypothesis_tests import CalibrationTestResult
 from calibrant.stats.intervals import check_level
 from calibrant.stats.planning import samples_to_certify
+from calibrant.stats.proofs import bounds_of
 from calibrant.stats.questions import Question
 from calibrant.stats.verdicts import Verdict, assumptions_of
 from calibrant.table import BinTable
@@ -335,7 +336,8 @@ def _bound_of_the_worst(
         own = known
         if table.is_binned_model:
             known_levels = levels.get(key_of(groups[place].group))
-            own = verified_bounds(table, Question.of(table, **options, levels=known_levels))[0]
+            question = Question.of(table, **options, levels=known_levels)
+            own = bounds_of(table, question, floor=largest)[0]
         largest = max(largest, min(own, known))
     return largest
 

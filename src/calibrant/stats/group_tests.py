@@ -124,12 +124,12 @@ def heterogeneity_test(
     exact = pooled.is_binned_model and size.sum(axis=0).max() <= MOST_PERMUTED
     lines, step = [_differences(events, size, said, rate)], max(1, DRAWN_AT_ONCE // size.size)
     for start in range(0, n_draws, step):
-        shape = (min(step, n_draws - start), *size.shape)
-        drawn = (
-            _permuted(size, events, shape, random)
-            if exact
-            else random.binomial(size.astype(np.int64), rate, shape)
-        )
+        n_more = min(step, n_draws - start)
+        if exact:
+            drawn = _permuted(size, events, n_more, random)
+        else:  # all draws of a cell in turn: then NumPy prepares the law once for each
+            laws = size.astype(np.int64)[..., None], rate[..., None]
+            drawn = np.moveaxis(random.binomial(*laws, (*size.shape, n_more)), -1, 0)
         lines.append(_differences(drawn.astype(np.float64), size, said, rate))
     found = smallest_pvalue(np.concatenate(lines), tables.n)
     method = "heterogeneity, permuted" if exact else "heterogeneity, redrawn"
@@ -156,12 +156,12 @@ def _differences(
 
 
 def _permuted(
-    size: FloatArray, events: FloatArray, shape: tuple[int, ...], random: np.random.Generator
+    size: FloatArray, events: FloatArray, n_draws: int, random: np.random.Generator
 ) -> IntArray:
     """Spread the events of each bin over its rows at random."""
     counts, totals = size.astype(np.int64), events.sum(axis=0).astype(np.int64)
     columns = [
-        random.multivariate_hypergeometric(own, total, shape[0], method="marginals")
+        random.multivariate_hypergeometric(own, total, n_draws, method="marginals")
         for own, total in zip(counts.T, totals.tolist(), strict=True)
     ]
     return np.stack(columns, axis=-1)

@@ -101,7 +101,8 @@ class BinObjective:
         index = np.repeat(np.arange(self.s.size), points.shape[1] - 1)
         left, right = points[:, :-1].ravel(), points[:, 1:].ravel()
         pieces = _Intervals(self, index, left, right, left, right)
-        return np.asarray(pieces.parabolas().reshape(self.s.size, -1).max(axis=1))
+        tops = pieces.parabolas(convex_too=True)
+        return np.asarray(tops.reshape(self.s.size, -1).max(axis=1))
 
     def known(self, points: FloatArray) -> FloatArray:
         """Return the log moments, which intervals keep of their ends."""
@@ -202,10 +203,11 @@ class _Intervals(Intervals[BinObjective]):
         bound[inner] = self.keep(inner)._inner_bounds()
         return np.minimum(bound, self.parabolas())
 
-    def parabolas(self) -> FloatArray:
+    def parabolas(self, convex_too: bool = False) -> FloatArray:
         """Return upper bounds that need no moments, with parabolas in place of both terms.
 
-        That is, -steep (pi - c)^2 + b (pi - s)^2 at most.
+        That is, -steep (pi - c)^2 + b (pi - s)^2 at most. Where it is convex it is largest at an
+        end, and so coarse that only a first look makes use of it.
         """
         own = self.owners
         farther = np.where(own.s - self.left > self.right - own.s, self.left, self.right)
@@ -215,9 +217,12 @@ class _Intervals(Intervals[BinObjective]):
         room = steep - b
         with np.errstate(divide="ignore", invalid="ignore"):
             top = (steep * own.c - b * own.s) / room
-        pi = np.clip(top, self.left, self.right)
-        at = np.where(room > 0, b * (pi - own.s) ** 2 - steep * (pi - own.c) ** 2, np.inf)
-        return np.asarray(at)
+
+        def at(pi: FloatArray) -> FloatArray:
+            return np.asarray(b * (pi - own.s) ** 2 - steep * (pi - own.c) ** 2)
+
+        ends = np.maximum(at(self.left), at(self.right)) if convex_too else np.inf
+        return np.where(room > 0, at(np.clip(top, self.left, self.right)), ends)
 
     def _inner_bounds(self) -> FloatArray:
         """Put the chord of log M in place of log M.

@@ -48,8 +48,11 @@ _FALLBACK_SHARE = 0.1
 where none is, that costs 1% to 2% of the bound. Affects tightness, not validity."""
 
 
-def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
-    """Return an upper bound, a lower bound, and the theorem they rest on."""
+def bounds_of(table: BinTable, question: Question, floor: float = 0.0) -> tuple[float, float, str]:
+    """Return an upper bound, a lower bound, and the theorem they rest on.
+
+    An upper bound that is not above the floor may be said to be less.
+    """
     power, target = question.power, question.target
     weights, delta = question.weights, question.delta
     if not table.is_binned_model:
@@ -73,7 +76,7 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
         setting = Setting(target, delta)
         if several:
             return upper_bound_l1(evidence, setting), lower_bound_l1(evidence, setting), method
-        upper = sharp_upper_bound(evidence, setting, Absolute)
+        upper = sharp_upper_bound(evidence, setting, Absolute, floor=floor)
         return upper, sharp_lower_bound(evidence, setting, Absolute), method
     if target == "sample":
         question = replace(question, min_bin_mass=None)
@@ -89,7 +92,8 @@ def bounds_of(table: BinTable, question: Question) -> tuple[float, float, str]:
     lower = sharp_lower_bound(evidence, Setting(target, delta), Squared)
     levels = question.levels if question.min_bin_mass == "learned" else None
     if levels is None or not prefers_sample(table.n, tuple(levels.tolist()), delta):
-        return min(sharp_upper_bound(evidence, other, Squared) for other in others), lower, method
+        uppers = (sharp_upper_bound(evidence, other, Squared, floor=floor) for other in others)
+        return min(uppers), lower, method
     # as is known before the rows, the error of the sample is the better way to the population's
     upper = bound_by_sample(evidence, levels.size, (1 - _FALLBACK_SHARE) * delta)
     return min(upper, sharp_upper_bound(evidence, others[-1], Squared)), lower, method

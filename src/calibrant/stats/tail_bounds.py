@@ -87,7 +87,11 @@ still no worse at counts a little off those planned. Tightness only, like those 
 
 
 def sharp_upper_bound(
-    evidence: Evidence, setting: Setting, error: Error, observed: float | None = None
+    evidence: Evidence,
+    setting: Setting,
+    error: Error,
+    observed: float | None = None,
+    floor: float = 0.0,
 ) -> float:
     """Return u such that the error of one class is at most u with probability 1 - delta.
 
@@ -102,13 +106,15 @@ def sharp_upper_bound(
     observed : float, optional
         The squared error T (`Evidence.squared`) that labels would have, for plans; otherwise that
         of the labels.
+    floor : float
+        Of a bound that is not above it nothing more need be known: it may be said to be less.
     """
     plan = Plan.of(evidence, setting)
     near, far = ends_of(error.usual(plan)) if _suits(plan, evidence) else (0.0, 0.0)
     bound = error.exponential_upper(evidence, setting, (far, 1.0), observed=observed)
-    if bound is None and far > 0:
-        bound = TailTests.of(evidence, setting, plan, error, "left").first_open(observed)
-    if bound is None and near > 0:
+    if bound is None and far > floor:
+        bound = TailTests.of(evidence, setting, plan, error, "left").first_open(observed, floor)
+    if bound is None and near > floor:
         bound = error.exponential_upper(evidence, setting, (0.0, near), observed=observed)
     return bound or SMALLEST
 
@@ -257,13 +263,15 @@ class TailTests:
                 yield self.ranges[start:i]
                 start = i
 
-    def first_open(self, squared: float | None = None) -> float | None:
+    def first_open(self, squared: float | None = None, floor: float = 0.0) -> float | None:
         """Return the bound: the first error that is not rejected; None if all are.
 
         Parameters
         ----------
         squared : float, optional
             The squared error to be had, instead of that of the labels.
+        floor : float
+            Errors up to it need not be tested.
         """
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
@@ -279,7 +287,10 @@ class TailTests:
             most = min(self._observed(scales, unit, squared), ceiling)
             return Tail.of(scales, most, self.side, coarse, blocks)
 
-        for run in self.runs():
+        for whole in self.runs():
+            run = [tested for tested in whole if tested.hi > floor]
+            if not run:
+                continue
             unit = run[0].unit
             if self.side == "left" and self._observed(self.scales(unit), unit, squared) > self.most:
                 return run[0].hi
