@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidGroupsError,
     InvalidLabelsError,
+    InvalidProbabilitiesError,
     InvalidShapeError,
     LengthMismatchError,
 )
@@ -155,6 +157,7 @@ def test_the_predictions_themselves_may_be_cut():
         ({"age": (P, [0, np.nan])}, InvalidArgumentError, "must be numbers"),
         ({"age": ([1, 2, 3, 99], [0, 50])}, InvalidGroupsError, r"first: by\[3\] = 99"),
         ({"age": (["a"] * 4, [0, 50])}, InvalidGroupsError, "Only numbers can be cut"),
+        ({"day": (np.array([1, 2, 3, 4], "M8[D]"), [0, 9])}, InvalidGroupsError, "datetime64"),
         (np.array([[1], [2], [], []], object), InvalidGroupsError, "text, numbers or dates"),
         ([1.0, np.inf, 1.0, 1.0], InvalidGroupsError, "finite numbers"),
         ([1 + 2j] * 4, InvalidGroupsError, "finite numbers"),
@@ -174,6 +177,40 @@ def test_names_of_columns_are_needed_beside_data(by):
     data = {"y": Y, "p": P, "sex": ["f", "m", "f", "m"]}
     with pytest.raises(InvalidArgumentError):
         tabulate("y", "p", data=data, by=by)
+
+
+def test_decimals_are_the_numbers_that_they_are():
+    assert keys([Decimal("1.5"), Decimal("NaN"), Decimal(2), 2.0]) == [1.5, 2.0, None]
+
+
+INTEGERS = {
+    "small": [3, -1, 3, 0, 5, -1],
+    "some missing": [3, None, 3, 0, None, -1],
+    "wide": [2**62, -(2**62), 2**62 + 1, 2**31, -(2**31), 1 - 2**31],
+    "the number of missing ones": [2**31, None, 2**31, 1, 0, 1],
+}
+
+
+@pytest.mark.parametrize("values", INTEGERS.values(), ids=INTEGERS)
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64"])
+def test_integers_of_a_lazy_frame_tell_groups_apart_as_in_memory(values, dtype):
+    pl = optional("polars")
+    values = [None if x is None else abs(x) if dtype == "UInt64" else x for x in values]
+    columns = {"y": [0, 1, 1, 0, 1, 0], "p": [0.0, 1.0, 0.3, 0.3, 0.75, 0.5]}
+    frame = pl.DataFrame({**columns, "g": pl.Series(values, dtype=getattr(pl, dtype))})
+    lazy = tabulate("y", "p", data=frame.lazy(), by="g", bins="width:4")
+    held = tabulate("y", "p", data=frame, by="g", bins="width:4")
+    assert lazy.to_dict() == held.to_dict()
+
+
+@pytest.mark.parametrize("bad", [{"y": 2}, {"y": None}, {"p": 1.5}, {"p": None}, {"p": np.nan}])
+def test_bad_rows_of_a_lazy_frame_are_named_beside_groups(bad):
+    pl = optional("polars")
+    rows = {"y": [0, 1, 1, 0], "p": [0.1, 0.2, 0.3, 0.4], "g": [1, 2, 1, 2**40]}
+    for name, value in bad.items():
+        rows[name][2] = value
+    with pytest.raises((InvalidLabelsError, InvalidProbabilitiesError), match="1 rows"):
+        tabulate("y", "p", data=pl.LazyFrame(rows), by="g", bins="width:4")
 
 
 def test_an_unknown_column_is_named():

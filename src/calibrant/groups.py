@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, partial
 from itertools import pairwise
 from numbers import Real
@@ -277,7 +278,7 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
         value = value.decode(errors="replace")
     if isinstance(value, str | bool | int):
         return value
-    if isinstance(value, Real):
+    if isinstance(value, Real | Decimal):
         number = float(value)
         if number != number:
             return None
@@ -294,6 +295,8 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
 def cut_codes(column: GroupColumn, values: AnyArray) -> IntArray:
     """Return the interval of every value, and the number of intervals where it is missing."""
     try:
+        if values.dtype.kind in "mM":  # which float64 would hold in units that nobody named
+            raise TypeError(f"{values.dtype} is no number")
         numbers: FloatArray = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidGroupsError(

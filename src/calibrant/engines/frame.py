@@ -27,10 +27,12 @@ from calibrant.engines.frame_columns import (
     FrameColumns,
 )
 from calibrant.engines.frame_plan import (
+    FOLDED,
     INFLUENCE_SUMS,
     LINEAR_BITS,
     Grid,
     Pass,
+    key_size,
     plan_influences,
     plan_sums,
 )
@@ -184,7 +186,9 @@ def _count_part(
     """Run one plan; refuse the rows if a key tells of bad ones."""
     by = [] if numbering is None else columns.group_names
     with blaming_columns(columns.frame, columns.names):
-        sums = collected(plan_sums(columns, passes, by=numbering is not None), by)
+        sums = _collected_quickly(columns, passes, by)
+        if sums is None:
+            sums = collected(plan_sums(columns, passes, by=bool(by)), by)
     if sums["count"].size == 0:
         raise EmptyInputError("The data frame has no rows to count; at least one is needed.")
     key = sums.pop("key")
@@ -207,6 +211,27 @@ def _count_part(
     kept = {name: values[used] for name, values in sums.items()}
     ends = (low[used], high[used])
     return CellSums.of_sides(group[used], number[used], happened[used], *ends, kept), n_rows
+
+
+def _collected_quickly(
+    columns: FrameColumns, passes: dict[int, Pass], by: list[str]
+) -> dict[str, AnyArray] | None:
+    """Return what a quick plan gives; None if there are bad rows, or the engine gains nothing.
+
+    Polars evaluates every branch of every row; so it is asked only whether rows are bad, and a
+    second time for the reason. Rows of weight 0 are bad rows to it.
+    """
+    if not columns.frame.implementation.is_polars() or columns.weights is not None:
+        return None
+    size = key_size(columns, passes) if by else None
+    sums = collected(plan_sums(columns, passes, by=bool(by), quick=True), by)
+    if size is not None:
+        number, key = np.divmod(sums["key"].astype(np.int64), size)
+        sums["key"] = key - 1.0
+        told = number.astype(object)
+        told[number == FOLDED] = None
+        sums[by[0]] = told
+    return None if (sums["key"] < 0).any() else sums
 
 
 def _numbers(

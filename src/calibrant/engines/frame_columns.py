@@ -77,6 +77,16 @@ class FrameColumns:
         """What the columns of groups are called in plans that count by them."""
         return [f"by{k}" for k in range(len(self.by))]
 
+    @property
+    def has_one_small_group(self) -> bool:
+        """Whether one column of integers that fit into 64 bits tells groups apart."""
+        nw = narwhals()
+        if len(self.by) != 1 or self.by[0].cuts is not None:
+            return False
+        wide = (nw.UInt64, nw.UInt128, nw.Int128)
+        dtype = self._schema[self.by[0].name]
+        return bool(dtype.is_integer()) and not any(dtype == own for own in wide)
+
     def read(self, group: int) -> tuple[Any, Any, Any, list[tuple[Any, int]]]:
         """Return the rows; p and y as expressions of them; and the checks with their codes."""
         nw = narwhals()

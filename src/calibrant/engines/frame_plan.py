@@ -108,20 +108,31 @@ def _stretched(p: Any) -> Any:
 
 
 INFLUENCE_SUMS = tuple(field.name for field in fields(InfluenceSums))
+FOLDED = 1 << 31
+"""Integers less far from 0 tell groups apart within the key; this one stands for a missing value.
+Polars groups by one number in three quarters of the time that it takes by two columns."""
+LARGEST_FOLDED = 1 << 20
+"""Numbers of cells beside which those of groups are exact as floats."""
 
 
-def plan_sums(columns: FrameColumns, passes: dict[int, Pass], by: bool = False) -> Any:
+def plan_sums(
+    columns: FrameColumns, passes: dict[int, Pass], by: bool = False, quick: bool = False
+) -> Any:
     """Return one lazy plan that makes a pass over each of these groups.
 
-    With `by`, rows are told apart by the columns of groups as well.
+    With `by`, rows are told apart by the columns of groups as well. A `quick` plan does not say
+    what is wrong with bad rows, only that there are some, by a key of -1.
     """
     nw = narwhals()
     folded = all(own.grid is not None for own in passes.values())
     keys = ["key"] if folded else ["key", "side"]
     largest = max(own.largest_key for own in passes.values())
+    size = key_size(columns, passes) if by and quick else None
     dtype = _integer(largest) if folded else nw.Float64
-    parts = [_keyed(columns, group, own, folded, dtype, by) for group, own in passes.items()]
-    keys += columns.group_names if by else []
+    parts = [
+        _keyed(columns, group, own, folded, dtype, by, quick, size) for group, own in passes.items()
+    ]
+    keys += columns.group_names if by and size is None else []
     if len(parts) > 1:
         keys.append("group")
         parts = [p.with_columns(group=nw.lit(g)) for g, p in zip(passes, parts, strict=True)]
@@ -133,6 +144,18 @@ def plan_sums(columns: FrameColumns, passes: dict[int, Pass], by: bool = False) 
     if columns.weights is not None:
         plain = [nw.col("sum_w").max().alias("heaviest")]
     return whole.group_by(*keys).agg(*extent, *plain, *(nw.col(name).sum() for name in sums))
+
+
+def key_size(columns: FrameColumns, passes: dict[int, Pass]) -> int | None:
+    """Return how many keys a group has where its number is a part of the key, else None.
+
+    It is a power of two, so that integers too large wrap around and leave the key itself intact.
+    """
+    largest = max(own.largest_key for own in passes.values())
+    folded = all(own.grid is not None for own in passes.values())
+    if not (folded and largest < LARGEST_FOLDED and columns.has_one_small_group):
+        return None
+    return 1 << int(largest + 1).bit_length()
 
 
 def plan_influences(
@@ -161,10 +184,20 @@ def plan_influences(
     return summed.select(*(nw.col(name).sum() for name in INFLUENCE_SUMS))
 
 
-def _keyed(columns: FrameColumns, group: int, own: Pass, folded: bool, dtype: Any, by: bool) -> Any:
+def _keyed(
+    columns: FrameColumns,
+    group: int,
+    own: Pass,
+    folded: bool,
+    dtype: Any,
+    by: bool,
+    quick: bool,
+    size: int | None,
+) -> Any:
     """Return p, the key and what is summed: one projection, which engines run fastest.
 
-    A folded key tells what happened too; only cells, which are whole numbers, have room.
+    A folded key tells what happened too, and one of this `size` the group; only cells, which are
+    whole numbers, have room. Such a key is larger by 1: a remainder of 0 means bad rows.
     """
     nw = narwhals()
     rows, p, y, faults = columns.read(group)
@@ -175,10 +208,18 @@ def _keyed(columns: FrameColumns, group: int, own: Pass, folded: bool, dtype: An
         number = exact_number(columns.frame)
         above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in own.edges]
         place = place * float(own.edges.size + 1) + balanced(above)
-    terms = {"p": p, "key": _unless(faults, place * 2.0 + y if folded else place).cast(dtype)}
+    key = place * 2.0 + y if folded else place
+    if size is not None:
+        told = nw.col(columns.by[0].name).cast(nw.Int64)
+        near = told.is_null() | told.is_between(1 - FOLDED, FOLDED - 1)
+        key = _or_bad([*faults, (near, -1)], key + 1.0, 0.0).cast(nw.Int64)
+        key = told.fill_null(FOLDED) * size + key
+    else:
+        key = (_or_bad(faults, key, -1.0) if quick else _unless(faults, key)).cast(dtype)
+    terms = {"p": p, "key": key}
     if not folded:
         terms["side"] = y.cast(nw.Float64)
-    if by:
+    if by and size is None:
         labels = map(columns.group, columns.by)
         terms |= dict(zip(columns.group_names, labels, strict=True))
     if columns.weights is None:
@@ -187,6 +228,12 @@ def _keyed(columns: FrameColumns, group: int, own: Pass, folded: bool, dtype: An
     square = w * w
     terms |= {"sum_p": w * p, "sum_pp": w * p * p, "sum_w": w, "sum_ww": square}
     return rows.select(**terms, sum_wwuu=square * (y - p) * (y - p))
+
+
+def _or_bad(faults: list[tuple[Any, int]], key: Any, bad: float) -> Any:
+    """Return the key where all checks hold, else the same number whatever does not."""
+    nw = narwhals()
+    return nw.when(all_of(fine for fine, _ in faults)).then(key).otherwise(nw.lit(bad))
 
 
 def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:
