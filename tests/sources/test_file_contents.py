@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
+from conftest import optional
 from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, SUFFIXES, N, pa, run, write
 
 CSV = ["label,score,note", *(f"{y},{p},fine" for y, p in zip(LABEL, SCORE, strict=True))]
@@ -171,6 +172,26 @@ def test_an_arrow_file_that_lists_fewer_batches_than_it_holds_is_refused(tmp_pat
     assert "3 batches of rows are there, but 2 are listed" in refused(
         capsys, "measure", tmp_path / "preds.arrow", *ONE
     )
+
+
+@pytest.mark.parametrize("record_batch_size", [None, 400])
+def test_arrow_files_of_polars_are_read(tmp_path, record_batch_size, capsys):
+    pl = optional("polars")
+    frame = pl.DataFrame({"label": LABEL, "score": SCORE})
+    frame.write_ipc(tmp_path / "preds.arrow", record_batch_size=record_batch_size)
+    assert n_of(capsys, tmp_path / "preds.arrow", *ONE) == N
+
+
+@pytest.mark.parametrize(("suffix", "empty"), [(".csv", None), (".parquet", ""), (".jsonl", "")])
+def test_empty_text_is_a_group_of_its_own_where_files_tell_it_from_none(tmp_path, suffix, empty):
+    pl = optional("polars")
+    frame = pl.DataFrame({"y": [0, 1, 1], "p": [0.2, 0.4, 0.6], "site": ["a", "", None]})
+    path = tmp_path / f"preds{suffix}"
+    {".csv": frame.write_csv, ".parquet": frame.write_parquet, ".jsonl": frame.write_ndjson}[
+        suffix
+    ](path)
+    tables = cb.tabulate("y", "p", data=path, by="site", bins=2)
+    assert set(tables) == {"a", empty, None}
 
 
 def n_listed(content):

@@ -118,11 +118,13 @@ def _named_number(cell: str | None, numbers: Mapping[str, float]) -> float | Non
         return None
 
 
-def as_group(column: Any, own: GroupColumn, shown: str, start: int) -> AnyArray | Factor:
+def as_group(
+    column: Any, own: GroupColumn, shown: str, start: int, blank_is_missing: bool = False
+) -> AnyArray | Factor:
     """Return what tells groups apart: numbers to be cut, or codes and labels.
 
-    Text stays text, even digits: what it reads as could change from chunk to chunk. An
-    empty cell is missing.
+    Text stays text, even digits: what it reads as could change from chunk to chunk. A CSV cannot
+    tell empty text from none: there, `blank_is_missing`.
     """
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
@@ -136,7 +138,7 @@ def as_group(column: Any, own: GroupColumn, shown: str, start: int) -> AnyArray 
     import pyarrow.compute as pc
 
     column = _plain(column, own.name, shown, start)
-    if _is_text(column.type):
+    if blank_is_missing and _is_text(column.type):
         column = _as_null(column, ("",))
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     codes, labels = factor_of_objects(own, encoded.dictionary.to_pylist())

@@ -151,7 +151,8 @@ def read_chunks(
         weights = None
         if columns.weights is not None:
             weights = as_numbers(arrays[columns.weights], columns.weights, *where)
-        groups = tuple(as_group(arrays[own.name], own, *where) for own in columns.by)
+        blank = file.format in ("csv", "tsv")
+        groups = tuple(as_group(arrays[own.name], own, *where, blank) for own in columns.by)
         yield Chunk(file, start, share, labels, probs, weights, list(names), own, groups)
         start += len(probs)
 
