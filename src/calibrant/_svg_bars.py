@@ -201,11 +201,7 @@ def _errors(batches: Sequence[DrawableBatch], limit: float | None, x: list[int])
     if limit:
         marks.append(element("path", d=f"M0 {at(limit)}H{WIDTH}", class_="limit"))
         marks.append(element("text", "limit", x=WIDTH + 12, y=at(limit) + 10, class_="tick"))
-    return [
-        *_grid(shown),
-        element("text", "calibration error", x=0, y=-24, class_="axis"),
-        *marks,
-    ]
+    return [*_grid(shown), element("text", "calibration error", x=0, y=-24, class_="axis"), *marks]
 
 
 def _evidence(batches: Sequence[DrawableBatch], threshold: float, x: list[int]) -> list[Content]:

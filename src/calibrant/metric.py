@@ -119,12 +119,7 @@ class CalibrationMetric:
         return self._table
 
     def update(
-        self,
-        y_true: Any,
-        y_prob: Any,
-        sample_weight: Any = None,
-        by: Any = None,
-        data: Any = None,
+        self, y_true: Any, y_prob: Any, sample_weight: Any = None, by: Any = None, data: Any = None
     ) -> None:
         """Add a batch of rows; a batch with a bad value is refused whole and changes nothing.
 

@@ -17,11 +17,7 @@ from calibrant._documents import check_header, check_names, header, read_json
 from calibrant._results import text_table
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
-from calibrant.exceptions import (
-    IncompatibleTablesError,
-    InvalidArgumentError,
-    InvalidDocumentError,
-)
+from calibrant.exceptions import IncompatibleTablesError, InvalidArgumentError, InvalidDocumentError
 from calibrant.groups import (
     LINES,
     GroupColumn,

@@ -15,11 +15,7 @@ import numpy as np
 
 from calibrant._types import AnyArray
 from calibrant.engines.pairs import ONE, Pair, are_bits, has_float64, wide
-from calibrant.exceptions import (
-    InvalidLabelsError,
-    InvalidProbabilitiesError,
-    NotFiniteError,
-)
+from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError, NotFiniteError
 from calibrant.problem import Label, Problem, same_number
 
 CHUNK_VALUES = 1 << 20

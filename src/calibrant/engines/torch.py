@@ -19,14 +19,7 @@ from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, inner_edges
 from calibrant.engines.cells import levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
-from calibrant.engines.pairs import (
-    has_float64,
-    on_host,
-    probabilities,
-    sums_at,
-    wide,
-    wide_array,
-)
+from calibrant.engines.pairs import has_float64, on_host, probabilities, sums_at, wide, wide_array
 from calibrant.engines.search import Values
 from calibrant.engines.tensor_quantiles import near_quantiles
 from calibrant.engines.tensors import Tensors, chunks_of, edges_on
@@ -108,11 +101,7 @@ class _Places:
     """
 
     def __init__(
-        self,
-        bins: tuple[Bins, ...],
-        device: Any,
-        codes: IntArray | None = None,
-        n_codes: int = 1,
+        self, bins: tuple[Bins, ...], device: Any, codes: IntArray | None = None, n_codes: int = 1
     ) -> None:
         import torch
 

@@ -84,10 +84,7 @@ def of_each_label(table: AnyArray, input: Input) -> AnyArray:
 
 
 def _up_to(
-    problem: Problem,
-    labels: AnyArray,
-    table: AnyArray,
-    input: Input,
+    problem: Problem, labels: AnyArray, table: AnyArray, input: Input
 ) -> tuple[BoolArray, FloatArray]:
     """Return whether the class is k or a lower one, and its probability, of all k but the last."""
     codes = Columns(replace(problem, kind="marginal"), labels, table).codes()
@@ -110,10 +107,7 @@ def _up_to(
 
 
 def covered(
-    problem: Problem,
-    outcomes: AnyArray,
-    table: AnyArray,
-    input: Input = "probabilities",
+    problem: Problem, outcomes: AnyArray, table: AnyArray, input: Input = "probabilities"
 ) -> tuple[BoolArray, FloatArray]:
     """Return whether outcomes are at most each quantile, and the levels, one row as all others."""
     check_quantile_input(input)

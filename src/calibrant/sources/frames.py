@@ -169,11 +169,7 @@ def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> 
 
 
 def named_arrays(
-    data: Any,
-    y_true: Any,
-    y_prob: Any,
-    sample_weight: Any,
-    classes: Sequence[Label] | None = None,
+    data: Any, y_true: Any, y_prob: Any, sample_weight: Any, classes: Sequence[Label] | None = None
 ) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """Return the named columns as arrays, and the names of predictions; lazy data are collected."""
     known = list(data) if isinstance(data, Mapping) else as_frame(data).collect_schema().names()

@@ -174,12 +174,7 @@ def read_tensors(
 
 
 def _source(
-    problem: Problem,
-    labels: Any,
-    probs: Any,
-    input: Input,
-    sample_weight: Any,
-    by: Any,
+    problem: Problem, labels: Any, probs: Any, input: Input, sample_weight: Any, by: Any
 ) -> TensorSource | None:
     """Return the source of tensors; None where weights are wrong, or pairs cannot hold them."""
     weights = None

@@ -27,13 +27,7 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import LINES, GroupKey, GroupLabel, key_of, more_groups, shown_key
 from calibrant.stats.certificates import Certificate, certify, verified_bounds
-from calibrant.stats.estimators import (
-    ClassWeight,
-    Norm,
-    Target,
-    norm_name,
-    power_of,
-)
+from calibrant.stats.estimators import ClassWeight, Norm, Target, norm_name, power_of
 from calibrant.stats.group_results import group_errors
 from calibrant.stats.group_tests import heterogeneity_test, holm, log_e_values
 from calibrant.stats.hypothesis_tests import CalibrationTestResult

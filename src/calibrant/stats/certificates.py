@@ -33,12 +33,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import SMALLEST
 from calibrant.stats.clusters import check_draws, is_draw
 from calibrant.stats.curves import diagram_of
-from calibrant.stats.estimators import (
-    ClassWeight,
-    Norm,
-    Target,
-    power_of,
-)
+from calibrant.stats.estimators import ClassWeight, Norm, Target, power_of
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
 from calibrant.stats.questions import ASKED, MOST_DRAWS, MinBinMass, Question
 from calibrant.stats.rechecks import (

@@ -133,11 +133,7 @@ class CoverageCertificate(Result):
 
 
 def certify_coverage(
-    table: BinTable,
-    *,
-    confidence_level: float = 0.95,
-    simultaneous: bool = True,
-    n_groups: int = 1,
+    table: BinTable, *, confidence_level: float = 0.95, simultaneous: bool = True, n_groups: int = 1
 ) -> CoverageCertificate:
     """Return exact limits of the coverage of quantiles; see `calibrant.certify_coverage`.
 

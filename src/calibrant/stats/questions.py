@@ -29,19 +29,8 @@ from calibrant._options import is_among, is_integer, is_real
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.bins import MOST_BINS
-from calibrant.exceptions import (
-    InvalidArgumentError,
-    InvalidWeightsError,
-    NoSuchEstimatorError,
-)
-from calibrant.stats.estimators import (
-    ClassWeight,
-    Norm,
-    Target,
-    class_weights,
-    norm_name,
-    power_of,
-)
+from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
+from calibrant.stats.estimators import ClassWeight, Norm, Target, class_weights, norm_name, power_of
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
 
@@ -142,11 +131,7 @@ class Question:
 
 
 def _check(
-    table: BinTable,
-    max_error: float | None,
-    power: float,
-    confidence_level: float,
-    target: str,
+    table: BinTable, max_error: float | None, power: float, confidence_level: float, target: str
 ) -> None:
     check_level(confidence_level)
     if 1 - confidence_level == 1:

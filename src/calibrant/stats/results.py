@@ -41,13 +41,7 @@ from calibrant.stats.estimators import (
     power_of,
     raw_error,
 )
-from calibrant.stats.influences import (
-    are_of,
-    influence_of,
-    notes_of,
-    sums_of_levels,
-    variance_of,
-)
+from calibrant.stats.influences import are_of, influence_of, notes_of, sums_of_levels, variance_of
 from calibrant.stats.intervals import (
     ConfidenceInterval,
     bootstrap_interval,

@@ -73,11 +73,7 @@ class TableComparison(Result):
 
 
 def compare_tables(
-    a: BinTable,
-    b: BinTable,
-    *,
-    class_weight: ClassWeight = None,
-    confidence_level: float = 0.95,
+    a: BinTable, b: BinTable, *, class_weight: ClassWeight = None, confidence_level: float = 0.95
 ) -> TableComparison:
     """Compare the squared calibration errors of two tables of different, independent rows.
 

@@ -382,12 +382,7 @@ class TailTests:
 
 @lru_cache(maxsize=16)
 def _declared_q(
-    n: int,
-    n_planned: int,
-    levels: tuple[float, ...] | None,
-    delta: float,
-    mass: float,
-    power: int,
+    n: int, n_planned: int, levels: tuple[float, ...] | None, delta: float, mass: float, power: int
 ) -> list[float]:
     """Return the q of every range where masses are declared, from what is known before the rows.
 

@@ -14,14 +14,7 @@ from typing import Any
 
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
 from calibrant.sources.logs.confidences import Choice, choice_probabilities, extracted, true_index
-from calibrant.sources.logs.settings import (
-    ABSENT,
-    Answer,
-    LogSettings,
-    as_grade,
-    key_of,
-    member,
-)
+from calibrant.sources.logs.settings import ABSENT, Answer, LogSettings, as_grade, key_of, member
 
 FILE_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl(?:\.\w+)?")
 GRADES = {None: "acc", "characters": "acc_norm", "bytes": "acc_bytes"}
