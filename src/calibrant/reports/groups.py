@@ -70,9 +70,11 @@ def _words(audit: Audit) -> str:
         said.append(f"Is every group off by at most {limit} points? Of {n:,}: {found}.")
     if audit.too_small:
         needed = max(group.rows_needed or 0 for group in audit.too_small)
+        k = len(audit.too_small)
+        has = "1 group has" if k == 1 else f"{k:,} groups have"
         said.append(
-            f"{len(audit.too_small):,} have too few rows to be certified even if they were "
-            f"calibrated: up to {needed:,} rows are needed in each."
+            f"{has} too few rows to be certified even if calibrated: "
+            + (f"{needed:,} are needed." if k == 1 else f"up to {needed:,} are needed in each.")
         )
     if audit.heterogeneity is not None:
         p = audit.heterogeneity.pvalue
