@@ -29,8 +29,8 @@ calibrant apply cal.json preds.parquet --y-prob 'prob_*' --replace -o repaired.p
 zcat preds.csv.gz | calibrant apply cal.json - --y-prob score -o - | head
 """
 NOTES = """
-All columns are kept; the repaired predictions are added as COLUMN_calibrated, or take the place of
-the old ones. The suffix of the output names its format: .csv, .tsv, .parquet, .jsonl, .arrow; as
+All columns are kept; the repaired predictions are added as COLUMN_calibrated, or replace the
+original ones. The suffix of the output decides its format: .csv, .tsv, .parquet, .jsonl, .arrow; as
 "-" it goes to standard output, as CSV. Rows are read and written in chunks, and the output is
 replaced whole or not at all. From CSV to Parquet, JSON lines or Arrow, columns get types.
 
@@ -42,8 +42,8 @@ SUFFIX = "_calibrated"
 
 def add(commands: Any) -> None:
     """Register the command."""
-    command = add_command(commands, "apply", run, "repair predictions", EXAMPLES, NOTES)
-    command.add_argument("calibrator", metavar="CALIBRATOR", help="what calibrant fit saved")
+    command = add_command(commands, "apply", run, "apply a saved recalibrator", EXAMPLES, NOTES)
+    command.add_argument("calibrator", metavar="CALIBRATOR", help="saved by calibrant fit")
     command.add_argument(
         "file",
         metavar="FILE",
@@ -62,17 +62,17 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--replace",
         action="store_true",
-        help="put repaired predictions in the place of the old ones",
+        help="replace the predictions",
     )
     command.add_argument(
         "--suffix",
         type=unicode_text,
-        help="what the names of added columns end in (default _calibrated)",
+        help="suffix of the added columns (default _calibrated)",
     )
     command.add_argument(
         "--escape-formulas",
         action="store_true",
-        help="put ' before text in a CSV that a spreadsheet would run",
+        help="put ' before CSV text that a spreadsheet would run as a formula",
     )
     command.add_argument("-o", "--output", metavar="FILE", required=True, help="the repaired table")
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _suffix(args: argparse.Namespace) -> str | None:
-    """Return what the names of added columns end in; None where none are added."""
+    """Return suffix of the added columns; None where none are added."""
     if args.replace and args.suffix is not None:
         raise InvalidArgumentError(
             "--suffix is for added columns, and --replace adds none. Leave one of them out."
@@ -247,7 +247,7 @@ class Repair:
         if self.suffix is not None and taken:
             raise InvalidArgumentError(
                 f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, or "
-                "--replace to put repaired predictions in the place of the old ones."
+                "--replace to replace the predictions."
             )
         return self._columns
 

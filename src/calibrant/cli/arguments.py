@@ -54,7 +54,7 @@ def add_data_arguments(
             metavar="LEVEL",
             type=fraction,
             default=0.95,
-            help="of each interval and bound (default 0.95)",
+            help="confidence level of each interval and bound (default 0.95)",
         )
 
 
@@ -66,7 +66,7 @@ def add_group_argument(command: argparse.ArgumentParser, required: bool = False)
         nargs="+",
         type=group_column,
         required=required,
-        help="the columns that tell groups apart; numeric ones are cut with age=0,40,65,120",
+        help="columns that define groups; numeric ones are cut with age=0,40,65,120",
     )
 
 

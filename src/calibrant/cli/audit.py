@@ -27,12 +27,12 @@ NOTES = """
 Exit codes: 0 all groups certified, 1 some refuted, 2 undecided (too few rows, or continuous
 outputs, which can be refuted and never certified).
 
-With the confidence that is asked for, none of the verdicts is wrong, however many groups there
-are: each has an equal share of the error probability. p-values are against perfect calibration,
+With the requested confidence, all verdicts are right together, however many groups there are: each
+gets an equal share of the error probability. p-values are against perfect calibration,
 adjusted by Holm's method. Groups that could not be certified even if they were calibrated
-are called too small, with the rows that they need.
+are reported as too small, with the number of rows they need.
 
-Tables of groups that `measure --by --table` or `merge` saved stand in place of rows.
+Tables of groups saved by `measure --by --table` or `merge` can be given instead of rows.
 """
 
 

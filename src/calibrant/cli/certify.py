@@ -56,7 +56,7 @@ first. Without a plan, certifying until it passes proves less than it says.
 
 With --by every group is certified by itself: refuted if any group is, certified if all are.
 
-A table that `measure --table` or `merge` saved stands in place of rows; several are added.
+A table saved by `measure --table` or `merge` can be given instead of rows; several are added.
 """
 EACH_BY_ITSELF = (
     "Each group is certified by itself: of many, some verdicts are wrong by chance. What holds for "
@@ -94,7 +94,7 @@ def add(commands: Any) -> None:
         "--min-bin-mass",
         metavar="SHARE",
         type=bin_mass,
-        help="the least probability of any output, if it is known; or learned",
+        help="a known lower bound of every output's probability, or learned",
     )
     command.add_argument(
         "--calibrator",

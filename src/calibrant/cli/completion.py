@@ -21,10 +21,8 @@ calibrant completion fish > ~/.config/fish/completions/calibrant.fish
 
 def add(commands: Any) -> None:
     """Register the command."""
-    command = add_command(
-        commands, "completion", run, "print a script that completes commands", EXAMPLES
-    )
-    command.add_argument("shell", choices=SHELLS, help="whose script")
+    command = add_command(commands, "completion", run, "print a shell completion script", EXAMPLES)
+    command.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def run(args: argparse.Namespace) -> int:

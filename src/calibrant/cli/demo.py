@@ -58,7 +58,7 @@ class Outcome:
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(
-        commands, "demo", run, "show the whole story on data that is at hand", EXAMPLES, NOTES
+        commands, "demo", run, "measure, repair and certify on built-in data", EXAMPLES, NOTES
     )
     command.add_argument(
         "-o",

@@ -53,14 +53,14 @@ rows are held in memory.
 prior-shift adds one number to all log-odds: --offset, or the one that gives these rows the mean
 --target-mean, for which --no-labels does; without either the mean is the event rate.
 
-With --by every group is repaired by itself, as far as its rows can tell, and else as all rows are;
-calibrant apply reads the same columns, and groups it does not know are repaired like all rows.
+With --by every group has its own repair as far as its rows support one, otherwise that of all rows.
+calibrant apply reads the same columns; unknown groups are repaired like all rows.
 """
 
 
 def add(commands: Any) -> None:
     """Register the command."""
-    command = add_command(commands, "fit", run, "learn to repair predictions", EXAMPLES, NOTES)
+    command = add_command(commands, "fit", run, "fit a recalibrator", EXAMPLES, NOTES)
     bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20, width:20 or edges (auto)"
     add_data_arguments(command, bins_help=bins_help, level=False)
     add_log_argument(command)
@@ -77,18 +77,18 @@ def add(commands: Any) -> None:
         "--target-mean",
         metavar="MEAN",
         type=fraction,
-        help="of prior-shift: the mean that predictions get",
+        help="prior-shift: the mean of the repaired predictions",
     )
     anchor.add_argument(
-        "--offset", metavar="X", type=float, help="of prior-shift: what is added to log-odds"
+        "--offset", metavar="X", type=float, help="prior-shift: the number added to the log-odds"
     )
     command.add_argument(
         "--no-labels",
         action="store_true",
-        help="of prior-shift with --target-mean or --offset: read predictions only",
+        help="prior-shift with --target-mean or --offset: read no labels",
     )
     command.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="the calibrator, a JSON file"
+        "-o", "--output", metavar="FILE", required=True, help="the recalibrator, a JSON file"
     )
 
 

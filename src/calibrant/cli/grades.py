@@ -29,10 +29,10 @@ limits, the binomial and the Jeffreys test of too many defaults, a traffic light
 prudent PD of Pluto and Tasche. Limits and lights are for all grades at once unless --each.
 
 --y-prob is the column of PDs, or of names of grades whose PDs --grades gives. Without --bins each
-distinct PD is a grade. A table that `measure --table` or `merge` saved stands in place of rows.
+distinct PD is a grade. A table saved by `measure --table` or `merge` can be given instead.
 
 Exit codes: with --max-error those of `certify`, for the whole scale: 0 certified, 1 refuted, 2
-undecided. With --alarm also 1 where a light is of that colour or worse. Else 0.
+undecided. With --alarm also 1 where a light is of that colour or worse. Otherwise 0.
 """
 LIGHTS = ("amber", "red")
 

@@ -24,7 +24,7 @@ def add_junit_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--junit",
         metavar="FILE",
-        help="write the outcome as JUnit XML, for the test page of a CI system",
+        help="write the outcome as JUnit XML, for a CI system",
     )
 
 

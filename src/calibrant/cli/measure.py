@@ -28,16 +28,16 @@ zcat preds.csv.gz | calibrant measure - --y-true label --y-prob score
 NOTES = """
 Files are read in chunks, several times where the bins depend on all rows; memory does not grow with
 the number of rows. (Bins distinct and hybrid hold every distinct prediction.) Standard input
-is kept in a temporary file meanwhile. The interval of several classes (--kind marginal, l1 or l2)
+is kept in a temporary file. The interval of several classes (--kind marginal, l1 or l2)
 reads the files once more; from a table alone it is wider.
 
-With --by every group is measured apart, all in one pass, and the worst is printed first; --table
-then saves the sums of all groups. Intervals are those of each group by itself.
+With --by every group is measured separately, in one pass, and the worst is printed first; --table
+then saves the tables of all groups. Each interval is for its group alone.
 
-A table that --table or `merge` saved stands in place of rows; several are added.
+A table saved by --table or `merge` can be given instead of rows; several are added.
 
 With --table and several files, a folder beside the table keeps a checkpoint of every finished file.
-A run that was stopped, even by kill -9, continues there; a file that has changed is counted anew.
+An interrupted run resumes there, even after kill -9; a file that has changed is counted again.
 """
 WORST = 10
 """Classes that are listed: a screen has room for them, and --json has all."""
@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
         help="l1 (ECE), l2, max (MCE) or a number (default l2)",
     )
     command.add_argument("--plug-in", action="store_true", help="do not remove the bias")
-    command.add_argument("--table", metavar="FILE", help="also save the table of sums")
+    command.add_argument("--table", metavar="FILE", help="also save the table")
     add_junit_argument(command)
     command.add_argument("--json", action="store_true", help="print JSON")
 

@@ -23,7 +23,7 @@ named twice counts once. Tables of groups (`measure --by`) are added group by gr
 
 def add(commands: Any) -> None:
     """Register the command."""
-    command = add_command(commands, "merge", run, "add tables of sums", EXAMPLES, NOTES)
+    command = add_command(commands, "merge", run, "add saved tables", EXAMPLES, NOTES)
     command.add_argument("files", nargs="+", metavar="FILE", help="tables, or patterns in quotes")
     command.add_argument("-o", "--output", metavar="FILE", required=True, help="the sum")
     command.add_argument("--json", action="store_true", help="print its error as JSON")

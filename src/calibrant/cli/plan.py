@@ -28,9 +28,9 @@ def add(commands: Any) -> None:
         commands,
         "plan",
         run,
-        "say how many rows a certificate needs",
+        "compute how many rows a certificate needs",
         EXAMPLES,
-        "Give the error to certify, or the rows there are.",
+        "Give the error to certify, or the number of rows.",
     )
     question = command.add_mutually_exclusive_group(required=True)
     question.add_argument(
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
         "--rows",
         metavar="N",
         type=whole_number,
-        help="the rows there are: how small an error can they certify?",
+        help="the number of rows: how small an error can they certify?",
     )
     outputs = command.add_mutually_exclusive_group(required=True)
     outputs.add_argument(
@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
         metavar="ERROR",
         type=float,
         default=0.0,
-        help="what the error really is (default 0)",
+        help="the true error (default 0)",
     )
     command.add_argument(
         "--power",

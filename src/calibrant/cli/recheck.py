@@ -46,11 +46,11 @@ def add(commands: Any) -> None:
         commands,
         "recheck",
         run,
-        "compute a certificate again from its own table, or from the rows",
+        "verify a certificate against its table or its rows",
         EXAMPLES,
         NOTES,
     )
-    command.add_argument("file", metavar="FILE", help="what calibrant certify -o saved")
+    command.add_argument("file", metavar="FILE", help="saved by calibrant certify -o")
     command.add_argument("--data", metavar="FILE", nargs="+", help=f"the rows: {FILES_HELP}")
     add_column_arguments(command)
     add_input_argument(command)
@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
     add_cluster_argument(command)
     add_format_argument(command)
     command.add_argument(
-        "--calibrator", metavar="FILE", help="what was applied to the rows before they were counted"
+        "--calibrator", metavar="FILE", help="the recalibrator that was applied to the rows"
     )
 
 

@@ -26,8 +26,8 @@ NOTES = """
 One HTML file that needs no network and no script, with the verdict first. All rows are held in
 memory. With --max-error the exit code is that of certify: 0 certified, 1 refuted, 2 undecided.
 
-A table that `measure --table` or `merge` saved stands in place of rows; the page says what it
-leaves out because it needs rows.
+A table saved by `measure --table` or `merge` can be given instead of rows; the page says what it
+leaves out for want of them.
 """
 DEFAULTS = {"y_true": "labels", "y_prob": ["probs"], "confidence_level": 0.95}
 SHOWN = (
@@ -38,7 +38,7 @@ SHOWN = (
 
 def add(commands: Any) -> None:
     """Register the command."""
-    command = add_command(commands, "report", run, "write a report to mail", EXAMPLES, NOTES)
+    command = add_command(commands, "report", run, "write an HTML report", EXAMPLES, NOTES)
     add_data_arguments(command)
     add_log_argument(command)
     add_group_argument(command)

@@ -37,10 +37,10 @@ WIDTH = 100  # of a terminal; longer rules are wrapped
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(
-        commands, "reproduce", run, "run the experiments of the paper again", EXAMPLES, NOTES
+        commands, "reproduce", run, "reproduce the experiments of the paper", EXAMPLES, NOTES
     )
     command.add_argument("studies", nargs="*", metavar="STUDY", help="names from --list")
-    command.add_argument("--list", action="store_true", help="list the studies and leave")
+    command.add_argument("--list", action="store_true", help="list the studies and exit")
     command.add_argument(
         "--probs",
         metavar="FILE",
@@ -52,9 +52,9 @@ def add(commands: Any) -> None:
     whole = partial(whole_number, least=0)
     command.add_argument("--seed", type=whole, default=0, metavar="N", help="(default 0)")
     command.add_argument(
-        "--jobs", type=whole, metavar="N", help="studies side by side (default: all processors)"
+        "--jobs", type=whole, metavar="N", help="studies run in parallel (default: all processors)"
     )
-    command.add_argument("--force", action="store_true", help="run what is done already too")
+    command.add_argument("--force", action="store_true", help="rerun finished studies too")
     command.add_argument(
         "-o", "--output", metavar="FOLDER", default="results", help="(default results)"
     )

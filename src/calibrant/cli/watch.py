@@ -29,21 +29,26 @@ The first run makes STATE and needs --max-error (alarm when the l2 error exceeds
 (alarm when event rates leave those of a table); later runs add one batch each. However often it
 runs, the probability that there is ever a false alarm is at most 1 minus the confidence level.
 
-Exit codes: 0 no alarm, 1 alarm; it stays at 1 until --restart, after a repair. Rows that came
-before are refused (exit code 3), so a job that runs twice does no harm. Without files nothing is
-added: the state is shown, and --metrics and --page are written again. Files stand right after
+Exit codes: 0 no alarm, 1 alarm; it stays at 1 until --restart, after a repair. Rows seen
+before are refused (exit code 3), so running a job twice does no harm. Without files nothing is
+added: the state is shown, and --metrics and --page are written again. Files come right after
 STATE.
 
-A table in the bins of the monitor stands in place of rows, as in `merge`.
+A table in the bins of the monitor can be given instead of rows.
 """
 
 
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(
-        commands, "watch", run, "add a batch to a monitor and tell an alarm", EXAMPLES, NOTES
+        commands,
+        "watch",
+        run,
+        "add a batch to a monitor; alarm if calibration is lost",
+        EXAMPLES,
+        NOTES,
     )
-    command.add_argument("state", metavar="STATE", help="the file that the monitor lives in")
+    command.add_argument("state", metavar="STATE", help="the file that holds the monitor")
     add_data_arguments(
         command, bins_help="bins, chosen by the first batch (default 10)", level=False, least="*"
     )
@@ -69,7 +74,7 @@ def add(commands: Any) -> None:
         help="of the batch, such as its day (default the name of the file)",
     )
     command.add_argument(
-        "--allow-repeat", action="store_true", help="count rows that came before once more"
+        "--allow-repeat", action="store_true", help="count rows again that were seen before"
     )
     command.add_argument(
         "--restart", action="store_true", help="after a repair: forget the evidence, then add"
