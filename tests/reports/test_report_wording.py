@@ -178,3 +178,18 @@ def test_no_verdict_is_said_to_hold_that_was_not_reached(quick_plans):
     headings = re.findall("<h2[^>]*>([^<]*)", made.html)
     assert "What these numbers rest on" in headings
     assert not any("hold" in heading for heading in headings)
+
+
+@pytest.mark.parametrize(
+    ("n_small", "told"),
+    [
+        (1, "1 group has too few rows to be certified even if calibrated: "),
+        (2, "2 groups have too few rows to be certified even if calibrated: up to "),
+    ],
+)
+def test_groups_that_are_too_small_are_told_in_grammar(n_small, told):
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 4, size=4000) / 4
+    site = np.repeat([0, *range(1, n_small + 1)], [4000 - 50 * n_small, *[50] * n_small])
+    made = report(rng.uniform(size=4000) < p, p, max_error=0.1, by={"site": site})
+    assert told in made.html
