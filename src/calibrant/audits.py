@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ def audit(
     input: Input = "probabilities",
     cluster: Any = None,
     rng: np.random.Generator | int | None = 0,
+    progress: Callable[[float], object] | None = None,
 ) -> stats.Audit:
     """Ask of every group whether its calibration error is at most `max_error`, all at once.
 
@@ -58,6 +59,8 @@ def audit(
         cluster may be in several groups; then there is no test whether groups differ.
     rng : numpy Generator or int
         Of the test whether groups differ.
+    progress : callable, optional
+        Called with the share of groups that are done, after each of them.
     y_true, y_prob, norm, kind, target, class_weight, classes, pos_label, data, input
         As in `certify`; `Tables` may stand in place of `y_true`, `y_prob` and `by`.
 
@@ -124,4 +127,5 @@ def audit(
         from_clusters=clustered,
         independent=independent,
         rng=rng,
+        progress=progress,
     )

@@ -47,6 +47,17 @@ def test_tables_of_groups_are_audited_in_place_of_rows(tmp_path, capsys):
     assert (code, out) == run(capsys, "audit", file, *ONE, *BY, "--max-error", "0.3")[:2]
 
 
+def test_a_long_audit_shows_how_far_it_is_on_a_terminal(tmp_path, capsys, monkeypatch):
+    file = write(tmp_path / "p.csv")
+    assert "auditing" not in run(capsys, "audit", file, *ONE, *BY, "--max-error", "0.3")[2]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("calibrant.cli.output.REDRAW_SECONDS", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    _, _, shown = run(capsys, "audit", file, *ONE, *BY, "--max-error", "0.3")
+    assert "auditing [#######-------------]  33%  of the groups" in shown
+    assert shown.endswith("\033[K")
+
+
 def test_groups_are_needed(tmp_path, capsys):
     code, _, message = run(capsys, "audit", write(tmp_path / "p.csv"), *ONE, "--max-error", "0.3")
     assert code == 4

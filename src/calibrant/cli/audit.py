@@ -61,7 +61,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.audits import audit
+    from calibrant.cli.output import ProgressLine
 
-    with predictions(args) as given:
-        result = audit(**given, **question(args))
+    with predictions(args) as given, ProgressLine() as line:
+
+        def show(share: float) -> None:
+            if line.is_due():
+                line.draw("auditing ", share, "of the groups")
+
+        result = audit(**given, **question(args), progress=show)
     return answer(args, result, str(result))

@@ -15,7 +15,7 @@ Tests of groups, by p-values and against each other, are in `calibrant.stats.gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -239,6 +239,7 @@ def audit(
     from_clusters: bool = False,
     independent: bool = True,
     rng: np.random.Generator | int | None = 0,
+    progress: Callable[[float], object] | None = None,
 ) -> Audit:
     """Judge every group, all at once; the parameters are those of `calibrant.audit`.
 
@@ -286,6 +287,8 @@ def audit(
                 rows_needed=needed,
             )
         )
+        if progress is not None:
+            progress(len(groups) / len(tables))
     alone = {**options, "confidence_level": confidence_level}
     worst = _bound_of_the_worst(tables, groups, declared, alone)
     groups.sort(key=lambda x: (RANK[x.verdict], -x.lower_bound, -x.error, -x.n))
