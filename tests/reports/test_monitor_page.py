@@ -82,6 +82,8 @@ def test_the_page_fits_the_screen_and_loads_nothing(browser, tmp_path, width):
     page.on("console", lambda message: complaints.append(message.text))
     page.goto(path.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    cut = "[...document.querySelectorAll('.scroll')].filter(x => x.scrollWidth > x.clientWidth)"
+    assert page.evaluate(f"{cut}.length") == 0
     box = page.locator("svg.timeline").bounding_box()
     assert box["width"] > 0.75 * min(width, 62 * 16) - 60
     context.close()
