@@ -84,7 +84,8 @@ def compare(
     Returns
     -------
     Comparison
-        With the differences `squared_error`, `brier` and `log_loss`; of several models
+        With the differences `squared_error`, `brier` and `log_loss`, and `notes` where rows or
+        events are too few for their intervals; of several models
         `Comparisons`, a mapping from pairs of names.
 
     Raises

@@ -425,7 +425,7 @@ SECTIONS = {
             "Comparisons",
             "`compare`: model a knows the rate of a row (five rates with a mean of 25% or 3%), b takes it for one of the others half "
             "of the time, and says the mean of what it sees, or what the models above make of it. *Other rows*: `compare_tables`, of as many rows each. With fewer than about 100 events (60 in the rows of 2,000) "
-            "intervals may be a little short, with 30 by up to 3 points.",
+            "intervals may be a little short, with 30 by up to 3 points; the result says so below 100, and below 300 rows.",
             ("squared l2 error", "Brier score", "log loss", "squared l2 error, other rows"),
             compare_shares,
             tuple(

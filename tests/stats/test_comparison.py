@@ -339,3 +339,20 @@ def test_equal_models_are_told_apart_no_more_often_than_promised(case):
         found = cb.compare(y, p, q, y_true_b=y_b, bins="distinct")
         told += found.squared_error.verdict != "no difference that these rows can show"
     assert told <= 20  # of 200 at 5%: more has a probability below 0.002
+
+
+def test_few_rows_or_events_are_said():
+    assert cb.compare(Y, Q, Q**1.1).notes == ()
+    few = cb.compare(Y[:250], Q[:250], Q[:250] ** 1.1)
+    assert "250 rows, fewer than 300" in " ".join(str(few).split())
+    rare = np.arange(2000) < 60
+    p = np.full(2000, 0.03)
+    (note,) = cb.compare(rare, p, p * 1.1).notes
+    assert note.startswith("60 events or non-events, fewer than 100: ")
+    assert note in " ".join(str(cb.compare(rare, {"one": p, "two": p * 1.1})).split())
+    assert note in cb.compare(rare, p, p * 1.1).to_dict()["notes"]
+    tables = cb.tabulate(rare, p), cb.tabulate(np.arange(2000) < 600, p)
+    assert note in " ".join(str(cb.compare_tables(*tables)).split())
+    labels = np.arange(2000) % 200  # ten rows of each class: many events
+    probs = np.full((2000, 200), 1 / 200)
+    assert cb.compare(labels, probs, probs, kind="marginal").notes == ()

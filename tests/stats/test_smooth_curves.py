@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
+from scipy.stats import binomtest
 
 import calibrant as cb
 from calibrant import exceptions as ex
@@ -14,6 +15,7 @@ from calibrant.stats.samples import Sample
 from calibrant.stats.smooth_curves import smooth_reliability_curve
 from calibrant.stats.smoothing import (
     SPREAD_CAUTION,
+    LoessCurve,
     Pooled,
     functional_limits,
     loess_curve,
@@ -224,3 +226,14 @@ def test_what_noise_lowers_has_a_higher_limit():
     assert 0.05 < least.mean() < 0.07
     reach = 1.959964 * SPREAD_CAUTION * least.std()
     assert high == pytest.approx([0.1 + 2 * (0.1 - least.mean()) + reach], rel=1e-6)
+
+
+def test_noise_at_the_upper_rates_is_that_of_wilsons_limits():
+    rate, size = np.array([0.02, 0.5]), np.array([100.0, 200.0])
+    upper = [
+        binomtest(int(r * n), int(n)).proportion_ci(method="wilson").high
+        for r, n in zip(rate, size, strict=True)
+    ]
+    known = rate * (1 - rate)
+    curve = LoessCurve(rate, rate, np.arange(2), np.diag(known / size), size, np.ones(1))
+    assert curve.raised(0.95) == pytest.approx([(upper[0] * (1 - upper[0]) / known[0]) ** 0.5, 1])

@@ -53,7 +53,7 @@ from calibrant.exceptions import (
     InvalidWeightsError,
 )
 from calibrant.stats.clusters import ClusterSums
-from calibrant.stats.comparison_results import Comparison, Difference, difference
+from calibrant.stats.comparison_results import Comparison, Difference, difference, short_of
 from calibrant.stats.intervals import check_level
 
 GroupBins: TypeAlias = BinsLike | Sequence[Bins]
@@ -135,6 +135,7 @@ def compare_errors(
         len(a.y),
         confidence_level,
         None if codes is None else units,
+        short_of(len(a.y), min(model.rarer(one_label) for model in (a, b))),
     )
 
 
@@ -168,6 +169,13 @@ class _Model:
         if one_label and p.shape[1] > 1:
             return np.asarray(loss.sum(axis=1))
         return np.asarray((loss - (1 - self.y) * np.log1p(-p)) @ weights)
+
+    def rarer(self, one_label: bool) -> int:
+        """Return the number of events or non-events; of labels, those but the most frequent."""
+        events = self.y.sum(axis=0)
+        if one_label and events.size > 1:
+            return int(len(self.y) - events.max())
+        return int(np.minimum(events, len(self.y) - events).sum())
 
     def groups(self) -> list[BinnedResiduals]:
         return [

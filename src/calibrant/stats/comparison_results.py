@@ -12,6 +12,8 @@ Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that t
 
 ROUNDING = 1e-13
 """Added to every margin, so that a difference of nothing but rounding shows nothing."""
+FEW_ROWS, FEW_EVENTS = 300, 100
+"""Below which intervals of differences covered less than 93.5% at 95% in some simulations."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +68,14 @@ def remark(differences: Iterable[Difference]) -> list[str]:
     return ["undecided: no difference that these rows can show"] if undecided else []
 
 
+def short_of(rows: int, rarer: int) -> tuple[str, ...]:
+    """Return the note on rows, and on the rarer of events and non-events, that are too few."""
+    lacking = [f"{rows:,} rows, fewer than {FEW_ROWS}"] if rows < FEW_ROWS else []
+    if rarer < FEW_EVENTS:
+        lacking.append(f"{rarer:,} events or non-events, fewer than {FEW_EVENTS}")
+    return (f"{' and '.join(lacking)}: intervals may be too short",) if lacking else ()
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
     """Two models on the same rows, measure by measure.
@@ -83,6 +93,8 @@ class Comparison(Result):
         Of each interval by itself.
     n_clusters : int or None
         How many clusters the rows come in, where they do.
+    notes : tuple of str
+        What must be said beside the numbers.
     """
 
     squared_error: Difference
@@ -91,6 +103,7 @@ class Comparison(Result):
     n: int
     confidence_level: float
     n_clusters: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[str, Difference]]:
         yield "squared l2 error", self.squared_error
@@ -101,7 +114,7 @@ class Comparison(Result):
         lines = comparison_lines(self, self.confidence_level)
         rows = f"{self.n:,} rows" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
         lines.append(f"n = {rows}, paired; less is better in every line")
-        return "\n".join([*lines, *remark(d for _, d in self)])
+        return "\n".join([*lines, *remark(d for _, d in self), *map(filled, self.notes)])
 
     def _summary(self) -> str:
         return f"squared l2 error {self.squared_error._summary()}, n = {self.n:,}"
@@ -150,6 +163,7 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
                 *comparison_lines(comparison, comparison.confidence_level),
             ]
         said = remark(d for comparison in self.pairs.values() for _, d in comparison)
+        said += map(filled, dict.fromkeys(note for c in self.pairs.values() for note in c.notes))
         return "\n".join([filled(self._summary()), *lines, *([""] if said else []), *said])
 
     def _summary(self) -> str:

@@ -98,12 +98,14 @@ def smooth_ece_limits(
     grid = np.linspace(0, 1, points)
     matrix = np.zeros((GRID, points))
     for mirror in (grid, -grid, 2 - grid):
-        matrix += np.exp(-((at[:, None] - mirror) ** 2) / (2 * found.width**2))
-    matrix /= np.sqrt(2 * np.pi) * found.width * len(sample)
+        distance = np.abs(at[:, None] - mirror)  # the kernel of `_error` ends at a half
+        matrix += np.exp(-(distance**2) / (2 * found.width**2)) * (distance <= 0.5)
+    density = matrix @ np.bincount(place, sample.weight, minlength=points)
+    matrix, density = matrix / density.mean(), density / density.mean()
     residual = sample.p - sample.y
     gap = matrix @ np.bincount(place, sample.weight * residual, minlength=points)
     # around their smooth part: what is left of residuals is noise
-    trend = gap / (matrix @ np.bincount(place, sample.weight, minlength=points)).clip(1e-12)
+    trend = gap / density.clip(1e-12)
     noise = residual - np.interp(sample.p, at, trend)
     scatter = sample.scatter(place, points, noise)
     covariance = (matrix * scatter) @ matrix.T if scatter.ndim == 1 else matrix @ scatter @ matrix.T

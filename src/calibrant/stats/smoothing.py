@@ -126,6 +126,8 @@ class LoessCurve:
         Of the curve's noise at those.
     size : ndarray
         As many independent rows as would tell the rate as well at those.
+    share : ndarray
+        What share of the rows, by weight, is nearest to each of those but the first and the last.
     """
 
     x: FloatArray
@@ -133,11 +135,22 @@ class LoessCurve:
     some: IntArray
     covariance: FloatArray
     size: FloatArray
+    share: FloatArray
 
     @property
     def gap(self) -> FloatArray:
         """The curve less the diagonal where the noise is known."""
         return self.rate[self.some] - self.x[self.some]
+
+    def raised(self, confidence_level: float) -> FloatArray:
+        """Return factors of the noise: what it would be at the rates' upper limits, Wilson's."""
+        z2 = float(special.ndtri((1 + confidence_level) / 2)) ** 2
+        rate, size = np.clip(self.rate[self.some], 0.0, 1.0), self.size
+        spread = np.sqrt(z2 * (rate * (1 - rate) / size + z2 / (4 * size**2)))
+        upper = (rate + z2 / (2 * size) + spread) / (1 + z2 / size)
+        upper = np.minimum(upper, np.maximum(rate, 0.5))
+        known = np.maximum(rate * (1 - rate), np.diag(self.covariance) * size)
+        return np.asarray(np.sqrt(np.maximum(upper * (1 - upper) / known, 1.0)))
 
 
 def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
@@ -152,9 +165,11 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     matrix = loess_weights(pooled, at)
     smooth = matrix @ pooled.rate
     fitted = np.interp(pooled.x, at, smooth)
-    # the middle of every four, so that they stand for equally many rows
     step = 4 if inner.size >= GRID else 1
     middles = np.arange(1 + step // 2, at.size - 1, step)
+    chosen = inner[middles - 1]  # predictions of many rows are one of these, however many they are
+    nearest = np.searchsorted((chosen[1:] + chosen[:-1]) / 2, np.arange(pooled.x.size))
+    share = np.bincount(nearest, pooled.weight) / pooled.weight.sum()
     some = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
     scaled = matrix[some] / pooled.weight
     if sample.cluster is None:  # squares of residuals would be a rough guess of the same
@@ -173,7 +188,7 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     factor = np.sqrt(np.maximum(least / np.diag(noise).clip(1e-300), 1.0))
     noise *= factor * factor[:, None]
     size = np.maximum(added * (1 - added) / np.diag(noise) - 4, 1.0)
-    return LoessCurve(at, smooth, some, noise, size)
+    return LoessCurve(at, smooth, some, noise, size, share)
 
 
 def noise_draws(covariance: FloatArray, draws: int = DRAWS) -> FloatArray:

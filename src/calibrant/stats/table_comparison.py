@@ -23,7 +23,13 @@ from calibrant._results import Result, filled, rests_on
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import EmptyInputError, IncompatibleTablesError, InvalidWeightsError
-from calibrant.stats.comparison_results import Difference, comparison_lines, difference, remark
+from calibrant.stats.comparison_results import (
+    Difference,
+    comparison_lines,
+    difference,
+    remark,
+    short_of,
+)
 from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable, describe_bins
@@ -47,6 +53,8 @@ class TableComparison(Result):
     bins_a, bins_b : str
         Where either error is measured, in words.
     confidence_level : float
+    notes : tuple of str
+        What must be said beside the numbers.
     """
 
     squared_error: Difference
@@ -55,6 +63,7 @@ class TableComparison(Result):
     bins_a: str
     bins_b: str
     confidence_level: float
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         named = [("squared l2 error", self.squared_error)]
@@ -63,6 +72,7 @@ class TableComparison(Result):
                 *comparison_lines(named, self.confidence_level),
                 filled(f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}"),
                 *remark([self.squared_error]),
+                *map(filled, self.notes),
                 *rests_on([SEPARATE_ROWS]),
             ]
         )
@@ -133,7 +143,16 @@ def compare_tables(
         describe_bins(a),
         describe_bins(b),
         confidence_level,
+        short_of(min(a.n, b.n), min(map(_rarer, (a, b)))),
     )
+
+
+def _rarer(table: BinTable) -> int:
+    """Return the number of events or non-events; of labels, those but the most frequent."""
+    events = table.sum_y.sum(axis=1)
+    if table.problem.kind == "marginal":
+        return int(table.n - events.max())
+    return int(np.minimum(events, table.n - events).sum())
 
 
 def _check(a: BinTable, b: BinTable) -> None:
