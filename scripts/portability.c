@@ -38,7 +38,7 @@ static void count(const Form *form, const char *what, Rows rows, int columns)
     const int64_t n_cells = 2 * BINS * columns * rows.n_groups, size = n_cells * lanes;
     const int copies = !by_class && lanes == 4 && n_cells <= 2 * BINS ? 4 : 1;
     double *parts = aligned_alloc(64, (size_t)(copies * size + 7) / 8 * 8 * sizeof(double));
-    double *rest = calloc((size_t)(2 * size + 2 * K), sizeof(double));
+    double *rest = calloc((size_t)(2 * size + 3 * K), sizeof(double));
     if (parts == NULL || rest == NULL)
         abort();
     memset(parts, 0, (size_t)(copies * size) * sizeof *parts);

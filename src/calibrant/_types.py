@@ -30,6 +30,9 @@ class ReadOnlyArrays:
 
 def _lock(values: Iterable[Any]) -> None:
     for value in values:
-        for array in value if isinstance(value, tuple) else (value,):
-            if isinstance(array, np.ndarray):
-                array.setflags(write=False)
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        elif isinstance(value, tuple):  # of arrays: those in tuples of tuples would not be found
+            for item in value:
+                if isinstance(item, np.ndarray):
+                    item.setflags(write=False)

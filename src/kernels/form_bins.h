@@ -73,7 +73,7 @@ static void FORM(column_bins)(const Lookup *lookup, int64_t first, const double 
     }
 }
 
-static void FORM(bins)(const Lookup *lookup, const double *values, int64_t n, int32_t *cells)
+static ONE_COPY void FORM(bins)(const Lookup *lookup, const double *values, int64_t n, int32_t *cells)
 {
     if (lookup->even)
         FORM(even_bins)(values, n, lookup->even, cells);

@@ -92,6 +92,74 @@ static int FORM(read_tile)(const Rows *rows, const Lookup *lookup, int64_t start
     return FINE;
 }
 
+/* Sums of the predictions in the first bin that are of no event, column by column, and the others of those rows. */
+typedef struct {
+    double *p, *pp, *others;
+    int64_t rows;
+} FORM(Low);
+
+static void FORM(settle_low)(FORM(Low) *low, const Lookup *lookup, int64_t n_columns, double *parts)
+{
+    for (int64_t k = 0; k < n_columns; k++) {
+        ADD(parts + 8 * lookup->shift[k], (double)low->rows - low->others[k], low->p[k], low->pp[k], 0.0);
+        low->p[k] = low->pp[k] = low->others[k] = 0.0;
+    }
+    low->rows = 0;
+}
+
+/* Of many classes, most predictions lie in the first bin: add these up in vectors, and the few others one by one.
+   Return how many others there are, or -1 where a value is not valid. */
+static int64_t FORM(add_low)(const Rows *rows, const Lookup *lookup, int64_t start, int64_t n, const int32_t *codes,
+                             FORM(Low) *low, Sums *sums)
+{
+    double x[TILE_COLUMNS], other[BLOCK_VALUES];
+    int32_t cells[BLOCK_VALUES];
+    const Values *probs = &rows->probs;
+    const Ahead nothing = {{probs->data, probs->data, probs->data}, {0, 0, 0}};
+    const double high = rint(0x1p32 / lookup->n_bins) / 0x1p32; /* as in even_bins */
+    const double inner = lookup->even ? high + (1.0 - lookup->n_bins * high) / lookup->n_bins : lookup->edges[0];
+    const double edge = inner < 1.0 ? inner : 1.0; /* of one bin it is infinite */
+    int64_t found = 0, total = 0;
+    for (int64_t i = start; i < start + n; i++) {
+        const int64_t event = codes[i - start] - rows->first;
+        for (int64_t left = 0; left < probs->n_columns; left += TILE_COLUMNS) {
+            const int64_t rest = probs->n_columns - left, width = rest < TILE_COLUMNS ? rest : TILE_COLUMNS;
+            const char *from = probs->data + i * probs->stride + left * probs->column_stride;
+            if (!FORM(read_probs)(from, probs->column_stride, probs->type, width, x))
+                return -1;
+            for (int64_t first = 0; first < width; first += LOW_COLUMNS) {
+                const int64_t size = width - first < LOW_COLUMNS ? width - first : LOW_COLUMNS;
+                const int64_t column = left + first, own = event - column;
+                double *p = low->p + column, *pp = low->pp + column, *values = x + first;
+                const double happened = own >= 0 && own < size ? values[own] : -1.0;
+                if (happened >= 0.0)
+                    values[own] = INFINITY; /* among the others */
+                int64_t some = 0;
+                for (int64_t k = 0; k < size; k++) {
+                    const double value = values[k] <= edge ? values[k] : 0.0;
+                    some |= values[k] <= edge ? 0 : 1;
+                    p[k] += value;
+                    pp[k] += value * value;
+                }
+                for (int64_t k = 0; some && k < size; k++)
+                    if (values[k] > edge) {
+                        other[found] = k == own ? happened : values[k];
+                        cells[found++] = 2 * (int32_t)lookup->shift[column + k] + (k == own);
+                        low->others[column + k] += 1.0;
+                    }
+            }
+            if (found > BLOCK_VALUES - TILE_COLUMNS || (i + 1 == start + n && left + width == probs->n_columns)) {
+                FORM(bins)(lookup, other, found, cells);
+                FORM(add)(other, cells, found, sums, &nothing);
+                total += found;
+                found = 0;
+            }
+        }
+    }
+    low->rows += n;
+    return total;
+}
+
 /* Check and add up all columns of each row, or note levels. Some rows of some columns are a block, so that the
    cells of a block stay in the nearest cache as well. */
 static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sums)
@@ -104,6 +172,10 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
     const int32_t group_cells = (int32_t)(sums->n_cells / rows->n_groups);
     const int small = sums->small;
     const Ahead nothing = {{rows->probs.data, rows->labels.data, rows->labels.data}, {0, 0, 0}};
+    FORM(Low) low = {sums->row, sums->row + n_columns, sums->row + 2 * n_columns, 0};
+    const int can_be_low = n_columns >= LOW_COLUMNS && lookup->n_grids == 1 && small && !weighted && !grouped &&
+                           sums->level == NULL;
+    int is_low = can_be_low;
     int64_t since = 0;
     for (int64_t start = 0; start < rows->probs.n_rows; start += step) {
         const int64_t rest = rows->probs.n_rows - start, n = rest < step ? rest : step;
@@ -111,9 +183,19 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
             return BAD_LABEL;
         if (weighted)
             FORM(read_weights)(&rows->weights, start, n, weights);
+        int64_t from = 0;
+        if (is_low) {
+            const int64_t others = FORM(add_low)(rows, lookup, start, n, codes, &low, sums);
+            if (others < 0)
+                return BAD_PROBABILITY;
+            is_low = LOW_SHARE * others <= n * n_columns;
+            from = n_columns; /* of these rows nothing is left */
+            if (!is_low)
+                FORM(settle_low)(&low, lookup, n_columns, sums->parts);
+        }
         if (grouped && !FORM(read_codes)(&rows->groups, start, n, rows->least, rows->n_groups, groups))
             return BAD_GROUP;
-        for (int64_t left = 0; left < n_columns; left += tile) {
+        for (int64_t left = from; left < n_columns; left += tile) {
             const int64_t width = n_columns - left < tile ? n_columns - left : tile;
             if (FORM(read_tile)(rows, lookup, start, n, left, width, codes, x, cells) != FINE)
                 return BAD_PROBABILITY;
@@ -133,10 +215,13 @@ static int FORM(count_classes)(const Rows *rows, const Lookup *lookup, Sums *sum
         }
         since += n;
         if (small && since >= ROWS_OF_A_PART) {
+            FORM(settle_low)(&low, lookup, low.rows > 0 ? n_columns : 0, sums->parts);
             FORM(settle_all)(sums);
+            is_low = can_be_low;
             since = 0;
         }
     }
+    FORM(settle_low)(&low, lookup, low.rows > 0 ? n_columns : 0, sums->parts);
     FORM(settle_all)(sums);
     return FINE;
 }

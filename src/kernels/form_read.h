@@ -7,6 +7,8 @@
 #define BLOCK_VALUES 2048
 #define TILE_COLUMNS 256
 #define ROWS_AHEAD 16
+#define LOW_COLUMNS 32 /* that are looked through together for predictions beyond the first bin */
+#define LOW_SHARE 48   /* at most one of so many may lie there, beyond which one by one is as fast. Affects speed only. */
 #define ROWS_OF_A_PART 4096
 #define FULL 1024 /* rows of a cell of a large table, after which its part is moved */
 
@@ -18,13 +20,17 @@ typedef int64_t double_index;
 
 #ifdef __GNUC__
 #define FETCH(address) __builtin_prefetch(address)
+#define ONE_COPY __attribute__((noinline)) /* of a function in the code: a wheel stays under 1 MB */
+#define ONE_BY_ONE __asm__ volatile("") /* no vectors, which for each of eight types are long */
 #else
 #define FETCH(address) ((void)(address))
+#define ONE_COPY
+#define ONE_BY_ONE ((void)0)
 #endif
 
 /* A loop over values whose stride is known to the compiler where they are next to each other. memcpy reads a
    value that is not aligned, at no cost where it is. */
-#define FOR_VALUES(T, from, step, size, ...)                          \
+#define FOR_STEPS(T, from, step, size, apart, ...)                    \
     if ((step) == (ptrdiff_t)sizeof(T)) {                             \
         for (int64_t i = 0; i < (size); i++) {                        \
             T value;                                                  \
@@ -35,9 +41,12 @@ typedef int64_t double_index;
         for (int64_t i = 0; i < (size); i++) {                        \
             T value;                                                  \
             memcpy(&value, (from) + i * (step), sizeof value);        \
+            apart;                                                    \
             __VA_ARGS__                                               \
         }                                                             \
     }
+#define FOR_VALUES(T, from, step, size, ...) FOR_STEPS(T, from, step, size, (void)0, __VA_ARGS__)
+#define FOR_CODES(T, from, step, size, ...) FOR_STEPS(T, from, step, size, ONE_BY_ONE, __VA_ARGS__)
 
 #endif
 
@@ -88,18 +97,18 @@ static int FORM(read_codes)(const Values *labels, int64_t start, int64_t n, uint
     wrong_wide |= ((value == 0) | (value == 1)) ? 0 : 1;           \
     out[i] = value == 1 ? 1 : 0;
     if (bound == 2 && labels->type == F64) { /* the commonest floats need no conversion */
-        FOR_VALUES(double, from, step, n, ZERO_OR_ONE)
+        FOR_CODES(double, from, step, n, ZERO_OR_ONE)
         return wrong_wide == 0;
     }
     switch (labels->type) {
-    case I8: FOR_VALUES(int8_t, from, step, n, SHORT) break;
-    case U8: FOR_VALUES(uint8_t, from, step, n, SHORT) break;
-    case I16: FOR_VALUES(int16_t, from, step, n, SHORT) break;
-    case U16: FOR_VALUES(uint16_t, from, step, n, SHORT) break;
-    case I32: case U32: FOR_VALUES(uint32_t, from, step, n, SHORT) break; /* below 0 is above the bound */
-    case I64: case U64: FOR_VALUES(uint64_t, from, step, n, WIDE) break;
-    case F32: FOR_VALUES(float, from, step, n, REAL) break;
-    case F64: FOR_VALUES(double, from, step, n, REAL) break;
+    case I8: FOR_CODES(int8_t, from, step, n, SHORT) break;
+    case U8: FOR_CODES(uint8_t, from, step, n, SHORT) break;
+    case I16: FOR_CODES(int16_t, from, step, n, SHORT) break;
+    case U16: FOR_CODES(uint16_t, from, step, n, SHORT) break;
+    case I32: case U32: FOR_CODES(uint32_t, from, step, n, SHORT) break; /* below 0 is above the bound */
+    case I64: case U64: FOR_CODES(uint64_t, from, step, n, WIDE) break;
+    case F32: FOR_CODES(float, from, step, n, REAL) break;
+    case F64: FOR_CODES(double, from, step, n, REAL) break;
     }
 #undef SHORT
 #undef WIDE

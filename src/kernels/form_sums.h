@@ -7,11 +7,11 @@
 #ifdef __GNUC__
 typedef double Line __attribute__((vector_size(32), may_alias)); /* parts are aligned to that */
 #define ADD(at, a, b, c, d) (*(Line *)(at) += (Line){(a), (b), (c), (d)})
-#define RARELY __attribute__((noinline))
+
 typedef double Pair __attribute__((vector_size(16), may_alias));
 #define ADD_PAIR(at, a, b) (*(Pair *)(at) += (Pair){(a), (b)})
 #else
-#define RARELY
+
 #define ADD_PAIR(at, a, b) ((at)[0] += (a), (at)[1] += (b))
 #define ADD(at, a, b, c, d) ((at)[0] += (a), (at)[1] += (b), (at)[2] += (c), (at)[3] += (d))
 #endif
@@ -45,7 +45,7 @@ static void FORM(settle)(Sums *sums, int64_t start, int64_t size)
 }
 
 /* Move the part of one cell of a large table without weights. */
-static inline void FORM(settle_cell)(Sums *sums, int64_t cell)
+static ONE_COPY void FORM(settle_cell)(Sums *sums, int64_t cell)
 {
     double *total = sums->totals + 4 * cell, *part = sums->parts + 2 * cell, *lost = sums->lost + 2 * cell;
     total[0] += (double)sums->counts[cell]; /* whole numbers lose nothing */
@@ -57,12 +57,6 @@ static inline void FORM(settle_cell)(Sums *sums, int64_t cell)
         total[1 + k] = sum;
         part[k] = 0.0;
     }
-}
-
-/* The same where cells are met: a call, which the loop need not hold many times. */
-static RARELY void FORM(settle_one)(Sums *sums, int64_t cell)
-{
-    FORM(settle_cell)(sums, cell);
 }
 
 static void FORM(settle_all)(Sums *sums)
@@ -82,22 +76,26 @@ static inline void FORM(fetch)(const Ahead *ahead, int64_t i)
 }
 
 /* Add 1, p and p^2 to the cell of each value, in the copies of the table in turn. */
-static void FORM(add)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const Ahead *ahead)
+static ONE_COPY void FORM(add)(const double *x, const int32_t *cells, int64_t n, Sums *sums, const Ahead *ahead)
 {
     double *first = sums->parts;
     const int64_t copy = sums->copies > 1 ? 4 * sums->n_cells : 0;
+    double *const second = first + copy, *const third = second + copy, *const fourth = third + copy;
+    uint32_t at[BLOCK_VALUES];
+    for (int64_t i = 0; i < n; i++)
+        at[i] = 4 * (uint32_t)cells[i];
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
         FORM(fetch)(ahead, i);
         for (int64_t j = i; j < i + 8; j += 4) {
-            ADD(first + 4 * (int64_t)cells[j], 1.0, x[j], x[j] * x[j], 0.0);
-            ADD(first + copy + 4 * (int64_t)cells[j + 1], 1.0, x[j + 1], x[j + 1] * x[j + 1], 0.0);
-            ADD(first + 2 * copy + 4 * (int64_t)cells[j + 2], 1.0, x[j + 2], x[j + 2] * x[j + 2], 0.0);
-            ADD(first + 3 * copy + 4 * (int64_t)cells[j + 3], 1.0, x[j + 3], x[j + 3] * x[j + 3], 0.0);
+            ADD(first + at[j], 1.0, x[j], x[j] * x[j], 0.0);
+            ADD(second + at[j + 1], 1.0, x[j + 1], x[j + 1] * x[j + 1], 0.0);
+            ADD(third + at[j + 2], 1.0, x[j + 2], x[j + 2] * x[j + 2], 0.0);
+            ADD(fourth + at[j + 3], 1.0, x[j + 3], x[j + 3] * x[j + 3], 0.0);
         }
     }
     for (; i < n; i++)
-        ADD(first + i % 4 * copy + 4 * (int64_t)cells[i], 1.0, x[i], x[i] * x[i], 0.0);
+        ADD(first + i % 4 * copy + at[i], 1.0, x[i], x[i] * x[i], 0.0);
 }
 
 /* The same for a table that is too large for copies, or for moving all of it now and then: full cells are moved
@@ -113,7 +111,7 @@ static void FORM(add_large)(const double *x, const int32_t *cells, int64_t n, Su
         counts[cell] = (uint16_t)count;                             \
         ADD_PAIR(parts + 2 * cell, x[i], x[i] * x[i]);              \
         if (count & FULL) /* a power of two: the first that is full */ \
-            FORM(settle_one)(sums, cell);                           \
+            FORM(settle_cell)(sums, cell);                           \
     }
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {

@@ -89,7 +89,7 @@ static int take_sums(Arrays *arrays, PyObject *out, PyObject *level, int64_t n_c
         sums->level = levels->buf;
     }
     const int64_t counts = split ? n_cells / 4 + 1 : 0; /* of 2 bytes each */
-    const size_t doubles = (size_t)((sums->copies + 1) * size + 2 * row + counts) + ALIGNMENT / sizeof(double);
+    const size_t doubles = (size_t)((sums->copies + 1) * size + 3 * row + counts) + ALIGNMENT / sizeof(double);
     *memory = calloc(doubles, sizeof(double));
     if (*memory == NULL) {
         PyErr_NoMemory();
@@ -98,7 +98,7 @@ static int take_sums(Arrays *arrays, PyObject *out, PyObject *level, int64_t n_c
     sums->parts = (double *)(((uintptr_t)*memory + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     sums->lost = sums->parts + sums->copies * size;
     sums->row = sums->lost + size;
-    sums->counts = split ? (uint16_t *)(sums->row + 2 * row) : NULL;
+    sums->counts = split ? (uint16_t *)(sums->row + 3 * row) : NULL;
     return 0;
 }
 

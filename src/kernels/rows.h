@@ -63,7 +63,7 @@ typedef struct {
     int copies;
     int small; /* whether all parts are moved at once, now and then */
     double *level; /* NULL, or the one prediction of each bin, to be noted instead of sums */
-    double *row;   /* as long as a row of a table */
+    double *row;   /* as long as three rows of a table, and 0 */
 } Sums;
 
 typedef struct {

@@ -13,7 +13,7 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
-from calibrant import EqualMass, EqualWidth, tabulate
+from calibrant import Bins, EqualMass, EqualWidth, tabulate
 from calibrant.engines import engine
 from calibrant.engines.cells import SUMS_ROUND_BY, levels_of, named_sums
 from calibrant.engines.numpy import NumpyEngine
@@ -311,6 +311,53 @@ def test_full_cells_of_a_large_table_lose_nothing(forms):
         tables = tabulate(rng.integers(2, size=p.size), p, bins=EqualWidth(15), by=column)
         assert tables.sizes.tolist() == np.bincount(column).tolist()
         np.testing.assert_allclose(tables.sum_p.sum(axis=(1, 2)), expected, rtol=1e-12)
+
+
+def table_of_classes(n, n_classes, spread, dtype, beyond):
+    """Rows of many classes, of which more than a few are likely from row `beyond` on."""
+    rng = np.random.default_rng(n_classes)
+    likely = np.exp(spread * rng.standard_normal((n, n_classes)))
+    likely[beyond:] = np.exp(9 * rng.random((n - beyond, n_classes)))
+    probs = (likely / likely.sum(axis=1, keepdims=True)).astype(dtype)
+    probs[::97, 5], probs[1::89, n_classes - 1] = 1.0, 0.0
+    probs[2::71, 3] = dtype(1 / 15)
+    return read_arrays(rng.integers(n_classes, size=n), probs, kind="marginal")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rule", [EqualWidth(15), EqualWidth(1), [0, 0.01, 0.02, 0.5, 1]], ids=str)
+@pytest.mark.parametrize(
+    ("n", "n_classes", "spread", "beyond"),
+    [(9_000, 33, 0.1, 9_000), (5_000, 300, 2, 5_000), (9_000, 64, 0.1, 2_000), (40, 1_100, 1, 40)],
+)
+def test_predictions_of_many_classes_are_counted_in_vectors(
+    forms, n, n_classes, spread, beyond, rule, dtype
+):
+    rows = table_of_classes(n, n_classes, spread, dtype, beyond)
+    bins = (rule.bins if isinstance(rule, EqualWidth) else Bins(np.array(rule)),) * n_classes
+    expected, tables = NumpyEngine().count(rows, bins), []
+    for form in forms:
+        kernels().use_form(form)
+        tables.append(CompiledEngine().count(rows, bins))
+    assert all(table == tables[0] for table in tables)
+    for name in ARRAYS:
+        got, right = (getattr(table, name) for table in (tables[0], expected))
+        if name in ("count", "sum_y", "level"):
+            assert np.array_equal(got, right, equal_nan=True)
+        else:
+            np.testing.assert_allclose(got, right, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1e-9, 1.0000002])
+@pytest.mark.parametrize("place", [(0, 0), (37, 31), (99, 299)])
+def test_a_wrong_prediction_of_many_classes_is_named(forms, wrong, place):
+    rows = table_of_classes(100, 300, 1, np.float32, 100)
+    rows.predictions[place] = wrong
+    rows.labels[:] = place[1]  # also where it is that of the label
+    for form in forms:
+        kernels().use_form(form)
+        with pytest.raises(InvalidInputError, match=rf"y_prob\[{place[0]}, {place[1]}\]"):
+            CompiledEngine().count(rows, (EqualWidth(15).bins,) * 300)
 
 
 BAD_CALLS = {

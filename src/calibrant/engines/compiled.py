@@ -267,7 +267,8 @@ def _labels(rows: Columns, segment: slice) -> AnyArray:
 def _total(terms: Iterator[FloatArray]) -> FloatArray:
     """Add the sums of segments in order, with compensation."""
     total = next(terms)
-    lost = np.zeros_like(total)
+    lost: FloatArray | None = None
     for term in terms:
+        lost = np.zeros_like(total) if lost is None else lost
         _kernels.add_compensated(total, lost, term)
     return total
