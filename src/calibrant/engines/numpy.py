@@ -139,7 +139,7 @@ def _influences(
 def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, AnyArray]]:
     """Yield (predictions, whether they came true) of 16 groups at a time, groups by rows."""
     codes = block.problem.codes(block.labels)
-    if codes.min() < 0:
+    if codes is not block.labels and codes.min() < 0:  # the same array was looked through already
         columns.explain_labels()
     if not block.problem.is_marginal:
         if block.problem.kind == "binary":
