@@ -176,7 +176,8 @@ def certify(
     >>> p = rng.integers(1, 10, size=20_000) / 10
     >>> y = rng.uniform(size=20_000) < p
     >>> print(certify(y, p, max_error=0.03))
-    certified: with 95% confidence the binary error is at most 0.0059 <= 0.03 (n = 20,000, ...
+    certified: with 95% confidence the binary error is at most 0.0059 <= 0.03
+      (n = 20,000, ...
     """
     source, clustered = read_clustered(
         y_true, y_prob, kind, input, classes, pos_label, None, data, by, cluster

@@ -9,6 +9,7 @@ import contextlib
 import importlib.util
 import io
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ def can_run(text: str, snippet: re.Match[str]) -> bool:
 def run(code: str, page: Path, line: int, namespace: dict[str, object]) -> str:
     """Run one block and return what it printed."""
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        if "import mlflow" in code:
+            warnings.simplefilter("ignore")  # of MLflow itself
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
     return printed.getvalue()
 
