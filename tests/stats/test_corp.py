@@ -95,3 +95,12 @@ def test_what_has_no_interval_is_refused():
     for part in ("brier", None, ["miscalibration"]):
         with pytest.raises(InvalidArgumentError, match="part must be"):
             cb.brier_decomposition(LABELS, Z, method="corp").confidence_interval(part)
+
+
+def test_subnormal_predictions_have_intervals():
+    p = np.random.default_rng(0).uniform(size=300)
+    y = np.random.default_rng(1).uniform(size=300) < p
+    low, high = cb.brier_decomposition(y, p * 1e-310, method="corp").confidence_interval(
+        "miscalibration"
+    )
+    assert 0 <= low < high < 1

@@ -122,6 +122,8 @@ class CorpDecomposition(ScoreDecomposition):
         size = np.add.reduceat(self.count, first)
         centres = np.add.reduceat(self.count * self.prediction, first) / size
         centre = np.interp(self.prediction, centres, self.curve[first])
+        # between predictions below 1e-308 the slope overflows
+        centre = np.where(np.isfinite(centre), centre, self.curve)
         rng = np.random.default_rng(0)
         found = np.empty(DRAWS)
         for draw in range(DRAWS):
