@@ -8,11 +8,9 @@ from calibrant.recalibrators.by_group import ByGroup
 from calibrant.recalibrators.classifier import RecalibratedClassifier
 from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
-from calibrant.recalibrators.multiclass import AccuracyWarning, OneVsRest
-from calibrant.recalibrators.multilabel import MultiLabel
+from calibrant.recalibrators.multiclass import AccuracyWarning, MultiLabel, OneVsRest
 from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.prior_shift import PriorShift
 from calibrant.recalibrators.quantiles import (
@@ -29,6 +27,7 @@ from calibrant.recalibrators.scaling import (
     QuadraticScaling,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.scores import FitResult
 from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling

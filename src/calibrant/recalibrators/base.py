@@ -25,19 +25,20 @@ from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.class_rows import map_rows, squared_errors
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.fit_result import FitResult
-from calibrant.recalibrators.formulas import NUMPY
+from calibrant.recalibrators.formulas import NUMPY, check_smoothing
 from calibrant.recalibrators.overlap import TableFingerprint, warn_of_overlap
 from calibrant.recalibrators.reading import (
     SEVERAL,
+    Choices,
     Reads,
+    check_choice,
     keep_names,
     read_again,
     read_labelled,
     read_unlabelled,
     width_of,
 )
-from calibrant.recalibrators.scores import Scores
+from calibrant.recalibrators.scores import FitResult, Scores
 from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.sources.column_order import names_of
 from calibrant.stats import Certificate, Recheck
@@ -52,9 +53,9 @@ if TYPE_CHECKING:
 class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all recalibrators: a scikit-learn estimator of probabilities from probabilities.
 
-    A method states what it reads (`_reads`), how it learns (`_learn` from the scores of one event,
-    or `_fit` from rows) and what it answers (`_formula`, or `_apply` where the answer has no form
-    that other engines can evaluate).
+    A method states what it reads (`_reads`), what its parameters may be (`_choices`), how it learns
+    (`_learn` from the scores of one event, or `_fit` from rows) and what it answers (`_formula`, or
+    `_apply` where the answer has no form that other engines can evaluate).
 
     Attributes
     ----------
@@ -78,7 +79,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _reads: ClassVar[Reads] = "one event"
     _learned: ClassVar[dict[str, str]] = {}
     _constants: ClassVar[tuple[str, ...]] = ()
+    _choices: ClassVar[Choices] = {}
+    _learns_from_sketches: ClassVar[bool] = False
     input: Input = "probabilities"
+    smoothing: Any
     classes_: AnyArray
     feature_names_in_: AnyArray
     fit_result_: FitResult
@@ -384,7 +388,9 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         """Learn from checked tensors; False where that is not possible."""
-        return False
+        if self._learns_from_sketches:
+            self._learn(on_device.sketch(tensors))
+        return self._learns_from_sketches
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         """Return recalibrated probabilities of checked rows: the formula, evaluated by NumPy."""
@@ -406,6 +412,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Raise InvalidArgumentError if a constructor argument means nothing."""
+        for name, choices in self._choices.items():
+            check_choice(name, getattr(self, name), choices)
+        if "smoothing_" in self._learned:
+            check_smoothing(self.smoothing, self.input)
 
     def _check_learned(self) -> None:
         """Raise ValueError if what was loaded does not fit together."""

@@ -22,10 +22,9 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Problem
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import NUMPY, Operations
-from calibrant.recalibrators.scores import Scores, dot
+from calibrant.recalibrators.reading import Choices
+from calibrant.recalibrators.scores import FitResult, Scores, dot
 from calibrant.stats import histogram_binning_bound
 
 TIE_SHARE = 1e-9
@@ -78,6 +77,7 @@ class HistogramBinning(Recalibrator):
 
     _learned: ClassVar[dict[str, str]] = {"bins_": "bins", "levels_": "probabilities"}
     _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
+    _choices: ClassVar[Choices] = {"keep_order": (False, True)}
     bins_: Bins
     levels_: FloatArray
     _balance: float | None = None
@@ -145,7 +145,8 @@ class HistogramBinning(Recalibrator):
         return self.levels_
 
     def _check_parameters(self) -> None:
-        check_bins(self.bins, self.keep_order)
+        as_bin_rule(self.bins, 1)
+        super()._check_parameters()
 
     def _check_learned(self) -> None:
         check_levels(self.bins_, self.levels_)
@@ -253,12 +254,6 @@ def binned_result(
 def ratio(total: FloatArray, weight: FloatArray, otherwise: FloatArray) -> FloatArray:
     """Return ``total / weight``, and another value where there is no weight."""
     return np.divide(total, weight, out=otherwise.copy(), where=weight > 0)
-
-
-def check_bins(bins: BinsLike, keep_order: bool) -> None:
-    """Refuse bins that mean nothing; see `calibrant.bins.as_bin_rule`."""
-    as_bin_rule(bins, 1)
-    check_choice("keep_order", keep_order, (False, True))
 
 
 def check_levels(bins: Bins, levels: FloatArray) -> None:

@@ -19,10 +19,9 @@ from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 from calibrant.groups import GroupColumn, GroupKey, GroupLabel, Groups, ranking, read_labels
 from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import squared_errors
-from calibrant.recalibrators.foreign import is_foreign
 from calibrant.recalibrators.formulas import log_odds
+from calibrant.recalibrators.inner import is_foreign
 from calibrant.recalibrators.pooling import (
     GroupedRows,
     Pool,
@@ -34,6 +33,7 @@ from calibrant.recalibrators.pooling import (
 from calibrant.recalibrators.reading import (
     SEVERAL,
     Reads,
+    check_choice,
     keep_names,
     read_again,
     read_labelled,

@@ -25,16 +25,16 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.estimators import (
+from calibrant.recalibrators.cross_fitting import (
     check_estimator,
     class_scores,
     classes_of,
     fitted,
+    train_and_test,
     weights_if_taken,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.folds import train_and_test
-from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
+from calibrant.recalibrators.inner import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.overlap import warn_of_overlap

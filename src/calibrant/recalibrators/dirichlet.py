@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,22 +12,27 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values
-from calibrant.recalibrators.fit_result import FitResult
-from calibrant.recalibrators.folds import fold_of_rows
+from calibrant.recalibrators.class_rows import ClassRows, fold_of_rows, own_values
 from calibrant.recalibrators.formulas import (
     CLIP,
     NUMPY,
     RowOperations,
     Smoothing,
-    check_smoothing,
     log_probabilities,
     may_keep,
 )
-from calibrant.recalibrators.matrix import MEMORY, FullWeights, LossSums, minimise_loss
-from calibrant.recalibrators.quasi_newton import minimise_smooth
-from calibrant.recalibrators.reading import Reads
+from calibrant.recalibrators.matrix import (
+    MEMORY,
+    FullWeights,
+    check_linear,
+    check_regularization,
+    linear_formula,
+    loss_sums,
+    minimise_loss,
+)
+from calibrant.recalibrators.optimise import minimise_smooth
+from calibrant.recalibrators.reading import INPUTS, Reads
+from calibrant.recalibrators.scores import FitResult
 from calibrant.recalibrators.temperature import smoothed_rows
 
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1.0, 0.1)
@@ -43,6 +47,10 @@ a class if those are more."""
 CHOOSING_STEPS = 40
 """Steps of a fit that only decides on the penalty: where more would be taken, diagonal entries run
 away on rows that they separate, and the held-out loss has told so long before."""
+
+
+TINY = 1e-300
+"""The least probability that a softmax of logits is taken for."""
 
 
 class DirichletScaling(Recalibrator):
@@ -93,6 +101,7 @@ class DirichletScaling(Recalibrator):
     """
 
     _reads: ClassVar[Reads] = "classes"
+    _choices = INPUTS
     _learned: ClassVar[dict[str, str]] = {
         "smoothing_": "share",
         "regularization_": "positive",
@@ -100,10 +109,13 @@ class DirichletScaling(Recalibrator):
         "bias_": "vector",
     }
     _constants: ClassVar[tuple[str, ...]] = ("weight_", "bias_")
+    _weights = FullWeights()
     smoothing_: float
     regularization_: float
     weight_: FloatArray
     bias_: FloatArray
+
+    _formula, _check_learned = linear_formula, check_linear
 
     def __init__(
         self,
@@ -121,13 +133,15 @@ class DirichletScaling(Recalibrator):
         self.regularization_, helps = self._chosen_strength(rows)
         keeps = may_keep(rows.extremes(), self.smoothing, self.input)
         before, flags = rows.loss(), ()
-        parameters, after, converged, steps = _identity(rows), np.inf, True, 0
+        k = self.classes_.size
+        identity = np.zeros((k, k + 1))
+        parameters, after, converged, steps = identity, np.inf, True, 0
         if helps or not keeps:
             parameters, after, converged, steps = self._solve(rows, self.regularization_)
         if keeps and not after <= before:
-            parameters, after, flags = _identity(rows), before, ("kept identity",)  # type: ignore[assignment]
+            parameters, after, flags = identity, before, ("kept identity",)  # type: ignore[assignment]
             self.smoothing_ = 0.0
-        self.weight_, self.bias_ = FullWeights().read(parameters)
+        self.weight_, self.bias_ = self._weights.read(parameters)
         self.fit_result_ = FitResult(converged, steps, after, before, flags)
 
     def _solve(
@@ -138,10 +152,7 @@ class DirichletScaling(Recalibrator):
         penalty = np.full((k, k + 1), strength / max(k * (k - 1), 1))
         np.fill_diagonal(penalty, 0.0)
         penalty[:, k] = strength / k
-        z = map_rows(rows.rows, partial(_logs, self, NUMPY))
-        shares = rows.weights / rows.weights.sum()
-        loss = LossSums(FullWeights(), z, rows.codes, shares)
-        return minimise_loss(loss, FullWeights(), penalty, most_steps)
+        return minimise_loss(loss_sums(self, rows), self._weights, penalty, most_steps)
 
     def _chosen_strength(self, rows: ClassRows) -> tuple[float, bool]:
         """Return the penalty, and whether rows held out lose less by it than by no repair."""
@@ -169,20 +180,21 @@ class DirichletScaling(Recalibrator):
 
         inside, outside = part(~held), part(held)
         fit = self._solve(inside, strength / inside.size, CHOOSING_STEPS)
-        weight, bias = FullWeights().read(fit[0])
-        answers = softmax(_logs(self, NUMPY, outside.rows.astype(np.float64)) @ weight.T + bias)
+        weight, bias = self._weights.read(fit[0])
+        answers = softmax(self._logs(NUMPY, outside.rows.astype(np.float64)) @ weight.T + bias)
         with np.errstate(divide="ignore"):
             own = np.maximum(own_values(answers, outside.codes), CLIP)
         return float(outside.weights @ -np.log(own))
 
-    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
-        if "kept identity" in self.fit_result_.flags:
-            return ops.softmax(x) if self.input == "logits" else x
-        return ops.softmax(_logs(self, ops, x) @ learned.weight_.T + learned.bias_)
+    def _logs(self, ops: RowOperations, x: Any, learned: Any = None) -> Any:
+        """Return the log-probabilities of rows."""
+        if self.input == "logits":
+            # Of the softmax, which may round to 0 where logits are far apart.
+            return ops.log(ops.clip(ops.softmax(x), TINY, None))
+        return log_probabilities(ops, x, self.smoothing_, self.classes_.size)
 
     def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
-        check_smoothing(self.smoothing, self.input)
+        super()._check_parameters()
         auto = isinstance(self.regularization, str) and self.regularization == "auto"
         if not auto and not (
             is_real(self.regularization) and 1e-100 <= float(self.regularization) <= 1e100
@@ -191,30 +203,6 @@ class DirichletScaling(Recalibrator):
                 'regularization must be "auto" or a number from 1e-100 to 1e100; got '
                 f"{self.regularization!r:.60}."
             )
-
-    def _check_learned(self) -> None:
-        k = self.classes_.size
-        if self.weight_.shape != (k, k) or self.bias_.shape != (k,):
-            raise ValueError(f"weight_ must have the shape {(k, k)} and bias_ {(k,)}")
-
-
-def _identity(rows: ClassRows) -> FloatArray:
-    """Return the parameters that change nothing."""
-    k = rows.rows.shape[1]
-    return np.zeros((k, k + 1))
-
-
-def _logs(model: DirichletScaling | JointBetaScaling, ops: RowOperations, x: Any) -> Any:
-    """Return the log-probabilities of rows."""
-    k = model.classes_.size
-    if model.input == "logits":
-        # Of the softmax, which may round to 0 where logits are far apart.
-        return ops.log(ops.clip(ops.softmax(x), TINY, None))
-    return log_probabilities(ops, x, model.smoothing_, k)
-
-
-TINY = 1e-300
-"""The least probability that a softmax of logits is taken for."""
 
 
 class JointBetaScaling(Recalibrator):
@@ -271,7 +259,7 @@ class JointBetaScaling(Recalibrator):
         self.smoothing_ = rows.smoothing
         k = rows.rows.shape[1]
         p = rows.rows.astype(np.float64)
-        features = _both_logs(self, NUMPY, p)
+        features = self._both_logs(NUMPY, p)
         shares = rows.weights / rows.weights.sum()
         penalty = float(self.regularization) * k / rows.size
         # Round variables: the spread of each feature, and of the penalty, is 1.
@@ -313,25 +301,20 @@ class JointBetaScaling(Recalibrator):
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         if "kept identity" in self.fit_result_.flags:
             return x
-        first, second = _both_logs(self, ops, x)
+        first, second = self._both_logs(ops, x)
         coef = learned.coef_
         return ops.softmax(first * coef[0] + second * coef[1] + coef[2])
 
+    def _both_logs(self, ops: RowOperations, x: Any) -> tuple[Any, Any]:
+        """Return log(z) and -log(1 - z) of smoothed or clipped probabilities."""
+        share, k = self.smoothing_, self.classes_.size
+        p = x + (1 / k - x) * share if share else x
+        return ops.log(ops.clip(p, CLIP, None)), -ops.log_complement(ops.clip(p, None, 1 - CLIP))
+
     def _check_parameters(self) -> None:
-        check_smoothing(self.smoothing, self.input)
-        if not (is_real(self.regularization) and 0 < float(self.regularization) <= 1e100):
-            raise InvalidArgumentError(
-                f"regularization must be above 0 and at most 1e100; got "
-                f"{self.regularization!r:.60}."
-            )
+        super()._check_parameters()
+        check_regularization(self.regularization)
 
     def _check_learned(self) -> None:
         if self.coef_.shape != (3, self.classes_.size):
             raise ValueError(f"coef_ must have the shape {(3, self.classes_.size)}")
-
-
-def _both_logs(model: JointBetaScaling, ops: RowOperations, x: Any) -> tuple[Any, Any]:
-    """Return log(z) and -log(1 - z) of smoothed or clipped probabilities."""
-    share, k = model.smoothing_, model.classes_.size
-    p = x + (1 / k - x) * share if share else x
-    return ops.log(ops.clip(p, CLIP, None)), -ops.log_complement(ops.clip(p, None, 1 - CLIP))

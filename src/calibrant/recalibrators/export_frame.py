@@ -13,9 +13,9 @@ from calibrant.engines.expressions import exact_number
 from calibrant.engines.frame import blaming_columns
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_of_one_column
 from calibrant.recalibrators.export_groups import FrameGroups, check_types_of_groups, group_names
 from calibrant.recalibrators.export_sql import STEEPEST, to_sql
+from calibrant.recalibrators.reading import check_of_one_column
 from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from calibrant._version import __version__
 from calibrant._writing import replaced
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.graphs import Value, formula
-from calibrant.recalibrators.reading import SEVERAL
+from calibrant.recalibrators.reading import SEVERAL, check_choice
 from calibrant.recalibrators.scaling import Identity
 
 try:

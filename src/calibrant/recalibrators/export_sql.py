@@ -12,7 +12,6 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_of_one_column
 from calibrant.recalibrators.export_groups import (
     Equals,
     equals_binary,
@@ -23,6 +22,7 @@ from calibrant.recalibrators.export_groups import (
     interval_in_sql,
     outside_in_sql,
 )
+from calibrant.recalibrators.reading import check_of_one_column
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.by_group import ByGroup

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidProbabilitiesError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice, check_of_one_column
+from calibrant.recalibrators.reading import check_choice, check_of_one_column
 from calibrant.sources.arrays import as_array
 
 Ranks: TypeAlias = npt.NDArray[np.int64]

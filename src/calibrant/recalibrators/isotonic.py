@@ -12,11 +12,9 @@ from calibrant._compiled import compiles
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import Operations
-from calibrant.recalibrators.reading import read_unlabelled
-from calibrant.recalibrators.scores import Scores, identity_loss, scores_of_keys
+from calibrant.recalibrators.reading import Choices, read_unlabelled
+from calibrant.recalibrators.scores import FitResult, Scores, identity_loss, scores_of_keys
 from calibrant.stats.isotonic_curves import LARGE, interpolate
 
 
@@ -63,6 +61,7 @@ class IsotonicCalibration(Recalibrator):
 
     _learned: ClassVar[dict[str, str]] = {"x_": "rising", "y_": "probabilities"}
     _constants: ClassVar[tuple[str, ...]] = ("_cuts", "_pieces")
+    _choices: ClassVar[Choices] = {"interpolation": ("linear", "step", "centred")}
     x_: FloatArray
     y_: FloatArray
 
@@ -136,9 +135,6 @@ class IsotonicCalibration(Recalibrator):
             return level
         start, slope = (ops.steps(x, learned._cuts, learned._pieces[i]) for i in (1, 2))
         return ops.factor((x - start) * LARGE) * slope + level  # as `interpolate` computes it
-
-    def _check_parameters(self) -> None:
-        check_choice("interpolation", self.interpolation, ("linear", "step", "centred"))
 
     def _check_learned(self) -> None:
         size = self.y_.size - (self.interpolation == "step")

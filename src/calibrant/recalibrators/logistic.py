@@ -14,7 +14,6 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
 from calibrant.problem import Input
-from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import (
     NUMPY,
     Operations,
@@ -26,7 +25,14 @@ from calibrant.recalibrators.formulas import (
     may_keep,
 )
 from calibrant.recalibrators.optimise import fit_logistic, fit_shift
-from calibrant.recalibrators.scores import PIECE_ROWS, Loss, Scores, identity_loss, mean_loss
+from calibrant.recalibrators.scores import (
+    PIECE_ROWS,
+    FitResult,
+    Loss,
+    Scores,
+    identity_loss,
+    mean_loss,
+)
 
 Share: TypeAlias = float | None
 """How much of the even distribution is mixed in; None takes scores for log-odds as they are."""
@@ -151,19 +157,20 @@ def maximise(features: Callable[[], FloatArray], scores: Scores, loss: Loss = "l
     return solution.theta, solution.iterations, None, flags
 
 
-def _solve(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
+def solve(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
+    """Fit all features of a family by `maximise`."""
     return maximise(lambda: family.matrix(scores.values, share), scores, loss)
 
 
 def _solve_with_one_slope(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
-    (slope, shift), iterations, after, flags = _solve(PLATT, scores, share, loss)
+    (slope, shift), iterations, after, flags = solve(PLATT, scores, share, loss)
     slope = max(slope, 0.0)
     return np.array([slope, slope, shift]), iterations, after if slope else None, flags
 
 
 def _solve_beta(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
     """Fit with both slopes; without one of them where that would be negative."""
-    coef, iterations, after, flags = _solve(family, scores, share, loss)
+    coef, iterations, after, flags = solve(family, scores, share, loss)
     if min(coef[0], coef[1]) >= 0:
         return coef, iterations, after, flags
     options = [_without(family, j, scores, share) for j in (0, 1)]
@@ -202,9 +209,9 @@ PLATT = Family(
     features=lambda ops, x, share: (base(ops, x, share),),
     identity=(1.0, 0.0),
     is_increasing=lambda coef, low, high: bool(coef[0] > 0),
-    solve=_solve,
+    solve=solve,
 )
-QUADRATIC = Family(_odds_and_square, (1.0, 0.0, 0.0), _rises_at_both_ends, _solve)
+QUADRATIC = Family(_odds_and_square, (1.0, 0.0, 0.0), _rises_at_both_ends, solve)
 BETA = Family(
     features=_logs_of_both_sides,
     identity=(1.0, 1.0, 0.0),

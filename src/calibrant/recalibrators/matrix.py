@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -17,22 +17,28 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.class_rows import ClassRows, map_rows, own_values, sums_of_blocks
-from calibrant.recalibrators.fit_result import FitResult
+from calibrant.recalibrators.class_rows import (
+    ClassRows,
+    RankOnePlusDiagonal,
+    curvature,
+    map_rows,
+    own_values,
+    sums_of_blocks,
+)
 from calibrant.recalibrators.formulas import (
     NUMPY,
     RowOperations,
     Smoothing,
-    check_smoothing,
     log_probabilities,
     may_keep,
 )
-from calibrant.recalibrators.optimise import RankOnePlusDiagonal, curvature
-from calibrant.recalibrators.quasi_newton import minimise_smooth
-from calibrant.recalibrators.reading import Reads
-from calibrant.recalibrators.scores import dot
+from calibrant.recalibrators.optimise import minimise_smooth
+from calibrant.recalibrators.reading import INPUTS, Reads
+from calibrant.recalibrators.scores import FitResult, dot
 from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
+
+if TYPE_CHECKING:
+    from calibrant.recalibrators.dirichlet import DirichletScaling
 
 PRODUCT_VALUES = 1 << 21
 """Values in a block of rows that is multiplied by a large matrix. Such products bring their own
@@ -52,227 +58,6 @@ MEMORY = 20
 
 MOST_REMEMBERED = 1 << 23
 """Numbers in all of these steps, each kept twice: 128 MB. A thousand classes have a million."""
-
-
-class VectorScaling(Recalibrator):
-    r"""Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
-
-    Here z are the log-probabilities after temperature scaling, mixed with ``1 / (n + 1)`` of
-    the uniform distribution, and the penalty ``(K / n) (|v|^2 + |b|^2)`` pulls towards that
-    (structured scaling, Berta et al., 2025). A class without rows keeps a finite answer.
-
-    Parameters
-    ----------
-    regularization : float
-        Multiplies the penalty; above 0.
-    input : {"probabilities", "logits"}
-    smoothing : float or "auto"
-        See `TemperatureScaling`.
-
-    Attributes
-    ----------
-    smoothing_ : float
-        The share of the uniform distribution that is mixed in before tempering.
-    temperature_ : float
-    mixing_ : float
-        The share of the uniform distribution in z.
-    weight_ : ndarray
-        ``1 + v``, of shape (K,).
-    bias_ : ndarray
-        b, of shape (K,).
-
-    See Also
-    --------
-    TemperatureScaling : one number, and the predicted class stays.
-    MatrixScaling : classes can borrow from each other.
-
-    Notes
-    -----
-    With the tempered log-probabilities z of a row with label y, it minimises
-
-    .. math::
-
-        -\frac1n \sum_i \log \mathrm{softmax}\left( (1 + v) z_i + b \right)_{y_i}
-        + r \, \frac{K}{n} \left( |v|^2 + |b|^2 \right),
-
-    with r the parameter `regularization`, which multiplies the penalty.
-
-    References
-    ----------
-    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML. Berta et
-    al. (2025), on structured scaling, for the penalty.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> z = rng.normal(size=(500, 3))
-    >>> y = (z + [1, 0, 0] + rng.gumbel(size=z.shape)).argmax(axis=1)
-    >>> VectorScaling(input="logits").fit(z, y).bias_.round(1)
-    array([ 0.4, -0.3, -0.1])
-    """
-
-    _reads: ClassVar[Reads] = "classes"
-    _learned: ClassVar[dict[str, str]] = {
-        "smoothing_": "share",
-        "temperature_": "positive",
-        "mixing_": "number",
-        "weight_": "vector",
-        "bias_": "vector",
-    }
-    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
-    smoothing_: float
-    temperature_: float
-    mixing_: float
-    weight_: FloatArray
-    bias_: FloatArray
-
-    def __init__(
-        self,
-        regularization: float = 1.0,
-        input: Input = "probabilities",
-        smoothing: Smoothing = "auto",
-    ) -> None:
-        self.regularization = regularization
-        self.input = input
-        self.smoothing = smoothing
-
-    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        _fit(self, DiagonalWeights(), ClassRows.of(probs, codes, weights, self.input))
-
-    def _learn_tensors(self, tensors: Tensors) -> bool:
-        _fit(self, DiagonalWeights(), on_device.TensorRows.of_tensors(tensors))
-        return True
-
-    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
-        return _formula(self, ops, x, learned)
-
-    def _check_parameters(self) -> None:
-        _check_parameters(self)
-
-    def _check_learned(self) -> None:
-        _check_learned(self, (self.classes_.size,))
-
-
-class MatrixScaling(Recalibrator):
-    """Fit ``softmax((I + W) z + b)``, in which classes can borrow from each other.
-
-    As `VectorScaling`; the off-diagonal entries of W have the stronger penalty
-    ``(K (K - 1) / n) |W_off|^2``, so that the K^2 parameters do not overfit.
-
-    Parameters
-    ----------
-    regularization, input, smoothing
-        As in `VectorScaling`.
-
-    Attributes
-    ----------
-    weight_ : ndarray
-        ``I + W``, of shape (K, K): row i makes class i.
-
-    See Also
-    --------
-    VectorScaling : W is diagonal there, which takes fewer rows.
-
-    References
-    ----------
-    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML. Berta et
-    al. (2025), on structured scaling, for the penalty.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> z = rng.normal(size=(500, 3))
-    >>> y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    >>> MatrixScaling(input="logits").fit(z, y).weight_.shape
-    (3, 3)
-    """
-
-    _reads: ClassVar[Reads] = "classes"
-    _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
-    _constants: ClassVar[tuple[str, ...]] = VectorScaling._constants
-    smoothing_: float
-    temperature_: float
-    mixing_: float
-    weight_: FloatArray
-    bias_: FloatArray
-
-    def __init__(
-        self,
-        regularization: float = 1.0,
-        input: Input = "probabilities",
-        smoothing: Smoothing = "auto",
-    ) -> None:
-        self.regularization = regularization
-        self.input = input
-        self.smoothing = smoothing
-
-    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        _fit(self, FullWeights(), ClassRows.of(probs, codes, weights, self.input))
-
-    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
-        return _formula(self, ops, x, learned)
-
-    def _check_parameters(self) -> None:
-        _check_parameters(self)
-
-    def _check_learned(self) -> None:
-        _check_learned(self, (self.classes_.size, self.classes_.size))
-
-
-def _formula(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, learned: Any) -> Any:
-    if "kept identity" in model.fit_result_.flags:
-        return ops.softmax(x) if model.input == "logits" else x
-    z = _mixed(model, ops, x, learned)
-    scaled = z * learned.weight_ if model.weight_.ndim == 1 else z @ learned.weight_.T
-    return ops.softmax(scaled + learned.bias_)
-
-
-def _mixed(model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, learned: Any) -> Any:
-    """Return the log-probabilities of the tempered distribution, mixed with the uniform one."""
-    k = model.classes_.size
-    z = x if model.input == "logits" else log_probabilities(ops, x, model.smoothing_, k)
-    shares = ops.softmax(z / learned.temperature_)
-    return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
-
-
-def _fit(
-    model: VectorScaling | MatrixScaling, weights: DiagonalWeights | FullWeights, rows: ClassRows
-) -> None:
-    rows = smoothed_rows(rows, model.smoothing)
-    model.smoothing_ = rows.smoothing
-    beta, _, flags, _ = fit_row_temperature(rows)
-    model.temperature_, model.mixing_ = 1 / beta, 1 / (rows.size + 1)
-    penalty = model.regularization * weights.penalty(rows.rows.shape[1]) / rows.size
-    loss: LossSums | on_device.DeviceLoss
-    if isinstance(rows, on_device.TensorRows):
-        loss = on_device.DeviceLoss(rows, partial(_mixed, model, on_device.TORCH, learned=model))
-    else:
-        z = map_rows(rows.rows, partial(_mixed, model, NUMPY, learned=model))
-        loss = LossSums(weights, z, rows.codes, rows.weights / rows.weights.sum())
-    parameters, after, converged, iterations = minimise_loss(loss, weights, penalty)
-    before = rows.loss()
-    if not after <= before and may_keep(rows.extremes(), model.smoothing, model.input):
-        model.smoothing_, model.temperature_, model.mixing_ = 0.0, 1.0, 0.0
-        parameters, after, flags = np.zeros(penalty.shape), before, (*flags, "kept identity")
-    model.weight_, model.bias_ = weights.read(parameters)
-    model.fit_result_ = FitResult(converged, iterations, after, before, flags)
-
-
-def _check_parameters(model: VectorScaling | MatrixScaling) -> None:
-    check_choice("input", model.input, ("probabilities", "logits"))
-    check_smoothing(model.smoothing, model.input)
-    if not (is_real(model.regularization) and 0 < float(model.regularization) <= 1e100):
-        raise InvalidArgumentError(
-            f"regularization must be above 0 and at most 1e100; got {model.regularization!r:.60}."
-        )
-
-
-def _check_learned(model: VectorScaling | MatrixScaling, shape: tuple[int, ...]) -> None:
-    k = model.classes_.size
-    if model.weight_.shape != shape or model.bias_.shape != (k,):
-        raise ValueError(f"weight_ must have the shape {shape} and bias_ {(k,)}")
-    if not 0 <= model.mixing_ < 1:
-        raise ValueError("mixing_ must lie in [0, 1)")
 
 
 class DiagonalWeights:
@@ -436,3 +221,235 @@ class LossSums:
 
         value, of_bias, of_weights = self.weights.sums(self.z.shape, block)
         return value, of_bias, of_weights
+
+
+Linear: TypeAlias = "VectorScaling | MatrixScaling | DirichletScaling"
+"""Maps ``softmax(W z + b)`` of rows, with z made of their log-probabilities by `_logs`."""
+
+
+def _fit_rows(model: VectorScaling | MatrixScaling, rows: ClassRows) -> None:
+    rows = smoothed_rows(rows, model.smoothing)
+    model.smoothing_ = rows.smoothing
+    beta, _, flags, _ = fit_row_temperature(rows)
+    model.temperature_, model.mixing_ = 1 / beta, 1 / (rows.size + 1)
+    penalty = model.regularization * model._weights.penalty(rows.rows.shape[1]) / rows.size
+    loss: LossSums | on_device.DeviceLoss
+    if isinstance(rows, on_device.TensorRows):
+        loss = on_device.DeviceLoss(rows, partial(model._logs, on_device.TORCH, learned=model))
+    else:
+        loss = loss_sums(model, rows)
+    parameters, after, converged, iterations = minimise_loss(loss, model._weights, penalty)
+    before = rows.loss()
+    if not after <= before and may_keep(rows.extremes(), model.smoothing, model.input):
+        model.smoothing_, model.temperature_, model.mixing_ = 0.0, 1.0, 0.0
+        parameters, after, flags = np.zeros(penalty.shape), before, (*flags, "kept identity")
+    model.weight_, model.bias_ = model._weights.read(parameters)
+    model.fit_result_ = FitResult(converged, iterations, after, before, flags)
+
+
+def loss_sums(model: Linear, rows: ClassRows) -> LossSums:
+    """Return the log loss of a linear map of the log-probabilities of rows."""
+    z = map_rows(rows.rows, partial(model._logs, NUMPY, learned=model))
+    return LossSums(model._weights, z, rows.codes, rows.weights / rows.weights.sum())
+
+
+def _tempered_logs(
+    model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, learned: Any
+) -> Any:
+    """Return the log-probabilities of the tempered distribution, mixed with the uniform one."""
+    k = model.classes_.size
+    z = x if model.input == "logits" else log_probabilities(ops, x, model.smoothing_, k)
+    shares = ops.softmax(z / learned.temperature_)
+    return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
+
+
+def linear_formula(model: Linear, ops: RowOperations, x: Any, learned: Any) -> Any:
+    """Return ``softmax(W z + b)``, or the rows where leaving them alone was better."""
+    if "kept identity" in model.fit_result_.flags:
+        return ops.softmax(x) if model.input == "logits" else x
+    z = model._logs(ops, x, learned)
+    scaled = z * learned.weight_ if model.weight_.ndim == 1 else z @ learned.weight_.T
+    return ops.softmax(scaled + learned.bias_)
+
+
+def check_linear(model: Linear) -> None:
+    """Raise ValueError if what was loaded does not fit together."""
+    k = model.classes_.size
+    shape = (k,) if model._learned["weight_"] == "vector" else (k, k)
+    if model.weight_.shape != shape or model.bias_.shape != (k,):
+        raise ValueError(f"weight_ must have the shape {shape} and bias_ {(k,)}")
+    if not 0 <= getattr(model, "mixing_", 0.0) < 1:
+        raise ValueError("mixing_ must lie in [0, 1)")
+
+
+def check_regularization(strength: object) -> None:
+    """Refuse what cannot multiply a penalty."""
+    if not (is_real(strength) and 0 < float(strength) <= 1e100):  # type: ignore[arg-type]
+        raise InvalidArgumentError(
+            f"regularization must be above 0 and at most 1e100; got {strength!r:.60}."
+        )
+
+
+class VectorScaling(Recalibrator):
+    r"""Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
+
+    Here z are the log-probabilities after temperature scaling, mixed with ``1 / (n + 1)`` of
+    the uniform distribution, and the penalty ``(K / n) (|v|^2 + |b|^2)`` pulls towards that
+    (structured scaling, Berta et al., 2025). A class without rows keeps a finite answer.
+
+    Parameters
+    ----------
+    regularization : float
+        Multiplies the penalty; above 0.
+    input : {"probabilities", "logits"}
+    smoothing : float or "auto"
+        See `TemperatureScaling`.
+
+    Attributes
+    ----------
+    smoothing_ : float
+        The share of the uniform distribution that is mixed in before tempering.
+    temperature_ : float
+    mixing_ : float
+        The share of the uniform distribution in z.
+    weight_ : ndarray
+        ``1 + v``, of shape (K,).
+    bias_ : ndarray
+        b, of shape (K,).
+
+    See Also
+    --------
+    TemperatureScaling : one number, and the predicted class stays.
+    MatrixScaling : classes can borrow from each other.
+
+    Notes
+    -----
+    With the tempered log-probabilities z of a row with label y, it minimises
+
+    .. math::
+
+        -\frac1n \sum_i \log \mathrm{softmax}\left( (1 + v) z_i + b \right)_{y_i}
+        + r \, \frac{K}{n} \left( |v|^2 + |b|^2 \right),
+
+    with r the parameter `regularization`, which multiplies the penalty.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML. Berta et
+    al. (2025), on structured scaling, for the penalty.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(500, 3))
+    >>> y = (z + [1, 0, 0] + rng.gumbel(size=z.shape)).argmax(axis=1)
+    >>> VectorScaling(input="logits").fit(z, y).bias_.round(1)
+    array([ 0.4, -0.3, -0.1])
+    """
+
+    _reads: ClassVar[Reads] = "classes"
+    _choices = INPUTS
+    _learned: ClassVar[dict[str, str]] = {
+        "smoothing_": "share",
+        "temperature_": "positive",
+        "mixing_": "number",
+        "weight_": "vector",
+        "bias_": "vector",
+    }
+    _weights = DiagonalWeights()
+    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
+    smoothing_: float
+    temperature_: float
+    mixing_: float
+    weight_: FloatArray
+    bias_: FloatArray
+
+    _fit_rows = _fit_rows
+    _logs, _formula, _check_learned = _tempered_logs, linear_formula, check_linear
+
+    def __init__(
+        self,
+        regularization: float = 1.0,
+        input: Input = "probabilities",
+        smoothing: Smoothing = "auto",
+    ) -> None:
+        self.regularization = regularization
+        self.input = input
+        self.smoothing = smoothing
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        self._fit_rows(ClassRows.of(probs, codes, weights, self.input))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_regularization(self.regularization)
+
+    def _learn_tensors(self, tensors: Tensors) -> bool:
+        self._fit_rows(on_device.TensorRows.of_tensors(tensors))
+        return True
+
+
+class MatrixScaling(Recalibrator):
+    """Fit ``softmax((I + W) z + b)``, in which classes can borrow from each other.
+
+    As `VectorScaling`; the off-diagonal entries of W have the stronger penalty
+    ``(K (K - 1) / n) |W_off|^2``, so that the K^2 parameters do not overfit.
+
+    Parameters
+    ----------
+    regularization, input, smoothing
+        As in `VectorScaling`.
+
+    Attributes
+    ----------
+    weight_ : ndarray
+        ``I + W``, of shape (K, K): row i makes class i.
+
+    See Also
+    --------
+    VectorScaling : W is diagonal there, which takes fewer rows.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML. Berta et
+    al. (2025), on structured scaling, for the penalty.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(500, 3))
+    >>> y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    >>> MatrixScaling(input="logits").fit(z, y).weight_.shape
+    (3, 3)
+    """
+
+    _reads: ClassVar[Reads] = "classes"
+    _choices = INPUTS
+    _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
+    _weights = FullWeights()
+    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
+    smoothing_: float
+    temperature_: float
+    mixing_: float
+    weight_: FloatArray
+    bias_: FloatArray
+
+    _fit_rows = _fit_rows
+    _logs, _formula, _check_learned = _tempered_logs, linear_formula, check_linear
+
+    def __init__(
+        self,
+        regularization: float = 1.0,
+        input: Input = "probabilities",
+        smoothing: Smoothing = "auto",
+    ) -> None:
+        self.regularization = regularization
+        self.input = input
+        self.smoothing = smoothing
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        self._fit_rows(ClassRows.of(probs, codes, weights, self.input))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_regularization(self.regularization)

@@ -23,10 +23,9 @@ from calibrant.engines.pairs import Pair, float64_bits, on_host, sums_at, wide, 
 from calibrant.engines.tensors import Tensors, codes_of, events_of
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, Problem
-from calibrant.recalibrators.class_rows import ClassRows
+from calibrant.recalibrators.class_rows import ClassRows, curvature
 from calibrant.recalibrators.fingerprint import Fingerprint, fingerprint_of_hashes
 from calibrant.recalibrators.formulas import log_probabilities
-from calibrant.recalibrators.optimise import curvature
 from calibrant.recalibrators.reading import kind_of
 from calibrant.recalibrators.scores import Scores
 

@@ -30,10 +30,9 @@ import numpy as np
 from calibrant._logits import sigmoid
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.class_rows import own_values
-from calibrant.recalibrators.folds import fold_of_rows
-from calibrant.recalibrators.foreign import ForeignEstimator, as_recalibrator
+from calibrant.recalibrators.class_rows import fold_of_rows, own_values
 from calibrant.recalibrators.formulas import CLIP, NUMPY, log_odds
+from calibrant.recalibrators.inner import ForeignEstimator, as_recalibrator
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.scores import Scores
 

@@ -14,10 +14,9 @@ from calibrant._options import is_real
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Input, Label
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import Operations
-from calibrant.recalibrators.scores import Scores, identity_loss, mean_loss
+from calibrant.recalibrators.reading import INPUTS
+from calibrant.recalibrators.scores import FitResult, Scores, identity_loss, mean_loss
 from calibrant.sources.arrays import as_array
 
 LARGEST_OFFSET = 500.0
@@ -73,6 +72,7 @@ class PriorShift(Recalibrator):
 
     _learned: ClassVar[dict[str, str]] = {"offset_": "number"}
     _constants: ClassVar[tuple[str, ...]] = ("offset_", "odds_ratio_")
+    _choices = INPUTS
     offset_: float
 
     def __init__(
@@ -134,7 +134,7 @@ class PriorShift(Recalibrator):
         return odds / ((1 - x) + odds)
 
     def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
+        super()._check_parameters()
         if self.target_mean is not None and self.offset is not None:
             raise InvalidArgumentError(
                 "PriorShift takes target_mean or offset, not both; got "

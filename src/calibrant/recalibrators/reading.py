@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant._types import AnyArray
 from calibrant.columns import Columns
 from calibrant.exceptions import (
+    InvalidArgumentError,
     InvalidLabelsError,
     InvalidShapeError,
     NotFiniteError,
@@ -33,6 +34,10 @@ Reads: TypeAlias = Literal["one event", "classes", "either", "labels"]
 one; either; or all labels, of which it has any number."""
 SEVERAL = ("classes", "labels")
 """Those whose columns are never one event, even if there are two."""
+Choices: TypeAlias = dict[str, tuple[object, ...]]
+"""What parameters with few values may be."""
+INPUTS: Choices = {"input": ("probabilities", "logits")}
+"""The choices of recalibrators that read either."""
 
 
 def read_again(
@@ -186,3 +191,27 @@ def _check_values(recalibrator: Recalibrator, rows: Columns) -> None:
 def width_of(shape: tuple[int, ...]) -> int:
     """Return the number of columns."""
     return 1 if len(shape) < 2 else shape[1]
+
+
+def check_of_one_column(recalibrator: Recalibrator, what: str, target: str) -> None:
+    """Refuse an export that reads one column where the answers depend on several."""
+    check_is_fitted(recalibrator, "classes_")
+    name, n_classes = type(recalibrator).__name__, recalibrator.classes_.size
+    if recalibrator._reads in SEVERAL:
+        raise InvalidArgumentError(
+            f"{name} has no form in {target}: its answers depend on the columns of all "
+            f"{recalibrator._reads}. Use predict_proba or to_torch."
+        )
+    if n_classes > 2:
+        raise InvalidShapeError(
+            f"{what} reads one column; this {name} was fitted on {n_classes:,} classes, and its "
+            "answers depend on all their columns. Use predict_proba or to_torch, or fit a "
+            "recalibrator on the one column."
+        )
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise InvalidArgumentError unless the value is one of the choices."""
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        *most, last = (repr(choice) for choice in choices)
+        raise InvalidArgumentError(f"{name} must be {', '.join(most)} or {last}; got {value!r}.")

@@ -7,23 +7,20 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
-from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.fit_result import FitResult
-from calibrant.recalibrators.formulas import Operations, Smoothing, check_smoothing
+from calibrant.recalibrators.formulas import Operations, Smoothing
 from calibrant.recalibrators.logistic import (
     BETA,
     BETA_WITH_ONE_SLOPE,
     PLATT,
     QUADRATIC,
+    Family,
     fit_family,
 )
-from calibrant.recalibrators.reading import Reads, read_unlabelled
-from calibrant.recalibrators.scores import Loss, Scores
+from calibrant.recalibrators.reading import INPUTS, Choices, Reads, read_unlabelled
+from calibrant.recalibrators.scores import FitResult, Loss, Scores
 from calibrant.sources.arrays import as_array
 
 On: TypeAlias = Literal["log-odds", "probabilities"]
@@ -48,6 +45,7 @@ class Identity(Recalibrator):
     """
 
     _reads: ClassVar[Reads] = "either"
+    _choices = INPUTS
 
     def __init__(self, input: Input = "probabilities") -> None:
         self.input = input
@@ -70,8 +68,44 @@ class Identity(Recalibrator):
             return x
         return ops.sigmoid(x) if self.classes_.size == 2 else ops.softmax(x)
 
-    def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
+
+Logistic: TypeAlias = "PlattScaling | QuadraticScaling | BetaScaling"
+"""Maps ``sigma(coef . features)`` of one score; what they share are the functions that follow."""
+
+
+def _intercept(model: Logistic) -> float:
+    """Return the constant term."""
+    return float(model.coef_[-1])
+
+
+def _is_identity(model: Logistic) -> bool:
+    """Tell whether the scores are left alone."""
+    if model.on == "probabilities":
+        # No line through probabilities is the identity, so coefficients cannot tell.
+        return "kept identity" in model.fit_result_.flags
+    return model._family.leaves_alone(model.coef_, model.smoothing_)
+
+
+def _learn(model: Logistic, scores: Scores) -> None:
+    model.coef_, model.smoothing_, model.fit_result_ = fit_family(
+        model._family,
+        scores,
+        smoothing=model.smoothing,
+        loss=model.loss,
+        kind=model.input,
+        on_probabilities=model.on == "probabilities",
+    )
+
+
+def _formula(model: Logistic, ops: Operations, x: Any, learned: Any) -> Any:
+    if model.is_identity_:
+        return ops.sigmoid(x) if model.input == "logits" else x
+    raw = model.input == "logits" or model.on == "probabilities"
+    return model._family.formula(ops, x, learned.coef_, None if raw else model.smoothing_)
+
+
+def _check_learned(model: Logistic) -> None:
+    model._family.check(model.coef_)
 
 
 class PlattScaling(Recalibrator):
@@ -99,7 +133,7 @@ class PlattScaling(Recalibrator):
     coef_ : ndarray
         The slope and the intercept.
     smoothing_ : float
-        The share of the even distribution that is mixed in before logarithms are taken.
+        The share that is mixed in.
 
     See Also
     --------
@@ -125,10 +159,17 @@ class PlattScaling(Recalibrator):
     (1.372329, 0.160078)
     """
 
+    _family = PLATT
     _learned: ClassVar[dict[str, str]] = {"coef_": "vector", "smoothing_": "share"}
     _constants: ClassVar[tuple[str, ...]] = ("coef_",)
+    _choices = INPUTS | {"loss": ("log", "squared"), "on": ("log-odds", "probabilities")}
+    _learns_from_sketches = True
     coef_: FloatArray
     smoothing_: float
+
+    intercept_ = property(_intercept)
+    is_identity_ = property(_is_identity)
+    _learn, _formula, _check_learned = _learn, _formula, _check_learned
 
     def __init__(
         self,
@@ -147,53 +188,14 @@ class PlattScaling(Recalibrator):
         """The coefficient of the log-odds, or of the probabilities."""
         return float(self.coef_[0])
 
-    @property
-    def intercept_(self) -> float:
-        """The constant term."""
-        return float(self.coef_[-1])
-
-    @property
-    def is_identity_(self) -> bool:
-        """Whether the scores are left alone."""
-        if self.on == "probabilities":
-            # No line through probabilities is the identity, so coefficients cannot tell.
-            return "kept identity" in self.fit_result_.flags
-        return PLATT.leaves_alone(self.coef_, self.smoothing_)
-
-    def _learn(self, scores: Scores) -> None:
-        self.coef_, self.smoothing_, self.fit_result_ = fit_family(
-            PLATT,
-            scores,
-            smoothing=self.smoothing,
-            loss=self.loss,
-            kind=self.input,
-            on_probabilities=self.on == "probabilities",
-        )
-
-    def _learn_tensors(self, tensors: Tensors) -> bool:
-        self._learn(on_device.sketch(tensors))
-        return True
-
-    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        if self.is_identity_:
-            return ops.sigmoid(x) if self.input == "logits" else x
-        raw = self.input == "logits" or self.on == "probabilities"
-        return PLATT.formula(ops, x, learned.coef_, None if raw else self.smoothing_)
-
     def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
-        check_choice("loss", self.loss, ("log", "squared"))
-        check_choice("on", self.on, ("log-odds", "probabilities"))
-        check_smoothing(self.smoothing, self.input)
+        super()._check_parameters()
         if self.on == "probabilities" and (self.input == "logits" or self.smoothing != "auto"):
             raise InvalidArgumentError(
                 'on="probabilities" takes no logarithm of probabilities, and needs '
                 f'input="probabilities" and smoothing="auto"; got input={self.input!r} and '
                 f"smoothing={self.smoothing!r}."
             )
-
-    def _check_learned(self) -> None:
-        PLATT.check(self.coef_)
 
 
 class QuadraticScaling(Recalibrator):
@@ -229,10 +231,18 @@ class QuadraticScaling(Recalibrator):
     array([ 1.370806, -0.016092,  0.172076])
     """
 
-    _learned: ClassVar[dict[str, str]] = PlattScaling._learned
-    _constants: ClassVar[tuple[str, ...]] = PlattScaling._constants
+    _family = QUADRATIC
+    _choices = INPUTS
+    _learned, _constants = PlattScaling._learned, PlattScaling._constants
+    _learns_from_sketches = True
+    loss: Loss = "log"
+    on: On = "log-odds"
     coef_: FloatArray
     smoothing_: float
+
+    intercept_ = property(_intercept)
+    is_identity_ = property(_is_identity)
+    _learn, _formula, _check_learned = _learn, _formula, _check_learned
 
     def __init__(
         self,
@@ -241,38 +251,6 @@ class QuadraticScaling(Recalibrator):
     ) -> None:
         self.input = input
         self.smoothing = smoothing
-
-    @property
-    def intercept_(self) -> float:
-        """The constant term."""
-        return float(self.coef_[-1])
-
-    @property
-    def is_identity_(self) -> bool:
-        """Whether the scores are left alone."""
-        return QUADRATIC.leaves_alone(self.coef_, self.smoothing_)
-
-    def _learn(self, scores: Scores) -> None:
-        self.coef_, self.smoothing_, self.fit_result_ = fit_family(
-            QUADRATIC, scores, smoothing=self.smoothing, kind=self.input
-        )
-
-    def _learn_tensors(self, tensors: Tensors) -> bool:
-        self._learn(on_device.sketch(tensors))
-        return True
-
-    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        if self.is_identity_:
-            return ops.sigmoid(x) if self.input == "logits" else x
-        share = None if self.input == "logits" else self.smoothing_
-        return QUADRATIC.formula(ops, x, learned.coef_, share)
-
-    def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
-        check_smoothing(self.smoothing, self.input)
-
-    def _check_learned(self) -> None:
-        QUADRATIC.check(self.coef_)
 
 
 class BetaScaling(Recalibrator):
@@ -309,10 +287,17 @@ class BetaScaling(Recalibrator):
     array([1.440296, 1.301281, 0.268299])
     """
 
-    _learned: ClassVar[dict[str, str]] = PlattScaling._learned
-    _constants: ClassVar[tuple[str, ...]] = PlattScaling._constants
+    _choices: ClassVar[Choices] = {"parameters": ("abm", "log-odds")}
+    _learned, _constants = PlattScaling._learned, PlattScaling._constants
+    _learns_from_sketches = True
+    loss: Loss = "log"
+    on: On = "log-odds"
     coef_: FloatArray
     smoothing_: float
+
+    intercept_ = property(_intercept)
+    is_identity_ = property(_is_identity)
+    _learn, _formula, _check_learned = _learn, _formula, _check_learned
 
     def __init__(
         self, parameters: Literal["abm", "log-odds"] = "abm", smoothing: Smoothing = "auto"
@@ -321,33 +306,5 @@ class BetaScaling(Recalibrator):
         self.smoothing = smoothing
 
     @property
-    def intercept_(self) -> float:
-        """The constant term."""
-        return float(self.coef_[-1])
-
-    @property
-    def is_identity_(self) -> bool:
-        """Whether the scores are left alone."""
-        return BETA.leaves_alone(self.coef_, self.smoothing_)
-
-    def _learn(self, scores: Scores) -> None:
-        family = BETA if self.parameters == "abm" else BETA_WITH_ONE_SLOPE
-        self.coef_, self.smoothing_, self.fit_result_ = fit_family(
-            family, scores, smoothing=self.smoothing
-        )
-
-    def _learn_tensors(self, tensors: Tensors) -> bool:
-        self._learn(on_device.sketch(tensors))
-        return True
-
-    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        if self.is_identity_:
-            return x
-        return BETA.formula(ops, x, learned.coef_, self.smoothing_)
-
-    def _check_parameters(self) -> None:
-        check_choice("parameters", self.parameters, ("abm", "log-odds"))
-        check_smoothing(self.smoothing, self.input)
-
-    def _check_learned(self) -> None:
-        BETA.check(self.coef_)
+    def _family(self) -> Family:
+        return BETA if self.parameters == "abm" else BETA_WITH_ONE_SLOPE

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, auto_n_bins, count_below
+from calibrant.bins import Bins, BinsLike, as_bin_rule, auto_n_bins, count_below
 from calibrant.engines.tensors import Tensors, counted
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
@@ -20,19 +20,18 @@ from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import (
     BinnedScores,
+    HistogramBinning,
     bin_rule,
     binned_result,
     break_ties,
-    check_bins,
     check_levels,
     merge_equal,
     ratio,
     refuse_ties,
 )
-from calibrant.recalibrators.checks import check_of_one_score
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import NUMPY, Operations
+from calibrant.recalibrators.inner import as_recalibrator, check_of_one_score, is_foreign
 from calibrant.recalibrators.inverse import invert, rises
 from calibrant.recalibrators.scaling import Identity, PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
@@ -113,7 +112,8 @@ class ScalingBinning(Recalibrator):
         "cuts_": "vector?",
         "rows_fingerprint_": "fingerprint?",
     }
-    _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
+    _constants = HistogramBinning._constants
+    _choices = HistogramBinning._choices
     scaler_: Recalibrator
     bins_: Bins
     levels_: FloatArray
@@ -140,10 +140,7 @@ class ScalingBinning(Recalibrator):
         """What the scores are: what the scaler takes."""
         return getattr(self.scaler, "input", "probabilities")
 
-    @property
-    def effective_n_bins_(self) -> int:
-        """The number of different outputs; ties can make them fewer than asked."""
-        return int(np.unique(self.levels_).size)
+    effective_n_bins_ = HistogramBinning.effective_n_bins_
 
     def fit_table(self, table: BinTable) -> Self:
         """Learn from a table on a fine grid; a split needs rows."""
@@ -223,7 +220,10 @@ class ScalingBinning(Recalibrator):
         third = second
         if self.split is not None:
             third = BinnedScores.of(self._scaled(parts[2]), second.bins)
-        levels = _levels(second, third)
+        # The mean of the third part in each bin; else of the second; else the midpoint.
+        low, high = second.bins.edges[:-1], second.bins.edges[1:]
+        levels = ratio(second.sum_p, second.weight, (low + high) / 2)
+        levels = np.clip(ratio(third.sum_p, third.weight, levels), low, high)
         self.bins_, self.levels_ = merge_equal(second.bins, levels)
         self.cuts_ = self._input_cuts(scores.values)
         if self.split is None:  # the rows of a bin are those that get its level
@@ -277,7 +277,8 @@ class ScalingBinning(Recalibrator):
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
     def _check_parameters(self) -> None:
-        check_bins(self.bins, self.keep_order)
+        as_bin_rule(self.bins, 1)
+        super()._check_parameters()
         good = self.split is None or (
             isinstance(self.split, tuple | list)
             and len(self.split) == 3
@@ -297,10 +298,3 @@ class ScalingBinning(Recalibrator):
             raise ValueError("there must be one cut fewer than levels")
         if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():
             raise ValueError("cuts must rise")
-
-
-def _levels(second: BinnedScores, third: BinnedScores) -> FloatArray:
-    """Average the third part in each bin; else the second part; else take the midpoint."""
-    low, high = second.bins.edges[:-1], second.bins.edges[1:]
-    levels = ratio(second.sum_p, second.weight, (low + high) / 2)
-    return np.clip(ratio(third.sum_p, third.weight, levels), low, high)

@@ -1,4 +1,4 @@
-"""Scores: the one-dimensional view of a recalibration problem, and its mean losses."""
+"""Scores: the one-dimensional view of a recalibration problem, its losses, and what a fit did."""
 
 from __future__ import annotations
 
@@ -238,3 +238,33 @@ def _log_loss_of_probabilities(scores: Scores) -> float:
 def dot(a: FloatArray, b: FloatArray) -> float:
     """Return the inner product, without the threads that BLAS starts for every short vector."""
     return float(np.einsum("i,i->", a, b))
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit did.
+
+    Attributes
+    ----------
+    converged : bool
+        Whether the last step was negligible.
+    iterations : int
+        Newton steps on all rows.
+    loss, loss_identity : float
+        The mean loss on the fitting rows, after the fit and before it.
+    flags : tuple of str
+        Words for what was unusual: "separable", "one class", "constant scores",
+        "not increasing", "kept identity", "term dropped", "at the limit", "not converged",
+        "less accurate", "weighted".
+    """
+
+    converged: bool = True
+    iterations: int = 0
+    loss: float = float("nan")
+    loss_identity: float = float("nan")
+    flags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        head = f"{'converged' if self.converged else 'stopped'} after {self.iterations:,} steps"
+        losses = f"mean loss {self.loss_identity:.4f} before, {self.loss:.4f} after"
+        return ", ".join([head, losses, *self.flags])

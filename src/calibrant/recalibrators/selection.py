@@ -14,15 +14,13 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray, ReadOnly
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.class_rows import squared_errors
-from calibrant.recalibrators.folds import fold_of_rows
-from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
+from calibrant.recalibrators.class_rows import fold_of_rows, squared_errors
 from calibrant.recalibrators.formulas import CLIP
+from calibrant.recalibrators.inner import as_recalibrator, is_foreign
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
-from calibrant.recalibrators.reading import keep_names, read_labelled
+from calibrant.recalibrators.reading import check_choice, keep_names, read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling

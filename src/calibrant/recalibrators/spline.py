@@ -10,14 +10,12 @@ from scipy.interpolate import CubicSpline
 from calibrant._logits import sigmoid
 from calibrant._options import is_integer
 from calibrant._types import FloatArray, IntArray
-from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
-from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
-from calibrant.recalibrators.formulas import NUMPY, Operations, Smoothing, check_smoothing
-from calibrant.recalibrators.logistic import PLATT, Family, Share, base, fit_family, maximise
+from calibrant.recalibrators.formulas import NUMPY, Operations, Smoothing
+from calibrant.recalibrators.logistic import PLATT, Family, Share, base, fit_family, solve
+from calibrant.recalibrators.reading import INPUTS
 from calibrant.recalibrators.scores import Scores, mean_loss
 
 CHOICES = (2, 3, 4, 5, 7)
@@ -86,6 +84,8 @@ class SplineCalibration(Recalibrator):
         "smoothing_": "share",
     }
     _constants: ClassVar[tuple[str, ...]] = ("_cuts", "_pieces")
+    _choices = INPUTS
+    _learns_from_sketches = True
     knots_: FloatArray
     values_: FloatArray
     smoothing_: float
@@ -131,10 +131,6 @@ class SplineCalibration(Recalibrator):
         self.values_ = line[0] * self.knots_ + line[1]
         self.smoothing_, self.fit_result_ = mixed, result
 
-    def _learn_tensors(self, tensors: Tensors) -> bool:
-        self._learn(on_device.sketch(tensors))
-        return True
-
     @property
     def _cuts(self) -> FloatArray:
         """Where pieces meet, on the scale of the scores."""
@@ -173,8 +169,7 @@ class SplineCalibration(Recalibrator):
         return ops.sigmoid(far * slope + (near * cubic + square) * near * near + level)
 
     def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
-        check_smoothing(self.smoothing, self.input)
+        super()._check_parameters()
         auto = isinstance(self.knots, str) and self.knots == "auto"
         if not auto and not (is_integer(self.knots) and 2 <= self.knots <= MOST_KNOTS):  # type: ignore[operator]
             raise InvalidArgumentError(
@@ -228,11 +223,7 @@ def _family(knots: FloatArray) -> Family:
         return tuple(_features(base(ops, x, share), knots))
 
     identity = (1.0, *(0.0,) * (knots.size - 1))
-    return Family(features, identity, is_increasing, _solve)
-
-
-def _solve(family: Family, scores: Scores, share: Share, loss: Any) -> Any:
-    return maximise(lambda: family.matrix(scores.values, share), scores, loss)
+    return Family(features, identity, is_increasing, solve)
 
 
 def _by_loss(odds: Scores, information: FloatArray, start: FloatArray) -> list[int]:

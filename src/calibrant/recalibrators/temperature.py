@@ -14,22 +14,19 @@ from calibrant.engines.tensors import Tensors
 from calibrant.problem import Input
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import ClassRows
-from calibrant.recalibrators.fit_result import FitResult
 from calibrant.recalibrators.formulas import (
     NUMPY,
     Smoothing,
     best_share,
-    check_smoothing,
     log_odds,
     log_probabilities,
     may_keep,
 )
 from calibrant.recalibrators.logistic import base
 from calibrant.recalibrators.optimise import MAX_ITERATIONS, STEP_TOLERANCE
-from calibrant.recalibrators.reading import Reads
-from calibrant.recalibrators.scores import Scores, dot, identity_loss, mean_loss
+from calibrant.recalibrators.reading import INPUTS, Reads
+from calibrant.recalibrators.scores import FitResult, Scores, dot, identity_loss, mean_loss
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
 
@@ -94,6 +91,7 @@ class TemperatureScaling(Recalibrator):
     _reads: ClassVar[Reads] = "either"
     _learned: ClassVar[dict[str, str]] = {"temperature_": "positive", "smoothing_": "share"}
     _constants: ClassVar[tuple[str, ...]] = ("temperature_",)
+    _choices = INPUTS
     temperature_: float
     smoothing_: float
 
@@ -179,10 +177,6 @@ class TemperatureScaling(Recalibrator):
             return ops.sigmoid(base(ops, x, share) / learned.temperature_)
         z = x if share is None else log_probabilities(ops, x, share, self.classes_.size)
         return ops.softmax(z / learned.temperature_)
-
-    def _check_parameters(self) -> None:
-        check_choice("input", self.input, ("probabilities", "logits"))
-        check_smoothing(self.smoothing, self.input)
 
 
 def inverse_temperature(slopes: Slopes, start: float = 1.0) -> tuple[float, int, tuple[str, ...]]:

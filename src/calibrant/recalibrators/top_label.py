@@ -13,13 +13,16 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Kind, read_problem
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_choice
 from calibrant.recalibrators.class_rows import in_blocks
-from calibrant.recalibrators.fit_result import sum_of_fits
-from calibrant.recalibrators.foreign import as_recalibrator, check_inner
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.multiclass import fit_one, fit_one_on_device
-from calibrant.recalibrators.reading import Reads, read_unlabelled
+from calibrant.recalibrators.inner import (
+    as_recalibrator,
+    check_inner,
+    fit_one,
+    fit_one_on_device,
+    sum_of_fits,
+)
+from calibrant.recalibrators.reading import Choices, Reads, read_unlabelled
 
 MARGIN = 2.0**-20
 """How far below the predicted class the others stay, as a share: visible in float32 too."""
@@ -76,6 +79,7 @@ class TopLabel(Recalibrator):
     """
 
     _reads: ClassVar[Reads] = "classes"
+    _choices: ClassVar[Choices] = {"per_class": (False, True)}
     _constants: ClassVar[tuple[str, ...]] = ("pooled_", "by_class_")
     _learned: ClassVar[dict[str, str]] = {
         "pooled_": "recalibrator",
@@ -168,7 +172,7 @@ class TopLabel(Recalibrator):
 
     def _check_parameters(self) -> None:
         check_inner(self, self.recalibrator)
-        check_choice("per_class", self.per_class, (False, True))
+        super()._check_parameters()
 
     def _check_learned(self) -> None:
         if len(self.by_class_) not in (0, self.classes_.size):

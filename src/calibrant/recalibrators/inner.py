@@ -1,13 +1,15 @@
-"""Estimators of other libraries as recalibrators of one score."""
+"""Recalibrators inside others: calibrant's or of other libraries, fitted on scores of one event."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from calibrant._types import AnyArray, FloatArray
+from calibrant.engines.tensors import Tensors
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidLabelsError,
@@ -15,9 +17,8 @@ from calibrant.exceptions import (
     InvalidShapeError,
 )
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.checks import check_of_one_score
-from calibrant.recalibrators.fit_result import FitResult
-from calibrant.recalibrators.scores import Scores, identity_loss
+from calibrant.recalibrators.reading import SEVERAL
+from calibrant.recalibrators.scores import FitResult, Scores, identity_loss
 
 
 class ForeignEstimator(Recalibrator):
@@ -93,6 +94,16 @@ def is_foreign(estimator: Any) -> bool:
     )
 
 
+def check_of_one_score(name: str, recalibrator: object) -> None:
+    """Raise InvalidArgumentError unless this recalibrates one score, with valid parameters."""
+    if not isinstance(recalibrator, Recalibrator) or recalibrator._reads in SEVERAL:
+        raise InvalidArgumentError(
+            f"{name} must be a recalibrator of one score, such as PlattScaling(); "
+            f"got {recalibrator!r:.100}."
+        )
+    recalibrator._check_parameters()
+
+
 def check_inner(wrapper: Recalibrator, recalibrator: Any) -> None:
     """Refuse what does not recalibrate the probabilities of one event."""
     if is_foreign(recalibrator):
@@ -103,3 +114,28 @@ def check_inner(wrapper: Recalibrator, recalibrator: Any) -> None:
             f"{type(wrapper).__name__} passes probabilities on; its recalibrator needs "
             'input="probabilities".'
         )
+
+
+def fit_one_on_device(fresh: Recalibrator, tensors: Tensors) -> bool:
+    """Fit on the scores of one event where they are; False where the host has to."""
+    fresh.classes_, fresh.fingerprint_ = np.array([0, 1]), None
+    return fresh._learn_tensors(tensors)
+
+
+def fit_one(
+    fresh: Recalibrator, scores: AnyArray, happened: AnyArray, weights: FloatArray | None
+) -> Recalibrator:
+    """Fit a recalibrator on the scores of one event."""
+    return fresh._fit_scores(Scores.of_rows(scores.astype(np.float64), happened, weights))
+
+
+def sum_of_fits(recalibrators: Sequence[Recalibrator | None]) -> FitResult:
+    """Sum up several fits: mean losses, most iterations, all flags."""
+    results = [r.fit_result_ for r in recalibrators if r is not None]
+    return FitResult(
+        all(result.converged for result in results),
+        max(result.iterations for result in results),
+        float(np.mean([result.loss for result in results])),
+        float(np.mean([result.loss_identity for result in results])),
+        tuple(sorted({flag for result in results for flag in result.flags})),
+    )

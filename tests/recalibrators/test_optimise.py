@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from calibrant.recalibrators.quasi_newton import minimise_smooth
+from calibrant.recalibrators.optimise import minimise_smooth
 
 RULES = {"memory": 20, "most_steps": 500, "tolerance": 1e-15, "slope_tolerance": 1e-9}
 

@@ -1,18 +1,22 @@
-"""Classifiers of others: fit them, and read what they say of each class."""
+"""Classifiers of other libraries, fitted fold by fold: who trains on what, and what each says."""
 
 from __future__ import annotations
 
+import numbers
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from calibrant._types import AnyArray, FloatArray, IntArray
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.problem import Input
+from calibrant.recalibrators.class_rows import fold_of_rows
 
 ROUNDING = 1e-6
 """How far beyond [0, 1] a classifier may predict: float32 rows do by about 1e-7."""
@@ -91,3 +95,63 @@ def _logits(estimator: Any, x: Any) -> FloatArray:
             )
     scores = np.asarray(estimator.decision_function(x), np.float64)
     return np.column_stack((np.zeros(len(scores)), scores)) if scores.ndim == 1 else scores
+
+
+def train_and_test(
+    cv: Any, x: Any, y: AnyArray, groups: Any, used: BoolArray
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the rows with a weight that each fold trains on and tests."""
+    if isinstance(cv, numbers.Integral):
+        yield from _even_folds(int(cv), y, np.flatnonzero(used))
+        return
+    # A splitter may name rows by position, so it sees all of them.
+    for number, fold in enumerate(_splits(cv, x, y, groups), start=1):
+        train, test = _parts(fold, number, len(y))
+        yield train[used[train]], test[used[test]]
+
+
+def _even_folds(cv: int, y: AnyArray, used: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    if cv < 2:
+        raise InvalidArgumentError(
+            f'cv must be 2 folds or more, a splitter or "prefit"; got {cv!r:.60}.'
+        )
+    if cv > used.size:
+        raise InvalidArgumentError(
+            f"cv must be at most the number of rows with a weight, {used.size:,}; got {cv!r:.60}. "
+            "Use fewer folds, or more rows."
+        )
+    _, codes = np.unique(y[used], return_inverse=True)
+    fold = fold_of_rows(codes, cv, np.random.default_rng(0))
+    for k in range(cv):
+        yield used[fold != k], used[fold == k]
+
+
+def _splits(cv: Any, x: Any, y: AnyArray, groups: Any) -> Iterator[Any]:
+    """Return the folds of a splitter, or those that came as they are."""
+    try:
+        # Text, bytes and classes have a split too, which is another one.
+        if not isinstance(cv, str | bytes | type):
+            if cv is not None and not hasattr(cv, "split"):
+                return iter(cv)
+            return iter(check_cv(cv, y, classifier=True).split(x, y, groups))
+    except TypeError:
+        pass
+    raise InvalidArgumentError(
+        f'cv must be 2 folds or more, a splitter or "prefit"; got {cv!r:.60}. Write 5 for five '
+        "folds, or pass a splitter object, such as StratifiedKFold(5)."
+    )
+
+
+def _parts(fold: Any, number: int, n: int) -> tuple[IntArray, IntArray]:
+    """Return the rows that a fold trains on and those that it tests."""
+    try:
+        train, test = (np.arange(n)[part] for part in fold)
+        if train.ndim == test.ndim == 1:
+            return train, test
+    except (TypeError, ValueError, IndexError):
+        pass
+    raise InvalidArgumentError(
+        f"Each fold of cv must be a pair of arrays, the positions among {n:,} rows to train on and "
+        f"to test; fold {number} is {fold!r:.60}. Use a number of folds, or a splitter such as "
+        "StratifiedKFold(5)."
+    )
