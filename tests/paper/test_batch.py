@@ -12,9 +12,8 @@ import pytest
 
 from calibrant.cli import main
 from calibrant.paper import STUDIES, run, stand_in
-from calibrant.paper.batch import Task, run_all, tasks_for
+from calibrant.paper.batch import Store, Task, run_all, tasks_for
 from calibrant.paper.figures import COLOURS, ON_DARK, draw
-from calibrant.paper.store import Store
 from calibrant.paper.study import StudyResult
 from conftest import optional
 

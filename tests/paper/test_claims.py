@@ -9,10 +9,18 @@ import pytest
 
 from calibrant.paper import CLAIMS, STUDIES, Claim, Finding, judge
 from calibrant.paper.claims import show
-from calibrant.paper.findings import over_splits
 from calibrant.paper.page import markdown_table
 from calibrant.paper.study import Output, StudyResult
-from calibrant.paper.uncertainty import Estimate, about, across, exactly, mean, over_repeats, ratio
+from calibrant.paper.uncertainty import (
+    Estimate,
+    about,
+    across,
+    exactly,
+    mean,
+    over_repeats,
+    over_splits,
+    ratio,
+)
 from calibrant.paper.verdicts import RULES, claim_lines, lines_of, tally, worded
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,7 @@ from calibrant.cli.parser import add_command, whole_number
 
 if TYPE_CHECKING:
     from calibrant.paper import Study
-    from calibrant.paper.batch import Task
-    from calibrant.paper.store import Store
+    from calibrant.paper.batch import Store, Task
     from calibrant.paper.study import StudyResult
 
 EXAMPLES = """
@@ -85,8 +84,7 @@ def _listing() -> str:
 def _run(args: argparse.Namespace, studies: list[Study], are_named: bool) -> int:
     from calibrant.exceptions import InvalidInputError
     from calibrant.paper import STUDIES, read_predictions
-    from calibrant.paper.batch import tasks_for
-    from calibrant.paper.store import Store
+    from calibrant.paper.batch import Store, tasks_for
 
     lacking = [] if args.probs else [study.name for study in studies if study.needs_data]
     if lacking and are_named:

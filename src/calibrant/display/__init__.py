@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from calibrant.display.curves import DisplayedCurve
-from calibrant.display.decision import DecisionDisplay
 from calibrant.display.grid import ReliabilityGrid
+from calibrant.display.lines import DecisionDisplay, SelectiveDisplay
 from calibrant.display.pit import PitDisplay
 from calibrant.display.reliability import ReliabilityDisplay
-from calibrant.display.selective import SelectiveDisplay
 
 __all__ = [
     "DecisionDisplay",

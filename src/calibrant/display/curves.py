@@ -9,7 +9,7 @@ from typing import Any
 from calibrant import stats
 from calibrant._options import is_integer
 from calibrant._types import FloatArray, ReadOnlyArrays
-from calibrant.display.histograms import Histogram
+from calibrant.display.axes import Histogram
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
 from calibrant.groups import shown_key
 from calibrant.problem import Kind, Label

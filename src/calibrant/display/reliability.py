@@ -9,11 +9,10 @@ from calibrant._options import check_flag
 from calibrant.bins import BinsLike, Distinct
 from calibrant.curves import check_method, smooth_curve
 from calibrant.display import drawing
-from calibrant.display.axes import Scale
+from calibrant.display.axes import FINE, Scale
 from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_panels
 from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
-from calibrant.display.histograms import FINE
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import shown_key
 from calibrant.problem import Input, Kind, Label

@@ -15,9 +15,9 @@ from calibrant.paper import (
     synthetic,
 )
 from calibrant.paper.claims import CLAIMS, Claim
-from calibrant.paper.findings import Finding
 from calibrant.paper.predictions import Predictions, read_predictions, stand_in
 from calibrant.paper.study import Progress, Study, StudyResult, no_progress
+from calibrant.paper.uncertainty import Finding
 from calibrant.paper.verdicts import judge
 
 __all__ = [

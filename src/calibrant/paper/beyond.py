@@ -19,12 +19,11 @@ from calibrant.measure import tabulate
 from calibrant.paper import calibrators, choosing
 from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, MethodScores
 from calibrant.paper.choosing import Z_ONE_SIDED
-from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import METHODS, Ranked, binned_cells, platt_scaling
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, series
 from calibrant.paper.synthetic import Synthetic, Truth
-from calibrant.paper.uncertainty import Estimate, across, exactly, mean, ratio
+from calibrant.paper.uncertainty import Estimate, Finding, across, exactly, mean, over_splits, ratio
 from calibrant.recalibrators import AccuracyWarning, OneVsRest, ScalingBinning
 from calibrant.stats import calibration_error, certify
 from calibrant.stats.estimators import raw_error

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
-from calibrant.paper.findings import Finding
 from calibrant.paper.population import METHODS, Ranked, brier_score, draw_rows, squared_error
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Study, row, series
-from calibrant.paper.uncertainty import Estimate, mean, over_repeats, ratio
+from calibrant.paper.uncertainty import Estimate, Finding, mean, over_repeats, ratio
 
 HISTOGRAM, SCALING_BINNING = "histogram", "scaling-binning"
 TOLERATED = 0.02

@@ -13,7 +13,6 @@ import numpy as np
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.paper.calibrators import pareto, problems, repeats_for
 from calibrant.paper.estimators import NAMES
-from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import (
     METHODS,
     BinnedModel,
@@ -26,7 +25,7 @@ from calibrant.paper.population import (
 )
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Row, Study, series
-from calibrant.paper.uncertainty import exactly
+from calibrant.paper.uncertainty import Finding, exactly, over_splits
 from calibrant.recalibrators import Recalibrator
 from calibrant.stats.estimators import raw_error
 

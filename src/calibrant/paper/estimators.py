@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import EqualMass
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
 from calibrant.paper.calibrators import problems, repeats_for
-from calibrant.paper.findings import Finding, over_splits
 from calibrant.paper.population import (
     draw_rows,
     multiplicities,
@@ -27,7 +26,16 @@ from calibrant.paper.population import (
 )
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Panel, Progress, Row, Series, Study, row, series
-from calibrant.paper.uncertainty import Z90, Estimate, across, mean, over_repeats, ratio
+from calibrant.paper.uncertainty import (
+    Z90,
+    Estimate,
+    Finding,
+    across,
+    mean,
+    over_repeats,
+    over_splits,
+    ratio,
+)
 from calibrant.recalibrators import ScalingBinning
 from calibrant.stats.estimators import Cells, raw_error
 
@@ -115,7 +123,9 @@ def marginal_estimates(
             model.fit(scores[fitted], happened[fitted])
             levels, index = np.unique(model.predict_proba(scores[others]), return_inverse=True)
             y = happened[others]
-            truth[i] += _plug_in_square(levels, index, y) / data.n_classes
+            n = np.bincount(index)
+            squares = (np.bincount(index, y) / n - levels) ** 2
+            truth[i] += float(n / n.sum() @ squares) / data.n_classes
             for j, counts in enumerate(drawn):
                 cells = resampled_binned_cells(index, levels, y, counts)
                 values[:, i, j] += _both(cells, 2.0) / data.n_classes
@@ -129,11 +139,6 @@ def _drawn(context: Context, n_rows: int, size: int, repeats: int) -> AnyArray:
 
 def _shape(settings: Estimators) -> tuple[int, int, int, int]:
     return 2, len(settings.bins), len(settings.n), settings.repeats
-
-
-def _plug_in_square(levels: FloatArray, index: IntArray, happened: BoolArray) -> float:
-    n = np.bincount(index)
-    return float(n / n.sum() @ (np.bincount(index, happened) / n - levels) ** 2)
 
 
 def _both(cells: Cells, power: float) -> FloatArray:

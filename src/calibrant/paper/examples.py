@@ -9,10 +9,9 @@ from scipy.special import expit, logit
 
 from calibrant._types import FloatArray
 from calibrant.bins import EqualWidth
-from calibrant.paper.findings import Finding
 from calibrant.paper.population import Ranked
 from calibrant.paper.study import Context, Output, Panel, Row, Study, series
-from calibrant.paper.uncertainty import exactly
+from calibrant.paper.uncertainty import Finding, exactly
 from calibrant.stats.estimators import Cells, raw_error
 
 

@@ -57,7 +57,8 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
     for i, line in enumerate(panel.series):
         _draw_series(ax, line, i)
     for axis, scale in ((ax.xaxis, panel.x_scale), (ax.yaxis, panel.y_scale)):
-        _set_scale(axis, scale)
+        if scale != "linear":
+            axis._set_axes_scale("log", **({"base": 2} if scale == "log2" else {}))
     _set_ticks(ax, panel)
     if panel.from_zero and panel.y_scale == "linear":
         low, high = ax.get_ylim()
@@ -97,13 +98,6 @@ def _add_legends(figure: Any, axes: Any, panels: list[Panel]) -> None:
         return
     for i in shown:
         axes[i].legend(frameon=False, handlelength=3.5)
-
-
-def _set_scale(axis: Any, scale: str) -> None:
-    if scale == "log2":
-        axis._set_axes_scale("log", base=2)
-    elif scale == "log":
-        axis._set_axes_scale("log")
 
 
 def _draw_series(ax: Any, line: Series, i: int) -> None:

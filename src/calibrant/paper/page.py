@@ -227,7 +227,7 @@ def _ours(results: Sequence[StudyResult]) -> str:
 def main(folder: str, path: str) -> None:
     """Refresh a page of documentation from a folder of results."""
     from calibrant.paper import STUDIES
-    from calibrant.paper.store import Store
+    from calibrant.paper.batch import Store
 
     results = Store(folder).results(list(STUDIES))
     text = Path(path).read_text(encoding="utf-8")

@@ -23,9 +23,8 @@ from calibrant._documents import check_header, header
 from calibrant._types import IntArray
 from calibrant._version import __version__
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
-from calibrant.paper.findings import Finding
 from calibrant.paper.predictions import FILES, Predictions
-from calibrant.paper.uncertainty import Estimate
+from calibrant.paper.uncertainty import Estimate, Finding
 
 FORMAT = "calibrant.study"
 SCHEMA = 1
@@ -162,7 +161,18 @@ class StudyResult:
             )
             del document["format"], document["schema"]
             output = document.pop("output")
-            return cls(**document, output=_read_output(output))
+            findings = [
+                Finding(
+                    **{
+                        **finding,
+                        "estimate": Estimate(**finding["estimate"]),
+                        "splits": tuple(Estimate(**one) for one in finding["splits"]),
+                    }
+                )
+                for finding in output["findings"]
+            ]
+            panels = [_read_panel(panel) for panel in output["panels"]]
+            return cls(**document, output=Output(output["rows"], panels, findings))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidDocumentError(f"This is not the result of a study: {error!r}.") from error
 
@@ -176,28 +186,12 @@ class StudyResult:
         return text.getvalue()
 
 
-def _read_output(document: dict[str, Any]) -> Output:
-    return Output(
-        document["rows"],
-        [_read_panel(panel) for panel in document["panels"]],
-        [_read_finding(finding) for finding in document["findings"]],
-    )
-
-
-def _read_finding(document: dict[str, Any]) -> Finding:
-    splits = tuple(Estimate(**one) for one in document["splits"])
-    estimate = Estimate(**document["estimate"])
-    return Finding(**{**document, "estimate": estimate, "splits": splits})
-
-
 def _read_panel(document: dict[str, Any]) -> Panel:
-    lines = [Series(**_tuples(line)) for line in document["series"]]
-    names = tuple(document["x_names"])
-    return Panel(**{**document, "series": tuple(lines), "x_names": names})
+    def tuples(values: dict[str, Any]) -> dict[str, Any]:
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
 
-
-def _tuples(document: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in document.items()}
+    lines = tuple(Series(**tuples(line)) for line in document["series"])
+    return Panel(**{**tuples(document), "series": lines})
 
 
 def no_progress(done: int, total: int) -> None:

@@ -14,10 +14,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant._types import BoolArray, FloatArray
-from calibrant.paper.findings import Finding
 from calibrant.paper.population import METHODS, Ranked, squared_error
 from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, Style, row, series
-from calibrant.paper.uncertainty import Estimate, about, mean, ratio
+from calibrant.paper.uncertainty import Estimate, Finding, about, mean, ratio
 
 COMPARED = ("histogram", "scaling-binning")
 SCALING = "scaling"
@@ -155,17 +154,13 @@ def vary_n(settings: Synthetic, context: Context) -> Output:
     findings = []
     for name in COMPARED:
         values = errors[name][:, 0]
-        first, second = (values[settings.n.index(n)] for n in _doubled(settings.n))
+        ends = (1000, 2000) if {1000, 2000} <= set(settings.n) else (settings.n[0], settings.n[-1])
+        first, second = (values[settings.n.index(n)] for n in ends)
         findings += [
             Finding(name, ratio(first, second), settings.repeats),
             Finding(f"{name}-linear", _exponent(settings.n, values), settings.repeats),
         ]
     return Output(_rows(settings, errors), [*panels, _curve(truth)], findings)
-
-
-def _doubled(n: tuple[int, ...]) -> tuple[int, int]:
-    """Return 1,000 and 2,000 where both were run, else the ends."""
-    return (1000, 2000) if {1000, 2000} <= set(n) else (n[0], n[-1])
 
 
 def _exponent(n: tuple[int, ...], errors: FloatArray) -> Estimate:
@@ -187,7 +182,8 @@ def vary_bins(settings: Synthetic, context: Context) -> Output:
               (series(name, settings.bins, [_inverse(of_bins) for of_bins in errors[name][0]]),))
         for name in COMPARED
     ]  # fmt: skip
-    few, most = (settings.bins.index(b) for b in _quadrupled(settings.bins))
+    ends = (5, 20) if {5, 20} <= set(settings.bins) else (settings.bins[0], settings.bins[-1])
+    few, most = (settings.bins.index(b) for b in ends)
     growth = {
         name: ratio(values[0, most], values[0, few], paired=True) for name, values in errors.items()
     }
@@ -203,10 +199,6 @@ def vary_bins(settings: Synthetic, context: Context) -> Output:
                 settings.repeats),
     ]  # fmt: skip
     return Output(_rows(settings, errors), [*panels, _curve(truth)], findings)
-
-
-def _quadrupled(bins: tuple[int, ...]) -> tuple[int, int]:
-    return (5, 20) if {5, 20} <= set(bins) else (bins[0], bins[-1])
 
 
 def noisy(settings: Synthetic, context: Context) -> Output:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from calibrant.paper.claims import CLAIMS, Claim, Rule, show
-from calibrant.paper.findings import Finding
-from calibrant.paper.uncertainty import Estimate
+from calibrant.paper.uncertainty import Estimate, Finding
 
 if TYPE_CHECKING:
     from calibrant.paper.study import StudyResult

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from calibrant._types import FloatArray
 from calibrant.engines.expressions import exact_number
 from calibrant.engines.frame import blaming_columns
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
+from calibrant.groups import GroupLabel
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.export_groups import FrameGroups, check_types_of_groups, group_names
-from calibrant.recalibrators.export_sql import STEEPEST, to_sql
+from calibrant.recalibrators.export_sql import STEEPEST, group_names, interval_of, to_sql
 from calibrant.recalibrators.reading import check_of_one_column
 from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns
 
@@ -197,3 +199,80 @@ class _FrameOperations:
         known = groups.chosen([self.number(1.0)] * len(shifts), zero) > zero
         own = self.sigmoid(odds + groups.chosen(shifts, zero))
         return nw.when(known).then(own).otherwise(pooled)
+
+
+def check_types_of_groups(fitted: ByGroup, names: Sequence[str], schema: Any) -> None:
+    """Refuse columns of a frame that the labels of the fit would never equal."""
+    for i, (column, name) in enumerate(zip(fitted.by_, names, strict=True)):
+        dtype, kinds = schema[name], {isinstance(labels[i], str) for labels in fitted.groups_}
+        text = {"String", "Categorical", "Enum", "Object"}
+        is_text = type(dtype).__name__ in text or str(dtype) in text
+        numeric = dtype.is_numeric() or str(dtype) == "Boolean"
+        wants_numbers = column.cuts is not None or kinds == {False}
+        if (wants_numbers and not (numeric or str(dtype) in ("Object", "Unknown"))) or (
+            not wants_numbers and kinds == {True} and not is_text and str(dtype) != "Unknown"
+        ):
+            raise InvalidGroupsError(
+                f"The column of groups {name!r:.60} must hold "
+                f"{'numbers' if wants_numbers else 'text'}, as in the fit; it is of type {dtype}. "
+                "Convert it first."
+            )
+
+
+class FrameGroups:
+    """Expressions of groups: which rows of a frame are in which."""
+
+    def __init__(self, fitted: ByGroup, names: Sequence[str]) -> None:
+        import narwhals as nw
+
+        self.by, self.groups = fitted.by_, fitted.groups_
+        self.columns = [
+            nw.col(name) if column.cuts is None else nw.col(name).cast(nw.Float64)
+            for column, name in zip(self.by, names, strict=True)
+        ]
+
+    def inside(self, valid: Any) -> Any:
+        """Return where predictions are valid and numbers lie within their cuts."""
+        for column, x in zip(self.by, self.columns, strict=True):
+            if column.cuts is not None:
+                outside = (x < column.cuts[0]) | (-x < -column.cuts[-1])
+                valid = valid & ~outside.fill_null(False)
+        return valid
+
+    def chosen(self, parts: Sequence[Any], otherwise: Any) -> Any:
+        """Return the part of each row's group, found by halves of the labels of each column."""
+        return self._by_column(0, list(range(len(self.groups))), parts, otherwise)
+
+    def _by_column(self, i: int, members: list[int], parts: Sequence[Any], otherwise: Any) -> Any:
+        if i == len(self.by):
+            return parts[members[0]]
+        by_label: dict[GroupLabel, list[int]] = {}
+        for member in members:
+            by_label.setdefault(self.groups[member][i], []).append(member)
+        inner = {
+            label: self._by_column(i + 1, own, parts, otherwise) for label, own in by_label.items()
+        }
+        return self._by_halves(i, list(inner), inner, otherwise)
+
+    def _by_halves(
+        self, i: int, labels: list[GroupLabel], inner: dict[GroupLabel, Any], otherwise: Any
+    ) -> Any:
+        import narwhals as nw
+
+        if len(labels) == 1:
+            return nw.when(self._is_in(i, labels)).then(inner[labels[0]]).otherwise(otherwise)
+        half = len(labels) // 2
+        first, rest = (
+            self._by_halves(i, part, inner, otherwise) for part in (labels[:half], labels[half:])
+        )
+        return nw.when(self._is_in(i, labels[:half])).then(first).otherwise(rest)
+
+    def _is_in(self, i: int, labels: list[GroupLabel]) -> Any:
+        column, x = self.by[i], self.columns[i]
+        if column.cuts is None:
+            return x.is_in(labels)
+        intervals = [interval_of(column, label) for label in labels]
+        return reduce(
+            or_,
+            [(x >= low if first else x > low) & (x <= high) for low, high, first in intervals],
+        )

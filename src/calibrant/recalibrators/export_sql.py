@@ -1,4 +1,9 @@
-"""The formula of a fitted recalibrator as an expression of SQL."""
+"""The formula of a fitted recalibrator as an expression of SQL.
+
+Whatever is in no group, NULL or unknown, fails every condition and gets the pooled repair. NaN
+fails them too: each bound of an interval is written such that it does, in databases where NaN is
+greater than all numbers as in those where it is comparable to none (``-x < -a`` for ``x > a``).
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 from calibrant.groups import GroupColumn, GroupLabel
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.export_groups import (
-    Equals,
-    equals_binary,
-    equals_doubled,
-    equals_escaped,
-    equals_hex,
-    group_names,
-    interval_in_sql,
-    outside_in_sql,
-)
 from calibrant.recalibrators.reading import check_of_one_column
 
 if TYPE_CHECKING:
@@ -49,6 +44,41 @@ def _fraction(x: float) -> str:
         text += f" {operator} {2 ** min(left, 52)}.0"
         left -= 52
     return f"({text})"
+
+
+Equals = Callable[[str, str], str]
+"""SQL that a column (first) is a text (second), to the last letter."""
+
+
+def equals_doubled(x: str, text: str) -> str:
+    """Compare with a literal of standard SQL, in which a quotation mark is doubled."""
+    doubled = _writable(text).replace("'", "''")
+    return f"{x} = '{doubled}'"
+
+
+def equals_escaped(x: str, text: str) -> str:
+    """Compare with a literal in which a backslash escapes."""
+    escaped = _writable(text).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"{x} = '{escaped}'"
+
+
+def equals_binary(x: str, text: str) -> str:
+    """Compare as SQLite does, whatever collation the column was declared with."""
+    return f"{equals_doubled(x, text)} COLLATE BINARY"
+
+
+def equals_hex(x: str, text: str) -> str:
+    """Compare bytes: MySQL's texts are equal without regard to case and to blanks at the end."""
+    return f"HEX(CONVERT({x} USING utf8mb4)) = '{_writable(text).encode().hex().upper()}'"
+
+
+def _writable(text: str) -> str:
+    if "\0" in text or any("\ud800" <= letter < "\ue000" for letter in text):
+        raise InvalidGroupsError(
+            f"A group must be named by text that SQL can hold; {text!r:.60} has a zero byte or "
+            "half of a character. Rename the group and fit again."
+        )
+    return text
 
 
 @dataclass(frozen=True)
@@ -271,3 +301,41 @@ class _SqlOperations:
                 sides.append(f"TYPEOF({name}) = 'text'" if has_types else None)
         said = " OR ".join(side for side in sides if side)
         return f"WHEN {said} THEN NULL\n" if said else ""
+
+
+def group_names(recalibrator: Any, by: Any) -> tuple[str, ...]:
+    """Return the names of the columns of groups: those of the fit, unless `by` names others."""
+    own = tuple(column.name for column in getattr(recalibrator, "by_", ()))
+    if by is None:
+        return own
+    names = (by,) if isinstance(by, str) else tuple(by) if isinstance(by, list | tuple) else ()
+    if len(names) != len(own) or not all(isinstance(name, str) for name in names):
+        raise InvalidArgumentError(
+            f"by must name the {len(own)} columns of groups, {', '.join(own):.100}, in this order; "
+            f"got {by!r:.60}. Leave it out where they are called so."
+        )
+    return names
+
+
+def outside_in_sql(column: GroupColumn, x: str, number: Callable[[float], str]) -> str | None:
+    """Return SQL that a number lies outside the cuts, which `predict_proba` would refuse."""
+    low, high = (column.cuts or (-math.inf,))[0], (column.cuts or (math.inf,))[-1]
+    sides = [f"{x} < {number(low)}"] if low > -math.inf else []
+    sides += [f"-{x} < {number(-high)}"] if high < math.inf else []
+    return " OR ".join(sides) or None
+
+
+def interval_in_sql(
+    column: GroupColumn, label: GroupLabel, x: str, number: Callable[[float], str]
+) -> str:
+    """Return SQL that a number lies in one of the intervals between the cuts."""
+    low, high, first = interval_of(column, label)
+    sides = [f"-{x} {'<=' if first else '<'} {number(-low)}"] if low > -math.inf else []
+    sides += [f"{x} <= {number(high)}"] if high < math.inf else []
+    return " AND ".join(sides) or f"({x} <= 0 OR -{x} < 0)"
+
+
+def interval_of(column: GroupColumn, label: GroupLabel) -> tuple[float, float, bool]:
+    """Return the ends of the interval that a label names, and whether it is the first."""
+    place, cuts = column.intervals.index(str(label)), column.cuts or ()
+    return cuts[place], cuts[place + 1], place == 0
