@@ -290,6 +290,7 @@ LEFT_OUT = {
     "ax",
     "command",
     "title",
+    "progress",  # a function, whose own exceptions are its caller's
     # Not for users to set: what the library notes about a certificate, and about bins it made.
     "digests",
     "overlap_unchecked",

@@ -11,6 +11,7 @@ from calibrant import stats
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
+from calibrant.sources import read
 from calibrant.sources.groups import clustered_rows, one_of_each_by_group, read_clustered
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.verify import tabulate_groups
@@ -102,10 +103,11 @@ def audit(
     >>> [(group.group[0], group.verdict) for group in result.groups]
     [('north', 'refuted'), ('west', 'certified'), ('east', 'certified')]
     """
-    own = False if by is None else cluster  # refused below, where the source says what came
-    source, clustered = read_clustered(
-        y_true, y_prob, kind, input, classes, pos_label, None, data, by, own
-    )
+    rows = (y_true, y_prob, kind, input, classes, pos_label, None, data)
+    if by is None:  # of Tables, or refused below
+        source, clustered = read(*rows), False
+    else:
+        source, clustered = read_clustered(*rows, by, cluster)
     if not source.by:
         raise InvalidArgumentError(
             "An audit needs groups: pass by=, the columns that put rows into them, or Tables."

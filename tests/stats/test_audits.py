@@ -132,3 +132,12 @@ def test_calibrated_groups_are_rarely_refuted():
         rejected += min(group.adjusted_pvalue for group in audit.groups) <= 0.05
     assert wrong == 0  # docs/groups.md has the frequency in many more
     assert rejected <= 3  # of 15 at 5%: more has a probability below 0.01
+
+
+def test_progress_is_told_after_each_group_and_must_be_a_function():
+    told = []
+    audit = cb.audit(Y, P, by={"site": SITE}, max_error=0.06, progress=told.append)
+    assert str(audit) == str(AUDIT)
+    np.testing.assert_allclose(told, [1 / 3, 2 / 3, 1])
+    with pytest.raises(InvalidArgumentError, match="must be a function.*got 'bar'. Pass print"):
+        cb.audit(Y, P, by=SITE, progress="bar")

@@ -252,6 +252,11 @@ def audit(
         raise InvalidArgumentError(
             f"An audit is of Tables, such as tabulate(..., by=) gives; got {tables!r:.60}."
         )
+    if not (progress is None or callable(progress)):
+        raise InvalidArgumentError(
+            "progress must be a function, which is called with the share of groups that are done; "
+            f"got {progress!r:.60}. Pass print, or leave it out."
+        )
     share = (1 - confidence_level) / len(tables)
     options: dict[str, Any] = {"max_error": max_error, "norm": norm, "target": target}
     options |= {"class_weight": class_weight, "confidence_level": 1 - share}
