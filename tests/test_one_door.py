@@ -12,7 +12,12 @@ from scipy import special
 
 import calibrant as cb
 from calibrant.cli.parser import new_parser
-from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidWeightsError
+from calibrant.exceptions import (
+    CalibrantError,
+    InvalidArgumentError,
+    InvalidBinsError,
+    InvalidWeightsError,
+)
 
 PREDICTIONS = {"y_prob", "prob_a", "mean", "samples", "std"}
 QUANTILES = "quantiles and distributions are values of the outcome: they have no logits"
@@ -214,3 +219,61 @@ def test_grades_are_read_from_files(ending, tmp_path):
 def test_a_report_refuses_weights_and_names_what_takes_them():
     with pytest.raises(InvalidWeightsError, match="independent rows.*got sample_weight.*validate"):
         cb.report(EVENT, special.expit(Z[:, 0]), sample_weight=np.ones(900))
+
+
+def parts_of_a_table(kind):
+    rng = np.random.default_rng(8)
+    p = rng.dirichlet(np.ones(4), 600)
+    if kind == "binary":
+        p = p[:, 0]
+        return (rng.random(600) < p).astype(int), p
+    return np.array([rng.choice(4, p=row) for row in p]), p
+
+
+@pytest.mark.parametrize("kind", ["binary", "top-label", "marginal"])
+@pytest.mark.parametrize("home", ["arrays", "tensors", "frames", "files"])
+def test_later_rows_are_counted_in_the_bins_of_an_earlier_table(kind, home, tmp_path):
+    y, p = parts_of_a_table(kind)
+    half = len(y) // 2
+    first = cb.tabulate(y[:half], p[:half], kind=kind, bins="mass:7")
+    columns = [f"p{k}" for k in range(p.shape[1])] if p.ndim == 2 else ["p0"]
+    if home == "tensors":
+        torch = pytest.importorskip("torch")
+        second = cb.tabulate(
+            torch.tensor(y[half:]), torch.tensor(p[half:]), kind=kind, bins=first.bins
+        )
+    elif home == "arrays":
+        second = cb.tabulate(y[half:], p[half:], kind=kind, bins=first.bins)
+    else:
+        frame = pl.DataFrame(
+            {"y": y[half:]} | dict(zip(columns, p.reshape(600, -1)[half:].T, strict=True))
+        )
+        data: object = frame.lazy()
+        if home == "files":
+            data = tmp_path / "later.parquet"
+            frame.write_parquet(data)
+        y_prob = columns if p.ndim == 2 else "p0"
+        second = cb.tabulate("y", y_prob, data=data, kind=kind, bins=first.bins)
+    both = first + second
+    assert both.bins == first.bins
+    assert both.n == len(y)
+    whole = cb.tabulate(y, p, kind=kind, bins=first.bins)
+    np.testing.assert_array_equal(both.sum_y, whole.sum_y)
+    np.testing.assert_allclose(both.sum_p, whole.sum_p, rtol=1e-13)
+
+
+def test_later_groups_are_counted_in_the_bins_of_earlier_ones():
+    y, p = parts_of_a_table("binary")
+    site = np.where(np.arange(600) % 3 == 0, "a", "b")
+    first = cb.tabulate(y[:300], p[:300], by=site[:300], bins="mass:7")
+    both = first + cb.tabulate(y[300:], p[300:], by=site[300:], bins=first.bins)
+    assert both["a"].n + both["b"].n == 600
+    metric = cb.CalibrationMetric(bins=first["a"].bins)
+    metric.update(y, p)
+    assert metric.compute().table.bins == first["a"].bins
+    own = cb.tabulate(y, p, by=site, bins="mass:7", shared_bins=False)
+    with pytest.raises(InvalidBinsError, match=r"got the bins of 2 groups. Pass those of one"):
+        cb.tabulate(y, p, by=site, bins=own.bins)
+    assert cb.tabulate(y, p, bins=own["a"].bins).bins == own["a"].bins
+    with pytest.raises(InvalidBinsError, match=r"got 1 for 4\. Pass table\.bins"):
+        cb.tabulate(*parts_of_a_table("marginal"), kind="marginal", bins=own["a"].bins)

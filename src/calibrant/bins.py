@@ -356,7 +356,15 @@ def _equal_width(n_bins: int) -> Bins:
 
 
 BinsLike: TypeAlias = (
-    int | str | Bins | EqualWidth | BinRule | Sequence[float] | npt.NDArray[np.floating[Any]]
+    int
+    | str
+    | Bins
+    | EqualWidth
+    | BinRule
+    | Sequence[float]
+    | Sequence[Bins]
+    | Sequence[Sequence[Bins]]
+    | npt.NDArray[np.floating[Any]]
 )
 """What ``bins=`` may be, in every function and on the command line; see `as_bin_rule`."""
 
@@ -378,6 +386,36 @@ def is_auto(bins: BinsLike) -> bool:
     return isinstance(bins, str) and bins == "auto"
 
 
+def bins_one_by_one(bins: object, n_columns: int) -> tuple[Bins, ...] | None:
+    """Read bins that are said column by column; None: they are said in another way.
+
+    `BinTable.bins` and `Tables.bins` are such bins: later rows are counted as earlier ones were.
+
+    Examples
+    --------
+    >>> bins_one_by_one((Bins([0, 0.5, 1]), Bins([0, 0.2, 1])), 2)[1].edges
+    array([0. , 0.2, 1. ])
+    >>> bins_one_by_one([0, 0.5, 1], 2) is None
+    True
+    """
+    if isinstance(bins, tuple) and bins and isinstance(bins[0], tuple):  # of groups
+        if len(bins) > 1:
+            raise InvalidBinsError(
+                f"Groups that share their bins were required; got the bins of {len(bins)} groups. "
+                "Pass those of one of them, tables[group].bins."
+            )
+        bins = bins[0]
+    if not (isinstance(bins, list | tuple) and any(isinstance(one, Bins) for one in bins)):
+        return None
+    if all(isinstance(one, Bins) for one in bins) and len(bins) == n_columns:
+        return tuple(bins)
+    raise InvalidBinsError(
+        "Bins given one by one must be one Bins for each column of predictions that is counted; "
+        f"got {len(bins)} for {n_columns}. Pass table.bins of a table of the same problem, or one "
+        "Bins for all."
+    )
+
+
 def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
     """Read what a user passed as ``bins=`` for n rows.
 
@@ -388,6 +426,7 @@ def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
     "hybrid:15", Hybrid(15)       15 bins of least within-bin variance
     "distinct", Distinct()        a bin for each distinct prediction
     [0, 0.2, 1], Bins(...)        the bins with these edges
+    table.bins                    those of a table counted before
     ============================  ===========================================================
 
     Only "auto" looks at n.
@@ -409,7 +448,8 @@ def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
     if is_integer(rule):
         return EqualMass(int(rule))
     if isinstance(rule, list | tuple) or (hasattr(rule, "__array__") and np.ndim(rule)):
-        return Bins(rule)
+        given = bins_one_by_one(rule, 1)
+        return given[0] if given else Bins(rule)
     # Arrays, their scalars and the rules as classes have a method `choose` as well.
     if isinstance(rule, BinRule) and not isinstance(rule, type | np.ndarray | np.generic):
         return rule

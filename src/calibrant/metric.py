@@ -247,5 +247,5 @@ def fixed_bins(bins: BinsLike) -> Bins:
         return rule
     raise InvalidArgumentError(
         f"A metric needs bins that do not depend on the rows to come; got {bins!r:.60}. "
-        'Pass "width:15", or edges: for instance those of an earlier table, table.bins[0].edges.'
+        'Pass "width:15", or edges: for instance those of an earlier table, table.bins.'
     )

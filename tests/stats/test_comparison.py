@@ -171,7 +171,7 @@ def test_a_clear_difference_has_a_verdict_and_a_page():
         ((Y[:1], Q[:1], Q[:1]), {}, EmptyInputError, "at least 2 rows"),
         ((Y, Q, Q), {"confidence_level": 95}, InvalidArgumentError, "between 0 and 1"),
         ((Y, Q, Q), {"weights": np.array([2.0])}, InvalidWeightsError, "add up to 1"),
-        ((Y, Q, Q), {"bins_a": [EqualWidth(2).bins] * 2}, InvalidBinsError, "1 class"),
+        ((Y, Q, Q), {"bins_a": [EqualWidth(2).bins] * 2}, InvalidBinsError, "got 2 for 1"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(arguments, options, error, message):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._options import check_flag
 from calibrant._types import AnyArray
-from calibrant.bins import BinRule, Bins, BinsLike, as_bin_rule, is_auto
+from calibrant.bins import BinRule, Bins, BinsLike, as_bin_rule, bins_one_by_one, is_auto
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn
@@ -27,6 +27,8 @@ from calibrant.tables import Tables
 
 if TYPE_CHECKING:
     from calibrant.sources.arrays import ArraySource
+
+_Rule: TypeAlias = Bins | BinRule | tuple[Bins, ...] | Literal["auto"]
 
 ONE_BIN = Bins(np.array([0.0, 1.0]))
 SMALLEST_SQUARE = 1e-200
@@ -141,20 +143,23 @@ class Source(ABC):
         """Choose bins for all rows, or for each group from its own, and check and count them."""
         check_flag("shared_bins", shared_bins)
         rule = self._rule(bins)
-        if shared_bins or isinstance(rule, Bins):
+        if shared_bins or isinstance(rule, Bins | tuple):
             tables = self.count_by(self._chosen(rule))
         else:
             tables = self.in_memory().tabulate_own(rule)
         self.check_total(tables)
         return tables
 
-    def _chosen(self, rule: Bins | BinRule | Literal["auto"]) -> tuple[Bins, ...]:
+    def _chosen(self, rule: _Rule) -> tuple[Bins, ...]:
         self.check_weights()
+        if isinstance(rule, tuple):
+            return rule
         return (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
 
-    def _rule(self, bins: BinsLike) -> Bins | BinRule | Literal["auto"]:
+    def _rule(self, bins: BinsLike) -> _Rule:
         """Read ``bins=``; a quantile's level is one output, which no rule can part."""
-        rule: Bins | BinRule | Literal["auto"] = "auto" if is_auto(bins) else as_bin_rule(bins, 0)
+        given = bins_one_by_one(bins, self.problem.n_groups)
+        rule: _Rule = given or ("auto" if is_auto(bins) else as_bin_rule(bins, 0))
         return ONE_BIN if self.problem.kind == "quantile" and self.has_rows else rule
 
     def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:

@@ -37,26 +37,21 @@ rows of each cluster first, T counts pairs of different clusters only, and so do
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
 
 import numpy as np
 
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant.bins import Bins, BinsLike, as_bin_rule, bins_one_by_one
 from calibrant.exceptions import (
     EmptyInputError,
-    InvalidBinsError,
     InvalidShapeError,
     InvalidWeightsError,
 )
 from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.comparison_results import Comparison, Difference, difference, short_of
 from calibrant.stats.intervals import check_level
-
-GroupBins: TypeAlias = BinsLike | Sequence[Bins]
 
 CLIP = 1e-12
 """Probabilities count as at least this far from 0 and 1 in a log loss, which is then finite."""
@@ -68,8 +63,8 @@ def compare_errors(
     p_b: FloatArray,
     *,
     y_b: FloatArray | None = None,
-    bins_a: GroupBins = "auto",
-    bins_b: GroupBins = "auto",
+    bins_a: BinsLike = "auto",
+    bins_b: BinsLike = "auto",
     weights: FloatArray | None = None,
     confidence_level: float = 0.95,
     clusters: IntArray | None = None,
@@ -86,7 +81,7 @@ def compare_errors(
     y_b : ndarray, optional
         Events of model b where they differ from those of a: top-label problems, where the
         event is that the model's own choice was right.
-    bins_a, bins_b : see `calibrant.bins.as_bin_rule`, or a sequence of K Bins
+    bins_a, bins_b : see `calibrant.bins.as_bin_rule`
         Where calibration is measured; chosen for each class from its predictions.
     weights : ndarray of shape (K,), optional
         Importance of each class, adding up to 1, for calibration error and Brier score.
@@ -148,7 +143,7 @@ class _Model:
     bins: tuple[Bins, ...]
 
     @classmethod
-    def of(cls, y: FloatArray, p: FloatArray, bins: GroupBins) -> _Model:
+    def of(cls, y: FloatArray, p: FloatArray, bins: BinsLike) -> _Model:
         y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
         if y.shape != p.shape or y.ndim not in (1, 2):
             raise InvalidShapeError(
@@ -184,18 +179,13 @@ class _Model:
         ]
 
 
-def _bins_of(p: FloatArray, bins: GroupBins) -> tuple[Bins, ...]:
+def _bins_of(p: FloatArray, bins: BinsLike) -> tuple[Bins, ...]:
     """Return the bins of every class."""
     n_classes = int(p.shape[1])
-    given = [one for one in bins if isinstance(one, Bins)] if isinstance(bins, Sequence) else []
-    if given:
-        if len(given) != n_classes:
-            raise InvalidBinsError(
-                f"Bins given one by one must be as many as classes; there are {len(given)} for "
-                f"{n_classes} {'class' if n_classes == 1 else 'classes'}."
-            )
-        return tuple(given)
-    rule = as_bin_rule(cast(BinsLike, bins), len(p))
+    given = bins_one_by_one(bins, n_classes)
+    if given is not None:
+        return given
+    rule = as_bin_rule(bins, len(p))
     if isinstance(rule, Bins):
         return (rule,) * n_classes
     distinct = (np.unique(column, return_counts=True) for column in p.T)
