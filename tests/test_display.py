@@ -675,3 +675,22 @@ def test_many_models_have_their_legend_beside_and_nothing_leaves_the_figure():
         box = figure.get_tightbbox(figure.canvas.get_renderer())
         assert box.x0 >= 0
         assert box.x1 <= figure.get_size_inches()[0]
+
+
+def test_groups_are_drawn_as_one_curve_each():
+    y, p = rows()
+    site = np.where(np.arange(len(y)) % 3 == 0, "east", "west")
+    display = ReliabilityDisplay.from_predictions(y, p, by=site, bins=5)
+    assert [curve.name for curve in display.curves] == ["east", "west"]
+    own = tabulate(y, p, by=site, bins=5)
+    for curve in display.curves:
+        np.testing.assert_array_equal(
+            curve.curve.event_rate, reliability_curve(own[curve.name]).event_rate
+        )
+    for options in ({"method": "isotonic"}, {"isotonic": True}):
+        with pytest.raises(
+            exceptions.InvalidArgumentError, match="With by=, the bins of one model's groups"
+        ):
+            ReliabilityDisplay.from_predictions(y, p, by=site, **options)
+    with pytest.raises(exceptions.InvalidArgumentError, match="With by="):
+        ReliabilityDisplay.from_predictions(y, {"a": p, "b": p}, by=site)

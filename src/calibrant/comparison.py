@@ -130,7 +130,8 @@ def compare(
     if (several and y_true_b is not None) or len(models) < 2 or models.get("b", 0) is None:
         raise InvalidArgumentError(
             "Two models are compared, prob_a and prob_b, or several as one dict by name, with a "
-            f"dict of labels in place of y_true_b; got {len(models)} model(s)."
+            f"dict of labels in place of y_true_b; got {len(models)} model(s). Two tables, of rows "
+            "of their own, are compared by compare_tables(a, b)."
         )
     cluster, data = clusters_and_data(cluster, data)
     names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]

@@ -109,6 +109,20 @@ class Problem:
         first = names is not None and names[0] == problem.class_names[1]
         return problem, 0 if first and width == 2 else width - 1
 
+    def __str__(self) -> str:
+        """Say it in a message, short where there are many classes.
+
+        >>> print(Problem("top-label", 3, ("a", "b", "c")), Problem("binary"), sep="; ")
+        top-label of 3 classes ('a', 'b', 'c'); binary
+        """
+        said = str(self.kind)
+        if self.kind != "binary":
+            said += f" of {self.n_classes:,} {self.parts}"
+        if self.classes is not None:
+            shown = ", ".join(map(repr, self.classes[:4])) + ", ..." * (self.n_classes > 4)
+            said += f" ({shown})"
+        return said if self.pos_label is None else f"{said} with the event {self.pos_label!r}"
+
     @property
     def is_marginal(self) -> bool:
         """Whether each class, label, threshold or level is judged, not one prediction a row."""

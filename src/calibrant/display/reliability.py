@@ -100,6 +100,7 @@ class ReliabilityDisplay:
         isotonic: bool = False,
         data: Any = None,
         input: Input = "probabilities",
+        by: Any = None,
         **options: Unpack[PlotOptions],
     ) -> ReliabilityDisplay:
         """Compute and draw the diagram of predictions.
@@ -124,6 +125,9 @@ class ReliabilityDisplay:
             As in `calibrant.calibration_error`.
         class_label : label, optional
             Which class of a marginal problem; see `grid` for all of them.
+        by : optional
+            What puts rows into groups, as in `calibrant.calibration_error`: one curve for each, of
+            their bins; see `grid` for a panel for each, the worst first.
         **options
             As in `plot`: band, consistency, counts, error, legend, line_kw, scale, zoom,
             climatology.
@@ -131,7 +135,21 @@ class ReliabilityDisplay:
         check_flag("isotonic", isotonic)
         check_method(method)
         models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
-        curves = []
+        curves: list[DisplayedCurve] = []
+        if by is not None:
+            if isinstance(y_prob, Mapping) or method != "bins" or isotonic:
+                raise InvalidArgumentError(
+                    "With by=, the bins of one model's groups are drawn; got several models, "
+                    "method= or isotonic=. Leave them out, or pass one group's rows without by=."
+                )
+            reading = (kind, input, classes, pos_label, sample_weight, data, by)
+            tables = read(y_true, y_prob, *reading).tabulate_by(bins)
+            shown: dict[str, Any] = {
+                "class_label": class_label,
+                "confidence_level": confidence_level,
+                "simultaneous": simultaneous,
+            }
+            return cls.from_table(tables, ax=ax, draw=draw, **shown, **options)
         for model, probs in models.items():
             source = read(y_true, probs, kind, input, classes, pos_label, sample_weight, data)
             curve = displayed_curve(
@@ -195,7 +213,7 @@ class ReliabilityDisplay:
     @classmethod
     def from_table(
         cls,
-        table: BinTable | Mapping[str, BinTable],
+        table: BinTable | Tables | Mapping[str, BinTable],
         *,
         name: str | None = None,
         ax: Axes | None = None,
