@@ -64,6 +64,22 @@ def test_a_lucky_sample_does_not_get_an_interval_of_zero_width():
     assert result.confidence_interval().high > 0.05
 
 
+@pytest.mark.parametrize(
+    ("y", "p", "reading"),
+    [
+        ([1], [0.5], {}),
+        ([0, 1, 1], [0.1, 0.4, 0.8], {"bins": "distinct"}),
+        ([2], [[0.2, 0.3, 0.5]], {"kind": "marginal"}),
+        ([[1, 0, 1]], [[0.2, 0.3, 0.5]], {"kind": "multi-label"}),
+        ([0.3], [[-1.6, 0.0, 1.6]], {"kind": "quantile", "classes": [0.05, 0.5, 0.95]}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::calibrant.exceptions.UnresolvedWarning")
+def test_rows_that_are_all_alone_say_nothing_of_the_error(y, p, reading):
+    interval = cb.calibration_error(y, p, **reading).confidence_interval()
+    assert (interval.low, interval.high) == (0, 1)
+
+
 def test_certain_and_always_wrong_is_the_worst():
     result = cb.calibration_error(np.zeros(100), np.ones(100), bins=cb.Distinct())
     assert result.value == 1

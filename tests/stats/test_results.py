@@ -52,7 +52,7 @@ def test_rows_alone_in_their_bin_make_a_debiased_error_a_lower_bound():
     assert result.unresolved_mass == pytest.approx(0.2)
     assert result.is_lower_bound
     assert "some rows are alone in their bin" in str(result)
-    assert "0.2 of the rows alone in their bin" in str(result)
+    assert "20% of the rows alone in their bin" in str(result)
     assert not cb.calibration_error(y, p, bins=cb.Distinct(), debias=False).is_lower_bound
 
 

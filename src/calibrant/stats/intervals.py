@@ -135,6 +135,8 @@ def score_interval(
     low = np.where(t > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
     t = np.maximum(t, -np.sqrt(v0))
     high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
+    # Rows that are all alone in their bins tell nothing, and have no spread to say so.
+    high = np.where((cells.resolved & (weights > 0)[:, None]).any(axis=(-2, -1)), high, 1.0)
     return np.sqrt(np.clip(low, 0, 1)), np.sqrt(np.clip(high, 0, 1))
 
 

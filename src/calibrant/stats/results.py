@@ -411,7 +411,7 @@ class CalibrationErrorResult(NumberResult):
         elif self.is_lower_bound:
             notes.append("lower bound: some rows are alone in their bin")
         if self.unresolved_mass > 0:
-            notes.append(f"{self.unresolved_mass:.2g} of the rows alone in their bin")
+            notes.append(f"{100 * self.unresolved_mass:.2g}% of the rows alone in their bin")
         return notes
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
