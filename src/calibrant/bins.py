@@ -239,8 +239,9 @@ class EqualMass:
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
         """Return the bins for these distinct predictions."""
-        cuts = quantile_cuts(mass, self.n_bins)
-        return Bins(edges_at(values, cuts), "data", "uniform-mass", self.n_bins)
+        edges = edges_at(values, quantile_cuts(mass, self.n_bins))
+        edges.flags.writeable = False
+        return Bins._of_checked(edges, "data", "uniform-mass", self.n_bins)
 
     def choose_near(self, near: NearQuantiles, n: int) -> tuple[Bins, ...]:
         """Return the bins of several groups of n rows, each of mass 1, as `choose` would."""

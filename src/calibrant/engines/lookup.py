@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -102,20 +103,27 @@ def _shared(bins: Bins, n_groups: int) -> Lookup:
 
 def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
     n_bins = max(map(len, rows))
-    bits = int(np.clip(np.ceil(np.log2(32 * n_bins)), 8, 16 if len(rows) == 1 else 12))
+    bits = min(max((32 * n_bins - 1).bit_length(), 8), 16 if len(rows) == 1 else 12)
     edges = np.full((len(rows), 3 * n_bins), np.inf)
     for row, own in zip(edges, rows, strict=True):
         row[: len(own) - 1] = own.edges[1:-1]
-    largest = np.array([own.edges[-2] if len(own) > 1 else 1.0 for own in rows])
-    scale = 2.0 ** (bits - np.clip(np.ceil(np.log2(largest)), SMALLEST_EXPONENT, 0))
+    scale = np.array([2.0 ** (bits - _exponent(own)) for own in rows])
     places = np.arange((1 << bits) + 1) / scale[:, None]
-    below = [np.searchsorted(row, place) for row, place in zip(edges, places, strict=True)]
-    starts = edges.shape[1] * np.arange(len(rows))
-    grids = np.stack(below) + starts[:, None]
-    shift = n_bins * np.arange(n_groups) - (0 if len(rows) == 1 else starts)
-    scales = np.broadcast_to(scale, n_groups).copy()
-    even = n_bins if len(rows) == 1 and is_even(rows[0]) else 0
+    starts = range(0, edges.size, edges.shape[1])
+    grids = np.empty(places.shape, np.intp)
+    for grid, row, place, start in zip(grids, edges, places, starts, strict=True):
+        np.add(row.searchsorted(place), start, out=grid)
+    shift = n_bins * np.arange(n_groups) - (0 if len(rows) == 1 else np.array(starts))
+    scales = scale.repeat(n_groups) if len(rows) == 1 else scale
+    # bins of one width are not made from data, but by chance
+    even = n_bins if len(rows) == 1 and rows[0].origin == "fixed" and is_even(rows[0]) else 0
     return Lookup(edges.ravel(), grids, scales, shift, _steps(grids), n_bins, even)
+
+
+def _exponent(bins: Bins) -> int:
+    """Return e such that no inner edge exceeds 2^e, the least within limits."""
+    fraction, exponent = math.frexp(bins.edges[-2] if len(bins) > 1 else 1.0)
+    return min(max(exponent - (fraction == 0.5), SMALLEST_EXPONENT), 0)
 
 
 def is_even(bins: Bins) -> bool:
@@ -140,4 +148,4 @@ def is_even(bins: Bins) -> bool:
 
 def _steps(grids: IntArray) -> int:
     """Return how many halvings tell the edges of the fullest cell apart."""
-    return int(np.diff(grids).max(initial=1)).bit_length()
+    return max(int((grids[:, 1:] - grids[:, :-1]).max()), 1).bit_length()

@@ -71,7 +71,7 @@ class Cells:
     @cached_property
     def _pairs(self) -> FloatArray:
         """The weight of all pairs of different rows; 0 in bins of fewer than two."""
-        pairs = np.where(self.sum_w > 0, self.sum_w**2 - self.sum_ww, 0.0)
+        pairs = self.sum_w**2 - self.sum_ww
         return np.where(pairs > 1e-9 * self.sum_ww, pairs, 0.0)
 
     @cached_property
