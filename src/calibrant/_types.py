@@ -29,10 +29,11 @@ class ReadOnlyArrays:
 
 
 def _lock(values: Iterable[Any]) -> None:
+    array = np.ndarray  # looked up once: every table and every result passes here
     for value in values:
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
+        if isinstance(value, array):
+            value.setflags(False)
         elif isinstance(value, tuple):  # of arrays: those in tuples of tuples would not be found
             for item in value:
-                if isinstance(item, np.ndarray):
-                    item.setflags(write=False)
+                if isinstance(item, array):
+                    item.setflags(False)
