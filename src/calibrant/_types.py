@@ -32,8 +32,8 @@ def _lock(values: Iterable[Any]) -> None:
     array = np.ndarray  # looked up once: every table and every result passes here
     for value in values:
         if isinstance(value, array):
-            value.setflags(False)
+            value.setflags(write=False)
         elif isinstance(value, tuple):  # of arrays: those in tuples of tuples would not be found
             for item in value:
                 if isinstance(item, array):
-                    item.setflags(False)
+                    item.setflags(write=False)
