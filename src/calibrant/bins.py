@@ -248,16 +248,17 @@ class EqualMass:
         targets = n * np.arange(1, self.n_bins) / self.n_bins
         cuts_before = is_nearer_below(targets, near.below, near.up_to)
         rows = np.where(cuts_before, near.below, near.up_to)
+        edges = np.empty((len(rows), self.n_bins + 1))
+        edges[:, 0], edges[:, -1] = 0.0, 1.0
         with np.errstate(invalid="ignore"):  # where there is no value on the other side
-            inner = halfway(
+            edges[:, 1:-1] = halfway(
                 np.where(cuts_before, near.lower, near.held),
                 np.where(cuts_before, near.held, near.upper),
             )
-            used = np.pad(
-                (rows > 0) & (rows < n) & (inner > 0), ((0, 0), (1, 1)), constant_values=True
-            )
+            used = np.ones(edges.shape, np.bool_)
+            used[:, 1:-1] = (rows > 0) & (rows < n) & (edges[:, 1:-1] > 0)
         used[:, 2:-1] &= rows[:, 1:] != rows[:, :-1]  # they never fall, so repeats are neighbours
-        edges = np.pad(inner, ((0, 0), (1, 1)), constant_values=(0.0, 1.0))[used]
+        edges = edges[used]
         edges.flags.writeable = False
         ends = np.cumsum(used.sum(axis=1)).tolist()
         return tuple(

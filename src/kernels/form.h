@@ -22,6 +22,8 @@ static const Form FORM(form) = {
     FORM(transpose),
     FORM(count_cells),
     FORM(pick_cells),
+    FORM(key_range),
+    FORM(key_cells),
     FORM(logistic_sums),
     FORM(hash_rows),
     FORM(exps),

@@ -98,3 +98,43 @@ static int64_t FORM(pick_cells)(const Values *probs, const uint8_t *marked, int6
     }
     return found;
 }
+
+/* Find the keys of the least positive and of the largest value, for near_quantiles; return whether all are from 0 to 1. */
+static int FORM(key_range)(const void *values, enum Type type, int64_t n, int64_t range[2])
+{
+#define RANGE(T, K, KEY_OF)                                                              \
+    const K one = KEY_OF(1);                                                             \
+    K lowest = 0, least = one, most = 0;                                                 \
+    for (int64_t i = 0; i < n; i++) {                                                    \
+        const K key = KEY_OF(((const T *)values)[i]), positive = key > 0 ? key : one;    \
+        lowest = key < lowest ? key : lowest;                                            \
+        least = positive < least ? positive : least;                                     \
+        most = key > most ? key : most;                                                  \
+    }                                                                                    \
+    range[0] = least < most ? least : most;                                              \
+    range[1] = most;                                                                     \
+    return lowest == 0 && most <= one;
+    if (type == F32) {
+        RANGE(float, int32_t, float_key)
+    }
+    RANGE(double, int64_t, double_key)
+#undef RANGE
+}
+
+/* Find cells of 2^shift keys, the first from the least key on; those below share it, and those above the largest its own. */
+static void FORM(key_cells)(const void *values, enum Type type, int64_t n, const int64_t range[2], int shift,
+                            uint32_t *cells)
+{
+#define CELLS(T, K, KEY_OF)                                                              \
+    const K least = (K)range[0], most = (K)range[1];                                     \
+    for (int64_t i = 0; i < n; i++) {                                                    \
+        const K key = KEY_OF(((const T *)values)[i]), above = key > least ? key : least; \
+        cells[i] = (uint32_t)(((above < most ? above : most) - least) >> shift);         \
+    }
+    if (type == F32) {
+        CELLS(float, int32_t, float_key)
+    } else {
+        CELLS(double, int64_t, double_key)
+    }
+#undef CELLS
+}

@@ -119,59 +119,29 @@ done:
     return result;
 }
 
-static PyObject *sort(PyObject *module, PyObject *rows)
+static PyObject *near_quantiles_of(PyObject *module, PyObject *arguments)
 {
-    PyObject *result = NULL;
-    void *keys = NULL;
+    PyObject *lines, *out, *result = NULL;
     (void)module;
+    if (!PyArg_ParseTuple(arguments, "OO", &lines, &out))
+        return NULL;
     Arrays arrays = {.n = 0};
-    const Py_buffer *of_rows = take(&arrays, rows, "rows", FLOATS, 2, WRITE);
-    if (of_rows == NULL)
+    const Py_buffer *of_lines = take(&arrays, lines, "lines", FLOATS, 2, READ);
+    const Py_buffer *of_out = of_lines ? take(&arrays, out, "out", 1u << F64, 3, WRITE) : NULL;
+    if (of_out == NULL)
         goto done;
-    const int64_t n_rows = of_rows->shape[0], n = of_rows->shape[1];
-    if (n > UINT32_MAX / 2) { /* places are counted in 32 bits */
-        refuse("rows");
-        goto done;
-    }
-    keys = malloc((size_t)(2 * n + 1) * (size_t)of_rows->itemsize);
-    if (keys == NULL) {
-        PyErr_NoMemory();
+    const int64_t n = of_lines->shape[1];
+    if (of_out->shape[0] != of_lines->shape[0] || of_out->shape[1] != 5 || n < 1 || n > UINT32_MAX) {
+        refuse("out"); /* rows are counted in 32 bits */
         goto done;
     }
     int status;
+    const Form *own = form;
     Py_BEGIN_ALLOW_THREADS
-    status = sort_rows(of_rows->buf, (enum Type)type_of(of_rows), n_rows, n, keys);
+    status = near_quantiles(own, of_lines->buf, (enum Type)type_of(of_lines), of_lines->shape[0], n,
+                            of_out->shape[2] + 1, of_out->buf);
     Py_END_ALLOW_THREADS
-    result = PyLong_FromLong(status);
-done:
-    free(keys);
-    release(&arrays);
-    return result;
-}
-
-static PyObject *near_quantiles_of(PyObject *module, PyObject *arguments)
-{
-    PyObject *ordered, *values, *mass, *result = NULL;
-    Py_ssize_t n_bins;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "OnOO", &ordered, &n_bins, &values, &mass))
-        return NULL;
-    Arrays arrays = {.n = 0};
-    const Py_buffer *of_ordered = take(&arrays, ordered, "ordered", FLOATS, 1, READ);
-    const Py_buffer *of_values = of_ordered ? take(&arrays, values, "values", 1u << F64, 1, WRITE) : NULL;
-    const Py_buffer *of_mass = of_values ? take(&arrays, mass, "mass", 1u << F64, 1, WRITE) : NULL;
-    if (of_mass == NULL)
-        goto done;
-    if (n_bins < 1 || of_values->shape[0] / 3 < n_bins || of_mass->shape[0] / 3 < n_bins || size_of(of_ordered) < 1) {
-        refuse("values and mass");
-        goto done;
-    }
-    int64_t found;
-    Py_BEGIN_ALLOW_THREADS
-    found = near_quantiles(of_ordered->buf, (enum Type)type_of(of_ordered), size_of(of_ordered), n_bins, of_values->buf,
-                           of_mass->buf);
-    Py_END_ALLOW_THREADS
-    result = PyLong_FromLongLong(found);
+    result = status == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLong(status);
 done:
     release(&arrays);
     return result;
@@ -182,7 +152,6 @@ PyMethodDef searching[] = {
     {"transpose", transpose, METH_VARARGS, "Check columns and write them as rows."},
     {"count_cells", count_cells, METH_VARARGS, "Check values and count them in the cells of a grid."},
     {"pick_cells", pick_cells, METH_VARARGS, "List the values in marked cells."},
-    {"sort_rows", sort, METH_O, "Check values from 0 to 1 and sort each row in place."},
-    {"near_quantiles", near_quantiles_of, METH_VARARGS, "List sorted values that hold quantiles."},
+    {"near_quantiles", near_quantiles_of, METH_VARARGS, "Check values and write those next to quantiles."},
     {NULL, NULL, 0, NULL},
 };

@@ -8,8 +8,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-enum Status { FINE = 0, BAD_PROBABILITY = 1, BAD_LABEL = 2, BAD_GROUP = 3 };
+enum Status { FINE = 0, BAD_PROBABILITY = 1, BAD_LABEL = 2, BAD_GROUP = 3, NO_MEMORY = 4 };
 
 enum Type { F32, F64, I8, I16, I32, I64, U8, U16, U32, U64 };
 
@@ -22,6 +23,24 @@ typedef struct {
     int64_t n_columns; /* 0 for a single column */
     enum Type type;
 } Values;
+
+/* The key of a number: its bits, as a signed integer. Keys have the order of numbers from 0 to 1, whose keys are from
+   0 to that of 1; NaN and what is above 1 have larger ones, and negative numbers negative ones. */
+static inline int32_t float_key(float value)
+{
+    int32_t key;
+    value += 0; /* no negative zero */
+    memcpy(&key, &value, sizeof key);
+    return key;
+}
+
+static inline int64_t double_key(double value)
+{
+    int64_t key;
+    value += 0;
+    memcpy(&key, &value, sizeof key);
+    return key;
+}
 
 /* Predictions with their labels; weights and groups may be absent (data is NULL). */
 typedef struct {
@@ -106,6 +125,8 @@ typedef struct {
     int (*transpose)(const Values *, void *out, int64_t out_stride);
     int (*count_cells)(const Values *, uint32_t *counts, int64_t n_cells);
     int64_t (*pick_cells)(const Values *, const uint8_t *marked, int64_t n_cells, double *out, int64_t size);
+    int (*key_range)(const void *values, enum Type type, int64_t n, int64_t range[2]);
+    void (*key_cells)(const void *values, enum Type type, int64_t n, const int64_t range[2], int shift, uint32_t *cells);
     void (*logistic_sums)(const double *first, const double *second, const double *events, int64_t n,
                           const double *theta, double *out);
     int64_t (*hash_rows)(const Values *, const int64_t *codes, const uint64_t *factors, const uint64_t mixers[2],
@@ -127,8 +148,7 @@ int table_of(const double *sums, int64_t n_bins, int lanes, int weighted, double
 int64_t distinct_scores(uint64_t *keys, int64_t n, double *events, double *counts);
 int64_t pool(const uint64_t *keys, int64_t n, int64_t *first, double *weight, double *events, double *total);
 void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, double *slopes);
-int sort_rows(void *rows, enum Type type, int64_t n_rows, int64_t n, void *keys);
-int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
-                       double *mass);
+int near_quantiles(const Form *form, const void *lines, enum Type type, int64_t n_lines, int64_t n, int64_t n_bins,
+                   double *out);
 
 #endif

@@ -1,6 +1,7 @@
-/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, sorting, quantiles of sorted values. */
+/* Loops that no vector unit helps: levels, pooling of sorted scores, hulls, values next to quantiles. */
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rows.h"
@@ -153,103 +154,93 @@ void tangent_slopes(const double *x, const double *y, int64_t n, int64_t *hull, 
     }
 }
 
-/* Sort values from 0 to 1 by their bits, which have their order, eleven at a time: where vectors are slow to compress,
-   several times as fast as sorting by comparison. `keys` has room for 2 n. Return whether all are from 0 to 1. */
-#define DIGIT 11
-#define DIGITS (1 << DIGIT)
-#define SORT_BY_BITS(name, T, U, PASSES)                                                     \
-    static int name(T *values, int64_t n, U *keys)                                           \
-    {                                                                                        \
-        uint32_t counts[PASSES][DIGITS];                                                     \
-        int wrong = 0;                                                                       \
-        memset(counts, 0, sizeof counts);                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                    \
-            const T value = values[i] + 0; /* no negative zero */                            \
-            wrong |= !((value >= 0) & (value <= 1));                                         \
-            memcpy(keys + i, &value, sizeof value);                                          \
-            for (int pass = 0; pass < PASSES; pass++)                                        \
-                counts[pass][keys[i] >> (DIGIT * pass) & (DIGITS - 1)]++;                    \
-        }                                                                                    \
-        if (wrong)                                                                           \
-            return 0;                                                                        \
-        U *from = keys, *to = keys + n;                                                      \
-        for (int pass = 0; pass < PASSES; pass++) {                                          \
-            uint32_t *places = counts[pass], before = 0;                                     \
-            if (places[from[0] >> (DIGIT * pass) & (DIGITS - 1)] == n)                       \
-                continue; /* all have the same digit */                                      \
-            for (int digit = 0; digit < DIGITS; digit++) {                                   \
-                const uint32_t own = places[digit];                                          \
-                places[digit] = before;                                                      \
-                before += own;                                                               \
-            }                                                                                \
-            for (int64_t i = 0; i < n; i++)                                                  \
-                to[places[from[i] >> (DIGIT * pass) & (DIGITS - 1)]++] = from[i];            \
-            U *other = from;                                                                 \
-            from = to;                                                                       \
-            to = other;                                                                      \
-        }                                                                                    \
-        memcpy(values, from, (size_t)n * sizeof *values);                                    \
-        return 1;                                                                            \
-    }
-SORT_BY_BITS(sort_floats, float, uint32_t, 3)
-SORT_BY_BITS(sort_doubles, double, uint64_t, 6)
+enum { LEAST_CELLS = 1 << 6, MOST_CELLS = 1 << 14 }; /* more would leave the near cache */
+enum { VALUES_A_CELL = 8 }; /* to look through the cells then costs about as much as to sort what they list */
+enum { BLOCK = 1 << 9, DIGIT = 11, DIGITS = 1 << DIGIT };
 
-int sort_rows(void *rows, enum Type type, int64_t n_rows, int64_t n, void *keys)
+/* Cells of 2^shift keys, how many values each holds, and which of them are listed. */
+typedef struct {
+    int64_t range[2], n_cells;
+    int shift;
+    uint32_t counts[MOST_CELLS];
+    uint8_t marked[MOST_CELLS];
+} Grid;
+
+/* The r-th quantile of n rows is the least value that as many rows do not exceed. */
+static double quantile(int64_t n, int64_t r, int64_t n_bins)
 {
-    for (int64_t i = 0; i < n_rows && n > 0; i++)
-        if (!(type == F32 ? sort_floats((float *)rows + i * n, n, keys)
-                          : sort_doubles((double *)rows + i * n, n, keys)))
-            return BAD_PROBABILITY;
-    return FINE;
+    return (double)n * (double)r / (double)n_bins;
 }
 
-static double value_at(const void *values, enum Type type, int64_t i)
+/* Lay a grid over the keys of these values and count them; return whether all values are from 0 to 1. */
+static int count_keys(const Form *form, const void *values, enum Type type, size_t size, int64_t n, Grid *grid)
 {
-    return type == F32 ? (double)((const float *)values)[i] : ((const double *)values)[i];
+    uint32_t cells[BLOCK];
+    if (!form->key_range(values, type, n, grid->range))
+        return 0;
+    for (grid->n_cells = LEAST_CELLS; grid->n_cells < MOST_CELLS && grid->n_cells < n / VALUES_A_CELL;)
+        grid->n_cells *= 2;
+    for (grid->shift = 0; (grid->range[1] - grid->range[0]) >> grid->shift >= grid->n_cells;)
+        grid->shift++;
+    memset(grid->counts, 0, (size_t)grid->n_cells * sizeof *grid->counts);
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t rest = n - start, block = rest < BLOCK ? rest : BLOCK;
+        form->key_cells((const char *)values + (size_t)start * size, type, block, grid->range, grid->shift, cells);
+        for (int64_t i = 0; i < block; i++)
+            grid->counts[cells[i]]++;
+    }
+    return 1;
 }
 
-/* How many sorted values are below x, or not above it. */
-static int64_t count_below(const void *ordered, enum Type type, int64_t n, double x, int or_equal)
+/* Mark each cell that holds a quantile, and the next on either side that hold anything; return how many values they hold. */
+static int64_t mark_cells(Grid *grid, int64_t n, int64_t n_bins)
 {
-    int64_t low = 0, high = n;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        const double value = value_at(ordered, type, middle);
-        if (or_equal ? value <= x : value < x)
-            low = middle + 1;
-        else
-            high = middle;
+    int64_t up_to = 0, cut = 1, last = -1, listed = 0;
+    int holds = 0;
+    double next = n_bins > 1 ? quantile(n, cut, n_bins) : INFINITY;
+    memset(grid->marked, 0, sizeof grid->marked);
+    for (int64_t cell = 0; cell < grid->n_cells; cell++) {
+        if (grid->counts[cell] == 0)
+            continue;
+        grid->marked[cell] = (uint8_t)holds; /* that before it does */
+        up_to += grid->counts[cell];
+        for (holds = 0; next <= (double)up_to; holds = 1)
+            next = ++cut < n_bins ? quantile(n, cut, n_bins) : INFINITY;
+        grid->marked[cell] |= (uint8_t)holds;
+        if (holds && last >= 0)
+            grid->marked[last] = 1;
+        last = cell;
     }
-    return low;
+    for (int64_t cell = 0; cell < grid->n_cells; cell++)
+        listed += grid->marked[cell] ? grid->counts[cell] : 0;
+    return listed;
 }
 
-/* Write the values of a sorted column that hold a quantile, and their neighbours; return how many there are, at most
-   3 n_bins. The mass of a value is the number of rows above the one before it and not above itself, so
-   EqualMass(n_bins) makes the same edges from these as from all. */
-int64_t near_quantiles(const void *ordered, enum Type type, int64_t n, int64_t n_bins, double *values,
-                       double *mass)
+#define VALUE float
+#define TYPE F32
+#define KEY int32_t
+#define KEY_OF float_key
+#define PASSES 3
+#define NAME(name) name##_floats
+#include "near_quantiles.h"
+
+#define VALUE double
+#define TYPE F64
+#define KEY int64_t
+#define KEY_OF double_key
+#define PASSES 6
+#define NAME(name) name##_doubles
+#include "near_quantiles.h"
+
+/* Write, for each line of values, what `calibrant.bins.NearQuantiles` holds: five arrays of n_bins - 1 numbers. */
+int near_quantiles(const Form *form, const void *lines, enum Type type, int64_t n_lines, int64_t n, int64_t n_bins,
+                   double *out)
 {
-    int64_t found = 0, below = 0;
-    for (int64_t cut = 1; cut <= n_bins; cut++) {
-        double exact = (double)n * (double)cut / (double)n_bins;
-        int64_t place = (int64_t)exact;
-        place += (double)place < exact ? 1 : 0;
-        place = (place < 1 ? 1 : place > n ? n : place) - 1;
-        const double quantile = value_at(ordered, type, place);
-        const int64_t near[3] = {count_below(ordered, type, n, quantile, 0) - 1, place,
-                                 count_below(ordered, type, n, quantile, 1)};
-        for (int j = 0; j < 3; j++) {
-            if (near[j] < 0 || near[j] >= n)
-                continue;
-            const double value = value_at(ordered, type, near[j]);
-            if (found > 0 && value <= values[found - 1])
-                continue;
-            const int64_t above = count_below(ordered, type, n, value, 1);
-            values[found] = value;
-            mass[found] = (double)(above - below);
-            below = above;
-            found++;
-        }
-    }
-    return found;
+    Grid *grid = malloc(sizeof *grid);
+    int status = grid == NULL ? NO_MEMORY : FINE;
+    for (int64_t k = 0; k < n_lines && status == FINE; k++, out += 5 * (n_bins - 1))
+        status = type == F32 ? near_floats(form, (const float *)lines + k * n, n, n_bins - 1, grid, out)
+                             : near_doubles(form, (const double *)lines + k * n, n, n_bins - 1, grid, out);
+    free(grid);
+    return status;
 }

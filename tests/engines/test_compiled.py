@@ -46,10 +46,11 @@ def shapes(n):
     }
 
 
+@pytest.mark.parametrize("n", [1000, 300_000, 600_000])
 @pytest.mark.parametrize("n_bins", [1, 2, 15, 100, 5000])
 @pytest.mark.parametrize("shape", shapes(1))
-def test_uniform_mass_edges_are_those_of_sorting_to_the_last_bit(shape, n_bins):
-    rows = read_arrays(np.zeros(300_000), shapes(300_000)[shape])
+def test_uniform_mass_edges_are_those_of_sorting_to_the_last_bit(shape, n_bins, n):
+    rows = read_arrays(np.zeros(n), shapes(n)[shape])
     chosen = CompiledEngine().choose(rows, EqualMass(n_bins))
     expected = NumpyEngine().choose(rows, EqualMass(n_bins))
     assert chosen[0].edges.tolist() == expected[0].edges.tolist()
@@ -59,9 +60,9 @@ def test_uniform_mass_edges_are_those_of_sorting_to_the_last_bit(shape, n_bins):
 def test_a_search_for_few_quantiles_sorts_few_values_heaped_ones_too(monkeypatch, power):
     sizes, sort = [], np.sort
     monkeypatch.setattr(np, "sort", lambda values: sizes.append(values.size) or sort(values))
-    rows = read_arrays(np.zeros(100_000), shapes(100_000)["uniform"] ** power)
+    rows = read_arrays(np.zeros(600_000), shapes(600_000)["uniform"] ** power)
     CompiledEngine().choose(rows, EqualMass(15))
-    assert sum(sizes) < 30_000
+    assert 0 < sum(sizes) < 150_000
 
 
 def rows_of(kind, n=700_000):
@@ -212,33 +213,54 @@ def test_values_that_change_while_they_are_read_crash_nothing(kind):
     np.testing.assert_array_equal(counted, NumpyEngine().count(again, bins).count)
 
 
+def near_of(line, n_bins):
+    """Return what `near_quantiles` writes for one line, by brute force."""
+    values, counts = np.unique(line.astype(np.float64), return_counts=True)
+    up_to = np.cumsum(counts)
+    holding = np.searchsorted(up_to, line.size * np.arange(1, n_bins) / n_bins)
+    beside = np.pad(values, 1, constant_values=np.inf)
+    near = beside[holding], values[holding], beside[holding + 2]
+    return np.array([*near, (up_to - counts)[holding], up_to[holding]])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [0, 1, 2, 257, 5000])
-def test_rows_are_sorted_as_numpy_sorts_them(dtype, n):
+@pytest.mark.parametrize("n_bins", [1, 2, 15, 400])
+@pytest.mark.parametrize("n", [1, 2, 257, 5000, 70_001])
+def test_values_next_to_quantiles_are_those_of_sorted_lines_in_every_form(forms, dtype, n_bins, n):
     rng = np.random.default_rng(n)
-    spread = rng.random((4, n)) ** np.array([[1], [40], [0.01], [1]])
-    rows = np.clip(spread, 0, 1).astype(dtype)
-    rows[3] = rng.choice([0.0, -0.0, np.finfo(dtype).tiny / 4, 0.5, 1.0], n)
-    expected = np.sort(rows, axis=1)
-    assert kernels().sort_rows(rows) == 0
-    np.testing.assert_array_equal(rows, expected)
+    spread = rng.random((5, n)) ** np.array([[1], [40], [0.01], [1], [1]])
+    lines = np.clip(spread, 0, 1).astype(dtype)
+    lines[3] = rng.choice([0.0, -0.0, np.finfo(dtype).tiny / 4, 0.5, 1.0], n)
+    lines[4, : n // 2] = 0.3
+    expected = [near_of(line, n_bins) for line in lines]
+    for form in forms:
+        kernels().use_form(form)
+        near = np.full((5, 5, n_bins - 1), np.nan)
+        assert kernels().near_quantiles(lines, near) == 0
+        np.testing.assert_array_equal(near, expected)
 
 
 @pytest.mark.parametrize(
     ("wrong", "shown"),
     [
         (np.nan, "nan"),
+        (-np.nan, "nan"),
         (-1e-300, "-1e-300"),
         (1 + 2.0**-52, "1.0000000000000002"),
         (-np.inf, "-inf"),
     ],
 )
-def test_what_is_no_probability_is_not_sorted(wrong, shown):
-    rows = np.full((2, 3000), 0.25)
-    rows[1, 2999] = wrong
-    assert kernels().sort_rows(rows) == 1
-    with pytest.raises(InvalidInputError, match=rf"y_prob\[2999\] = {shown}\)"):
-        tabulate(np.arange(3000) % 2, rows[1], bins=EqualMass(10))
+def test_a_line_with_a_wrong_value_is_refused_in_every_form(forms, wrong, shown):
+    lines = np.full((2, 6000), 0.25)
+    lines[1, 5999] = wrong
+    for form in forms:
+        kernels().use_form(form)
+        assert kernels().near_quantiles(lines, np.empty((2, 5, 9))) == 1
+        assert kernels().near_quantiles(lines.astype(np.float32), np.empty((2, 5, 9))) == int(
+            np.float32(wrong) != 1 and np.float32(wrong) != 0
+        )
+    with pytest.raises(InvalidInputError, match=rf"y_prob\[5999\] = {shown}\)"):
+        tabulate(np.arange(6000) % 2, lines[1], bins=EqualMass(10))
 
 
 GROUPS = {
@@ -384,13 +406,12 @@ BAD_CALLS = {
     "no cell": lambda k, a: k.count_cells(a["p"], np.zeros(0, np.uint32)),
     "two dimensions": lambda k, a: k.count_cells(a["p"][None], np.zeros(9, np.uint32)),
     "a list": lambda k, a: k.count_cells([0.5], np.zeros(9, np.uint32)),
-    "one line to sort": lambda k, a: k.sort_rows(a["p"].copy()),
-    "whole numbers to sort": lambda k, a: k.sort_rows(a["y"][None].copy()),
-    "lines apart to sort": lambda k, a: k.sort_rows(np.zeros((3, 8))[:, ::2]),
-    "lines that are only read": lambda k, a: k.sort_rows(np.broadcast_to(a["p"], (2, 10))),
-    "room for fewer quantiles": lambda k, a: k.near_quantiles(
-        a["p"], 4, np.empty(11), np.empty(12)
-    ),
+    "one line of quantiles": lambda k, a: k.near_quantiles(a["p"], np.empty((1, 5, 3))),
+    "quantiles of whole numbers": lambda k, a: k.near_quantiles(a["y"][None], np.empty((1, 5, 3))),
+    "lines with gaps": lambda k, a: k.near_quantiles(np.zeros((3, 8))[:, ::2], np.empty((3, 5, 3))),
+    "room for fewer lines": lambda k, a: k.near_quantiles(np.zeros((3, 8)), np.empty((2, 5, 3))),
+    "room for four arrays": lambda k, a: k.near_quantiles(np.zeros((3, 8)), np.empty((3, 4, 3))),
+    "quantiles of nothing": lambda k, a: k.near_quantiles(np.zeros((3, 0)), np.empty((3, 5, 3))),
     "room for fewer rows": lambda k, a: k.top_values(np.ones((3, 2)), False, np.empty(2)),
     "fewer slopes": lambda k, a: k.tangent_slopes(a["p"], a["p"], a["p"][1:].copy()),
     "fewer hashes": lambda k, a: k.hash_rows(

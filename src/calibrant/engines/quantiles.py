@@ -1,15 +1,16 @@
 """Bins chosen by the compiled engine: uniform-mass edges without a sort of all values.
 
 A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
-and nothing else. One pass counts the cells of a fine grid; a second lists the values of the cells
-that hold a marked quantile and of their neighbours. All cells between those are as good as one
-value, so the rule makes the same edges as from all values, to the last bit.
+and nothing else. One pass counts the cells of a grid; a second lists the values of the cells that
+hold a quantile and of their neighbours, and only these are sorted. The rule makes the same edges
+from them as from all values, to the last bit. A C loop does that for a column at a time; of one
+long column several threads count parts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,20 +19,19 @@ from calibrant import _kernels
 from calibrant._compiled import native
 from calibrant._threads import cores, run
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, EqualMass
+from calibrant.bins import BinRule, Bins, EqualMass, NearQuantiles
 from calibrant.columns import Columns
 from calibrant.engines.cells import distinct
 from calibrant.engines.search import Values
 
 BAD_PROBABILITY, BAD_LABEL = 1, 2
 
-SORTED_ROWS = 1 << 15
-"""Fewer values are sorted before two passes would be over."""
-RADIX_VALUES, MOST_RADIX_VALUES = 1 << 11, 1 << 24
-"""Fewer values are sorted by comparison as fast, in the nearest cache; more leave all caches, and
-sorting by their bits takes twice their memory. Affects speed only."""
-SORTED_VALUES = 1 << 20
-"""Of neighbouring columns that are sorted together: they share lines of memory, 8 MB at a time."""
+SORTED_ROWS = 1 << 12
+"""Fewer values are sorted before a grid is laid over them. Affects speed only."""
+ALONE_ROWS = 1 << 19
+"""Of fewer values one thread finds the quantiles before several would have. Affects speed only."""
+COLUMNS_VALUES = 1 << 20
+"""Of neighbouring columns that are turned together: they share lines of memory, 8 MB at a time."""
 LEAST_BITS, MOST_BITS = 14, 18
 """Of the number of cells of a grid: fewer cost no less, and more leave the processor's cache."""
 LISTED_VALUES = 1 << 13
@@ -39,7 +39,7 @@ LISTED_VALUES = 1 << 13
 looking through its cells."""
 LISTED_SHARES = 1 / 16, 1 / 4
 """Where a grid puts more of the values next to quantiles the finest one is tried; where that does,
-because of ties, sorting all is quicker than picking them. All of these affect speed only."""
+because of ties, one thread finds them in a list. All of these affect speed only."""
 SEGMENT_ROWS = 1 << 18
 """Rows whose largest prediction one thread looks for at a time. Affects speed only."""
 THREAD_ROWS = 1 << 17
@@ -49,22 +49,21 @@ THREAD_ROWS = 1 << 17
 def choose_bins(rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
     """Let the rule choose bins for each group from its distinct predictions."""
     if not rows.problem.is_marginal:
-        return (rule.choose(*_seen_by(rule, _single(rows), rows)),)
-    width = max(1, min(16, SORTED_VALUES // len(rows)))
+        return (_choose_single(_single(rows), rule, rows),)
+    width = max(1, min(16, COLUMNS_VALUES // len(rows)))
     starts = range(0, rows.problem.n_groups, width)
     chosen = run([partial(_choose_columns, rows, rule, slice(k, k + width)) for k in starts])
     return tuple(bins for part in chosen for bins in part)
 
 
-def _choose_columns(rows: Columns, rule: BinRule, part: slice) -> list[Bins]:
+def _choose_columns(rows: Columns, rule: BinRule, part: slice) -> Sequence[Bins]:
     """Choose the bins of a few neighbouring columns, which share lines of memory."""
     table = native(rows.predictions[:, part])
     columns = np.empty(table.shape[::-1], table.dtype)
     refuse(rows, _kernels.transpose(table, columns))
     if type(rule) is not EqualMass or rows.weights is not None:
         return [rule.choose(*distinct(c.astype(np.float64), rows.weights)) for c in columns]
-    _sort(columns, rows)
-    return [rule.choose(*_of_sorted(column, rule.n_bins)) for column in columns]
+    return _of_lines(columns, rule, rows)
 
 
 def _single(rows: Columns) -> AnyArray:
@@ -85,53 +84,42 @@ def _top_values(probs: AnyArray, logits: bool, out: AnyArray) -> int:
     return _kernels.top_values(native(probs), logits, out)
 
 
-def _seen_by(rule: BinRule, values: AnyArray, rows: Columns) -> Values:
-    """Return distinct values and masses: all, or those that decide where the rule cuts."""
-    if type(rule) is EqualMass and rows.weights is None:
-        if values.size >= SORTED_ROWS:
-            return _of_many(values, rule.n_bins, rows)
-        return _of_sorted(_ordered(values, rows), rule.n_bins)
+def _choose_single(values: AnyArray, rule: BinRule, rows: Columns) -> Bins:
+    """Let the rule choose from all distinct values, or from those that decide where it cuts."""
+    if type(rule) is EqualMass and rows.weights is None and values.size < 1 << 32:
+        found = _of_many(values, rule.n_bins, rows) if values.size >= ALONE_ROWS else None
+        if found is not None:
+            return rule.choose(*found)
+        return _of_lines(np.ascontiguousarray(values)[None], rule, rows)[0]
     if not (values.min() >= 0 and values.max() <= 1):
         rows.explain_predictions()
-    return distinct(values.astype(np.float64), rows.weights)
+    return rule.choose(*distinct(values.astype(np.float64), rows.weights))
 
 
-def _ordered(values: AnyArray, rows: Columns) -> AnyArray:
-    """Return predictions in order, or say which are none."""
-    ordered = values.reshape(1, -1).copy()
-    _sort(ordered, rows)
-    return np.asarray(ordered[0])
+def _of_lines(lines: AnyArray, rule: EqualMass, rows: Columns) -> tuple[Bins, ...]:
+    """Return the bins of each line of values, in whatever order they are."""
+    if lines.shape[1] < SORTED_ROWS:
+        lines = np.sort(lines, axis=1)
+    near = np.full((len(lines), 5, rule.n_bins - 1), np.nan)
+    refuse(rows, _kernels.near_quantiles(lines, near))
+    return rule.choose_near(NearQuantiles(*near.transpose(1, 0, 2)), lines.shape[1])
 
 
-def _sort(values: AnyArray, rows: Columns) -> None:
-    """Sort each line of predictions in place, or say which are none."""
-    if RADIX_VALUES <= values.shape[1] <= MOST_RADIX_VALUES:
-        refuse(rows, _kernels.sort_rows(values))
-        return
-    values.sort(axis=1)
-    if not (values[:, 0].min() >= 0 and values[:, -1].max() <= 1):  # NaN comes last
-        rows.explain_predictions()
-
-
-def _of_sorted(ordered: AnyArray, n_bins: int) -> Values:
-    """Return values and masses from which `EqualMass(n_bins)` makes the edges of sorted values."""
-    values, mass = np.empty((2, 3 * n_bins))
-    n = _kernels.near_quantiles(ordered, n_bins, values, mass)
-    return values[:n], mass[:n]
-
-
-def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values:
-    """Return the same for values in any order, without sorting them all."""
+def _of_many(values: AnyArray, n_bins: int, rows: Columns) -> Values | None:
+    """Return what `_of_grid` does for the coarsest grid that serves, if one does."""
     spread = int(math.log2(3 * n_bins * values.size / LISTED_VALUES))
     for bits, share in zip((spread, MOST_BITS), LISTED_SHARES, strict=True):
         found = _of_grid(values, n_bins, rows, min(max(bits, LEAST_BITS), MOST_BITS), share)
         if found is not None:
             return found
-    return _of_sorted(_ordered(values, rows), n_bins)
+    return None
 
 
 def _of_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: float) -> Values | None:
-    """Return the same from a grid; None if more than a share of the values is next to quantiles."""
+    """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values.
+
+    None if a grid of `bits` puts more than the share `most` of the values next to quantiles.
+    """
     size = min(max(-(-values.size // cores()), THREAD_ROWS), 1 << 31)
     parts = [values[part] for part in segments(values.size, size)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
