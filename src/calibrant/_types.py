@@ -32,7 +32,8 @@ def _lock(values: Iterable[Any]) -> None:
     array = np.ndarray  # looked up once: every table and every result passes here
     for value in values:
         if isinstance(value, array):
-            value.setflags(write=False)
+            if value.flags.writeable:  # quicker to ask than to say again
+                value.setflags(write=False)
         elif isinstance(value, tuple):  # of arrays: those in tuples of tuples would not be found
             for item in value:
                 if isinstance(item, array):

@@ -105,7 +105,8 @@ class CompiledEngine:
 
 
 def _named(arrays: FloatArray) -> dict[str, FloatArray]:
-    """Return the arrays of a table by name."""
+    """Return the arrays of a table by name, none of which is written any more."""
+    arrays.setflags(write=False)
     names = ARRAYS if len(arrays) == len(ARRAYS) else UNWEIGHTED
     return dict(zip(names, arrays, strict=True))
 
@@ -182,8 +183,10 @@ def _segments(rows: Columns, n_cells: int) -> list[slice]:
     n, width = len(rows), 1 if rows.predictions.ndim == 1 else rows.predictions.shape[1]
     share = min(-(-n // SEGMENTS), LARGE_SEGMENT)
     step = max(SMALL_SEGMENT // width, ROWS_OF_A_CELL * n_cells, share)
-    step = max(-(-n // -(-n // step)), 1)  # as many segments, of one length: threads end together
-    return [slice(i, i + step) for i in range(0, max(n, 1), step)]
+    if n <= step:
+        return [slice(0, n)]
+    step = -(-n // -(-n // step))  # as many segments, of one length: threads end together
+    return [slice(i, i + step) for i in range(0, n, step)]
 
 
 @dataclass(frozen=True)

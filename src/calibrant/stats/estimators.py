@@ -30,6 +30,9 @@ Norm: TypeAlias = str | float
 Target: TypeAlias = Literal["population", "sample"]
 ClassWeight: TypeAlias = Mapping[Label, float] | Sequence[float] | npt.NDArray[np.floating] | None
 
+SMALLEST = 5e-324
+"""The smallest positive number."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -65,8 +68,8 @@ class Cells:
 
     @cached_property
     def _divisor(self) -> FloatArray:
-        """The weight of each bin, and 1 where there is none, whose other sums are all 0."""
-        return np.where(self.sum_w > 0, self.sum_w, 1.0)
+        """The weight of each bin, and something positive where there is none: other sums are 0."""
+        return np.maximum(self.sum_w, SMALLEST)
 
     @cached_property
     def _pairs(self) -> FloatArray:
