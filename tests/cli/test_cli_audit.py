@@ -34,10 +34,30 @@ def test_the_verdict_is_the_exit_code(limit, code, tmp_path, capsys):
     options = ("--max-error", limit, "--junit", junit, "-o", tmp_path / "audit.json")
     found, out, _ = run(capsys, "audit", file, *ONE, *BY, *options)
     assert found == code
-    failures = ElementTree.parse(junit).getroot()[0].get("failures")
-    assert failures == ("0" if code == 0 else "1")
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert suite.get("failures") == ("0" if code == 0 else suite.get("tests"))
     saved = json.loads((tmp_path / "audit.json").read_text())
     assert out.startswith(saved["verdict"])
+
+
+@pytest.mark.parametrize("command", ["audit", "certify"])
+def test_every_group_is_a_test_of_its_own_in_junit(command, file, tmp_path, capsys):
+    junit = tmp_path / "gate.xml"
+    code, _, _ = run(capsys, command, file, *ONE, *BY, "--max-error", "0.3", "--junit", junit)
+    suite = ElementTree.parse(junit).getroot()[0]
+    groups = cb.audit(WRONG, SCORE, by={"animal": NAMES[CLASS]}, max_error=0.3).groups
+    names = [case.get("name") for case in suite]
+    first = f"{command} {file}"
+    assert (code, names[0], suite.get("tests")) == (1, first, str(1 + len(groups)))
+    assert sorted(names[1:]) == sorted(f"{first}: {group.group[0]}" for group in groups)
+    dog = suite[names.index(f"{first}: dog")]
+    assert (dog[0].tag, dog[0].get("type"), "dog" in dog.get("name")) == (
+        "failure",
+        "refuted",
+        True,
+    )
+    failures = sum(case[0].tag == "failure" for case in suite)
+    assert failures == int(suite.get("failures")) < len(suite)
 
 
 def test_tables_of_groups_are_audited_in_place_of_rows(tmp_path, capsys):

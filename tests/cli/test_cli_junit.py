@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calibrant.cli.junit import document
+from calibrant.cli.junit import Case, document
 from predictions_on_disk import LABEL, SCORE, run, write
 
 CASES = {
@@ -57,6 +57,8 @@ def test_measuring_passes_as_a_test(tmp_path, capsys):
 @given(st.text(), st.text(), st.sampled_from([None, "failure", "error"]))
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_any_text_gives_valid_xml(name, message, outcome):
-    case = ElementTree.fromstring(document(name, outcome, "type", message, 0.1).encode())[0][0]
+    case = ElementTree.fromstring(document([Case(name, outcome, "type", message)], 0.1).encode())[
+        0
+    ][0]
     assert case.get("classname") == "calibrant"
     assert len(case) == 1

@@ -315,6 +315,18 @@ def test_several_models_hold_for_all_pairs_at_once():
     assert str(own) == str(found)
 
 
+def test_pairs_say_by_its_name_which_model_is_better():
+    rng = np.random.default_rng(32)
+    p = rng.uniform(size=1500)
+    y = rng.uniform(size=1500) < p
+    printed = str(cb.compare(y, {"b": p, "a": p**2, "c": p**4})).splitlines()
+    pair = printed.index("a = a, b = c")
+    assert [line.split()[-1] for line in printed[pair + 1 : pair + 5]] == ["better", "a", "a", "a"]
+    assert [line.split()[-1] for line in printed[3:7]] == ["better", "b", "b", "b"]
+    long = str(cb.compare(y, {"a model of long name": p, "bad": p**2, "c": p**4}))
+    assert max(map(len, long.splitlines())) <= 80
+
+
 def test_a_comparison_needs_two_models():
     y, p = [0, 1, 0], [0.2, 0.7, 0.4]
     for arguments in ((y, {"a": p}), (y, p), (y, p, None)):

@@ -7,11 +7,10 @@ from typing import Any
 
 from calibrant.cli.arguments import add_cluster_argument, add_data_arguments, add_group_argument
 from calibrant.cli.input import predictions
-from calibrant.cli.junit import reported
+from calibrant.cli.junit import Outcome, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.parser import add_command
 from calibrant.cli.verdicts import (
-    Outcome,
     add_answer_arguments,
     add_question_arguments,
     answer,
@@ -62,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.audits import audit
     from calibrant.cli.output import ProgressLine
+    from calibrant.groups import shown_key
 
     with predictions(args) as given, ProgressLine() as line:
 
@@ -70,4 +70,5 @@ def _run(args: argparse.Namespace) -> Outcome:
                 line.draw("auditing ", share, "of the groups")
 
         result = audit(**given, **question(args), progress=show)
-    return answer(args, result, str(result))
+    groups = [(shown_key(one.group), one.verdict, str(one)) for one in result.groups]
+    return answer(args, result, str(result), groups)

@@ -14,7 +14,7 @@ from calibrant.cli.arguments import (
 )
 from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
 from calibrant.cli.input import predictions
-from calibrant.cli.junit import reported
+from calibrant.cli.junit import Outcome, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.parser import (
     add_command,
@@ -23,7 +23,6 @@ from calibrant.cli.parser import (
     whole_number,
 )
 from calibrant.cli.verdicts import (
-    Outcome,
     add_answer_arguments,
     add_question_arguments,
     answer,
@@ -110,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> Outcome:
+    from calibrant.groups import shown_key
     from calibrant.stats import GroupCertificates
     from calibrant.verify import certify
 
@@ -132,8 +132,14 @@ def _run(args: argparse.Namespace) -> Outcome:
         else:
             certificate = certify(**given, **options, draws=args.draws)
     by_group = isinstance(certificate, GroupCertificates)
-    text = f"{certificate}\n{EACH_BY_ITSELF}" if by_group else describe(certificate)
-    return answer(args, certificate, text)
+    if not by_group:
+        return answer(args, certificate, describe(certificate))
+    groups = []
+    if args.junit:  # certificates of groups are made when they are asked for
+        names = map(shown_key, certificate.tables.labels)
+        found = zip(names, certificate.values(), strict=True)
+        groups = [(name, one.verdict, str(one)) for name, one in found]
+    return answer(args, certificate, f"{certificate}\n{EACH_BY_ITSELF}", groups)
 
 
 def _recalibrated(

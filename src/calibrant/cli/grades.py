@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK, REFUTED
 from calibrant.cli.arguments import add_data_arguments
 from calibrant.cli.input import predictions
-from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.junit import Outcome, add_junit_argument, reported
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import NORMS, add_command, fraction, share
-from calibrant.cli.verdicts import EXIT, Outcome
+from calibrant.cli.verdicts import EXIT
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _run(args: argparse.Namespace) -> Outcome:
     else:
         say(text)
     code = EXIT[verdict] if verdict else OK
-    return (REFUTED, "alarm", text) if alarm else (code, verdict, text)
+    return Outcome(REFUTED, "alarm", text) if alarm else Outcome(code, verdict, text)
 
 
 def _is_alarm(backtest: GradeBacktest, alarm: str | None) -> bool:

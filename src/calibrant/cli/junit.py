@@ -1,11 +1,12 @@
-"""JUnit XML for systems that show test results: one test case for one command."""
+"""JUnit XML for systems that show test results: a test case for a command, and for each group."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from calibrant.cli.messages import in_options
@@ -19,6 +20,27 @@ PASSED = "certified"
 """A verdict that passes; any other is a failure of that type."""
 
 
+class Case(NamedTuple):
+    """A test case: it passed unless `outcome` is "failure" or "error", of type `kind`."""
+
+    name: str
+    outcome: str | None
+    kind: str
+    message: str
+
+
+class Outcome(NamedTuple):
+    """How a command ended; its verdict is None where there is none.
+
+    `groups` has the name, the verdict and the message of every group that has its own.
+    """
+
+    code: int
+    verdict: str | None
+    message: str
+    groups: Sequence[tuple[str, str | None, str]] = ()
+
+
 def add_junit_argument(command: argparse.ArgumentParser) -> None:
     """Add --junit."""
     command.add_argument(
@@ -28,49 +50,62 @@ def add_junit_argument(command: argparse.ArgumentParser) -> None:
     )
 
 
-def reported(args: argparse.Namespace, run: Callable[[], tuple[int, str | None, str]]) -> int:
+def reported(args: argparse.Namespace, run: Callable[[], Outcome]) -> int:
     """Run a command and, if --junit was given, write how it ended.
 
-    `run` returns the exit code, the verdict (None where there is none) and the message. An
-    exception for bad input is written as an error of the test, and raised again.
+    An exception for bad input is written as an error of the test, and raised again.
     """
     start = time.monotonic()
+    name = f"{args.command} {' '.join(args.files)}"
     try:
-        code, verdict, message = run()
+        code, verdict, message, groups = run()
     except (CalibrantError, OSError) as error:
-        _write(args, "error", "bad input", in_options(str(error)), start)
+        _write(args, [Case(name, "error", "bad input", in_options(str(error)))], start)
         raise
-    outcome = None if verdict in (None, PASSED) else "failure"
-    _write(args, outcome, verdict or "", message, start)
+    cases = [_judged(name, verdict, message)]
+    cases += [_judged(f"{name}: {group}", own, said) for group, own, said in groups]
+    _write(args, cases, start)
     return code
 
 
-def _write(
-    args: argparse.Namespace, outcome: str | None, type_: str, message: str, start: float
-) -> None:
+def _judged(name: str, verdict: str | None, message: str) -> Case:
+    outcome = None if verdict in (None, PASSED) else "failure"
+    return Case(name, outcome, verdict or "", message)
+
+
+def _write(args: argparse.Namespace, cases: Sequence[Case], start: float) -> None:
     if args.junit:
         from calibrant._writing import write_whole
 
-        seconds = time.monotonic() - start
-        name = f"{args.command} {' '.join(args.files)}"
-        write_whole(args.junit, document(name, outcome, type_, message, seconds))
+        write_whole(args.junit, document(cases, time.monotonic() - start))
 
 
-def document(name: str, outcome: str | None, type_: str, message: str, seconds: float) -> str:
-    """Return a test suite of one case, which passed unless there is an outcome."""
+def document(cases: Sequence[Case], seconds: float) -> str:
+    """Return a test suite; all of its time was taken by the first case."""
+    count = {
+        "tests": len(cases),
+        "failures": sum(case.outcome == "failure" for case in cases),
+        "errors": sum(case.outcome == "error" for case in cases),
+        "skipped": 0,
+    }
     took = f"{seconds:.3f}"
-    suite = ElementTree.Element("testsuite", name="calibrant", tests="1", skipped="0", time=took)
-    suite.set("failures", str(int(outcome == "failure")))
-    suite.set("errors", str(int(outcome == "error")))
-    case = ElementTree.SubElement(
-        suite, "testcase", classname="calibrant", name=_legal(name, LONGEST_NAME), time=took
-    )
-    text = _legal(message, LONGEST_TEXT)
-    if outcome is None:
-        ElementTree.SubElement(case, "system-out").text = text
-    else:
-        head = shortened(text.split("\n")[0], LONGEST_NAME)
-        ElementTree.SubElement(case, outcome, type=type_, message=head).text = text
+    suite = ElementTree.Element("testsuite", name="calibrant", time=took)
+    for number, (name, outcome, kind, message) in enumerate(cases):
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname="calibrant",
+            name=_legal(name, LONGEST_NAME),
+            time=took if number == 0 else "0.000",
+        )
+        text = _legal(message, LONGEST_TEXT)
+        if outcome is None:
+            ElementTree.SubElement(case, "system-out").text = text
+        else:
+            head = shortened(text.split("\n")[0], LONGEST_NAME)
+            ElementTree.SubElement(case, outcome, type=kind, message=head).text = text
+    for name, number in count.items():
+        suite.set(name, str(number))
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)

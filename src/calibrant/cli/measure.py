@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK
 from calibrant.cli.arguments import add_cluster_argument, add_data_arguments, add_group_argument
 from calibrant.cli.input import predictions
-from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.junit import Outcome, add_junit_argument, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import aligned, name_of, say, say_json
 from calibrant.cli.parser import add_command, norm_value
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     return reported(args, lambda: _run(args))
 
 
-def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
+def _run(args: argparse.Namespace) -> Outcome:
     from calibrant._writing import write_whole
     from calibrant.measure import calibration_error
     from calibrant.stats import CalibrationErrorResult
@@ -87,7 +87,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str | None, str]:
         say_json(result.to_dict(confidence_level=level))
     else:
         say(text)
-    return OK, None, text
+    return Outcome(OK, None, text)
 
 
 def describe(result: CalibrationErrorResult, confidence_level: float) -> str:

@@ -10,11 +10,11 @@ from calibrant.cli import OK
 from calibrant.cli.arguments import LEVELS_HELP, add_data_arguments, add_group_argument
 from calibrant.cli.calibrators import read_levels
 from calibrant.cli.input import predictions
-from calibrant.cli.junit import add_junit_argument, reported
+from calibrant.cli.junit import Outcome, add_junit_argument, reported
 from calibrant.cli.logs import add_log_argument
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import add_command, fraction, levels
-from calibrant.cli.verdicts import EXIT, Outcome
+from calibrant.cli.verdicts import EXIT
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -93,7 +93,7 @@ def _run(args: argparse.Namespace) -> Outcome:
         say_json({**made.findings.to_dict(), "summary": made.summary.splitlines()})
     else:
         say(f"{made.summary}\nwritten to {args.output}")
-    return OK if verdict is None else EXIT[verdict], verdict, made.summary
+    return Outcome(OK if verdict is None else EXIT[verdict], verdict, made.summary)
 
 
 def command_line(args: argparse.Namespace) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from calibrant.cli import OK, REFUTED, UNDECIDED
-from calibrant.cli.junit import add_junit_argument
+from calibrant.cli.junit import Outcome, add_junit_argument
 from calibrant.cli.output import emit, say
 from calibrant.cli.parser import NORMS, fraction
 
 EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
-Outcome = tuple[int, str | None, str]
-"""The exit code, the verdict (None where there is none) and the message."""
 
 
 def add_question_arguments(command: argparse.ArgumentParser, example: str) -> None:
@@ -48,7 +47,12 @@ def add_answer_arguments(command: argparse.ArgumentParser, what: str) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
-def answer(args: argparse.Namespace, result: Any, text: str) -> Outcome:
+def answer(
+    args: argparse.Namespace,
+    result: Any,
+    text: str,
+    groups: Sequence[tuple[str, str | None, str]] = (),
+) -> Outcome:
     """Save and print a result, as the text or as JSON, and return how the command ends."""
     from calibrant._writing import write_whole
 
@@ -58,4 +62,4 @@ def answer(args: argparse.Namespace, result: Any, text: str) -> Outcome:
         emit(result.to_json())
     else:
         say(text)
-    return EXIT[result.verdict or "undecided"], result.verdict, text
+    return Outcome(EXIT[result.verdict or "undecided"], result.verdict, text, groups)

@@ -86,6 +86,14 @@ class AuditedGroup:
     adjusted_pvalue: float
     rows_needed: int | None
 
+    def __str__(self) -> str:
+        said = "too small" if self.is_too_small else self.verdict or "no verdict"
+        return (
+            f"{shown_key(self.group)}: {said}; error {self.error:.4f} [{self.low:.4f}, "
+            f"{self.high:.4f}], at least {self.lower_bound:.4f}, at most {self.upper_bound:.4f} "
+            f"(n = {self.n:,})"
+        )
+
     @property
     def is_too_small(self) -> bool:
         """Whether nothing is proved, and a calibrated group of this size would not be certified."""

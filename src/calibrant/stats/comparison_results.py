@@ -50,13 +50,15 @@ class Difference(NumberResult):
 
 
 def comparison_lines(
-    differences: Iterable[tuple[str, Difference]], confidence_level: float
+    differences: Iterable[tuple[str, Difference]],
+    confidence_level: float,
+    names: tuple[str, str] = ("a", "b"),
 ) -> list[str]:
-    """Return a table of differences as lines of text, the better model in its last column."""
+    """Return a table of differences as lines of text, the name of the better model last."""
     head = ("", "a", "b", "a - b", f"{100 * confidence_level:.4g}% interval", "better")
     rows = []
     for name, d in differences:
-        better = "a" if d.high < 0 else "b" if d.low > 0 else "undecided"
+        better = names[0] if d.high < 0 else names[1] if d.low > 0 else "undecided"
         interval = f"[{d.low:+.5f}, {d.high:+.5f}]"
         rows.append((name, f"{d.a:.5f}", f"{d.b:.5f}", f"{d.value:+.5f}", interval, better))
     return text_table(head, rows)
@@ -157,11 +159,10 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
     def __str__(self) -> str:
         lines = []
         for (a, b), comparison in self.pairs.items():
-            lines += [
-                "",
-                f"a = {a}, b = {b}",
-                *comparison_lines(comparison, comparison.confidence_level),
-            ]
+            # Longer names would make the table wider than a terminal; the line above has them.
+            names = (a, b) if max(len(a), len(b)) <= len("undecided") else ("a", "b")
+            table = comparison_lines(comparison, comparison.confidence_level, names)
+            lines += ["", f"a = {a}, b = {b}", *table]
         said = remark(d for comparison in self.pairs.values() for _, d in comparison)
         said += map(filled, dict.fromkeys(note for c in self.pairs.values() for note in c.notes))
         return "\n".join([filled(self._summary()), *lines, *([""] if said else []), *said])
