@@ -189,7 +189,7 @@ def _segments(rows: Columns, n_cells: int) -> list[slice]:
     return [slice(i, i + step) for i in range(0, n, step)]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Pass:
     """A pass over all rows of a run of columns, or over the one prediction of each row.
 
