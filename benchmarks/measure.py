@@ -12,9 +12,9 @@ or, where no such environment can be made, for this Python in a folder that --pe
 with the packages that they need and this Python lacks (27 MB beside torch and matplotlib):
 
     pip install --no-deps --target PEERS relplot torchmetrics netcal uncertainty-calibration \\
-        pycalib betacal venn-abers deprecation seaborn tqdm pyro-ppl pyro-api opt-einsum gpytorch \\
-        linear-operator jaxtyping wadler-lindig tensorboard absl-py protobuf markdown werkzeug \\
-        tikzplotlib webcolors
+        lightning-utilities pycalib betacal venn-abers deprecation seaborn tqdm pyro-ppl pyro-api \\
+        opt-einsum gpytorch linear-operator jaxtyping wadler-lindig tensorboard absl-py protobuf \\
+        markdown werkzeug tikzplotlib webcolors
 
 A line is called once to warm up, then for --seconds, at least three times, and the best time
 counts; a call of more than ten seconds is made once, and counts. The ratio is a line's time over

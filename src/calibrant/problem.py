@@ -90,6 +90,8 @@ class Problem:
         if kind is None:
             kind = "binary" if width <= 2 else "top-label"
         check_kind(kind)
+        if kind == "binary" and len(shape) == 1 and classes is None and pos_label is None:
+            return EVENT, None
         if width == 1 and kind in ("top-label", "marginal", "ordinal"):
             raise InvalidShapeError(
                 f'kind="{kind}" needs one column per class; y_prob has shape {shape}. '
@@ -267,6 +269,11 @@ def _whole_codes(labels: AnyArray, n_classes: int) -> IntArray:
     if labels.dtype.kind == "f":
         codes = np.where(codes == labels, codes, -1)
     return np.where((codes >= 0) & (codes < n_classes), codes, -1)
+
+
+EVENT = Problem("binary")
+"""What one column of probabilities means if nothing is said about it: made once, for it is asked
+for in every call."""
 
 
 def read_problem(

@@ -116,7 +116,7 @@ def test_gap_slopes_equal_the_max_min_formula(seed):
         )
         for i in range(k + 1)
     ]
-    np.testing.assert_allclose(gap_slopes(weight, events), expected, atol=1e-12)
+    np.testing.assert_allclose(gap_slopes(x, y), expected, atol=1e-12)
 
 
 def test_the_interval_of_venn_abers_narrows_with_more_rows():

@@ -1,7 +1,7 @@
 """Simulate the intervals of `calibrant.validate`, for docs/coverage.md.
 
 Run it as ``OMP_NUM_THREADS=1 python tests/statistical/make_validation_tables.py --jobs 16`` from the root of the
-repository. It takes some five minutes on 16 cores and replaces what stands between its two
+repository. It takes some ten minutes on 16 cores and replaces what stands between its two
 markers of the page.
 
 A model predicts p and events have the rate q(p). The truth of each measure is the measure of a very
@@ -42,14 +42,30 @@ MODELS = {
     "too high": lambda p: p**1.4,
 }
 RISKS = {"25%": (1.0, 3.0), "3%": (1.0, 32.0)}
-SETTINGS = (("25%", 60), ("25%", 300), ("25%", 2000), ("3%", 300), ("3%", 3000))
+OUTPUTS = {"5 outputs": 5, "2 outputs": 2}
+"""Models whose predictions of 25% are put in the middles of as many bins of one width."""
+SETTINGS = (
+    ("25%", 60), ("25%", 300), ("25%", 2000), ("3%", 300), ("3%", 3000),
+    ("5 outputs", 300), ("5 outputs", 2000), ("2 outputs", 1000),
+)  # fmt: skip
 CLUSTERS = (1000, 5, 0.5)
 """Rows, rows a cluster, and the correlation of the events' normal scores inside them."""
 
 
 def draw_risks(rng, risk, n):
-    """Return predictions of a beta distribution."""
-    return rng.beta(*RISKS[risk], size=n).clip(1e-9, 1 - 1e-9)
+    """Return predictions of a beta distribution, all of them or the middles of their bins."""
+    p = rng.beta(*RISKS.get(risk, RISKS["25%"]), size=n).clip(1e-9, 1 - 1e-9)
+    outputs = OUTPUTS.get(risk)
+    return (np.floor(p * outputs) + 0.5) / outputs if outputs else p
+
+
+def mean_risk(risk):
+    """Return the mean of all predictions."""
+    if risk in RISKS:
+        return RISKS[risk][0] / sum(RISKS[risk])
+    edges = np.linspace(0, 1, OUTPUTS[risk] + 1)
+    mass = np.diff(special.betainc(*RISKS["25%"], edges))
+    return float(mass @ (edges[1:] + edges[:-1]) / 2)
 
 
 @cache
@@ -65,7 +81,7 @@ def truths(model, risk):
     brier = float(np.mean(q * (1 - p) ** 2 + (1 - q) * p**2))
     rate = float(q.mean())
     return {
-        "mean_prediction": RISKS[risk][0] / sum(RISKS[risk]),
+        "mean_prediction": mean_risk(risk),
         "observed_rate": rate,
         "oe_ratio": rate / p.mean(),
         "in_the_large": shift,
@@ -120,9 +136,7 @@ def draw(rng, model, risk, n, how):
         score = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * rng.normal(size=rows)
         cluster = np.repeat(np.arange(rows // size), size)
         given = {"cluster": cluster}
-        if (
-            how != "clusters"
-        ):  # of a survey that took clusters, and rows in them, with unequal chances
+        if how != "clusters":  # a survey took clusters, and rows in them, with unequal chances
             own = np.repeat(rng.gamma(4.0, size=rows // size), size)
             given["sample_weight"] = own * rng.gamma(8.0, size=rows)
         return special.ndtr(score) < MODELS[model](p), p, given
@@ -132,7 +146,9 @@ def draw(rng, model, risk, n, how):
 
 def coverage(model, risk, n, how="", runs=1, seed=0):
     """Return the shares of samples whose intervals hold the truth, and the share with a note."""
-    rng = np.random.default_rng([list(MODELS).index(model), list(RISKS).index(risk), n, seed])
+    rng = np.random.default_rng(
+        [list(MODELS).index(model), [*RISKS, *OUTPUTS].index(risk), n, seed]
+    )
     known = truths(model, risk)
     held = []
     for _ in range(runs):
@@ -162,7 +178,8 @@ def main() -> None:
     shares = simulate(coverage, cells, RUNS, jobs_of_command_line(__doc__))
     for (model, risk, n, how), (*held, noted) in zip(cells, shares, strict=True):
         events = n * truths(model, risk)["observed_rate"]
-        about = f"{model}, {n:,} rows, {events:.0f} events" + (f", {how}" if how else "")
+        more = f", {how}" * bool(how) + f", {risk}" * (risk in OUTPUTS)
+        about = f"{model}, {n:,} rows, {events:.0f} events{more}"
         lines.append(f"| {about} | {' | '.join(f'{x:.3f}' for x in held)} | {noted:.2f} |")
     write_between(PAGE, START, END, lines)
 

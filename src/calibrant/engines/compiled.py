@@ -211,7 +211,10 @@ class _Pass:
         n_columns, n_bins = self.tables.shift.size, self.tables.n_bins
         shape, weighted = (self.n_codes, n_columns, n_bins), self.rows.weights is not None
         segments = _segments(self.rows, 2 * self.n_codes * n_bins)
-        sums = _total(run([partial(self._read, segment, None) for segment in segments]))
+        if len(segments) == 1:
+            sums = self._read(segments[0], None)
+        else:
+            sums = _total(run([partial(self._read, segment, None) for segment in segments]))
         arrays = np.empty((len(ARRAYS if weighted else UNWEIGHTED), len(sums) // 2))
         if _kernels.table_of(sums, weighted, SUMS_ROUND_BY, arrays):
             # where sums do not tell the one prediction of a bin, rows are read again

@@ -203,9 +203,12 @@ class VennAbers(Recalibrator):
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.distinct()
-        weight, events = scores.weight, scores.events
-        upper = np.clip(gap_slopes(weight, events), 0.0, 1.0)
-        mirrored = gap_slopes(weight[::-1], (weight - events)[::-1])[::-1]
+        x, y = np.zeros((2, scores.values.size + 1))
+        np.cumsum(scores.weight, out=x[1:])
+        np.cumsum(scores.events, out=y[1:])
+        upper = np.clip(gap_slopes(x, y), 0.0, 1.0)
+        # a row of label 0 is one of label 1 in the mirror
+        mirrored = gap_slopes(x[-1] - x[::-1], (x[-1] - y[-1]) - (x - y)[::-1])[::-1]
         lower = np.clip(1 - mirrored, 0.0, 1.0)
         self.cuts1_, self.p1_ = _steps(scores.values, upper)
         self.cuts0_, self.p0_ = _steps(scores.values, lower)
@@ -243,21 +246,19 @@ def _steps(values: FloatArray, gaps: FloatArray) -> tuple[FloatArray, FloatArray
     return values[changes], gaps[np.append(0, changes + 1)]
 
 
-def gap_slopes(weight: FloatArray, events: FloatArray) -> FloatArray:
+def gap_slopes(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the isotonic value of a row of weight 1 and label 1 added in each gap of scores.
 
-    With X and Y the cumulated weights and events, gap i has the value
-    ``max_{l <= i} min_{r >= i} (Y_r - Y_l + 1) / (X_r - X_l + 1)``.
+    With the weights x and the events y cumulated from 0 on, gap i has the value
+    ``max_{l <= i} min_{r >= i} (y_r - y_l + 1) / (x_r - x_l + 1)``.
     """
-    x, y, slopes = np.zeros((3, weight.size + 1))
-    np.cumsum(weight, out=x[1:])
-    np.cumsum(events, out=y[1:])
     if compiles():
         from calibrant import _kernels
 
+        slopes = np.empty(x.size)
         _kernels.tangent_slopes(x, y, slopes)
         return slopes
-    values = slopes.tolist()
+    values = [0.0] * x.size
     tangent_slopes(x.tolist(), y.tolist(), [0] * x.size, values)
     return np.array(values)
 

@@ -105,6 +105,8 @@ class Scores:
             events = (keys & np.uint64(1)).astype(np.float64)
         first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
         if weights is None:
+            if first.size == values.size:
+                return Scores(values, events, None, self.size)
             summed = np.diff(np.append(first, values.size)).astype(np.float64)
         else:
             summed = np.add.reduceat(weights, first)
@@ -128,8 +130,9 @@ class Scores:
         from calibrant import _kernels
 
         events, counts = np.empty(keys.size), np.empty(keys.size)
-        found = slice(_kernels.distinct_scores(keys, events, counts))
-        return Scores(keys[found].view(np.float64), events[found], counts[found], self.size)
+        n = _kernels.distinct_scores(keys, events, counts)
+        weights = None if n == keys.size else counts[:n]
+        return Scores(keys[:n].view(np.float64), events[:n], weights, self.size)
 
     def compressed(self) -> Scores:
         """Return the distinct scores where that shortens the work, else these scores."""

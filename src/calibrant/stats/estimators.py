@@ -67,7 +67,7 @@ class Cells:
         """The weighted mean of the predictions, s_j."""
         return np.asarray(self.sum_p / self._divisor)
 
-    @cached_property
+    @property
     def _divisor(self) -> FloatArray:
         """The weight of each bin, and something positive where there is none: other sums are 0."""
         return np.maximum(self.sum_w, SMALLEST)
