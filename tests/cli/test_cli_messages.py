@@ -147,7 +147,7 @@ def test_bad_input_is_exit_code_three(tmp_path, argv, words, capsys):
 
 
 def test_arguments_of_the_library_are_called_as_the_options():
-    said = 'Use kind="marginal", bins=5, classes=, or pos_label=. Name them with classes=(no, yes).'
+    said = 'Use kind="marginal", bins=5, classes=, or pos_label=. Name them with classes=(no, yes), or by=.'
     assert in_options(said) == (
-        'Use --kind "marginal", --bins 5, --classes, or --pos-label. Name them with --classes no,yes.'
+        'Use --kind "marginal", --bins 5, --classes, or --pos-label. Name them with --classes no,yes, or --by.'
     )

@@ -1,7 +1,7 @@
 """Simulate the intervals of `calibrant.validate`, for docs/coverage.md.
 
-Run it as ``OMP_NUM_THREADS=1 python tests/statistical/make_validation_tables.py --jobs 16`` from the root of the
-repository. It takes some ten minutes on 16 cores and replaces what stands between its two
+Run it as ``OMP_NUM_THREADS=1 python tests/statistical/make_validation_tables.py`` from the root of the
+repository. It takes some twenty minutes on two cores and replaces what stands between its two
 markers of the page.
 
 A model predicts p and events have the rate q(p). The truth of each measure is the measure of a very
@@ -30,7 +30,7 @@ from calibrant.stats.smoothing import Pooled, loess_weights
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 START, END = "<!-- validation: start -->", "<!-- validation: end -->"
 LARGE = 200_000
-RUNS = 1_000
+RUNS = 2_000
 NAMES = (
     "mean_prediction", "observed_rate", "oe_ratio", "in_the_large", "intercept", "slope",
     "ici", "e50", "e90", "emax", "c_statistic", "brier", "scaled_brier", "log_loss", "smooth_ece",

@@ -130,6 +130,49 @@ def test_a_shift_of_something_else_is_refused_and_says_how_it_was_tested():
         cb.certify_label_shift(y, p, target_prob=other)
 
 
+@pytest.mark.parametrize("missing", [range(1, 7), range(4), range(3, 8)])
+def test_a_target_without_some_of_the_outputs_is_no_label_shift(missing):
+    rng = np.random.default_rng(8)
+    y, p = draw(rng, 3000)
+    mass = np.where(np.isin(np.arange(8), missing), 0.0, 1.0)
+    other = S[rng.choice(8, size=3000, p=mass / mass.sum())]
+    with pytest.raises(ex.InvalidInputError, match=r"base rate only; .*chi-square test, p = "):
+        cb.certify_label_shift(y, p, target_prob=other)
+
+
+def test_two_outputs_contradict_only_rates_beyond_0_and_1():
+    rng = np.random.default_rng(9)
+    p = rng.choice([0.3, 0.6], size=6000)
+    y = rng.uniform(size=6000) < p
+    moved = cb.certify_label_shift(y, p, target_prob=rng.choice([0.3, 0.6], size=6000))
+    assert moved.pvalue == pytest.approx(1, abs=0.01)
+    with pytest.raises(ex.InvalidInputError, match="base rate only"):
+        cb.certify_label_shift(y, p, target_prob=np.full(6000, 0.6))
+
+
+def test_one_output_is_not_said_to_be_tested():
+    rng = np.random.default_rng(10)
+    p = np.where(rng.uniform(size=3000) < 0.001, 0.9, 0.3)
+    y = rng.uniform(size=3000) < p
+    result = cb.certify_label_shift(y, p, target_prob=p[:1000])
+    assert result.pvalue is None
+    assert any("not tested: nearly all rows" in line for line in result.assumptions)
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_the_size_of_the_test_holds_where_many_outputs_are_rare():
+    rng, pvalues = np.random.default_rng(11), []
+    s = np.arange(1, 40) / 40
+    mass = 0.8 ** np.arange(39)
+    for _ in range(400):
+        p, q = (s[rng.choice(39, size=n, p=mass / mass.sum())] for n in (2000, 300))
+        table = table_of(rng.uniform(size=2000) < p, p)
+        target = (table.level[0][:, None] == q).sum(axis=1).astype(float)
+        pvalues.append(label_shift_pvalue(table, target))
+    assert np.mean(np.array(pvalues) < 0.1) <= 0.15
+    assert np.mean(np.array(pvalues) < 0.01) <= 0.03
+
+
 def test_what_cannot_be_carried_is_refused():
     rng = np.random.default_rng(6)
     y, p = draw(rng, 300)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from calibrant.exceptions import CalibrantError
 
 OPTION = re.compile(
-    r"\b(y_true|y_prob|sample_weight|classes|pos_label|kind|bins|norm|confidence_level|max_error|grades)="
+    r"\b(y_true|y_prob|sample_weight|classes|pos_label|kind|bins|norm|confidence_level|max_error|grades|by)="
     r"(?=(\S?))"
 )
 

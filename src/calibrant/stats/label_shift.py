@@ -79,7 +79,8 @@ class LabelShiftCertificate(Result):
     offset : float
         What is added to the log-odds of every output.
     pvalue : float or None
-        Of the test that the shift is one of labels; None without predictions of the target.
+        Of the test that the shift is one of labels; None without predictions of the target, and
+        if nearly all have one output.
     n, n_used : int
         Labelled rows, and how many of them make a sample of the target.
     confidence_level, max_error, norm
@@ -155,7 +156,7 @@ def carried_to_predictions(
             f"of the target; of one there are {fewest:,.0f}. Give target_rate= if it is known."
         )
     pvalue = label_shift_pvalue(table, target)
-    if pvalue < REFUSED_BELOW:
+    if pvalue is not None and pvalue < REFUSED_BELOW:
         raise InvalidInputError(
             "A certificate is carried to a population that differs by its base rate only; the "
             "target's predictions are no mixture of those of the source's events and others "
@@ -175,7 +176,7 @@ class Estimated:
     """Where the rate lies, the test of label shift, and the target's rows in each bin."""
 
     interval: tuple[float, float]
-    pvalue: float
+    pvalue: float | None
     target: FloatArray
 
 
@@ -216,18 +217,20 @@ def _answer(
         confidence_level=1 - delta,
         max_error=max_error,
         norm=norm,
-        assumptions=_assumptions(pvalue),
+        assumptions=_assumptions(estimated),
         certificate=inner,
     )
 
 
-def _assumptions(pvalue: float | None) -> list[str]:
+def _assumptions(estimated: Estimated | None) -> list[str]:
     tested = (
-        "not tested here: pass target_prob= to test it" if pvalue is None
-        else f"the predictions do not contradict it: chi-square test, p = {pvalue:.2g}"
+        "not tested here: pass target_prob= to test it" if estimated is None
+        else "not tested: nearly all rows have one output, which contradicts nothing"
+        if estimated.pvalue is None
+        else f"the predictions do not contradict it: chi-square test, p = {estimated.pvalue:.2g}"
     )  # fmt: skip
     rate = (
-        "The base rate of the target is the one that was given." if pvalue is None
+        "The base rate of the target is the one that was given." if estimated is None
         else "The target's predictions are independent draws from it, and so many that their "
         "means are normal: the interval of the rate and the limit of what the shift moves are "
         "asymptotic, everything else is exact."

@@ -14,7 +14,8 @@ from calibrant._types import FloatArray
 from calibrant.table import BinTable
 
 FEWEST_EXPECTED = 5.0
-"""Rows of the target in a cell of the test; neighbours are joined until they have as many."""
+"""Rows of source and target in a cell of the test; neighbours are joined until so many are
+expected."""
 _GRID = 2801
 """Log-odds of rates that may be in the interval of the rate."""
 
@@ -66,16 +67,20 @@ def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
     return mean, float(weight @ (score - mean) ** 2) / n / max(n - 1, 1)
 
 
-def label_shift_pvalue(table: BinTable, target: FloatArray) -> float:
-    """Test that the target's predictions are a mixture of the source's events and others."""
+def label_shift_pvalue(table: BinTable, target: FloatArray) -> float | None:
+    """Test that the target's predictions are a mixture of the source's events and others.
+
+    None if all of them are expected in one cell, where everything is a mixture.
+    """
     from scipy.optimize import minimize_scalar  # half a second, which few callers need
 
     events = table.sum_y[0]
-    cells = _joined(np.stack([events, table.count[0] - events, target]))
+    counts = np.stack([events, table.count[0] - events, target])
+    cells = _joined(counts, likeliest_rate(table, target))
+    if cells.shape[1] < 2:
+        return None
     one, other, seen = cells / cells.sum(axis=1, keepdims=True)
     n1, n0, n = cells.sum(axis=1)
-    if cells.shape[1] < 3:
-        return 1.0
 
     def distance(q: float) -> float:
         mixed = q * one + (1 - q) * other
@@ -84,19 +89,23 @@ def label_shift_pvalue(table: BinTable, target: FloatArray) -> float:
         return float(np.sum((seen - mixed) ** 2 / np.maximum(noise, 1e-300)))
 
     best = minimize_scalar(distance, bounds=(0.0, 1.0), method="bounded")
-    return float(special.chdtrc(cells.shape[1] - 2, min(best.fun, distance(0.0), distance(1.0))))
+    nearest = min(best.fun, distance(0.0), distance(1.0))
+    # two cells can only contradict rates from 0 to 1, at whose ends there is a degree of freedom
+    return float(special.chdtrc(max(cells.shape[1] - 2, 1), nearest))
 
 
-def _joined(cells: FloatArray) -> FloatArray:
-    """Join neighbouring cells until each has enough rows of the target and of the source."""
-    groups, current = [], np.zeros(3)
-    for column in cells.T:
-        current = current + column
-        if current[2] >= FEWEST_EXPECTED and current[0] + current[1] >= FEWEST_EXPECTED:
-            groups.append(current)
-            current = np.zeros(3)
-    if groups:
-        groups[-1] = groups[-1] + current
-    else:
-        groups = [current]
-    return np.array(groups).T
+def _joined(cells: FloatArray, rate: float) -> FloatArray:
+    """Join neighbouring cells until enough rows of the target are expected in each.
+
+    Those expected by a mixture at this rate: where a target that is none has no rows is what tells.
+    """
+    sizes = cells.sum(axis=1)
+    mixed = rate * cells[0] / sizes[0] + (1 - rate) * cells[1] / sizes[1]
+    expected = np.minimum(sizes[2] * mixed, cells[0] + cells[1])
+    starts, enough = [0], 0.0
+    for i, rows in enumerate(expected):
+        if enough >= FEWEST_EXPECTED and expected[i:].sum() >= FEWEST_EXPECTED:
+            starts.append(i)
+            enough = 0.0
+        enough += rows
+    return np.add.reduceat(cells, starts, axis=1)

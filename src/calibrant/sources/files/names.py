@@ -121,5 +121,5 @@ def _no_column(name: str, names: Sequence[str], path: str) -> str:
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return (
         f"{path} has no column {name!r:.200}; its columns are {shown}{more}. "
-        "Name them with y_true= and y_prob=."
+        "Columns are named by y_true=, y_prob=, sample_weight= and by=."
     )
