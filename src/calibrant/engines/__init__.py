@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
+import numpy as np
+
 from calibrant._compiled import compiles
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
@@ -16,6 +18,11 @@ from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
 from calibrant.groups import GroupLabel, Groups
 from calibrant.table import BinTable
+
+# The allocator of Linux returns the memory of each temporary array to the system, and fetches it
+# anew for the next, until a larger one was freed: these 8 MB, which nothing touches. Without them
+# the NumPy engine takes twice as long, and fits of 100,000 rows up to 1.7 times. Speed only.
+np.empty(1 << 20)
 
 GroupSums: TypeAlias = tuple[Sequence[tuple[GroupLabel, ...]], dict[str, FloatArray]]
 """The labels of groups, of which some may have no rows, and their sums and levels: those of
