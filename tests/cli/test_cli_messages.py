@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import calibrant as cb
-from calibrant.cli.messages import in_options
+from calibrant.cli.output import in_options
 from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, SCORE, SUFFIXES, run, write
 
 WATCHDOG = 300

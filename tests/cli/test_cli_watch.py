@@ -145,7 +145,7 @@ def test_metrics_are_text_that_prometheus_reads(state, tmp_path, capsys, monkeyp
 
 
 def test_names_of_states_cannot_break_the_metrics():
-    from calibrant.cli.openmetrics import metrics_of
+    from calibrant.cli.watch import metrics_of
 
     monitor = cb.CalibrationMonitor(0.02)
     text = metrics_of(monitor, 'a"b\\c\nd')

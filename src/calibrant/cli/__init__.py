@@ -66,8 +66,7 @@ def _outcome(step: Callable[[], int]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from calibrant.cli.messages import in_options
-    from calibrant.cli.output import complain
+    from calibrant.cli.output import complain, in_options
 
     complain(in_options(message))
     return code

@@ -11,11 +11,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._json import json_text
 from calibrant.cli import OK
-from calibrant.cli.arguments import add_format_argument, add_input_argument
 from calibrant.cli.calibrators import check_fitted_order, input_of, load_calibrator
 from calibrant.cli.input import open_files
-from calibrant.cli.output import binary_output, complain
-from calibrant.cli.parser import add_command, unicode_text
+from calibrant.cli.output import Bar, about, binary_output, complain
+from calibrant.cli.parser import add_command, add_format_argument, add_input_argument, unicode_text
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -79,8 +78,6 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Apply a saved calibrator, chunk by chunk."""
-    from calibrant.cli.messages import about
-
     with about(args.calibrator):
         calibrator = load_calibrator(args.calibrator)
     input_of(calibrator, args.input)
@@ -139,7 +136,6 @@ def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
 def _apply_to_table(
     file: File, repair: Repair, stream: IO[bytes], format_: str, escape: bool
 ) -> int:
-    from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
     from calibrant.sources.files.copying import read_tables, table_writer
 
@@ -162,7 +158,6 @@ def _apply_to_table(
 
 def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     """Add to the objects of each line, and leave all else as it is."""
-    from calibrant.cli.output import Bar
     from calibrant.exceptions import EmptyInputError
     from calibrant.sources.files.copying import json_rows
 

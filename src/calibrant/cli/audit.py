@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from calibrant.cli.arguments import add_cluster_argument, add_data_arguments, add_group_argument
-from calibrant.cli.input import predictions
-from calibrant.cli.junit import Outcome, reported
-from calibrant.cli.logs import add_log_argument
-from calibrant.cli.parser import add_command
+from calibrant.cli.input import add_log_argument, predictions
+from calibrant.cli.output import ProgressLine
+from calibrant.cli.parser import (
+    add_cluster_argument,
+    add_command,
+    add_data_arguments,
+    add_group_argument,
+)
 from calibrant.cli.verdicts import (
+    Outcome,
     add_answer_arguments,
     add_question_arguments,
     answer,
     question,
+    reported,
 )
 
 EXAMPLES = """
@@ -60,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.audits import audit
-    from calibrant.cli.output import ProgressLine
     from calibrant.groups import shown_key
 
     with predictions(args) as given, ProgressLine() as line:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.input import rows_of
+from calibrant.cli.output import about
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ def read_levels(given: list[float] | str | None) -> list[float] | None:
     """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
     if not isinstance(given, str):
         return given
-    from calibrant.cli.messages import about
-
     with about(given):
         calibrator = load_calibrator(given)
     if getattr(calibrator, "levels_", None) is None:

@@ -6,27 +6,26 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.arguments import (
+from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
+from calibrant.cli.input import add_log_argument, predictions
+from calibrant.cli.output import about
+from calibrant.cli.parser import (
     LEVELS_HELP,
     add_cluster_argument,
+    add_command,
     add_data_arguments,
     add_group_argument,
-)
-from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
-from calibrant.cli.input import predictions
-from calibrant.cli.junit import Outcome, reported
-from calibrant.cli.logs import add_log_argument
-from calibrant.cli.parser import (
-    add_command,
     bin_mass,
     levels,
     whole_number,
 )
 from calibrant.cli.verdicts import (
+    Outcome,
     add_answer_arguments,
     add_question_arguments,
     answer,
     question,
+    reported,
 )
 from calibrant.exceptions import InvalidArgumentError
 
@@ -146,7 +145,6 @@ def _recalibrated(
     given: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
 ) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
-    from calibrant.cli.messages import about
     from calibrant.recalibrators import ByGroup
 
     with about(args.calibrator):

@@ -6,12 +6,16 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.arguments import add_data_arguments, add_group_argument
 from calibrant.cli.calibrators import labels_to_fit
-from calibrant.cli.input import columns_of, open_files, rows_of
-from calibrant.cli.logs import add_log_argument, log_columns
+from calibrant.cli.input import add_log_argument, columns_of, log_columns, open_files, rows_of
 from calibrant.cli.output import say
-from calibrant.cli.parser import add_command, fraction, read_bins
+from calibrant.cli.parser import (
+    add_command,
+    add_data_arguments,
+    add_group_argument,
+    fraction,
+    read_bins,
+)
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -6,12 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.arguments import add_data_arguments
 from calibrant.cli.input import predictions
-from calibrant.cli.junit import Outcome, add_junit_argument, reported
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import NORMS, add_command, fraction, share
-from calibrant.cli.verdicts import EXIT
+from calibrant.cli.parser import NORMS, add_command, add_data_arguments, fraction, share
+from calibrant.cli.verdicts import EXIT, Outcome, add_junit_argument, reported
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:

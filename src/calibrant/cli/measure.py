@@ -6,12 +6,16 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.arguments import add_cluster_argument, add_data_arguments, add_group_argument
-from calibrant.cli.input import predictions
-from calibrant.cli.junit import Outcome, add_junit_argument, reported
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import aligned, name_of, say, say_json
-from calibrant.cli.parser import add_command, norm_value
+from calibrant.cli.parser import (
+    add_cluster_argument,
+    add_command,
+    add_data_arguments,
+    add_group_argument,
+    norm_value,
+)
+from calibrant.cli.verdicts import Outcome, add_junit_argument, reported
 
 if TYPE_CHECKING:
     from calibrant.stats import CalibrationErrorResult

@@ -8,6 +8,7 @@ code.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 import unicodedata
@@ -16,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Self, TextIO
 
 from calibrant._json import json_text
+from calibrant.exceptions import CalibrantError
 
 if TYPE_CHECKING:
     from calibrant.sources.files.reading import File
@@ -27,6 +29,10 @@ REDRAW_SECONDS = 0.3
 """Between two states of a progress line: often enough to watch, too seldom to cost time."""
 METER_WIDTH = 20
 ERASE_LINE = "\r\033[K"
+OPTION = re.compile(
+    r"\b(y_true|y_prob|sample_weight|classes|pos_label|kind|bins|norm|confidence_level|max_error|grades|by)="
+    r"(?=(\S?))"
+)
 
 
 def say(text: str = "") -> None:
@@ -217,3 +223,32 @@ class Bar(ProgressLine):
         name = name_of(os.path.basename(self.files[number].shown), 30)
         rows = f"{self.n_rows:,} rows  {name}{which}"
         self.draw(f"{self.what} ", low + share * (high - low), rows)
+
+
+def in_options(text: str) -> str:
+    """Call arguments of the library by the names of the options.
+
+    >>> in_options("Name the event with pos_label=, or both labels with classes=(no, yes).")
+    'Name the event with --pos-label, or both labels with --classes no,yes.'
+    >>> in_options('If these are logits, pass input="logits", or apply a sigmoid first.')
+    'If these are logits, pass --input logits, or apply a sigmoid first.'
+    """
+    text = text.replace("classes=(no, yes)", "--classes no,yes")
+    text = text.replace("a rule such as EqualMass(15), or edges", "or edges")
+    text = text.replace('input="logits"', "--input logits")
+    text = text.replace("allow_repeat=True", "--allow-repeat")
+    return OPTION.sub(_option, text)
+
+
+def _option(name: re.Match[str]) -> str:
+    space = "" if name[2] in (",", ".", ";", ")", "") else " "
+    return f"--{name[1].replace('_', '-')}{space}"
+
+
+@contextmanager
+def about(path: str) -> Iterator[None]:
+    """Raise exceptions again, saying which file they are about."""
+    try:
+        yield
+    except CalibrantError as error:
+        raise type(error)(f"{path}: {error}") from error

@@ -6,10 +6,9 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.arguments import LEVELS_HELP
 from calibrant.cli.calibrators import read_levels
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import NORMS, add_command, fraction, levels, whole_number
+from calibrant.cli.parser import LEVELS_HELP, NORMS, add_command, fraction, levels, whole_number
 
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20

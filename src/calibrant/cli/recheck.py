@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.arguments import (
+from calibrant.cli.calibrators import arrays_to_certify, load_calibrator
+from calibrant.cli.input import columns_of, open_files
+from calibrant.cli.output import about, say
+from calibrant.cli.parser import (
     FILES_HELP,
     add_cluster_argument,
     add_column_arguments,
+    add_command,
     add_format_argument,
     add_input_argument,
+    label,
+    labels,
 )
-from calibrant.cli.calibrators import arrays_to_certify, load_calibrator
-from calibrant.cli.input import columns_of, open_files
-from calibrant.cli.output import say
-from calibrant.cli.parser import add_command, label, labels
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -75,7 +77,6 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Recompute and compare."""
-    from calibrant.cli.messages import about
     from calibrant.stats import Certificate
 
     unused = [name for name, value in ABOUT_DATA.items() if getattr(args, name) != value]
@@ -96,7 +97,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
     """Count the rows again, as the certificate's problem unless told otherwise."""
-    from calibrant.cli.messages import about
     from calibrant.cli.resume import Progress
     from calibrant.verify import recheck
 

@@ -7,14 +7,18 @@ import shlex
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.arguments import LEVELS_HELP, add_data_arguments, add_group_argument
 from calibrant.cli.calibrators import read_levels
-from calibrant.cli.input import predictions
-from calibrant.cli.junit import Outcome, add_junit_argument, reported
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command, fraction, levels
-from calibrant.cli.verdicts import EXIT
+from calibrant.cli.parser import (
+    LEVELS_HELP,
+    add_command,
+    add_data_arguments,
+    add_group_argument,
+    fraction,
+    levels,
+)
+from calibrant.cli.verdicts import EXIT, Outcome, add_junit_argument, reported
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html

@@ -6,11 +6,14 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.arguments import add_cluster_argument, add_data_arguments, add_group_argument
-from calibrant.cli.input import predictions
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command
+from calibrant.cli.parser import (
+    add_cluster_argument,
+    add_command,
+    add_data_arguments,
+    add_group_argument,
+)
 
 EXAMPLES = """
 calibrant validate preds.csv --y-true died --y-prob risk

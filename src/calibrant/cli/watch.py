@@ -1,17 +1,18 @@
-"""calibrant watch."""
+"""calibrant watch, and the numbers of a monitor as OpenMetrics text, which Prometheus reads."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant._clock import now
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.arguments import add_data_arguments
 from calibrant.cli.input import predictions
-from calibrant.cli.output import emit, name_of, say
-from calibrant.cli.parser import add_command, read_bins, share, unicode_text
+from calibrant.cli.output import about, emit, name_of, say
+from calibrant.cli.parser import add_command, add_data_arguments, read_bins, share, unicode_text
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -96,8 +97,6 @@ def run(args: argparse.Namespace) -> int:
             monitor.save(args.state)
     name = Path(args.state).stem
     if args.metrics:
-        from calibrant.cli.openmetrics import metrics_of
-
         write_whole(args.metrics, metrics_of(monitor, name))
     if args.page:
         from calibrant.reports.monitor_page import monitor_page
@@ -114,7 +113,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
     """Return the monitor of the state, or a new one."""
-    from calibrant.cli.messages import about
     from calibrant.monitor import CalibrationMonitor
     from calibrant.table import BinTable
 
@@ -176,3 +174,47 @@ def _free_name(monitor: CalibrationMonitor, path: str) -> str:
         number += 1
         free = f"{name} ({number})"
     return free
+
+
+def metrics_of(monitor: CalibrationMonitor, name: str) -> str:
+    """Return the metrics of a monitor with batches, each with the label ``monitor="name"``."""
+    last = monitor.batches[-1] if monitor.batches else None
+    rows = sum(batch.n for batch in monitor.batches)
+    gauges = {
+        "alarm": ("1 from an alarm until a restart", float(monitor.alarm)),
+        "evidence_log10": (
+            "logarithm of the evidence", math.log10(max(monitor.evidence, 1e-300))
+        ),
+        "threshold_log10": ("logarithm of the evidence that is an alarm",
+                            math.log10(monitor.threshold)),
+        "error": ("l2 calibration error of the last batch", last and last.error),
+        "error_low": ("lower end of its interval", last and last.low),
+        "error_high": ("upper end of its interval", last and last.high),
+        "max_error": ("the error that is tolerated", monitor.max_error),
+        "event_rate": ("share of events in the last batch", last and last.events / last.n),
+        "mean_prediction": ("mean prediction of the last batch", last and last.mean_prediction),
+        "last_update_timestamp_seconds": ("when this was written", now().timestamp()),
+    }  # fmt: skip
+    counters = {"batches": len(monitor.batches), "rows": rows}
+    label = f'{{monitor="{_escaped(name)}"}}'
+    lines = []
+    for metric, (text, value) in gauges.items():
+        if value is not None:
+            lines += _heading(metric, "gauge", text)
+            lines.append(f"calibrant_monitor_{metric}{label} {value!r}")
+    for metric, count in counters.items():
+        lines += _heading(metric, "counter", f"{metric} counted so far")
+        lines.append(f"calibrant_monitor_{metric}_total{label} {count}")
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _heading(metric: str, kind: str, text: str) -> list[str]:
+    return [
+        f"# TYPE calibrant_monitor_{metric} {kind}",
+        f"# HELP calibrant_monitor_{metric} {text}.",
+    ]
+
+
+def _escaped(name: str) -> str:
+    text = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from calibrant.cli.junit import Case, document
+from calibrant.cli.verdicts import Case, document
 from predictions_on_disk import LABEL, SCORE, run, write
 
 CASES = {
