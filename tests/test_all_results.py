@@ -138,7 +138,7 @@ RESULTS = [
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "decision curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs", "validation", "measure of a validation",
-    "coverage", "coverage of groups", "PIT", "pinball", "CRPS", "RPS",
+    "coverage", "coverage of groups", "PIT", "pinball", "CRPS", "RPS", "scores",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "CORP", "skill", "difference", "bin-free bound",
@@ -154,6 +154,11 @@ def test_results_print_readable_lines_one_line_html_and_json(name):
     assert repr(result).startswith(f"<{type(result).__name__}: ")
     assert re.match("<(table|pre)>", result._repr_html_())
     assert json.loads(result.to_json()) == json.loads(json.dumps(result.to_dict(), allow_nan=False))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_whatever_is_made_has_a_repr_of_one_line(name):
+    assert "\n" not in repr(make(name))
 
 
 @pytest.mark.parametrize("name", MADE)

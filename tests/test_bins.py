@@ -331,3 +331,9 @@ def saved(**changes):
 def test_damaged_bins_are_refused(document):
     with pytest.raises(InvalidDocumentError, match="bins"):
         Bins.from_dict(document)
+
+
+def test_the_repr_is_one_line_however_many_edges_there_are():
+    assert repr(Bins([0, 0.25, 1])) == "<Bins: 2 bins, edges 0, 0.25, 1>"
+    many = Bins(np.linspace(0, 1, 1001))
+    assert repr(many) == "<Bins: 1,000 bins, edges 0, 0.001, 0.002, ..., 0.998, 0.999, 1>"

@@ -213,3 +213,9 @@ def test_files_and_arrays_give_the_same_digests(tmp_path, capsys):
     )
     assert cb.recheck(certificate, Y, P).scope == "rows"
     capsys.readouterr()
+
+
+def test_a_table_in_place_of_the_rows_is_refused():
+    table = cb.tabulate([0, 1, 1], [0.2, 0.6, 0.9], bins="distinct")
+    with pytest.raises(InvalidArgumentError, match=r"of sums has none.*certificate.recheck\(\)"):
+        cb.recheck(cb.certify(table, max_error=0.5), table)

@@ -36,7 +36,7 @@ MOST_HYBRID_BINS = 1_000
 """Their search holds matrices of 4 n_bins cuts by 4 n_bins: 128 MB each, and a minute."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bins(ReadOnlyArrays):
     """Intervals ``[e0, e1], (e1, e2], ..., (e_B-1, e_B]`` that partition [0, 1].
 
@@ -112,6 +112,11 @@ class Bins(ReadOnlyArrays):
 
     def __hash__(self) -> int:
         return hash(self.edges.tobytes())
+
+    def __repr__(self) -> str:
+        ends = [self.edges] if len(self) < 8 else [self.edges[:3], self.edges[-3:]]
+        edges = ", ..., ".join(", ".join(f"{edge:g}" for edge in some) for some in ends)
+        return f"<Bins: {self}, edges {edges}>"
 
     def __str__(self) -> str:
         of = f" of {self.requested}" if (self.requested or 0) > len(self) else ""

@@ -282,6 +282,11 @@ def recheck(
     False
     """
     check_certificate(certificate)
+    if isinstance(y_true, BinTable | Tables):
+        raise InvalidArgumentError(
+            "recheck counts the rows of a certificate again; a table of sums has none. Pass y_true "
+            "and y_prob, or check it without them: certificate.recheck()."
+        )
     problem = certificate.table.problem
     if classes is None and pos_label is None:
         classes, pos_label = problem.classes, problem.pos_label

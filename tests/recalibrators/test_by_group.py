@@ -21,7 +21,7 @@ from calibrant.exceptions import (
     InvalidInputError,
     LengthMismatchError,
 )
-from calibrant.recalibrators.pooling import Candidate, _worth_it
+from calibrant.recalibrators.pooling import Candidate, worth_it
 from lazy_frames import spark_session
 from recalibrators.shared import class_rows
 
@@ -75,11 +75,11 @@ def test_shifts_that_are_surely_better_than_nothing_are_not_lost_to_maps_that_ma
     shift = Candidate("shift", 30.0, 0.9 + 0.4 * noise)  # better by 5 standard errors
     maps = Candidate("map", 30.0, 0.89 + 4 * noise)  # of which nothing is within one
     even = np.ones(400)
-    assert _worth_it([nothing, shift, maps], even) is shift
-    assert _worth_it([nothing, maps], even) is nothing
-    assert _worth_it([nothing, replace(shift, losses=nothing.losses)], even) is nothing
+    assert worth_it([nothing, shift, maps], even) is shift
+    assert worth_it([nothing, maps], even) is nothing
+    assert worth_it([nothing, replace(shift, losses=nothing.losses)], even) is nothing
     surely = replace(maps, losses=shift.losses - 0.05)
-    assert _worth_it([nothing, shift, surely], even) is surely
+    assert worth_it([nothing, shift, surely], even) is surely
 
 
 @pytest.mark.parametrize("recalibrator", ONE_EVENT, ids=str)

@@ -96,10 +96,10 @@ def test_hashes_are_those_of_numpy_in_every_form(forms, shape, dtype):
     rows[5], codes = -0.0, rng.integers(5, size=shape[0])
     factors = fingerprint.factors_of(shape[1] + 1)
     for bound in (fingerprint.LARGEST, fingerprint.LARGEST // np.uint64(9)):
-        checksum, small = fingerprint._hash(rows, codes, factors, bound)
+        checksum, small = fingerprint.hash_rows(rows, codes, factors, bound)
         for form in forms:
             kernels().use_form(form)
-            own = fingerprint._compiled_hash(rows, codes, factors, bound)
+            own = fingerprint.hash_rows_compiled(rows, codes, factors, bound)
             assert own[0] == checksum
             assert own[1].tolist() == small.tolist()
 
@@ -109,7 +109,9 @@ def test_hashes_are_those_of_numpy_in_every_form(forms, shape, dtype):
 def test_the_smallest_hashes_are_kept_however_many_rows_were_probed(n, n_distinct):
     p = np.random.default_rng(n).integers(n_distinct, size=n) / n_distinct
     own, codes = Fingerprint.of(p, np.ones(n, int)), np.ones(n, int)
-    every = fingerprint._hash(p[:, None], codes, fingerprint.factors_of(2), fingerprint.LARGEST)[1]
+    every = fingerprint.hash_rows(
+        p[:, None], codes, fingerprint.factors_of(2), fingerprint.LARGEST
+    )[1]
     hashes, counts = np.unique(every, return_counts=True)
     assert own.hashes.tolist() == hashes[: fingerprint.SKETCH_SIZE].tolist()
     assert own.counts.tolist() == counts[: fingerprint.SKETCH_SIZE].tolist()

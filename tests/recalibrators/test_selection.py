@@ -10,6 +10,7 @@ import pytest
 from shared import binary_rows, class_rows
 from sklearn.base import clone
 
+from calibrant import tabulate
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import (
     BetaScaling,
@@ -209,3 +210,9 @@ def test_the_choice_holds_the_scores_of_all_candidates():
     again = pickle.loads(pickle.dumps(best))
     np.testing.assert_array_equal(again.scores_.loss, best.scores_.loss)
     assert not hasattr(clone(best), "scores_")
+
+
+def test_a_table_has_no_rows_to_choose_on():
+    table = tabulate([0, 1, 1], [0.2, 0.6, 0.9])
+    with pytest.raises(InvalidArgumentError, match=r"a table of sums has none. Pass .* fit_table"):
+        best_recalibrator(table)

@@ -54,7 +54,9 @@ def shares(size, correlation, power, runs, seed=0):
         if power == 1:
             options = {"bins": "distinct", "n_resamples": 199, "rng": rng}
             rejected = cb.calibration_test(y, p, cluster=cluster, **options).pvalue <= 0.05
-        found.append((truth in plain._interval(), truth in robust._interval(), rejected))
+        found.append(
+            (truth in plain.confidence_interval(), truth in robust.confidence_interval(), rejected)
+        )
     return np.mean(found, axis=0)
 
 

@@ -25,7 +25,7 @@ from calibrant import stats
 from calibrant.exceptions import InvalidInputError
 from calibrant.stats.bin_free import kolmogorov_smirnov, smooth_error_of_atoms
 from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
-from calibrant.stats.selective import _aurc
+from calibrant.stats.selective import area_and_spread
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 START, END = "<!-- intervals: start -->", "<!-- intervals: end -->"
@@ -95,7 +95,7 @@ def true_selective(case):
     count, correct = above.sum(axis=1).astype(float), (right * above).sum(axis=1)
     seen = count > 0
     accuracy = correct[seen] / count[seen]
-    return threshold[seen], accuracy, _aurc(count[seen], correct[seen])[0]
+    return threshold[seen], accuracy, area_and_spread(count[seen], correct[seen])[0]
 
 
 def selective_shares(case, n, runs, seed=0):

@@ -174,7 +174,7 @@ def upper_bounds(evidence: Evidence, setting: Setting, events, error=Squared):
         if not pending.any():
             break
         scales, top = tests.scales(run[0].unit), int(cells[pending].max())
-        start = tests._first_open_of(run, Tail.of(scales, top, "left", coarse=True))
+        start = tests.first_open_of(run, Tail.of(scales, top, "left", coarse=True))
         if start is None:
             continue
         tail = Tail.of(scales, top, "left")

@@ -179,13 +179,13 @@ def test_the_slope_of_the_gain_is_its_derivative(bend):
 def points_needed(monkeypatch, rows_a_bin: int, t: float) -> int:
     """Return at how many points a test of the error t evaluates moments; at most 50,000."""
     points = [0]
-    real = moments_l2._log_quadrature
+    real = moments_l2.log_quadrature
 
     def counting(pi, size, a, centre):
         points[0] += pi.size
         return real(pi, size, a, centre) if points[0] < 50_000 else np.zeros(pi.size)
 
-    monkeypatch.setattr(moments_l2, "_log_quadrature", counting)
+    monkeypatch.setattr(moments_l2, "log_quadrature", counting)
     monkeypatch.setattr(moments_l2, "MOST_ROUNDS", 6)
     s = (np.arange(10) + 0.5) / 10
     rest = (s, s, np.ones(10), 10)

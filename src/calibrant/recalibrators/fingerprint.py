@@ -69,7 +69,7 @@ class Fingerprint(ReadOnlyArrays):
         if codes.ndim == 2:  # of labels: one number for the set that a row has
             codes = (codes.astype(np.uint64) @ factors_of(codes.shape[1])).view(np.int64)
         factors = factors_of(rows.shape[1] + 1)
-        hashed = _compiled_hash if compiles() else _hash
+        hashed = hash_rows_compiled if compiles() else hash_rows
         size = max(1, BLOCK_VALUES // rows.shape[1])
         bound = LARGEST
         for probe in PROBES:
@@ -184,7 +184,7 @@ def factors_of(n: int) -> HashArray:
     ) + np.uint64(1)
 
 
-def _hash(
+def hash_rows(
     rows: AnyArray, codes: IntArray, factors: HashArray, bound: np.uint64
 ) -> tuple[int, HashArray]:
     """Return the sum of the hashes of all rows, and the hashes up to a bound."""
@@ -200,7 +200,7 @@ def _hash(
     return int(mixed.sum(dtype=np.uint64)), mixed[mixed <= bound]
 
 
-def _compiled_hash(
+def hash_rows_compiled(
     rows: AnyArray, codes: IntArray, factors: HashArray, bound: np.uint64
 ) -> tuple[int, HashArray]:
     """Return the same from the compiled loop."""

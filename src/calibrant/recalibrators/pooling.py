@@ -316,7 +316,7 @@ def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
             strength = pool.shift_strength() if kind == "shift" else _lowest(losses, weights)
         kept = np.where(compared, losses(strength), tried[-1].losses)
         tried.append(Candidate(kind, strength, kept))
-    best = _worth_it(tried[1:] if k is not None else tried, weights)
+    best = worth_it(tried[1:] if k is not None else tried, weights)
     return Choice(
         best.own,
         best.k,
@@ -334,7 +334,7 @@ class Candidate:
     losses: FloatArray
 
 
-def _worth_it(tried: list[Candidate], weights: FloatArray) -> Candidate:
+def worth_it(tried: list[Candidate], weights: FloatArray) -> Candidate:
     """Return the last that is better than the one taken before it, by more than chance."""
     taken = tried[0]
     for candidate in tried[1:]:

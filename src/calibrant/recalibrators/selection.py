@@ -11,9 +11,11 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._json import plain
 from calibrant._logits import sigmoid
 from calibrant._options import generator, is_integer
-from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray, ReadOnlyArrays
+from calibrant._results import Result
+from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator
@@ -38,6 +40,8 @@ from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources import read_named
 from calibrant.sources.arrays import as_array
 from calibrant.sources.column_order import names_of
+from calibrant.table import BinTable
+from calibrant.tables import Tables
 
 Scoring: TypeAlias = Literal["log", "brier"]
 
@@ -57,8 +61,8 @@ KEPT = 3
 as vector and matrix scaling, may change places between folds, others hardly."""
 
 
-@dataclass(frozen=True, eq=False)
-class RecalibratorScores(ReadOnlyArrays):
+@dataclass(frozen=True, eq=False, repr=False)
+class RecalibratorScores(Result):
     """Cross-validated losses of several recalibrators on the same folds.
 
     Attributes
@@ -85,9 +89,13 @@ class RecalibratorScores(ReadOnlyArrays):
     chosen: int
     screened_out: BoolArray
 
-    def __repr__(self) -> str:
+    def _summary(self) -> str:
         chosen = _name(self.candidates[self.chosen])
-        return f"<RecalibratorScores: {chosen} chosen of {len(self.candidates):,} candidates>"
+        return f"{chosen} chosen of {len(self.candidates):,} candidates"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold, with the names of the candidates."""
+        return plain({**vars(self), "candidates": [_name(own) for own in self.candidates]})  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         names = [_name(candidate) for candidate in self.candidates]
@@ -147,7 +155,7 @@ def recalibrator_scores(
 
 def best_recalibrator(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     candidates: Sequence[Recalibrator] | None = None,
     *,
     cv: int = 5,
@@ -230,6 +238,11 @@ def best_recalibrator(
     SplineCalibration()                0.41113   0.00000   0.00000
     VennAbers()                        0.41459   0.00346   0.00110
     """
+    if isinstance(y_true, BinTable | Tables):
+        raise InvalidArgumentError(
+            "Recalibrators are compared on rows that they were not fitted on; a table of sums has "
+            "none. Pass y_true and y_prob, or fit one recalibrator on the table: fit_table(table)."
+        )
     names = names_of(y_prob)
     if data is not None:
         check_input(input)

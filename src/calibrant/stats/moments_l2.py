@@ -118,7 +118,7 @@ def log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -
 def _log_moment(pi: FloatArray, size: FloatArray, a: FloatArray, c: FloatArray) -> FloatArray:
     tangent, touch = _log_tangent(pi, size, a, c)
     tilted = _tilt(pi, 2 * a * (touch - c) / size)
-    return tangent + np.minimum(_log_quadrature(tilted, size, a, touch), 0.0) + 1e-9 + 4e-16 * size
+    return tangent + np.minimum(log_quadrature(tilted, size, a, touch), 0.0) + 1e-9 + 4e-16 * size
 
 
 def _log_tangent(
@@ -144,7 +144,7 @@ def _tilt(pi: FloatArray, t: FloatArray) -> FloatArray:
     return weight / (1 - pi + weight)
 
 
-def _log_quadrature(
+def log_quadrature(
     pi: FloatArray, size: FloatArray, a: FloatArray, centre: FloatArray
 ) -> FloatArray:
     """Trapezoidal rule for the mean over normal g of the characteristic function, |g| <= 6.5."""

@@ -275,7 +275,7 @@ def selective_curve(table: BinTable, *, confidence_level: float = 0.95) -> Selec
     used = count > 0
     delta = (1 - confidence_level) / threshold.size
     low, high = clopper_pearson(correct[used], count[used], delta)
-    area, spread = _aurc(count[used], correct[used])
+    area, spread = area_and_spread(count[used], correct[used])
     z = float(special.ndtri((1 + confidence_level) / 2))
     # an error at a random row adds 1 on average, and 2 in the square: -log C is exponential
     scale = z**2 * (spread**2 + 2 / table.n) / (table.n * area + 1)
@@ -334,7 +334,7 @@ def _is_above_half(table: BinTable) -> BoolArray:
     return np.asarray(upper)
 
 
-def _aurc(count: FloatArray, correct: FloatArray) -> tuple[float, float]:
+def area_and_spread(count: FloatArray, correct: FloatArray) -> tuple[float, float]:
     """Return the area, and the standard deviation of a row's influence on it.
 
     Rows between two thresholds are equally confident; `count` and `correct` fall.

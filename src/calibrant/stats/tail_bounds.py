@@ -295,11 +295,11 @@ class TailTests:
             if self.side == "left" and self._observed(self.scales(unit), unit, squared) > self.most:
                 return run[0].hi
             # most runs are rejected at first sight, and the others almost as far as can be
-            start = self._first_open_of(run, tail_in(unit, True))
+            start = self.first_open_of(run, tail_in(unit, True))
             if start is None:
                 continue
             left = run[start[0] :]
-            found = self._first_open_of(left, tail_in(unit, False))
+            found = self.first_open_of(left, tail_in(unit, False))
             if found is not None:
                 return left[found[0]].open_end(found[1], self.plan)
         return None
@@ -339,7 +339,7 @@ class TailTests:
                 return bound
         return None
 
-    def _first_open_of(self, ranges: Sequence[Range], tail: Tail) -> tuple[int, float] | None:
+    def first_open_of(self, ranges: Sequence[Range], tail: Tail) -> tuple[int, float] | None:
         """Return the index of the first range that is not rejected whole, and its log W."""
         limits = np.array([tested.log_limit(self.plan, self.side) for tested in ranges])
         q = np.array([tested.penalty.q for tested in ranges])
