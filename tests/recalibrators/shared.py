@@ -83,6 +83,17 @@ SEVERAL = [
     TopLabel(HistogramBinning(bins=5)),
     TopLabel(PlattScaling(), per_class=True, min_rows=20),
 ]
+SITES = np.array(["east", "no'rth", "we\\st"])
+ONE_EVENT = [
+    PlattScaling(),
+    BetaScaling(),
+    TemperatureScaling(),
+    ScalingBinning(bins=6),
+    HistogramBinning(bins=6),
+    IsotonicCalibration("step"),
+    VennAbers(),
+    Identity(),
+]
 
 
 def binary_rows(n=2000, seed=0, power=1.5):
@@ -119,6 +130,13 @@ def class_rows(n=1500, n_classes=4, seed=0, temperature=0.5):
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     e = np.exp(z / temperature)
     return e / e.sum(axis=1, keepdims=True), y
+
+
+def rows_of_sites(n=1500, seed=0):
+    """Return predictions, labels, sites and ages; one site is far off, the others are not."""
+    rng = np.random.default_rng(seed)
+    p, site, age = rng.uniform(size=n), rng.choice(SITES, size=n), rng.uniform(0, 90, size=n)
+    return p, (rng.uniform(size=n) < np.where(site == "no'rth", p**2.5, p)).astype(int), site, age
 
 
 def cuts_of(fitted):

@@ -62,14 +62,6 @@ def test_platts_targets_give_the_reference_values():
     np.testing.assert_allclose(found.theta, [0.7833548877, 0.0773195218], atol=1e-8)
 
 
-def test_temperatures_equal_the_reference_values():
-    assert TemperatureScaling().fit(Z, Y).temperature_ == pytest.approx(0.7429131944, abs=1e-8)
-    rows = [(2, 0, -1), (0, 1, 0), (1, 1.5, -0.5), (-1, 0, 2), (3, 0, 0), (0, 0.5, 1)]
-    several = TemperatureScaling(input="logits").fit(rows, [0, 1, 0, 2, 0, 1])
-    assert 1 / several.temperature_ == pytest.approx(1.6024353206, abs=1e-8)
-    assert several.fit_result_.loss == pytest.approx(0.4919191069, abs=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_platt_scaling_equals_unpenalised_logistic_regression(seed, weighted):
@@ -103,13 +95,6 @@ def test_many_separable_rows_are_fitted_with_platts_targets():
     found = fit_logistic(features, Scores.of_rows(p, y).with_platt_targets())
     assert "separable" in fitted.fit_result_.flags
     np.testing.assert_allclose(fitted.coef_, found.theta, rtol=1e-6, atol=1e-6)
-
-
-def test_one_column_and_two_classes_have_the_same_temperature():
-    p, y = binary_rows()
-    one = TemperatureScaling().fit(p, y)
-    two = TemperatureScaling().fit(np.column_stack((1 - p, p)), y)
-    assert one.temperature_ == pytest.approx(two.temperature_, rel=1e-9)
 
 
 def test_logits_and_their_probabilities_give_the_same_fit():
