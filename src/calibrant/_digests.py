@@ -27,6 +27,8 @@ from calibrant.exceptions import InvalidDocumentError
 HashArray = npt.NDArray[np.uint64]
 
 LANES = 4
+"""Sums of 64 bits in a digest, each with factors of its own: no other rows have all four by
+chance. Part of the form of digests, and of every certificate saved."""
 BLOCK_VALUES = 1 << 16
 """Values that are mixed at a time: half a megabyte, for a cache."""
 _FORMS = {

@@ -148,11 +148,11 @@ def round_limit(largest: float) -> float:
     return next(limit for limit in LIMITS if limit >= largest or limit == 1.0)
 
 
-SIDE = 800
+SIDE = 800  # of the square of [0, 1]: whole units place a number to 0.00125
 BASE, HALF = SIDE + 136, 74  # the base line of the histogram, and its height on either side
 BOTTOM = BASE + HALF
 VIEW_BOX = f"-107 -27 933 {BOTTOM + 98}"
-STEPS = 5
+STEPS = 5  # of the grid: a line and a label at every fifth of what is shown
 EMPTY_COLUMNS = 2  # as many break the ribbon: one is often empty by chance
 LONE = 7  # half the width of the ribbon where it stands for one point
 # A report's style sheet paints these classes; in a notebook, presentation attributes do. Grey is

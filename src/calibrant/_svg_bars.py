@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from calibrant._html import Content, Element, element, short
 from calibrant._svg import painted, round_limit
 
-LENGTH = 871
+LENGTH = 871  # of a bar: with its margins as wide as the reliability diagram
 UNBOUNDED = 4.0  # times what else is shown: a bound beyond is an arrow, or the rest would shrink
 
 
@@ -126,6 +126,7 @@ MOST_BATCHES = 400
 MOST_POINTS = 80
 """Batches that are drawn as points with bars; more are a line in a band."""
 _NAME_LENGTH = 22
+"""Letters of the first and last batch below the axis: longer names would run into each other."""
 
 
 class DrawableBatch(Protocol):

@@ -24,6 +24,7 @@ ENDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Where a probability axis may end; one that would be longer shows all of [0, 1]."""
 TICKS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25)
 DECADES = (0.0001, 0.001, 0.01, 0.1)
+"""Labels of a logit axis up to 1/2, mirrored above it, and those that a long axis keeps."""
 MOST_TICKS = 7.0
 """Length of a logit axis beyond which labels between decades would run into each other."""
 SHOWN = 0.995
@@ -102,6 +103,7 @@ def bar_edges(ax: Axes) -> FloatArray:
 
 
 BARS = 40
+"""Of a histogram: its shape is seen, and each bar is still some pixels wide."""
 FINE = Bins(
     np.unique(
         np.concatenate([np.linspace(0, 1, 1001), special.expit(np.linspace(-10, 10, 401))]).round(

@@ -35,7 +35,7 @@ STYLES: tuple[dict[str, Any], ...] = (
 )
 ON_DARK = {"#0072B2": "#56B4E9", "#000000": "#FFFFFF", "#56B4E9": "#9AA7FF"}
 """What takes the place of colours that are hard to see, or not at all, on a dark ground."""
-NAME_LENGTH = 36
+NAME_LENGTH = 36  # letters of a name in a legend, so that it stays within the figure
 WIDTH = 4.0  # inches: 300 px at 75 dots an inch, where text is still 10 px high
 COUNTS_BOX = (0.0, -0.26, 1.0, 0.18)
 CURVE, ISOTONIC = "calibrant-curve", "calibrant-isotonic"

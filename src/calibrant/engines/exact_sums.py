@@ -33,9 +33,12 @@ IS_CUT = np.zeros(1075, np.bool_)
 """Whether 2^-(i + 1), which `np.frexp` splits into 0.5 and -i, is a cut."""
 IS_CUT[CUTS - 1] = True
 LAST_EXACT = 144
+"""Minus the exponent of the last cut above which nothing is rounded, whatever the type."""
 EXACT_BELOW = 1e-9
 """Variances that are a smaller share of the squared mean would lose six digits in float64."""
 HALF, LIMB = 31, 21
+"""Bits of a half of a prediction, whose products fit into 62, and of a limb, which leaves 42 of the
+64 bits of an integer for the number of rows."""
 NARROW, WIDE = 6, 14
 """Limbs of a cell: 1 of the count, 2 of high, 3 of high^2; then 2 of low, 3 of low^2 and 3 of
 high low. Predictions of float32 and of smaller types have no low half."""

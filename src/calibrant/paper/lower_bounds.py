@@ -18,6 +18,7 @@ from calibrant.paper.uncertainty import Z90, Estimate, Finding, exactly, over_sp
 from calibrant.stats.estimators import error_of, power_of
 
 PAPER_ROWS = {10_000: (1000, 1000), 50_000: (20_000, 5000)}
+"""Rows of a file, and of those the ones that the paper scales and chooses bins with."""
 RULES = {"mass": "uniform-mass bins", "width": "equal-width bins"}
 ONE = np.ones(1)
 

@@ -40,6 +40,7 @@ STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1.0, 0.1)
 loss rises. On 1,000 and 5,000 predictions of CIFAR-10 the best was 1e3, and its neighbours lost
 0.001; with 3, 30 and 100 simulated classes it was 100, 1e3, and 1e3 to 1e4."""
 FOLDS = 3
+"""Each is a fit for each penalty, and penalties are far apart."""
 CHOOSING_VALUES = 1 << 18
 """About so many predictions, at equal steps through the rows, decide on the penalty; about two rows
 a class if those are more."""

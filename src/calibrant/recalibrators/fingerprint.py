@@ -23,6 +23,7 @@ BLOCK_VALUES = 1 << 17
 """Rows hashed first, for a bound of the smallest hashes, where they are at most a quarter of all,
 and values hashed at once. A 64th of the hashes is listed then, which costs less than hashing. Both
 affect speed only."""
+# Multipliers of the hash: the golden ratio, and one of splitmix64. Saved fingerprints rest on them.
 ODD = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 _ALL = 2.0**64

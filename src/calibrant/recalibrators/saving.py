@@ -28,6 +28,8 @@ from calibrant.recalibrators.scores import FitResult
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1
 MAX_DEPTH = 8
+"""Recalibrators within each other: no more than three make sense, and a hostile document could nest
+without end."""
 LARGEST_NUMBER = 1e150
 """Of what was learned, in size: no fit comes near, and a product with a larger one may overflow."""
 LATER = {"smoothing": 0.0, "on": "log-odds"}

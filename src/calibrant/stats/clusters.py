@@ -49,7 +49,7 @@ from calibrant.stats.intervals import SLOPE_CAUTION
 from calibrant.stats.questions import MOST_DRAWS
 from calibrant.table import BinTable
 
-FEWEST = 2
+FEWEST = 2  # one cluster has no other to differ from
 ROUNDING = 1e-12
 """Of sums of weights: a cell of one cluster has no pairs, though its squares be rounded."""
 DRAWN_AT_ONCE = 1 << 22

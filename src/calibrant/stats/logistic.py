@@ -19,6 +19,7 @@ from calibrant._types import FloatArray
 from calibrant.stats.samples import Atoms
 
 STEPS = 100
+"""Newton converges in a few; a coefficient that runs away, `LONGEST_STEP` at a time, ends here."""
 TOLERANCE = 1e-9
 """Of a coefficient on a standardised scale: three digits beyond what is ever printed."""
 LONGEST_STEP = 5.0

@@ -56,6 +56,9 @@ from calibrant.table import BinTable, describe_bins
 Method: TypeAlias = Literal["auto", "score", "normal", "box", "percentile", "basic"]
 
 UNRESOLVED_LIMIT = 0.05
+"""The share of rows alone in their bin that is passed over in silence: they have no pairs, so they
+tell nothing of the error, whose square they change by at most their share. Beyond it there is a
+warning, and outputs count as continuous. Affects tightness only, never validity."""
 FEW_CLUSTERS = 10
 """In a bin: with 6 the interval of clusters covered 89% in the worst of its simulations."""
 MEAN_ROOT = 0.4111

@@ -58,7 +58,9 @@ what it has learned elsewhere, and normal limits on the logit scale fell short i
 BAND_DRAWS = 2000
 """Of noise, for the largest of all points: a tail of 5% is met to half a point."""
 ISOTONIC_DRAWS = 499
+"""For a p-value: one of 0.05 has a standard error of 0.01."""
 LOESS_DRAWS = 999
+"""For a band: limits that leave out 2.5% on either side have 25 draws beyond each."""
 FEWEST_IN_TAIL = 5
 """Draws beyond a quantile that is read off them; further out all points count as independent."""
 

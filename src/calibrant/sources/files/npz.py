@@ -34,7 +34,7 @@ HARMLESS_BYTES, LARGEST_RATIO = 1 << 26, 100
 """Arrays that hold something compress to a 20th at best, zeros to a 1,000th: what needs much memory
 must take some room in the file as well."""
 PLAIN = "biufU"
-LAST_CHARACTER = 0x10FFFF
+LAST_CHARACTER = 0x10FFFF  # of Unicode
 Columns = dict[str, AnyArray]
 ZSTANDARD_ERRORS: tuple[type[Exception], ...] = ()
 if sys.version_info >= (3, 14):  # there zipfile reads Zstandard, where Python was built with it
