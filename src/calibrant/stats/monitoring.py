@@ -66,8 +66,8 @@ without any."""
 REFERENCE_SHARE = 0.2
 """Of the error probability, for the noise of the reference."""
 _CORNER = math.sqrt(2) - 1
-"""Times log(1 + q) / q: there a tangent takes the place of log(1 + q e^2). It begins early enough to
-stay below the function up to e = 1 for every q, on which validity rests; earlier costs delay."""
+"""Times log(1 + q) / q: a tangent there takes the place of log(1 + q e^2). It is early enough to
+stay below it up to e = 1 for every q, on which validity rests; a larger one shortens the delay."""
 _NEAREST = 1e-12
 """To 0 and 1 that a prediction counts as being; bets at it are never on the outer side."""
 _MOST_BEYOND = 1e12
