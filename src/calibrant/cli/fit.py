@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.calibrators import labels_to_fit
-from calibrant.cli.input import add_log_argument, columns_of, log_columns, open_files, rows_of
+from calibrant.cli.input import columns_of, open_files, rows_of
+from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
 from calibrant.cli.parser import (
     add_command,

@@ -53,6 +53,14 @@ BINS_HELP = (
     "auto, 15, mass:15, width:15, hybrid:15, distinct, or edges such as 0,0.2,1 (default auto)"
 )
 INPUTS = ("probabilities", "logits")
+ABOUT_ROWS = {
+    "y_true": "labels",
+    "y_prob": ["probs"],
+    **dict.fromkeys(("kind", "input", "bins", "classes", "pos_label", "format")),
+    **dict.fromkeys(("sample_weight", "calibrator", "versus", "by", "cluster", "key", "y_true_b")),
+    "log": None,
+}
+"""Options that say how rows are read, and their defaults."""
 MOST_DIGITS = 15
 """Of a whole number: what a float holds exactly, and more than any machine counts."""
 
