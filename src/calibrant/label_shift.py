@@ -120,7 +120,7 @@ def certify_label_shift(
     if isinstance(target_prob, BinTable):
         target = read(target_prob).count(table.bins)
     else:
-        n = len(np.asarray(target_prob)) if np.ndim(target_prob) else 0
+        n = len(target_prob) if np.ndim(target_prob) else 0
         reading: dict[str, Any] = {"kind": source.problem.kind, "input": input}
         target = read(np.zeros(n, np.int64), target_prob, **reading).count(table.bins)
     _check_outputs(table, target)

@@ -204,7 +204,7 @@ def test_a_thousand_classes_with_endless_names_stay_under_two_megabytes():
 
 
 def test_beyond_a_thousand_classes_the_worst_are_shown(monkeypatch):
-    monkeypatch.setattr("calibrant.reports.classes.MOST_CLASSES", 3)
+    monkeypatch.setattr("calibrant.reports.curves.MOST_CLASSES", 3)
     labels, probs = report_data.class_rows(400, 5, 1.2, 7)
     made = report(labels, probs, kind="marginal")
     assert len(made.findings.classes) == 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.reports.classes import class_findings
+from calibrant.reports.curves import class_findings
 
 OUTPUTS = np.array(
     [

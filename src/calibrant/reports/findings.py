@@ -23,8 +23,7 @@ from calibrant.recalibrators import (
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.selection import RecalibratorScores, recalibrator_scores
-from calibrant.reports.classes import ClassFindings, class_findings
-from calibrant.reports.curves import ReportedCurve, curve_of
+from calibrant.reports.curves import ClassFindings, ReportedCurve, class_findings, curve_of
 from calibrant.reports.key_numbers import KeyNumbers, key_numbers, with_rows
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource

@@ -7,8 +7,7 @@ from typing import Any
 
 from calibrant import _svg
 from calibrant._html import Content, Element, element, scrolling, short, shown, table
-from calibrant.reports.classes import ClassFindings
-from calibrant.reports.curves import ReportedCurve
+from calibrant.reports.curves import ClassFindings, ReportedCurve
 from calibrant.reports.findings import Findings
 from calibrant.reports.sections import section
 from calibrant.reports.wording import ANSWERS, EVENTS, Words, axis_words, percent, points

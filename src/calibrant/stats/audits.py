@@ -35,6 +35,7 @@ from calibrant.stats.intervals import check_level
 from calibrant.stats.planning import samples_to_certify
 from calibrant.stats.proofs import bounds_of
 from calibrant.stats.questions import Question
+from calibrant.stats.results import CalibrationErrorResult
 from calibrant.stats.verdicts import Verdict, assumptions_of
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -278,28 +279,8 @@ def audit(
     for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
         table = tables.at(place)
         question = Question.of(table, **options, levels=declared.get(key))
-        upper, lower, verdict = verified_bounds(table, question)
-        error = errors[key]
-        interval = error._interval(1 - share)
-        needed = None
-        if verdict == "undecided" and table.is_binned_model:
-            needed = _rows_needed(table, question, rows_needed)
-        groups.append(
-            AuditedGroup(
-                group=labels,
-                n=table.n,
-                n_events=int(table.sum_y.sum()),
-                error=error.value,
-                low=interval.low,
-                high=interval.high,
-                lower_bound=lower,
-                upper_bound=upper,
-                verdict=verdict,
-                pvalue=float(pvalues[place]),
-                adjusted_pvalue=float(adjusted[place]),
-                rows_needed=needed,
-            )
-        )
+        own = float(pvalues[place]), float(adjusted[place])
+        groups.append(_judged(table, labels, question, errors[key], own, rows_needed))
         if progress is not None:
             progress(len(groups) / len(tables))
     alone = {**options, "confidence_level": confidence_level}
@@ -323,6 +304,36 @@ def audit(
         ],
         options=options,
         levels=declared,
+    )
+
+
+def _judged(
+    table: BinTable,
+    labels: tuple[GroupLabel, ...],
+    question: Question,
+    error: CalibrationErrorResult,
+    pvalues: tuple[float, float],
+    rows_needed: dict[int, int | None],
+) -> AuditedGroup:
+    """Judge one group; the p-values are its own and the adjusted one."""
+    upper, lower, verdict = verified_bounds(table, question)
+    interval = error._interval(question.confidence_level)
+    needed = None
+    if verdict == "undecided" and table.is_binned_model:
+        needed = _rows_needed(table, question, rows_needed)
+    return AuditedGroup(
+        group=labels,
+        n=table.n,
+        n_events=int(table.sum_y.sum()),
+        error=error.value,
+        low=interval.low,
+        high=interval.high,
+        lower_bound=lower,
+        upper_bound=upper,
+        verdict=verdict,
+        pvalue=pvalues[0],
+        adjusted_pvalue=pvalues[1],
+        rows_needed=needed,
     )
 
 
