@@ -212,7 +212,7 @@ def pinball_loss(
       level 0.1: 0.2000
       level 0.9: 0.7000
       80% intervals are 2.333 wide on average
-      about 1 rows decide it: the interval may be too short
+      about 1 row decides it: the interval may be too short
     """
     problem, y, q, weights = read_forecasts(y_true, y_prob, classes, sample_weight, data)
     if not np.isfinite(q).all():

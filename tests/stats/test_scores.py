@@ -83,9 +83,9 @@ def test_few_rows_are_announced():
     y[0] = 100.0
     score = cb.crps(y, mean=np.zeros(300), std=1.0)
     assert score.confidence_interval().notes == (
-        "about 1 rows decide it: the interval may be too short",
+        "about 1 row decides it: the interval may be too short",
     )
-    assert "about 1 rows decide it" in str(score)
+    assert "about 1 row decides it" in str(score)
     tails = cb.normal_quantiles(np.zeros(300), 1.0, (0.01, 0.99))
     (note,) = (
         cb.pinball_loss(rng.normal(size=300) / 3, tails, classes=(0.01, 0.99))

@@ -144,8 +144,16 @@ def notes_of(
         alone = cells.one_class_each.take(int(np.argmax(weights)))
         influential = float(influential_rows_of(alone, power))
     if influential < FEWEST_INFLUENTIAL:
-        heavy = ", or few with most of the weight" if table.is_weighted else ""
-        notes.append(
-            f"about {influential:.0f} rows{heavy} decide it: the interval may be too short"
-        )
+        notes.append(few_rows_note(influential, table.is_weighted))
     return tuple(notes)
+
+
+def few_rows_note(influential: float, is_weighted: bool = False) -> str:
+    """Say that an interval rests on few rows."""
+    n = round(influential)
+    who = "the rows show no spread"
+    if is_weighted:
+        who = f"about {n} row{'s' * (n != 1)}, or few with most of the weight decide it"
+    elif n > 0:
+        who = f"about {n} rows decide it" if n > 1 else "about 1 row decides it"
+    return f"{who}: the interval may be too short"

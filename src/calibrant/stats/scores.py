@@ -20,7 +20,7 @@ from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidInputError
 from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
-from calibrant.stats.influences import FEWEST_INFLUENTIAL
+from calibrant.stats.influences import FEWEST_INFLUENTIAL, few_rows_note
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 from calibrant.table import BinTable
 
@@ -94,7 +94,7 @@ class MeanScore(NumberResult):
         rows = min(1 / (self.skewness**2 + 1 / self.n), 2 * self.n * min(tails, default=1.0))
         notes: tuple[str, ...] = ()
         if rows < FEWEST_INFLUENTIAL:
-            notes = (f"about {rows:.0f} rows decide it: the interval may be too short",)
+            notes = (few_rows_note(rows),)
         return ConfidenceInterval(
             self.value - below * self.standard_error,
             self.value + above * self.standard_error,
@@ -112,8 +112,8 @@ class MeanScore(NumberResult):
         return self.name
 
     def __str__(self) -> str:
-        error = f"standard error {self.standard_error:.4f}"
-        lines = [f"{self.name} = {self.value:.4f} ({error}), n = {self.n:,}"]
+        error = f" (standard error {self.standard_error:.4f})" if self.n > 1 else ""
+        lines = [f"{self.name} = {self.value:.4f}{error}, n = {self.n:,}"]
         lines += [f"  level {level:g}: {loss:.4f}" for level, loss in self.per_level.items()]
         lines += [
             f"  {100 * nominal:g}% intervals are {width:.4g} wide on average"

@@ -5,6 +5,10 @@ skill is ``1 - S / R``: 1 is perfect, 0 is the reference, below 0 is worse. All 
 the mean of ``s - (1 - t) r`` is within Student's limits of 0 make the interval (Fieller, 1954);
 rows are paired, so what both scores owe to the outcome cancels. The base rate of the very rows
 minimises R, so that it was estimated matters only in the second order.
+
+Where so few rows decide R that Student's limits of it reach 0, Fieller's set has no end. There the
+interval is that of log(S / R), by the delta method, with Student's quantile of as many degrees of
+freedom as rows of equal influence have: wide, and finite.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from calibrant._results import NumberResult
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
+from calibrant.stats.influences import few_rows_note
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 
 Rule: TypeAlias = Literal["brier", "log", "rps"]
@@ -27,6 +32,8 @@ FEWEST_INFLUENTIAL = 20
 """Rows that the interval needs to rest on. In 24 simulated settings (50 to 400 rows, base rates of
 0.03 to 0.5, both references) nominal 95% intervals that rest on 20 covered 93.9% or more, those on
 fewer down to 88.8%."""
+LONGEST_REACH = 700.0
+"""Of the log of a ratio: the exponential of more overflows."""
 
 RULES: dict[Rule, str] = {
     "brier": "Brier score",
@@ -75,25 +82,41 @@ class SkillScore(NumberResult):
         """Return Fieller's interval for the skill of the forecast in the population.
 
         It holds the estimate. Its `notes` say where fewer than twenty rows decide it: it was found
-        to cover as promised where more do (docs/coverage.md).
+        to cover as promised where more do (docs/coverage.md). Where so few decide it that Fieller's
+        has no end, that of the log of the ratio takes its place; `method` says which it is.
         """
         check_level(confidence_level)
         if not math.isfinite(self.score):
-            return ConfidenceInterval(-math.inf, -math.inf, confidence_level, "exact")
+            note = "it gave 0 to what happened, which no other row makes up for"
+            return ConfidenceInterval(-math.inf, -math.inf, confidence_level, "exact", (note,))
         units = self.n if self.n_clusters is None else self.n_clusters
         square = float(special.stdtrit(units - 1, (1 + confidence_level) / 2)) ** 2
         own, cross, other = self.variances
         s, r = self.score, self.reference_score
         a, b, c = r * r - square * other, s * r - square * cross, s * s - square * own
-        low, high = -math.inf, 1.0
         if a > 0:
             half = math.sqrt(max(b * b - a * c, 0.0))
-            low, high = 1 - (b + half) / a, min(1 - (b - half) / a, 1.0)
+            method, low, high = "fieller", 1 - (b + half) / a, min(1 - (b - half) / a, 1.0)
+        else:
+            method, (low, high) = "log ratio", self._log_ratio_limits(confidence_level)
         notes: tuple[str, ...] = ()
         if self.influential < FEWEST_INFLUENTIAL:
-            notes = (f"about {self.influential:.0f} rows decide it: the interval may be too short",)
+            notes = (few_rows_note(self.influential),)
         low, high = min(low, self.value), max(high, self.value)
-        return ConfidenceInterval(low, high, confidence_level, "fieller", notes)
+        return ConfidenceInterval(low, high, confidence_level, method, notes)
+
+    def _log_ratio_limits(self, confidence_level: float) -> tuple[float, float]:
+        """Return limits from a normal log(S / R): finite however little is known of R."""
+        own, cross, other = self.variances
+        ratio = 1 - self.value
+        if ratio == 0:
+            return self.value, self.value
+        variance = max(own - 2 * ratio * cross + ratio**2 * other, 0.0)
+        freedom = max(self.influential - 1, 1.0)
+        t = float(special.stdtrit(freedom, (1 + confidence_level) / 2))
+        reach = t * math.sqrt(variance) / (ratio * self.reference_score)
+        factor = math.exp(min(reach, LONGEST_REACH))
+        return 1 - ratio * factor, 1 - ratio / factor
 
     def __str__(self) -> str:
         interval = self.confidence_interval()
