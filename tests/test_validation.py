@@ -160,6 +160,26 @@ def test_equal_predictions_are_separated_by_no_threshold():
     assert table.notes[0].startswith("all predictions are equal")
 
 
+def test_predictions_that_were_never_wrong_may_be_wrong_yet():
+    y = np.arange(200) % 2
+    table = cb.validate(y, y.astype(float))
+    worst = 1 - 0.025 ** (1 / 200)  # Clopper-Pearson's limit of 0 among 200
+    for name in ("brier", "smooth_ece"):
+        assert (table[name].value, table[name].low) == pytest.approx((0, 0), abs=1e-12)
+        assert table[name].high == pytest.approx(worst)
+    assert table["scaled_brier"].low == pytest.approx(1 - 4 * worst)
+    assert (table["log_loss"].low, table["log_loss"].high) == (0, np.inf)
+    assert 0.9 < table["oe_ratio"].low < 1 < table["oe_ratio"].high
+    assert "no prediction was wrong" in str(table)
+    clusters = cb.validate(y, y.astype(float), cluster=np.arange(200) // 10)
+    assert clusters["brier"].high == pytest.approx(1 - 0.025 ** (1 / 20))
+
+
+def test_one_row_without_a_logit_is_one_row():
+    table = cb.validate([0, 1, 0, 1], [0.0, 0.6, 0.3, 0.2])
+    assert "1 row predicted with 0 or 1 has no logit" in " ".join(table.notes)
+
+
 def test_one_row_has_no_interval_that_rests_on_the_spread_of_rows():
     table = cb.validate([1], [0.3])
     for name in ("mean_prediction", "brier", "log_loss", "smooth_ece"):

@@ -98,7 +98,8 @@ def test_a_single_row_that_decides_is_one_row():
     y[0] = 1
     skill = stats.skill_score(row_scores("brier", y, P[:40] / 9), climatology("brier", y))
     low, high = skill.confidence_interval()
-    assert math.isfinite(low) and low < skill.value < high < 1
+    assert math.isfinite(low)
+    assert low < skill.value < high < 1
     assert "about 1 row decides it" in str(skill)
 
 

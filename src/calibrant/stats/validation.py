@@ -66,6 +66,9 @@ def validation(
         *_scores(sample, confidence_level, notes),
         *_errors(sample, error, confidence_level),
     ]
+    if np.array_equal(sample.y, sample.p):
+        measures = _never_wrong(sample, measures, confidence_level)
+        notes.append("no prediction was wrong: limits of scores allow for errors not seen yet")
     if len(sample) == 1:  # the influence of the only row is 0, which no interval of length 0 means
         measures = [
             replace(measure, low=math.nan, high=math.nan) if measure.name in SPREAD else measure
@@ -130,11 +133,11 @@ def _sum_limits(sample: Sample, influence: FloatArray, level: float) -> tuple[fl
     total, n = float(sample.weight @ sample.y), len(sample)
     variance = sample.variance(influence) * n**2
     largest = float(sample.sums(np.ones(n)).max()) if total == 0 else _unit(sample)
-    low = 0.0
-    if total > 0 and variance > 0:
-        low = variance / total * float(special.gammaincinv(total**2 / variance, tail))
     raised, spread = total + largest, variance + largest**2
     high = spread / raised * float(special.gammainccinv(raised**2 / spread, tail))
+    low = max(2 * total - high, 0.0)  # where predictions of 0 and 1 were all right
+    if total > 0 and variance > 0:
+        low = variance / total * float(special.gammaincinv(total**2 / variance, tail))
     return low / n, high / n
 
 
@@ -148,7 +151,7 @@ def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
     certain = (sample.p == 0) | (sample.p == 1)
     if certain.any():
         notes.append(
-            f"{int(certain.sum()):,} rows predicted with 0 or 1 have no logit and are left out of "
+            f"{_certain_rows(int(certain.sum()), 'have', 'has')} no logit: left out of "
             "calibration in the large, intercept and slope"
         )
         codes = None if sample.cluster is None else sample.cluster[~certain]
@@ -298,11 +301,33 @@ def _scores(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
         scaled = (1 - part.value, 1 - part.high, 1 - part.low)
         measures.append(Measure("scaled_brier", "scaled Brier", *scaled))
     if math.isinf(log_loss):
-        wrong = int(np.isinf(logs).sum())
-        rows = "row predicted with 0 or 1 was" if wrong == 1 else "rows predicted with 0 or 1 were"
-        notes.append(f"log loss is infinite: {wrong:,} {rows} wrong")
+        wrong = _certain_rows(int(np.isinf(logs).sum()), "were", "was")
+        notes.append(f"log loss is infinite: {wrong} wrong")
         return [*measures, Measure("log_loss", "log loss", math.inf, 0.0, math.inf)]
     return [*measures, _positive(sample, "log_loss", "log loss", log_loss, logs - log_loss, level)]
+
+
+def _certain_rows(n: int, verb: str, singular: str) -> str:
+    return f"{n:,} row{'s' * (n != 1)} predicted with 0 or 1 {singular if n == 1 else verb}"
+
+
+def _unseen(sample: Sample, level: float) -> float:
+    """Return the largest rate, by the binomial law, of what happened to none of the rows."""
+    units = min(sample.effective_n, float(sample.n_clusters))
+    return -math.expm1(math.log((1 - level) / 2) / units)
+
+
+def _never_wrong(sample: Sample, measures: list[Measure], level: float) -> list[Measure]:
+    """Give the scores of predictions that are all 0 or 1, and right, the end that they lack."""
+    worst, rate = _unseen(sample, level), sample.mean(sample.y)
+    ends = {"brier": worst, "smooth_ece": worst, "log_loss": math.inf}
+    scaled = 1 - worst / (rate * (1 - rate)) if sample.fewest else math.nan
+    return [
+        replace(m, high=max(ends[m.name], m.high)) if m.name in ends
+        else replace(m, low=scaled) if m.name == "scaled_brier"
+        else m
+        for m in measures
+    ]  # fmt: skip
 
 
 def _positive(
