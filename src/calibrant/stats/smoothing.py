@@ -172,15 +172,17 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     share = np.bincount(nearest, pooled.weight) / pooled.weight.sum()
     some = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
     scaled = matrix[some] / pooled.weight
-    if sample.cluster is None:  # squares of residuals would be a rough guess of the same
-        squares = np.bincount(pooled.place, sample.weight**2)
-        inner_rate = np.clip(fitted, 0.5 / len(sample), 1 - 0.5 / len(sample))
-        noise = (scaled * squares * inner_rate * (1 - inner_rate)) @ scaled.T
-    else:
+    # squares of residuals would be a rough guess of the same
+    squares = np.bincount(pooled.place, sample.weight**2)
+    inner_rate = np.clip(fitted, 0.5 / len(sample), 1 - 0.5 / len(sample))
+    noise = (scaled * squares * inner_rate * (1 - inner_rate)) @ scaled.T
+    if sample.cluster is not None:
         near = np.minimum(np.searchsorted(at, pooled.x), at.size - 1)
         own = np.minimum(matrix[near, np.arange(pooled.x.size)], 0.9)
         residual = (sample.y - fitted[pooled.place]) / (1 - own)[pooled.place]
-        noise = scaled @ sample.scatter(pooled.place, pooled.x.size, residual) @ scaled.T
+        of_clusters = scaled @ sample.scatter(pooled.place, pooled.x.size, residual) @ scaled.T
+        seen = np.diag(of_clusters) > 0  # no residuals, as of hard predictions that were right
+        noise = np.where(seen & seen[:, None], of_clusters, noise * ~(seen | seen[:, None]))
     size = 1 / (matrix[some] ** 2 / pooled.rows).sum(axis=1)
     # residuals vanish where nearly all events agree: variances are at least Agresti and Coull's
     added = (np.clip(smooth[some], 0.0, 1.0) * size + 2) / (size + 4)
