@@ -176,7 +176,8 @@ class ClusterSums(ReadOnlyArrays):
         z = float(special.stdtrit(degrees, (1 + confidence_level) / 2))
         plug_in = float(self._mass @ self.gap**2)
         j = float(self.influence.var(ddof=1)) * self.n_clusters
-        slope = j / plug_in if plug_in > 0 else 0.0
+        # without any gap, that of `score_interval`: no interval of length 0
+        slope = j / plug_in if plug_in > 0 else 4 / self.n_clusters**2
         # chance alone makes J twice V: a cluster holds what it shares with another once for each
         v = max(self.null_variance(independent), slope * (plug_in - self.squared) / 2)
         t, b = self.squared, z**2 * SLOPE_CAUTION * slope
