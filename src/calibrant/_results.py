@@ -86,6 +86,11 @@ class Result(ReadOnlyArrays):
         return copied
 
 
+def shown_chance(p: float, digits: int) -> str:
+    """Return a p-value as text; one below what a float64 holds is not 0."""
+    return "p < 1e-300" if p < 1e-300 else f"p = {p:.{digits}g}"
+
+
 class NumberResult(Result):
     """A result that reads as its `value`, for frozen dataclasses made with ``eq=False`` as well.
 

@@ -338,7 +338,31 @@ def test_there_are_more_models_than_styles():
     y, p = rows(300)
     models = {f"model {i}": p ** (0.5 + i / 4) for i in range(9)}
     display = ReliabilityDisplay.from_predictions(y, models, bins=5)
-    assert len(display.lines_) == 9
+    looks = [(line.get_color(), line.get_marker()) for line in display.lines_]
+    assert len(set(looks)) == 9
+
+
+def test_the_axis_of_a_numbered_class_names_the_class():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(3), size=200)
+    labels = rng.integers(0, 3, size=200)
+    for y, options, label in (
+        (labels, {"kind": "marginal"}, "class 1"),
+        (labels, {"kind": "ordinal"}, "class 1 or lower"),
+        (np.eye(3)[labels], {"kind": "multi-label"}, "label 1"),
+    ):
+        display = ReliabilityDisplay.from_predictions(y, probs, class_label=1, **options)
+        assert display.counts_ax_.get_xlabel() == f"predicted probability of {label}"
+
+
+def test_a_pvalue_below_the_smallest_number_is_not_zero():
+    p = np.linspace(0.05, 0.95, 3000)
+    display = ReliabilityDisplay.from_predictions(
+        np.zeros(3000), p, method="spline", draw=False
+    ).curves[0]
+    assert display.curve.pvalue == 0
+    assert display.pvalue_line == "spline, p < 1e-300"
+    assert "p < 1e-300 if calibrated" in str(display.curve)
 
 
 def test_axes_of_ones_own_need_no_pyplot_figure():

@@ -8,6 +8,7 @@ from typing import Any
 
 from calibrant import stats
 from calibrant._options import is_integer
+from calibrant._results import shown_chance
 from calibrant._types import FloatArray, ReadOnlyArrays
 from calibrant.display.axes import Histogram
 from calibrant.exceptions import InvalidArgumentError, UnresolvedWarning
@@ -73,7 +74,7 @@ class DisplayedCurve(ReadOnlyArrays):
     def pvalue_line(self) -> str:
         """The p-value of a smooth curve, in one short line."""
         curve = self.curve
-        return "" if curve.pvalue is None else f"{curve.method}, p = {curve.pvalue:.2g}"
+        return "" if curve.pvalue is None else f"{curve.method}, {shown_chance(curve.pvalue, 2)}"
 
     @property
     def isotonic_line(self) -> str:

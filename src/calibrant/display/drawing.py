@@ -148,7 +148,10 @@ def axis_labels(curve: DisplayedCurve) -> tuple[str, str]:
         if curve.kind == "quantile":
             return "level of the quantile", "share covered"
         lower = " or lower" * (curve.kind == "ordinal")
-        return f"predicted probability of {plain(curve.class_label, 16)}{lower}", "event rate"
+        name = plain(curve.class_label, 16)
+        if name[:1].isdigit():  # "probability of 1" reads as certainty
+            name = f"{'label' if curve.kind == 'multi-label' else 'class'} {name}"
+        return f"predicted probability of {name}{lower}", "event rate"
     return "predicted probability", "event rate"
 
 
@@ -175,7 +178,9 @@ def counts_axes(ax: Axes) -> Axes:
 
 def look_of(ax: Axes, position: int) -> dict[str, Any]:
     """Return colour, marker and dashes of the curve at this position, to be seen on these axes."""
-    look = STYLES[position % len(STYLES)]
+    turn, place = divmod(position, len(STYLES))
+    # beyond the palette, colours come again with the marker and dashes of another
+    look = STYLES[(place + turn) % len(STYLES)] | {"color": STYLES[place]["color"]}
     return look | {"color": ON_DARK.get(look["color"], look["color"])} if is_dark(ax) else look
 
 

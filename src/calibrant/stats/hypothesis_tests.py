@@ -31,7 +31,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant._options import generator, is_among, is_integer
-from calibrant._results import Result
+from calibrant._results import Result, shown_chance
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike, as_bin_rule
@@ -72,7 +72,7 @@ class CalibrationTestResult(Result):
     n: int
 
     def _summary(self) -> str:
-        values = f"statistic = {self.statistic:.4g}, p = {self.pvalue:.4g}"
+        values = f"statistic = {self.statistic:.4g}, {shown_chance(self.pvalue, 4)}"
         return f"{self.method}: {values}, n = {self.n:,}"
 
 
