@@ -68,7 +68,7 @@ def test_weights_are_importance():
 
 
 def test_what_cannot_be_a_reference_is_refused():
-    for reference in (1.5, -0.1):
+    for reference in (1.5, -0.1, np.nan, True):
         with pytest.raises(InvalidArgumentError, match="probability of one event"):
             cb.skill_score(Y, P, reference)
     with pytest.raises(InvalidArgumentError, match="several classes"):

@@ -93,3 +93,15 @@ def test_what_cannot_be_grades_is_refused():
     for correlation in (-0.1, 1, np.nan, "12%", True):
         with pytest.raises(CalibrantError, match="correlation"):
             cb.grade_backtest(Y, P, correlation=correlation)
+
+
+def test_few_pds_are_grades_however_few_rows_they_have():
+    assert len(cb.grade_backtest([1], [0.3])) == 1
+    backtest = cb.grade_backtest([0, 1, 0], [0.1, 0.2, 0.3])
+    assert backtest.count.tolist() == [1, 1, 1]
+    assert "1 default, 0.6 expected" in str(backtest)
+
+
+def test_a_pd_in_float32_is_named_where_it_is_not_one_of_the_scale():
+    with pytest.raises(InvalidInputError, match=r"4,000 rows .*first: 0\.00100000004749"):
+        cb.grade_backtest(Y, P.astype(np.float32), grades=SCALE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -192,8 +193,8 @@ def _reference(reference: Any, y: FloatArray, w: FloatArray) -> tuple[FloatArray
     if reference is None:
         rate = np.average(y, axis=0, weights=w)
         return np.broadcast_to(rate, y.shape), "climatology"
-    if is_real(reference):
-        if y.ndim != 1 or not 0 <= float(reference) <= 1:
+    if isinstance(reference, Real):
+        if y.ndim != 1 or not (is_real(reference) and 0 <= float(reference) <= 1):
             raise InvalidArgumentError(
                 "A number as reference= is the probability of one event, in [0, 1]; got "
                 f"{reference!r:.60} for {'one event' if y.ndim == 1 else 'several classes'}."
@@ -282,6 +283,13 @@ def brier_decomposition(
             raise InvalidArgumentError(
                 'method="corp" chooses no bins and corrects its intervals for bias; leave bins=, '
                 "debias= and class_weight= out."
+            )
+        if source.problem.n_groups > 1:
+            raise InvalidArgumentError(
+                f'method="corp" takes apart the score of one event; kind="{source.problem.kind}" '
+                f"has {source.problem.n_groups:,} {source.problem.parts}. Pass one "
+                f"{source.problem.part} as an event, or its name as class_label= of "
+                "calibrant.stats.corp_decomposition."
             )
         return stats.corp_decomposition(source.tabulate("distinct" if source.has_rows else bins))
     return stats.brier_decomposition(

@@ -21,6 +21,9 @@ from calibrant.stats.estimators import cells_of
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
 
+MOST_GRADES = 25
+"""Different PDs that make a scale however few rows have each: rating scales have 5 to 25."""
+
 
 def grade_backtest(
     y_true: Any,
@@ -127,7 +130,7 @@ def grade_backtest(
         table = source.tabulate("distinct" if bins is None else bins)
     if levels is not None:
         table = _with_pds(table, levels, declared=bins is not None or not table.is_binned_model)
-    elif bins is None and float(cells_of(table).unresolved_mass.max()) > UNRESOLVED_LIMIT:
+    elif bins is None and _are_scores(table):
         raise InvalidInputError(
             f"Grades are few PDs; these rows have {len(table.bins[0]):,} different ones. Pass "
             "bins=, the edges of a master scale such as [0, 0.01, 0.05, 1]."
@@ -142,6 +145,11 @@ def grade_backtest(
     )
 
 
+def _are_scores(table: BinTable) -> bool:
+    alone = float(cells_of(table).unresolved_mass.max())
+    return len(table.bins[0]) > MOST_GRADES and alone > UNRESOLVED_LIMIT
+
+
 def _with_pds(table: BinTable, levels: FloatArray, declared: bool) -> BinTable:
     """Return the table of grades with these PDs, in place of the predictions that bins mix."""
     if declared and len(table.bins[0]) == levels.size:
@@ -151,10 +159,14 @@ def _with_pds(table: BinTable, levels: FloatArray, declared: bool) -> BinTable:
             f"There must be a PD for each grade; got {levels.size:,} in grades= and "
             f"{len(table.bins[0]):,} bins."
         )
-    if not np.isin(table.level[table.count > 0], levels).all():
+    used = table.count > 0
+    strange = np.flatnonzero(~np.isin(table.level[used], levels))
+    if strange.size:
         raise InvalidInputError(
-            "With grades={name: PD} every prediction must be one of the PDs; some are not. Pass "
-            "names of grades, or the edges that divide them as bins=."
+            "With grades={name: PD} every prediction must be one of the PDs, to the last digit; "
+            f"{int(table.count[used][strange].sum()):,} rows have another (first: "
+            f"{float(table.level[used][strange[0]])!r}). Pass names of grades, or the edges that "
+            "divide them as bins=."
         )
     return table
 

@@ -219,3 +219,34 @@ def test_one_column_may_be_a_table_of_one_column():
 def test_answers_that_are_no_probabilities_are_refused(answer, error):
     with pytest.raises(error, match="Share"):
         OneVsRest(Share(answer)).fit(*class_rows(100))
+
+
+class Unweighted:
+    def fit(self, X, y):
+        self.rate_ = np.mean(y)
+        return self
+
+    def predict_proba(self, X):
+        return (X[:, 0] + self.rate_) / 2
+
+
+class Anything(Unweighted):
+    def fit(self, X, y, **options):
+        assert options["sample_weight"].size == len(X)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("wrapper", [OneVsRest, TopLabel])
+def test_weights_that_a_fit_does_not_take_are_not_dropped(wrapper):
+    p, y = class_rows(300, 3)
+    weights = np.linspace(1, 2, 300)
+    with pytest.raises(InvalidArgumentError, match="fit of Unweighted takes none"):
+        wrapper(Unweighted()).fit(p, y, sample_weight=weights)
+    wrapper(Unweighted()).fit(p, y)
+    wrapper(Anything()).fit(p, y, sample_weight=weights)
+
+
+def test_candidates_in_wrappers_are_printed_without_addresses():
+    p, y = class_rows(300, 3)
+    best = best_recalibrator(y, p, [Identity(), OneVsRest(Unweighted())])
+    assert "OneVsRest(recalibrator=Unweighted())" in str(best.scores_)

@@ -96,3 +96,9 @@ def test_only_lists_of_probabilities_are_inverted(p):
     assert cb.PlattScaling().fit(P, Y).inverse([]).size == 0
     with pytest.raises(InvalidArgumentError, match="side must be"):
         cb.PlattScaling().fit(P, Y).inverse([0.5], side="both")
+
+
+def test_a_single_number_is_told_to_be_a_list():
+    shift = cb.PriorShift(offset=0.5).fit(P)
+    with pytest.raises(CalibrantError, match=r"a list of probabilities.*such as \[0.02\]"):
+        shift.inverse(0.02)

@@ -90,8 +90,10 @@ def test_what_has_no_interval_is_refused():
     for options in ({"bins": 5}, {"debias": True}, {"class_weight": {0: 1}}):
         with pytest.raises(InvalidArgumentError, match="chooses no bins"):
             cb.brier_decomposition(LABELS, Z, method="corp", **options)
-    with pytest.raises(CalibrantError, match="class_label"):
+    with pytest.raises(CalibrantError, match='kind="marginal" has 3 classes. Pass one class'):
         cb.brier_decomposition([0, 1, 2], np.eye(3), kind="marginal", method="corp")
+    with pytest.raises(CalibrantError, match="at least 2 rows; got 1"):
+        cb.brier_decomposition([1], [0.5], method="corp")
     for part in ("brier", None, ["miscalibration"]):
         with pytest.raises(InvalidArgumentError, match="part must be"):
             cb.brier_decomposition(LABELS, Z, method="corp").confidence_interval(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class ForeignEstimator(Recalibrator):
                 "recalibrators, such as PlattScaling(): they have an answer for one label too."
             )
         weights = {} if scores.weights is None else {"sample_weight": scores.weights}
+        if weights:
+            check_takes_weights(self.estimator)
         self.estimator_ = clone(self.estimator, safe=False)
         self.estimator_.fit(scores.values[:, None], happened.astype(np.intp), **weights)
         outputs = scores.replace_values(self._apply(scores.values))
@@ -77,6 +80,17 @@ class ForeignEstimator(Recalibrator):
                 f"answers of {name} lie outside [0, 1] (first: {event[wrong[0]]:g})."
             )
         return event
+
+
+def check_takes_weights(estimator: Any) -> None:
+    """Refuse to drop the weights of rows, or to fail in the middle of a fit."""
+    parameters = signature(estimator.fit).parameters
+    if "sample_weight" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    raise InvalidArgumentError(
+        f"Rows have weights, and fit of {type(estimator).__name__} takes none. Give it a parameter "
+        "sample_weight=None, or leave the weights out."
+    )
 
 
 def as_recalibrator(estimator: Any) -> Recalibrator:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._options import is_real
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, InvalidProbabilitiesError
 from calibrant.recalibrators.base import Recalibrator
@@ -61,7 +62,7 @@ def inverse(recalibrator: Recalibrator, p: Any, side: str = "least") -> FloatArr
     """
     check_of_one_column(recalibrator, "inverse", "one score")
     check_choice("side", side, ("least", "greatest"))
-    wanted = as_array(p, "p")
+    wanted = np.asarray(p) if is_real(p) else as_array(p, "p")
     are_numbers = wanted.ndim == 1 and wanted.dtype.kind in "fiu"
     if not (are_numbers and ((wanted >= 0) & (wanted <= 1)).all()):
         raise InvalidProbabilitiesError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -389,8 +390,8 @@ def _compare(
 
 
 def _name(recalibrator: Recalibrator) -> str:
-    """Return how a user would write a candidate, in one line."""
-    return " ".join(str(recalibrator).split())
+    """Return how a user would write a candidate, in one line and without addresses."""
+    return re.sub(r"<(?:\w+\.)*(\w+) object at \w+>", r"\1()", " ".join(str(recalibrator).split()))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 from calibrant._options import is_among
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
+from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError
 from calibrant.problem import Label
 from calibrant.stats.curves import group_of
 from calibrant.stats.intervals import ConfidenceInterval, check_level, clopper_pearson
@@ -186,6 +186,11 @@ def corp_decomposition(
     curve = isotonic_curve(table, class_label=class_label)
     group = group_of(table.problem, class_label)
     used = table.count[group] > 0
+    if curve.count.sum() < 2:
+        raise EmptyInputError(
+            "The intervals of this decomposition need at least 2 rows; got 1. "
+            "calibrant.stats.isotonic_curve has the parts without intervals."
+        )
     parts = curve.brier if rule == "brier" else curve.log
     return CorpDecomposition(
         rule=parts.rule,

@@ -146,7 +146,8 @@ class GradeBacktest(Result):
                 "",
                 *self._tests(),
                 f"limits and lights for {together}, defaults {model}",
-                f"{defaults:,.0f} defaults, {expected:,.1f} expected (p {chance})",
+                f"{defaults:,.0f} default{'s' * (defaults != 1)}, {expected:,.1f} expected "
+                f"(p {chance})",
                 filled(self._proved()),
             ]
         )
