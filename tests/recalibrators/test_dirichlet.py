@@ -132,3 +132,22 @@ def test_many_classes_on_few_rows_are_left_alone_and_on_more_rows_repaired():
     many = cb.DirichletScaling().fit(*rows(3000))
     tempered = cb.TemperatureScaling().fit(*rows(3000)).predict_proba(p)
     assert lost(many.predict_proba(p), y) < lost(tempered, y) - 0.02 < lost(p, y)
+
+
+@pytest.mark.parametrize("input", ["probabilities", "logits"])
+def test_a_class_without_rows_is_not_ruled_out(input):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=300)
+    scores = p if input == "probabilities" else np.log(p)
+    for rows, labels in ((slice(300), rng.integers(0, 2, size=300)), (slice(1), [1])):
+        fitted = cb.DirichletScaling(input=input).fit(scores[rows], labels)
+        answers = fitted.predict_proba(scores)
+        assert np.median(answers[:, 2]) > 1e-4
+        assert answers[:, 2].mean() < p[:, 2].mean() + 1e-9
+
+
+def test_one_class_in_a_few_rows_is_no_certainty():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=10)
+    answers = cb.DirichletScaling().fit(p, np.zeros(10, int)).predict_proba(p)
+    assert answers[:, 0].mean() < 0.95

@@ -65,6 +65,20 @@ class ClassRows:
         few = slice(None, None, step)
         return replace(self, rows=self.rows[few], codes=self.codes[few], weights=self.weights[few])
 
+    def with_absent_classes(self) -> ClassRows:
+        """Add the mean row for each class without rows; all of these weigh as much as one row."""
+        seen = np.bincount(self.codes, minlength=self.rows.shape[1])
+        absent = np.flatnonzero(seen == 0)
+        if absent.size == 0:
+            return self
+        mean = np.average(self.rows.astype(np.float64), axis=0, weights=self.weights)
+        return replace(
+            self,
+            rows=np.concatenate([self.rows, np.tile(mean, (absent.size, 1))]),
+            codes=np.concatenate([self.codes, absent]),
+            weights=np.concatenate([self.weights, np.full(absent.size, 1 / absent.size)]),
+        )
+
     def centred(self, part: slice) -> FloatArray:
         """Return log-scores of a block, with the largest of each row moved to 0."""
         z = self._log_scores(self.rows[part])

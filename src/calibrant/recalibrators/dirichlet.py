@@ -131,6 +131,8 @@ class DirichletScaling(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         rows = smoothed_rows(ClassRows.of(probs, codes, weights, self.input), self.smoothing)
         self.smoothing_ = rows.smoothing
+        # the diagonal is not penalised: without a row, a class would be ruled out for ever
+        rows = rows.with_absent_classes()
         self.regularization_, helps = self._chosen_strength(rows)
         keeps = may_keep(rows.extremes(), self.smoothing, self.input)
         before, flags = rows.loss(), ()
