@@ -11,7 +11,16 @@ from scipy import stats as scipy_stats
 from sklearn.metrics import mean_pinball_loss
 
 import calibrant
-from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
+from calibrant.exceptions import (
+    CalibrantError,
+    EmptyInputError,
+    InvalidArgumentError,
+    InvalidInputError,
+    InvalidProbabilitiesError,
+    InvalidShapeError,
+    InvalidWeightsError,
+    NotFiniteError,
+)
 
 rng = np.random.default_rng(5)
 N, LEVELS = 200, (0.1, 0.5, 0.9)
@@ -19,6 +28,7 @@ MEAN, STD = rng.normal(size=N), rng.uniform(0.5, 2, size=N)
 Y = MEAN + STD * rng.normal(size=N)
 Q = calibrant.normal_quantiles(MEAN, STD, LEVELS)
 WEIGHTS = rng.uniform(0, 2, size=N)
+MASKED = np.ma.array(STD, mask=np.arange(N) < 3)
 
 
 def test_the_pinball_loss_of_each_level_is_that_of_scikit_learn():
@@ -95,6 +105,17 @@ def test_an_outcome_is_below_the_quantile_of_exchangeable_samples_as_often_as_it
         (lambda: calibrant.crps(Y, mean=MEAN[:5], std=1.0), CalibrantError, "per row"),
         (lambda: calibrant.pinball_loss([1.0], [[-np.inf, 0.0]], classes=(0.1, 0.5)),
          InvalidInputError, r"y_prob\[0, 0\] = -inf"),
+        (lambda: calibrant.crps([], mean=0.0, std=1.0), EmptyInputError, "no rows"),
+        (lambda: calibrant.crps(Y, mean=MEAN, std=1.0, sample_weight=0 * Y),
+         InvalidWeightsError, "zero on every row"),
+        (lambda: calibrant.pinball_loss(Y, Q, classes=LEVELS, sample_weight=0 * Y),
+         InvalidWeightsError, "zero on every row"),
+        (lambda: calibrant.crps(Y, mean=MASKED, std=1.0), NotFiniteError, "mean must not be masked"),
+        (lambda: calibrant.normal_quantiles(0.0, MASKED, [0.5]), NotFiniteError, "std must not be"),
+        (lambda: calibrant.normal_quantiles(Q, 1.0, [0.5]), InvalidShapeError, "one column"),
+        (lambda: calibrant.crps(Q, mean=0.0, std=1.0), InvalidShapeError, "one outcome at a time"),
+        (lambda: calibrant.pinball_loss(Y, Q[:, ::-1], classes=LEVELS),
+         InvalidProbabilitiesError, "in 200 of 200 rows they do"),
         (lambda: calibrant.pinball_loss([1e308] * 2, [[-1e308]] * 2, classes=[0.5]),
          InvalidInputError, "larger unit"),
     ],
@@ -102,6 +123,32 @@ def test_an_outcome_is_below_the_quantile_of_exchangeable_samples_as_often_as_it
 def test_refusals_say_what_to_do(call, error, message):
     with np.errstate(over="ignore"), pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_levels_of_short_floats_are_the_decimals_that_were_meant(dtype):
+    levels = (0.05, 0.25, 0.75, 0.95)
+    q = calibrant.normal_quantiles(MEAN, STD, levels)
+    expected = calibrant.certify_coverage(Y, q, classes=levels)
+    for given in (np.array(levels, dtype), [dtype(level) for level in levels]):
+        found = calibrant.certify_coverage(Y, q, classes=given)
+        assert str(found) == str(expected)
+        assert found.level.tolist() == list(levels)
+        score = calibrant.pinball_loss(Y, q, classes=given)
+        assert list(score.sharpness) == [0.9, 0.5]
+    assert expected.interval_level.tolist() == [0.9, 0.5]
+
+
+def test_forecasts_and_levels_may_be_tensors():
+    torch = pytest.importorskip("torch")
+    mean, std = torch.tensor(MEAN, requires_grad=True), torch.tensor(STD)
+    levels = (0.05, 0.5, 0.95)
+    q = calibrant.normal_quantiles(mean, std, levels)
+    np.testing.assert_array_equal(q, calibrant.normal_quantiles(MEAN, STD, levels))
+    found = calibrant.crps(torch.tensor(Y), mean=mean, std=std)
+    assert float(found) == float(calibrant.crps(Y, mean=MEAN, std=STD))
+    covered = calibrant.certify_coverage(torch.tensor(Y), q, classes=torch.tensor(levels))
+    assert covered.interval_level.tolist() == [0.9]
 
 
 def test_one_row_has_a_score_and_no_standard_error():

@@ -11,10 +11,16 @@ from calibrant import stats
 from calibrant._options import is_real
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
+from calibrant.exceptions import (
+    EmptyInputError,
+    InvalidArgumentError,
+    InvalidInputError,
+    InvalidShapeError,
+    LengthMismatchError,
+)
 from calibrant.problem import Problem, read_problem
-from calibrant.sources.arrays import as_array, read_weights
-from calibrant.sources.events import read_outcomes, read_real, read_real_columns
+from calibrant.sources.arrays import as_array, read_some_weight
+from calibrant.sources.events import read_real, read_real_columns
 
 
 def crps(
@@ -83,8 +89,10 @@ def crps(
         y_true, found, sample_weight = read_real_columns(data, y_true, names, sample_weight)
         columns = iter(found.T)
         mean, std = (x if is_real(x) else next(columns) for x in (mean, std))
-    y = read_outcomes(as_array(y_true, "y_true").ravel())
-    weights = read_weights(sample_weight, len(y))
+    y = _column(y_true, "y_true")
+    if not y.size:
+        raise EmptyInputError("y_true has no rows; at least one is needed.")
+    weights = read_some_weight(sample_weight, len(y))
     if samples is None:
         mu, sigma = _normal(mean, std, len(y))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
@@ -130,8 +138,7 @@ def normal_quantiles(mean: Any, std: Any, levels: npt.ArrayLike) -> FloatArray:
            [10.  , 11.96]])
     """
     probabilities = _levels(levels)
-    n = max(np.size(mean), np.size(std))
-    mu, sigma = _normal(mean, std, n)
+    mu, sigma = _normal(mean, std, None)
     return np.asarray(mu[:, None] + sigma[:, None] * special.ndtri(probabilities))
 
 
@@ -186,12 +193,22 @@ def _levels(levels: npt.ArrayLike) -> FloatArray:
     return np.array(problem.class_names, np.float64)
 
 
-def _normal(mean: Any, std: Any, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return means and standard deviations of n rows, checked."""
-    mu, sigma = (
-        read_real(np.atleast_1d(np.asarray(x)).ravel(), name)
-        for x, name in ((mean, "mean"), (std, "std"))
-    )
+def _column(values: Any, name: str) -> FloatArray:
+    """Return finite numbers of one column, checked; a single number is a column of one row."""
+    single = is_real(values) or getattr(values, "ndim", None) == 0
+    x = as_array([values] if single else values, name)
+    if x.ndim > 1 and x.size != len(x):
+        raise InvalidShapeError(
+            f"{name} must be one column, shape (n,) or (n, 1); got {x.shape}. Score one outcome at "
+            "a time."
+        )
+    return read_real(x.ravel(), name)
+
+
+def _normal(mean: Any, std: Any, n: int | None) -> tuple[FloatArray, FloatArray]:
+    """Return means and standard deviations of n rows, or of as many as they have, checked."""
+    mu, sigma = _column(mean, "mean"), _column(std, "std")
+    n = max(mu.size, sigma.size) if n is None else n
     for name, x in (("mean", mu), ("std", sigma)):
         if x.size not in (1, n):
             raise LengthMismatchError(

@@ -102,7 +102,7 @@ class Problem:
                 f'kind="binary" needs y_prob of shape (n,), (n, 1) or (n, 2); got {shape}. '
                 'Pick the column of the event, or use kind="top-label" or "marginal".'
             )
-        names = read_classes(classes)
+        names = _read_names(kind, classes)
         if kind == "binary" and width == 2 and names is None and pos_label is not None:
             names = _labels_of_two_columns(pos_label)
         problem = read_problem(kind, 2 if kind == "binary" else width, names, pos_label)
@@ -284,7 +284,7 @@ def read_problem(
 ) -> Problem:
     """Return the problem that these named arguments describe, without any data."""
     check_kind(kind)
-    names = read_classes(classes)
+    names = _read_names(kind, classes)
     if n_classes is None:
         n_classes = len(names) if names is not None else 2 if kind == "binary" else None
     if n_classes is None:
@@ -302,6 +302,18 @@ def read_problem(
     if kind == "quantile":
         names = _read_levels(names, n_classes)
     return Problem(kind, n_classes, *_read_event(kind, names, pos_label))
+
+
+def _read_names(kind: Kind, classes: Any) -> tuple[Label, ...] | None:
+    """Return the names of the classes; levels of short floats as the decimals that they print as.
+
+    The float32 nearest to 0.95 is 0.949999988, which would be another level, and with 0.05 bound no
+    central interval.
+    """
+    if kind == "quantile" and (hasattr(classes, "dtype") or isinstance(classes, list | tuple)):
+        given = np.asarray(classes) if hasattr(classes, "dtype") else classes
+        classes = [float(str(x)) if isinstance(x, np.float32 | np.float16) else x for x in given]
+    return read_classes(classes)
 
 
 def _read_levels(levels: tuple[Label, ...] | None, n_columns: int) -> tuple[Label, ...]:

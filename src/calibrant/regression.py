@@ -16,7 +16,7 @@ from calibrant.exceptions import InvalidInputError
 from calibrant.problem import Kind
 from calibrant.sources import Source, read
 from calibrant.sources.events import read_forecasts
-from calibrant.stats.quantile_coverage import central_intervals
+from calibrant.stats.quantile_coverage import central_intervals, nominal_coverage
 
 
 class _CoverageOptions(TypedDict, total=False):
@@ -226,9 +226,10 @@ def pinball_loss(
     above = y[:, None] - q
     losses = np.maximum(levels * above, (levels - 1) * above)
     means = np.average(losses, axis=0, weights=weights)
+    pairs = central_intervals(levels)
     widths = {
-        float(levels[j] - levels[i]): float(np.average(q[:, j] - q[:, i], weights=weights))
-        for i, j in central_intervals(levels)
+        float(nominal): float(np.average(q[:, j] - q[:, i], weights=weights))
+        for nominal, (i, j) in zip(nominal_coverage(levels, pairs), pairs, strict=True)
     }
     per_level = dict(zip(levels.tolist(), means.tolist(), strict=True))
     return stats.MeanScore.of("pinball loss", losses.mean(axis=1), weights, per_level, widths)

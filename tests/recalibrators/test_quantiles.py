@@ -116,6 +116,8 @@ def test_what_cannot_be_repaired_is_refused(repair):
         repair().fit(NARROW, Y)
     with pytest.raises(InvalidArgumentError, match="two levels"):
         repair().fit(NARROW[:, 2], Y, classes=[0.5])
+    with pytest.raises(CalibrantError, match="zero on every row"):
+        fitted(repair, sample_weight=np.zeros(HALF))
     with pytest.raises(CalibrantError, match="infinite"):
         repair().fit(np.column_stack([np.full(N, -np.inf), NARROW[:, 1:]]), Y, classes=LEVELS)
     with pytest.raises(CalibrantError, match="5 levels"):

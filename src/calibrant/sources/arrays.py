@@ -354,6 +354,14 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
     return weights
 
 
+def read_some_weight(sample_weight: Any, n: int) -> FloatArray | None:
+    """Return checked weights of n rows, of which some must count."""
+    weights = read_weights(sample_weight, n)
+    if weights is not None:
+        check_heaviest(weights.max())
+    return weights
+
+
 def _wrong_weights(weights: Any) -> InvalidWeightsError:
     several = isinstance(weights, list | tuple) or np.ndim(weights)  # a ragged list has no ndim
     values = list(weights) if several else [weights]

@@ -152,7 +152,7 @@ def read_forecasts(
     in memory.
     """
     from calibrant.sources import read_named
-    from calibrant.sources.arrays import as_array, read_weights
+    from calibrant.sources.arrays import as_array, read_some_weight
 
     if data is not None:
         meaning: dict[str, Any] = {"kind": "quantile", "classes": classes}
@@ -164,7 +164,7 @@ def read_forecasts(
     check_event_shapes(labels, probs, "quantile")
     problem, _ = Problem.of(probs.shape, "quantile", classes)
     y, q = read_outcomes(labels), read_quantiles(probs.reshape(len(probs), -1))
-    return problem, y, q, read_weights(sample_weight, len(y))
+    return problem, y, q, read_some_weight(sample_weight, len(y))
 
 
 def read_real_columns(
@@ -202,7 +202,7 @@ def read_quantiles(table: AnyArray) -> FloatArray:
         row = int(crossing.argmax())
         column = int(np.argmax(q[row, 1:] < q[row, :-1]))
         raise InvalidProbabilitiesError(
-            f"Quantiles of a row must not fall as their level rises; of {int(crossing.sum()):,} of "
+            f"Quantiles of a row must not fall as their level rises; in {int(crossing.sum()):,} of "
             f"{len(q):,} rows they do (first: y_prob[{row}, {column}] = {q[row, column]:.6g}, then "
             f"{q[row, column + 1]:.6g}). Put the columns in the order of classes=; if single rows "
             "cross, sort them, np.sort(y_prob, axis=1), which can only bring quantiles nearer."

@@ -39,6 +39,8 @@ MANY_LEVELS = 20
 a fifth for 99 levels, and wider by a twentieth in the tails. Affects tightness, never validity."""
 SYMMETRIC = 1e-9
 """How far two levels may be from adding up to 1 and still bound a central interval."""
+DECIMALS = 12
+"""Of what a central interval is to hold: 0.9, where 0.95 - 0.05 is 0.8999999999999999."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,7 +165,7 @@ def certify_coverage(
         covered=counts / n,
         low=low,
         high=high,
-        interval_level=levels[pairs[:, 1]] - levels[pairs[:, 0]],
+        interval_level=nominal_coverage(levels, pairs),
         inside=inside / n,
         interval_low=interval_low,
         interval_high=interval_high,
@@ -183,6 +185,11 @@ def central_intervals(levels: FloatArray) -> IntArray:
         if level < 0.5 and np.abs(levels - (1 - level)).min() <= SYMMETRIC
     ]
     return np.array(found, np.intp).reshape(-1, 2)
+
+
+def nominal_coverage(levels: FloatArray, pairs: IntArray) -> FloatArray:
+    """Return what central intervals are to hold, such that 0.9 finds the one of 90%."""
+    return np.round(levels[pairs[:, 1]] - levels[pairs[:, 0]], DECIMALS)
 
 
 def _counts(table: BinTable, what: str) -> tuple[FloatArray, FloatArray, int]:
