@@ -259,6 +259,60 @@ def test_choices_and_votes_of_json_lines_are_in_the_named_fields(tmp_path):
     np.testing.assert_allclose(log["confidence"], [1 / (1 + math.exp(2)), 0.5])
 
 
+def test_a_pattern_takes_votes_from_texts_whatever_wrote_the_log(tmp_path):
+    texts = ["So it is Paris.", "Lyon. No, it is Paris!", "It is Lyon.", "Who knows?"]
+    row = {"confidence": texts, "answer": "Paris", "correct": True}
+    path = write_lines(tmp_path / "q.jsonl", [row])
+    read = {"confidence": "votes", "pattern": r"is (\w+)"}
+    assert cb.read_log(path, "jsonl", **read)["confidence"] == [0.5]
+    with pytest.raises(ex.InvalidInputError, match="none of the 4 .* pattern="):
+        cb.read_log(path, "jsonl", confidence="votes")
+    samples = [
+        inspect_sample("q", "C" if "Paris" in text else "I", epoch, answer=text)
+        for epoch, text in enumerate(texts, 1)
+    ]
+    path = write_inspect(tmp_path / "log.eval", samples)
+    log = cb.read_log(path, "inspect", **read)
+    assert (log["confidence"], log["correct"]) == ([0.5], [True])
+    assert cb.read_log(path, "inspect", confidence="votes")["confidence"] == [0.25]
+
+
+def test_one_answer_of_each_question_is_read_from_json_lines(tmp_path):
+    rows = [{"q": i // 3, "confidence": 0.1 * i, "correct": i % 2} for i in range(6)]
+    path = write_lines(tmp_path / "q.jsonl", rows)
+    log = cb.read_log(path, "jsonl", question="q", epoch=2)
+    np.testing.assert_allclose(log["confidence"], [0.1, 0.4])
+    assert not log.is_repeated
+
+
+@pytest.mark.parametrize(
+    ("writer", "options", "message"),
+    [
+        ("lm-eval", {"epoch": 1}, "epoch= is for inspect, jsonl; got 1 for lm-eval choices"),
+        ("lm-eval", {"field": "resps"}, "field= is for lm-eval stated, inspect, jsonl"),
+        ("lm-eval", {"abstain": "x"}, "abstain= is for stated, votes"),
+        ("lm-eval", {"pattern": "x"}, "pattern= is for stated, votes, tokens"),
+        ("lm-eval", {"answer": "x", "confidence": "votes"}, "answer= is for inspect choices"),
+        ("inspect", {"filter": "x"}, "filter= is for lm-eval; got 'x' for inspect stated"),
+        ("inspect", {"normalize": "bytes"}, "normalize= is for choices, p-true"),
+        ("jsonl", {"true_choice": "yes"}, "true_choice= is for p-true"),
+        ("jsonl", {"confidence": "votes", "scale": 100}, "scale= is for stated"),
+        ("jsonl", {"confidence": "votes", "words": {"sure": 1}}, "words= is for stated"),
+        ("jsonl", {"confidence": "choices", "abstain": "x"}, "its field with answer="),
+    ],
+)
+def test_options_that_a_log_has_no_use_for_are_refused(writer, options, message):
+    with pytest.raises(ex.InvalidArgumentError, match=message):
+        cb.read_log("absent.jsonl", writer, **options)
+
+
+def test_probabilities_are_not_taken_for_log_likelihoods(tmp_path):
+    for odds in ([0.7, 0.3], [1.0, 0.0, 0.0]):
+        path = write_lines(tmp_path / "q.jsonl", [{"lp": odds, "correct": True}])
+        with pytest.raises(ex.InvalidInputError, match="row 1: .* as probabilities do"):
+            cb.read_log(path, "jsonl", confidence="choices", field="lp")
+
+
 INSPECT = [
     inspect_sample("q1", "C", metadata={"confidence": "90%", "topic": "law"}),
     inspect_sample("q2", "I", metadata={"confidence": "3/5", "topic": "law"}),
@@ -339,6 +393,12 @@ def test_of_several_scorers_one_must_be_named_and_may_have_several_values(tmp_pa
         cb.read_log(path, "inspect", correct="judge")
     with pytest.raises(ex.InvalidInputError, match="no scorer is called 'third'"):
         cb.read_log(path, "inspect", correct="third")
+
+
+def test_a_run_that_failed_before_its_answers_were_graded_is_said_to_have(tmp_path):
+    path = write_inspect(tmp_path / "log.eval", [inspect_sample("q1", "failed")], status="error")
+    with pytest.raises(ex.EmptyInputError, match="none has a grade .* its status is 'error'"):
+        cb.read_log(path, "inspect")
 
 
 def test_a_run_that_did_not_finish_is_read_and_said_so(tmp_path):

@@ -46,7 +46,7 @@ def log_columns(args: argparse.Namespace) -> dict[str, Any]:
         how = " by groups" if by else " --calibrator" if hasattr(args, "cluster") else ""
         raise InvalidArgumentError(
             "Questions were asked several times, and answers to one depend on each other; "
-            f"{args.command}{how} takes independent rows. Read one epoch (--log inspect epoch=1), "
+            f"{args.command}{how} takes independent rows. Read one epoch (epoch=1), "
             "or let the epochs vote (confidence=votes)."
         )
     given |= {} if by is None else {"by": dict(by)}

@@ -22,7 +22,7 @@ from calibrant.exceptions import (
 from calibrant.sources.files.json_lines import json_objects
 from calibrant.sources.files.names import expand
 from calibrant.sources.files.streams import BadContentError
-from calibrant.sources.logs.confidences import confidence_of
+from calibrant.sources.logs.confidences import confidence_of, vote_in
 from calibrant.sources.logs.evaluation import EvaluationLog, EvaluationPairs
 from calibrant.sources.logs.inspect_ai import Declined, inspect_answers
 from calibrant.sources.logs.lm_eval import lm_eval_answers
@@ -114,7 +114,8 @@ def read_log(
     filter : str, optional
         The filter of lm-eval, where a log has several.
     epoch : int, optional
-        The one epoch of Inspect to read; by default all.
+        The one epoch of Inspect to read, or of JSON lines the one answer of each question; by
+        default all.
 
     Returns
     -------
@@ -187,7 +188,11 @@ def _plain_answers(path: str, settings: LogSettings) -> Iterator[Answer]:
         if settings.question is not None:
             question = key_of(member(row, settings.question), "question", where)
         epochs[question] = epochs.get(question, 0) + 1
+        if settings.epoch not in (None, epochs[question]):
+            continue
         said = member(row, settings.field or "confidence")
+        if settings.confidence == "votes" and isinstance(said, list):
+            said = [vote_in(vote, settings) for vote in said]
         grade = as_grade(member(row, settings.correct or "correct"), where)
         graded = settings.answer or ("answer" if settings.confidence == "votes" else None)
         chosen = None if graded is None else member(row, graded)
@@ -252,7 +257,7 @@ class _Rows:
             raise EmptyInputError(
                 f"{', '.join(names[:3])}: of {len(self.places):,} answers none has a grade and a "
                 f"confidence{f' ({self.unread})' if self.unread else ''}. Look at the fields that "
-                "confidence=, field= and correct= name."
+                f"confidence=, field= and correct= name.{''.join(f' {x}.' for x in self.notes)}"
             )
         task, question, epoch, correct, confidence = zip(*self.answered, strict=True)
         return EvaluationLog(

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidInputError
+from calibrant.problem import SUM_TOLERANCE
 from calibrant.sources.logs.settings import ABSENT, LENGTHS, Answer, LogSettings, UnparsedError
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -175,6 +176,13 @@ def extracted(said: Any, pattern: re.Pattern[str] | None) -> str | None:
     return None if found is None else found.strip()
 
 
+def vote_in(said: Any, settings: LogSettings) -> Any:
+    """Return the vote that the pattern takes from a text, None if it is not there."""
+    if settings.pattern is None or not isinstance(said, str):
+        return said
+    return extracted(said, settings.pattern)
+
+
 def _share_of_votes(answer: Answer) -> float:
     votes, chosen = answer.said, answer.chosen
     if not isinstance(votes, list) or not votes:
@@ -226,6 +234,11 @@ def choice_probabilities(
             f"are {len(choices)}. For answers in free text use confidence='stated' or 'votes'."
         )
     numbers = np.array([_log_likelihood(value, where) for _, value in choices])
+    if numbers.min() >= 0 and abs(numbers.sum() - 1) <= SUM_TOLERANCE:
+        raise InvalidInputError(
+            f"{where}: log-likelihoods of choices are needed; these are not negative and add up "
+            f"to 1 (first: {numbers[0]:g}), as probabilities do. Log the logarithms."
+        )
     if settings.normalize is not None:
         numbers = numbers / _lengths([text for text, _ in choices], settings.normalize, where)
     if numbers.max() == -math.inf:

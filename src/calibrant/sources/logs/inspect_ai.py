@@ -18,7 +18,7 @@ from calibrant.exceptions import (
 )
 from calibrant.sources.files.arrow import arrow_library
 from calibrant.sources.files.npz import DAMAGED
-from calibrant.sources.logs.confidences import AnswerTokens
+from calibrant.sources.logs.confidences import AnswerTokens, vote_in
 from calibrant.sources.logs.settings import (
     ABSENT,
     Answer,
@@ -95,6 +95,7 @@ def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer
     score = _score(sample, where, settings)
     if settings.confidence == "votes":
         said = score.get("answer") if settings.field is None else member(sample, settings.field)
+        said = vote_in(said, settings)
     else:
         said = member(sample, settings.field or "output.completion")
     grade, chosen = _grade(score.get("value"), where), None

@@ -22,6 +22,26 @@ LENGTHS: dict[str, Callable[[str], float]] = {
 }
 """What log-likelihoods may be divided by: lengths of the text of a choice."""
 
+READ_WITH = {
+    "field": ("lm-eval stated", "inspect", "jsonl"),
+    "answer": (
+        *("inspect choices", "inspect tokens"),
+        *("jsonl choices", "jsonl p-true", "jsonl votes"),
+    ),
+    "normalize": ("choices", "p-true"),
+    "true_choice": ("p-true",),
+    "pattern": ("stated", "votes", "tokens"),
+    "scale": ("stated",),
+    "words": ("stated",),
+    "abstain": ("stated", "votes", "tokens", "inspect choices", "jsonl choices", "jsonl p-true"),
+    "filter": ("lm-eval",),
+    "epoch": ("inspect", "jsonl"),
+}
+"""With which formats and confidences an option is read. Elsewhere it is refused: a reader that
+ignored it would give other numbers than were asked for."""
+UNSAID = {"true_choice": "True", "scale": 1}
+"""What options are where nobody gave them, if not None."""
+
 ABSENT = object()
 """Stands for a field that a row does not have."""
 
@@ -79,6 +99,7 @@ class LogSettings:
             raise InvalidArgumentError(
                 f"epoch must be a whole number of at least 1; got {given['epoch']!r:.60}."
             )
+        _check_read(given, format_, confidence)
         patterns = {name: _compiled(name, given[name]) for name in ("pattern", "abstain")}
         words = _checked_words(given["words"])
         return cls(
@@ -101,6 +122,23 @@ def _check_among(name: str, value: Any, choices: Any) -> None:
     if not is_among(value, choices):
         raise InvalidArgumentError(
             f"{name} must be one of {', '.join(choices)}; got {value!r:.60}."
+        )
+
+
+def _check_read(given: dict[str, Any], format_: str, confidence: str) -> None:
+    """Refuse options that a log of this format and confidence has no use for."""
+    for name, cases in READ_WITH.items():
+        is_read = any({format_, confidence}.issuperset(case.split()) for case in cases)
+        if given[name] != UNSAID.get(name) and not is_read:
+            raise InvalidArgumentError(
+                f"{name}= is for {', '.join(cases)}; got {given[name]!r:.60} for {format_} "
+                f"{confidence}, which does not read it. Leave it out."
+            )
+    unnamed = format_ == "jsonl" and confidence in ("choices", "p-true") and not given["answer"]
+    if given["abstain"] is not None and unnamed:
+        raise InvalidArgumentError(
+            f'abstain= looks at the answer, and confidence="{confidence}" of JSON lines reads '
+            "none. Name its field with answer=."
         )
 
 
