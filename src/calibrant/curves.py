@@ -151,6 +151,7 @@ def smooth_curve(
 class _SelectiveOptions(Reading, total=False):
     thresholds: Any
     confidence_level: float
+    given_answer: bool | None
 
 
 @overload
@@ -175,6 +176,7 @@ def selective_curve(
     data: Any = None,
     input: Input = "probabilities",
     by: Any = None,
+    given_answer: bool | None = None,
 ) -> stats.SelectiveCurve | stats.GroupSelectiveCurves:
     """Return how often the model is right, where its least confident answers are left out.
 
@@ -193,6 +195,10 @@ def selective_curve(
     y_true, y_prob, kind, classes, pos_label, data, input, by
         As in `calibration_error`; binary and top-label problems. A `BinTable` may stand in place
         of `y_true` and `y_prob`. With `by` there is a curve for each group.
+    given_answer : bool, optional
+        Whether one column `y_prob` is the confidence in an answer that was given, and `y_true`
+        whether that was right: rows are then accepted above `y_prob` itself, which may be less
+        than one half. By default only of the logs that `read_log` reads.
 
     Returns
     -------
@@ -239,14 +245,16 @@ def selective_curve(
             "A table has the thresholds it was counted with; got thresholds= beside it. Leave them "
             "out, or pass the rows."
         )
+    if given_answer is None:
+        given_answer = getattr(data, "holds_answers", False)
+    check_flag("given_answer", given_answer)
+    options: Any = {"confidence_level": confidence_level, "given_answer": given_answer}
     bins: BinsLike = "auto"
     if source.has_rows:
-        bins = confidence_bins(source.problem.kind, thresholds)
+        bins = confidence_bins("top-label" if given_answer else source.problem.kind, thresholds)
     if source.by:
-        return stats.group_selective_curves(
-            source.tabulate_by(bins), confidence_level=confidence_level
-        )
-    return stats.selective_curve(source.tabulate(bins), confidence_level=confidence_level)
+        return stats.group_selective_curves(source.tabulate_by(bins), **options)
+    return stats.selective_curve(source.tabulate(bins), **options)
 
 
 def decision_curve(

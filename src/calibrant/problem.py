@@ -311,7 +311,7 @@ def _read_names(kind: Kind, classes: Any) -> tuple[Label, ...] | None:
     central interval.
     """
     if kind == "quantile" and (hasattr(classes, "dtype") or isinstance(classes, list | tuple)):
-        given = np.asarray(classes) if hasattr(classes, "dtype") else classes
+        given = np.ravel(np.asarray(classes)) if hasattr(classes, "dtype") else classes
         classes = [float(str(x)) if isinstance(x, np.float32 | np.float16) else x for x in given]
     return read_classes(classes)
 

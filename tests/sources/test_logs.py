@@ -277,6 +277,16 @@ def test_a_pattern_takes_votes_from_texts_whatever_wrote_the_log(tmp_path):
     assert cb.read_log(path, "inspect", confidence="votes")["confidence"] == [0.25]
 
 
+def test_an_answer_of_little_confidence_that_is_wrong_is_not_counted_as_right(tmp_path):
+    rows = [{"confidence": 0.3, "correct": i == 0} for i in range(10)]
+    log = cb.read_log(write_lines(tmp_path / "q.jsonl", rows), "jsonl")
+    curve = cb.selective_curve("correct", "confidence", data=log)
+    assert (curve.correct[0], curve.n) == (1, 10)
+    assert cb.report("correct", "confidence", data=log).findings.selective.correct[0] == 1
+    shown = cb.SelectiveDisplay.from_predictions("correct", "confidence", data=log, draw=False)
+    assert [one.correct[0] for one in shown.curves.values()] == [1]
+
+
 def test_one_answer_of_each_question_is_read_from_json_lines(tmp_path):
     rows = [{"q": i // 3, "confidence": 0.1 * i, "correct": i % 2} for i in range(6)]
     path = write_lines(tmp_path / "q.jsonl", rows)
@@ -288,12 +298,12 @@ def test_one_answer_of_each_question_is_read_from_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("writer", "options", "message"),
     [
-        ("lm-eval", {"epoch": 1}, "epoch= is for inspect, jsonl; got 1 for lm-eval choices"),
+        ("lm-eval", {"epoch": 1}, "epoch= is for inspect, jsonl; this is lm-eval choices"),
         ("lm-eval", {"field": "resps"}, "field= is for lm-eval stated, inspect, jsonl"),
         ("lm-eval", {"abstain": "x"}, "abstain= is for stated, votes"),
         ("lm-eval", {"pattern": "x"}, "pattern= is for stated, votes, tokens"),
         ("lm-eval", {"answer": "x", "confidence": "votes"}, "answer= is for inspect choices"),
-        ("inspect", {"filter": "x"}, "filter= is for lm-eval; got 'x' for inspect stated"),
+        ("inspect", {"filter": "x"}, "filter= is for lm-eval; this is inspect stated"),
         ("inspect", {"normalize": "bytes"}, "normalize= is for choices, p-true"),
         ("jsonl", {"true_choice": "yes"}, "true_choice= is for p-true"),
         ("jsonl", {"confidence": "votes", "scale": 100}, "scale= is for stated"),

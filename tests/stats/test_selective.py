@@ -29,6 +29,26 @@ def by_hand(y, p, threshold):
     return int(accepted.sum()), int(((p > 0.5) == (y == 1))[accepted].sum())
 
 
+def test_answers_that_were_given_are_accepted_above_their_own_confidence():
+    """A model that is 30% sure of its answer and wrong is not right for that."""
+    p = RNG.uniform(0.2, 0.9, size=2000)
+    right = RNG.uniform(size=2000) < p**2
+    rows = {"correct": right, "confidence": p}
+    curve = cb.selective_curve("correct", "confidence", data=rows, given_answer=True)
+    for i in range(0, curve.threshold.size, 7):
+        accepted = p > curve.threshold[i]
+        assert (curve.count[i], curve.correct[i]) == (accepted.sum(), right[accepted].sum())
+    assert curve.correct[0] / curve.n == right.mean()
+    risks = np.cumsum(~right[np.argsort(-p)]) / np.arange(1, 2001)
+    assert curve.aurc == pytest.approx(risks.mean(), abs=2e-3)
+    table = cb.tabulate(right, p, bins="width:10")
+    assert stats.selective_curve(table, given_answer=True).correct[0] == right.sum()
+    groups = cb.selective_curve(right, p, given_answer=True, by=p > 0.5)
+    assert sum(one.correct[0] for one in groups.values()) == right.sum()
+    with pytest.raises(ex.InvalidArgumentError, match="given_answer"):
+        cb.selective_curve(right, p, given_answer="yes")
+
+
 def test_counts_are_those_of_the_rows_above_each_threshold():
     y, p = model(RNG, 3000)
     curve = cb.selective_curve(y, p)

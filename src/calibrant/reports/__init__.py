@@ -118,7 +118,8 @@ def report(
         "kind": kind, "input": input, "classes": classes, "pos_label": pos_label, "data": data
     }  # fmt: skip
     source = read(y_true, y_prob, **meaning, by=by)
-    findings = findings_of(source, bins, max_error, confidence_level, levels)
+    is_log = isinstance(data, EvaluationLog)
+    findings = findings_of(source, bins, max_error, confidence_level, levels, given_answer=is_log)
     if before is not None:
         old = _read_before(y_true, before, source, meaning)
         findings = replace(
@@ -138,7 +139,7 @@ def report(
         options["by"] = [column.name for column in source.by]
     arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
     arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]
-    about = [data.in_short()] if isinstance(data, EvaluationLog) else []
+    about = [data.in_short()] if is_log else []
     html = page(
         findings,
         title or "How far the probabilities can be trusted",

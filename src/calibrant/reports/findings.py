@@ -194,6 +194,7 @@ def findings_of(
     max_error: float | None,
     confidence_level: float,
     levels: ArrayLike | None = None,
+    given_answer: bool = False,
 ) -> Findings:
     """Compute all numbers of a report; of a table, those that need no rows."""
     if not source.has_rows:
@@ -216,7 +217,7 @@ def findings_of(
         found,
         gain=gain_of(probs, codes),
         fingerprint=Fingerprint.of(probs, codes),
-        selective=_selective(rows, confidence_level),
+        selective=_selective(rows, confidence_level, given_answer),
     )
 
 
@@ -248,11 +249,15 @@ def of_rows(
     return replace(found, curve=found.curve.counted_in(rows), key_numbers=numbers)
 
 
-def _selective(rows: ArraySource, confidence_level: float) -> stats.SelectiveCurve | None:
+def _selective(
+    rows: ArraySource, confidence_level: float, given_answer: bool
+) -> stats.SelectiveCurve | None:
     if rows.problem.is_marginal:
         return None
-    table = rows.tabulate(confidence_bins(rows.problem.kind))
-    return stats.selective_curve(table, confidence_level=confidence_level)
+    table = rows.tabulate(confidence_bins("top-label" if given_answer else rows.problem.kind))
+    return stats.selective_curve(
+        table, confidence_level=confidence_level, given_answer=given_answer
+    )
 
 
 def _audit(source: Source, max_error: float | None, level: float) -> stats.Audit | None:

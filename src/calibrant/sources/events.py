@@ -219,9 +219,10 @@ def _floats(values: AnyArray, name: str) -> FloatArray:
             raise TypeError
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
+        first = values.ravel()[:1].tolist()[0]
         raise InvalidLabelsError(
-            f"{name} must hold real numbers, not {values.dtype} (first: "
-            f"{name}[0] = {shown(values.ravel()[0])}). Convert the column to float first."
+            f"{name} must hold real numbers, not {values.dtype} (first: {name}[0] = "
+            f"{shown(first)}). Convert the column to float first."
         ) from None
 
 

@@ -4,6 +4,8 @@ A row is accepted if its confidence exceeds a threshold t. Of a top-label proble
 the probability of the top label, and a row is right if that is its label. Of a binary problem it
 is max(p, 1 - p), so rows with p > t or p < 1 - t are accepted, and a row is right if it is on the
 likelier side; of a table whose bins end at 1 - t, rows at that very edge are accepted as well.
+If p is the confidence in an answer that was given, and the event that it was right, the answer is
+not for the reader of p to turn round: the confidence is p, also below one half.
 
 **Accuracy above a threshold** that was fixed before the labels is a binomial rate given the number
 of accepted rows, so Clopper and Pearson's limits are exact. Limits at m thresholds hold all at
@@ -256,7 +258,9 @@ class SelectiveCurve(Result):
         yield "AURC", f"{self.aurc:.4f} in {self.aurc_interval}"
 
 
-def selective_curve(table: BinTable, *, confidence_level: float = 0.95) -> SelectiveCurve:
+def selective_curve(
+    table: BinTable, *, confidence_level: float = 0.95, given_answer: bool = False
+) -> SelectiveCurve:
     """Return accuracy above every edge of a table; see `calibrant.selective_curve`."""
     check_level(confidence_level)
     if table.problem.is_marginal:
@@ -271,7 +275,8 @@ def selective_curve(table: BinTable, *, confidence_level: float = 0.95) -> Selec
         )
     if table.n == 0:
         raise EmptyInputError("Accuracy needs rows; this table has none.")
-    threshold, count, correct = _above(table)
+    folded = table.problem.kind == "binary" and not given_answer
+    threshold, count, correct = _above_folded(table) if folded else _above(table)
     used = count > 0
     delta = (1 - confidence_level) / threshold.size
     low, high = clopper_pearson(correct[used], count[used], delta)
@@ -294,17 +299,20 @@ def selective_curve(table: BinTable, *, confidence_level: float = 0.95) -> Selec
         aurc_interval=interval,
         n=table.n,
         confidence_level=float(confidence_level),
-        kind=table.problem.kind,
+        kind="binary" if folded else "top-label",
     )
 
 
 def _above(table: BinTable) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return thresholds in rising order, and rows and right answers above each."""
+    rows, right = (x[0][::-1].cumsum()[::-1] for x in (table.count, table.sum_y))
+    return table.bins[0].edges[:-1], rows, right
+
+
+def _above_folded(table: BinTable) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the same of a binary problem, whose confidence is that of the likelier side."""
     edges = table.bins[0].edges
     size, events = table.count[0], table.sum_y[0]
-    if table.problem.kind != "binary":
-        rows, right = (x[::-1].cumsum()[::-1] for x in (size, events))
-        return edges[:-1], rows, right
     upper = _is_above_half(table)
     right = np.where(upper, events, size - events)
     # a bin of the lower half accepts with the threshold 1 - (its upper edge)

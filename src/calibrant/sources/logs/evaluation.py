@@ -20,6 +20,8 @@ class _Columns(Result, Mapping[str, AnyArray]):
     """Named columns of one length, which ``data=`` takes as it takes a dict."""
 
     _columns: tuple[str, ...]
+    holds_answers = True
+    """Predictions are confidences in answers that were given, labels whether those were right."""
 
     def __getitem__(self, name: str) -> AnyArray:
         if name not in self._columns:
@@ -107,8 +109,8 @@ class EvaluationLog(_Columns):
         if len(both) < 2:
             raise InvalidInputError(
                 f"The two logs share {len(both)} questions, such as "
-                f"{self.question[0]!r:.60} and {other.question[0]!r:.60}; at least 2 are needed. "
-                "Name the field that both have with question=."
+                f"{str(self.question[0])!r:.60} and {str(other.question[0])!r:.60}; at least 2 are "
+                "needed. Name the field that both have with question=."
             )
         a, b = (np.array([own[key] for key in both]) for own in (keys, keys_b))
         return EvaluationPairs(

@@ -39,7 +39,7 @@ READ_WITH = {
 }
 """With which formats and confidences an option is read. Elsewhere it is refused: a reader that
 ignored it would give other numbers than were asked for."""
-UNSAID = {"true_choice": "True", "scale": 1}
+UNSAID: dict[str, Any] = {"true_choice": "True", "scale": 1, "words": {}}
 """What options are where nobody gave them, if not None."""
 
 ABSENT = object()
@@ -99,12 +99,31 @@ class LogSettings:
             raise InvalidArgumentError(
                 f"epoch must be a whole number of at least 1; got {given['epoch']!r:.60}."
             )
-        _check_read(given, format_, confidence)
         patterns = {name: _compiled(name, given[name]) for name in ("pattern", "abstain")}
         words = _checked_words(given["words"])
-        return cls(
+        settings = cls(
             **{**given, **patterns, "words": words, "confidence": confidence}, format=format_
         )
+        settings._check_read()
+        return settings
+
+    def _check_read(self) -> None:
+        """Refuse options that a log of this format and confidence has no use for."""
+        told = {self.format, self.confidence}
+        for name, cases in READ_WITH.items():
+            value = getattr(self, name)
+            is_read = any(told.issuperset(case.split()) for case in cases)
+            if value != UNSAID.get(name) and not is_read:
+                raise InvalidArgumentError(
+                    f"{name}= is for {', '.join(cases)}; this is {self.format} {self.confidence}, "
+                    "which does not read it. Leave it out."
+                )
+        unnamed = told in ({"jsonl", "choices"}, {"jsonl", "p-true"}) and self.answer is None
+        if self.abstain is not None and unnamed:
+            raise InvalidArgumentError(
+                f'abstain= looks at the answer, and confidence="{self.confidence}" of JSON lines '
+                "reads none. Name its field with answer=."
+            )
 
     def in_words(self) -> str:
         """Say in one line what a confidence is."""
@@ -122,23 +141,6 @@ def _check_among(name: str, value: Any, choices: Any) -> None:
     if not is_among(value, choices):
         raise InvalidArgumentError(
             f"{name} must be one of {', '.join(choices)}; got {value!r:.60}."
-        )
-
-
-def _check_read(given: dict[str, Any], format_: str, confidence: str) -> None:
-    """Refuse options that a log of this format and confidence has no use for."""
-    for name, cases in READ_WITH.items():
-        is_read = any({format_, confidence}.issuperset(case.split()) for case in cases)
-        if given[name] != UNSAID.get(name) and not is_read:
-            raise InvalidArgumentError(
-                f"{name}= is for {', '.join(cases)}; got {given[name]!r:.60} for {format_} "
-                f"{confidence}, which does not read it. Leave it out."
-            )
-    unnamed = format_ == "jsonl" and confidence in ("choices", "p-true") and not given["answer"]
-    if given["abstain"] is not None and unnamed:
-        raise InvalidArgumentError(
-            f'abstain= looks at the answer, and confidence="{confidence}" of JSON lines reads '
-            "none. Name its field with answer=."
         )
 
 
