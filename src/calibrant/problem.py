@@ -351,6 +351,10 @@ def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
             f'("no", "yes"); got {shown(classes)}.'
         )
     names = tuple(read_label("classes", name) for name in np.ravel(np.asarray(classes, object)))
+    if not names:
+        raise InvalidArgumentError(
+            "classes must name at least one label; got none. Leave it out for 0, 1, 2, ..."
+        )
     if len(set(names)) != len(names):
         raise InvalidArgumentError(f"classes must be distinct; got {shown(names)}.")
     if len({isinstance(name, str) for name in names}) > 1:

@@ -9,10 +9,22 @@ import pytest
 from documents import DOCUMENTS, numbers
 
 import calibrant
+from calibrant.exceptions import InvalidDocumentError
+from calibrant.paper.study import StudyResult
+from calibrant.recalibrators.saving import from_json as recalibrator_from_json
 from calibrant.recalibrators.saving import known
 
 FILES = sorted((Path(__file__).parent / "documents").glob("*/*.json"))
 LARGEST_BYTES = 40_000
+READERS = {
+    "calibrant.recalibrator": recalibrator_from_json,
+    "calibrant.quantile_recalibrator": recalibrator_from_json,
+    "calibrant.certificate": calibrant.Certificate.from_json,
+    "calibrant.table": calibrant.BinTable.from_json,
+    "calibrant.tables": calibrant.Tables.from_json,
+    "calibrant.monitor": calibrant.CalibrationMonitor.from_json,
+    "calibrant.study": StudyResult.from_json,
+}
 
 
 def assert_same(found, expected, where=""):
@@ -56,6 +68,29 @@ def test_a_document_of_every_kind_is_kept():
         "study",
     )
     assert {f"calibrant.{name}" for name in names} <= formats
+
+
+def damages(document):
+    """Yield documents without one of the entries, and of another schema."""
+    for name in document:
+        if name not in ("table", "processor_seconds"):  # which not every document has
+            yield {k: v for k, v in document.items() if k != name}
+        if name != "version":  # of calibrant, which is only shown
+            yield document | {name: [[]]}
+    yield document | {"schema": 99}
+    yield document | {"schema": "1"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_document_that_lacks_an_entry_or_is_of_another_schema_is_refused(path):
+    document = json.loads(path.read_text(encoding="utf-8"))["document"]
+    if document["format"] == "metric":  # its state is a table
+        document = document["state"]["table"]
+    read = READERS[document["format"]]
+    read(json.dumps(document))
+    for damaged in damages(document):
+        with pytest.raises(InvalidDocumentError):
+            read(json.dumps(damaged))
 
 
 def test_kept_documents_are_small():

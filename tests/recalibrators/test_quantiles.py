@@ -99,7 +99,7 @@ def test_damaged_documents_are_refused(repair, tmp_path):
         {"learned": {"factor": -1, "coverage": [2]}}, {"learned": {"factor": "x"}},
         {"learned": {"coverage": [0.9, 0.1, 0.2, 0.3, 0.4]}}, {"learned": {"coverage": "x"}},
         {"recalibrator": "Other"}, {"recalibrator": None}, {"fingerprint": None}, {"schema": 99},
-        {"learned": None}, {"extra": 1},
+        {"learned": None}, {"extra": 1}, {"levels": [0.5]},
     ]  # fmt: skip
     for change in changes:
         path.write_text(json.dumps(good | change))

@@ -13,13 +13,22 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from calibrant._documents import check_header, header
+from calibrant._documents import (
+    check_entries,
+    check_header,
+    header,
+    is_number,
+    is_text,
+    is_whole,
+    read_json,
+)
 from calibrant._types import IntArray
 from calibrant._version import __version__
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
@@ -91,6 +100,19 @@ class Output:
     findings: list[Finding]
 
 
+WHAT = "The result of a study"
+ENTRIES: dict[str, Callable[[Any], bool]] = {
+    "study": partial(is_text, longest=200),
+    "settings": lambda value: isinstance(value, dict),
+    "seed": partial(is_whole, low=0),
+    "quick": lambda value: type(value) is bool,
+    "data": lambda value: value is None or isinstance(value, dict),
+    "versions": lambda value: isinstance(value, dict),
+    "seconds": partial(is_number, low=0),
+    "processor_seconds": partial(is_number, low=0),
+}
+
+
 @dataclass(frozen=True)
 class StudyResult:
     """A finished study: its output, and everything needed to get it again.
@@ -155,11 +177,9 @@ class StudyResult:
     def from_json(cls, text: str | bytes) -> StudyResult:
         """Read a result back; raise InvalidDocumentError if that cannot be done."""
         try:
-            document = json.loads(text)
-            document = check_header(
-                document, FORMAT, SCHEMA, "The result of a study", "Run it again"
-            )
+            document = check_header(read_json(text, WHAT), FORMAT, SCHEMA, WHAT, "Run it again")
             del document["format"], document["schema"]
+            check_entries({"processor_seconds": 0.0} | document, ENTRIES, WHAT)
             output = document.pop("output")
             findings = [
                 Finding(
@@ -173,8 +193,12 @@ class StudyResult:
             ]
             panels = [_read_panel(panel) for panel in output["panels"]]
             return cls(**document, output=Output(output["rows"], panels, findings))
+        except InvalidDocumentError:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidDocumentError(f"This is not the result of a study: {error!r}.") from error
+            raise InvalidDocumentError(
+                f"This is not the result of a study: {error!s:.200}. Run the study again."
+            ) from error
 
     def to_csv(self) -> str:
         """Return the rows as CSV."""

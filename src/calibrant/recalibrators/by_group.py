@@ -549,7 +549,9 @@ class ByGroup(Recalibrator):
             raise ValueError("rows of which a column says nothing are in no group")
         n = len(self.groups_)
         sizes = (len(self.sizes_) == n, len(self.recalibrators_) in (0, n))
-        if not all(sizes) or self.shifts_.size not in (0, n):
+        # only where pooling left groups nothing of their own do they have neither
+        lost = not self.recalibrators_ and not self.shifts_.size and self.pool_ is not None
+        if not all(sizes) or self.shifts_.size not in (0, n) or lost:
             raise ValueError("there must be a size and a repair for each group")
         if self.shifts_.size and self.recalibrators_:
             raise ValueError("groups have shifts or maps of their own, not both")

@@ -329,6 +329,7 @@ def from_dict(document: Any) -> QuantileRepair:
         levels = document["levels"]
         problem: Problem = read_problem("quantile", len(levels), levels)
         repair.levels_ = np.array(problem.class_names, np.float64)
+        _check_width(repair.levels_)
         check_names(learned, tuple(name.rstrip("_") for name in cls._learned), '"learned"')
         if cls is VarianceScaling:
             factor = learned["factor"]

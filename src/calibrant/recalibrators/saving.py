@@ -279,13 +279,14 @@ def _decode_result(document: Any) -> FitResult:
     good = (
         all(type(x) is float or x in ("inf", "nan", 0, 1) for x in losses)
         and type(steps) is int
+        and type(document["converged"]) is bool
         and isinstance(flags, list)
         and all(isinstance(flag, str) for flag in flags)
     )
     if not good:
         raise InvalidDocumentError('"fit" must hold numbers and a list of words.')
     loss, identity = map(float, losses)
-    return FitResult(document["converged"] is True, steps, loss, identity, tuple(flags))
+    return FitResult(document["converged"], steps, loss, identity, tuple(flags))
 
 
 def _decode(value: Any, kind: str, name: str, depth: int) -> Any:
