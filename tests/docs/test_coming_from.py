@@ -17,6 +17,7 @@ from calibrant import (
     Distinct,
     EqualWidth,
     PlattScaling,
+    VarianceScaling,
     brier_decomposition,
     calibration_error,
     calibration_test,
@@ -184,3 +185,11 @@ def test_scores_and_coverage_of_uncertainty_toolbox_and_netcal(forecasts):
     ends = (0.05, 0.95)
     coverage = certify_coverage(y, normal_quantiles(mean, std, ends), classes=ends)
     assert coverage.inside[0] == pytest.approx(0.793, abs=1e-12)
+
+
+def test_variance_scaling_of_netcal(forecasts):
+    mean, std, y = forecasts
+    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
+    repair = VarianceScaling().fit(normal_quantiles(mean, std, levels), y, classes=levels)
+    # netcal 1.4.0: netcal.regression.VarianceScaling().fit((mean, std), y)._weight
+    assert repair.factor_ == pytest.approx(1.2753063293566955, rel=1e-12)
