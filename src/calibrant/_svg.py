@@ -338,11 +338,13 @@ def most_rows(frame: Frame) -> tuple[str, str]:
 
 
 def _compact(number: float) -> str:
-    """Return a count in at most five characters.
+    """Return a count in at most five characters; one row spread over columns is less than one.
 
-    >>> [_compact(n) for n in (7, 999, 1234, 56_789, 3_400_000)]
-    ['7', '999', '1.2k', '57k', '3.4M']
+    >>> [_compact(n) for n in (0, 0.2, 7, 999, 1234, 56_789, 3_400_000)]
+    ['0', '<1', '7', '999', '1.2k', '57k', '3.4M']
     """
+    if 0 < number < 1:
+        return "<1"
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return (

@@ -69,6 +69,23 @@ def test_errors_of_rare_events_are_relative_too():
     assert "of the event rate of" not in report_data.refuted().html
 
 
+def test_the_card_says_how_sure_observed_over_expected_is():
+    made = report_data.refuted()
+    found = made.findings.key_numbers
+    card = made.html.split('id="verdict"')[1].split("</section>")[0]
+    assert found.high < 1  # too few happened, which the estimate alone would not tell
+    assert f"95% interval {found.low:.2f} to {found.high:.2f}; 870 events" in card
+
+
+def test_rows_of_a_model_with_few_outputs_are_not_called_copies():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=2000)
+    copied = report(np.tile(rng.uniform(size=2000) < p, 3), np.tile(p, 3))
+    assert "Repeated rows" in copied.html
+    assert report_data.certified().findings.fingerprint.distinct_share < 0.1
+    assert "Repeated rows" not in report_data.certified().html
+
+
 def test_the_numbers_are_in_the_dictionary_of_the_report():
     numbers = report_data.refuted().to_dict()["key_numbers"]
     assert numbers["events"] == 870

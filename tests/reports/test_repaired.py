@@ -47,7 +47,7 @@ def test_the_first_screen_has_both_diagrams_on_the_same_axes():
     made = report(y, after, before=before, max_error=0.08)
     card = made.html.split('id="verdict"')[1].split("</section>")[0]
     assert "before: refuted" in card
-    assert card.count(" → ") == 3
+    assert card.count(" →\N{NO-BREAK SPACE}") == 3
     first, last = re.findall(r'class="end tick tick-5">([^<]+)<', card)
     assert first == last
     ids = re.findall(r'<section id="([a-z]+)"', made.html)

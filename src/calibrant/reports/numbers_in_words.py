@@ -59,7 +59,11 @@ def _events_or_classes(findings: Findings) -> list[Figure]:
     numbers, classes = findings.key_numbers, findings.classes
     if numbers is not None:
         what = "right answers" if findings.table.problem.kind == "top-label" else "events"
-        note = f"{numbers.events:,.0f} {what}, {numbers.expected:,.0f} expected"
+        level = percent(findings.confidence_level)
+        note = (
+            f"{level} interval {_ratio(numbers.low)} to {_ratio(numbers.high)}; "
+            f"{numbers.events:,.0f} {what}, {numbers.expected:,.0f} expected"
+        )
         return [("Observed / expected", _ratio(numbers.observed_to_expected), note)]
     if classes is None:
         return []

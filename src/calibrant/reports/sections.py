@@ -287,7 +287,7 @@ def provenance(findings: Findings, command: str, columns: str | None, made: str)
         ("Problem", _problem_words(findings)),
         ("Columns", columns and shown(columns, 400)),
         ("Event", None if problem.pos_label is None else shown(problem.pos_label)),
-        *_fingerprint_facts(fingerprint),
+        *_fingerprint_facts(fingerprint, problem.kind == "binary" and table.is_binned_model),
         ("calibrant", __version__),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in PACKAGES),
@@ -310,13 +310,17 @@ def provenance(findings: Findings, command: str, columns: str | None, made: str)
     )
 
 
-def _fingerprint_facts(fingerprint: Fingerprint | None) -> list[tuple[str, Content]]:
+def _fingerprint_facts(
+    fingerprint: Fingerprint | None, has_few_outputs: bool
+) -> list[tuple[str, Content]]:
     if fingerprint is None:
         return []
-    return [
-        ("Fingerprint", element("code", f"{fingerprint.checksum:016x}")),
-        ("Repeated rows", _repeats(fingerprint.distinct_share)),
+    facts: list[tuple[str, Content]] = [
+        ("Fingerprint", element("code", f"{fingerprint.checksum:016x}"))
     ]
+    if not has_few_outputs:  # otherwise different rows look alike
+        facts.append(("Repeated rows", _repeats(fingerprint.distinct_share)))
+    return facts
 
 
 def _repeats(distinct_share: float) -> str | None:

@@ -58,6 +58,6 @@ def _numbers(findings: Findings) -> list[Figure]:
     (low, high), old = findings.before.interval, three_numbers(findings.before)
     notes = [f"; it was {points(low)} to {points(high)}", "", ""]
     return [
-        (name, f"{was} → {number}", note + more)
+        (name, f"{was} →\N{NO-BREAK SPACE}{number}", note + more)
         for (name, number, note), (_, was, _), more in zip(numbers, old, notes, strict=False)
     ]
