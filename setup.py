@@ -92,7 +92,7 @@ class SourceDistribution(sdist):
 
 
 def readme() -> str:
-    """Return README.md for the package index, which has no other file to link to.
+    """Return README.md for the package index, which has no other file to show or to link to.
 
     Links into the repository lead to it where its address is known, and are plain words otherwise.
     """
@@ -105,7 +105,9 @@ def readme() -> str:
             return found[0]
         return f"[{words}]({repository}/blob/HEAD/{target})" if repository else words
 
-    text = re.sub(r"!\[[^]]*\]\((?!https?:)[^)]*\)\n*", "", text)  # pictures that are files
+    file = r"(?!https?:)"
+    pictures = rf'(?:!\[[^]]*\]\({file}[^)]*\)|<img [^>]*src="{file}[^>]*>)\n*'
+    text = re.sub(pictures, "", text)
     return re.sub(r"\[([^]]*)\]\(([^)\s]*)\)", resolved, text)
 
 

@@ -100,7 +100,7 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = html_show_sourcelink = False
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "install": [], "changes": []}  # no pages below them to list
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": html_title},

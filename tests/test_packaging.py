@@ -95,16 +95,19 @@ def _metadata(folder: str) -> str:
     return (Path(folder) / name / "METADATA").read_text(encoding="utf-8")
 
 
-def test_the_readme_of_the_index_has_no_link_that_leads_nowhere(metadata):
+def test_the_readme_of_the_index_has_no_link_or_picture_that_leads_nowhere(metadata):
     text = metadata.get_payload()
-    assert "Verified probability calibration" in text or "calibrant" in text
-    targets = re.findall(r"\]\(([^)\s]*)\)", text)
+    assert "**A model says 0.8. Does it happen 80% of the time?**" in text
+    targets = re.findall(r"\]\(([^)\s]*)\)", text) + re.findall(r'(?:src|href)="([^"]*)"', text)
     assert [target for target in targets if "://" not in target and target[0] != "#"] == []
     assert metadata["Description-Content-Type"] == "text/markdown"
 
 
 def test_links_of_the_readme_are_files_of_the_repository():
-    for target in re.findall(r"\]\(([^)\s]*)\)", read("README.md")):
+    text = read("README.md")
+    pictures = re.findall(r'src="([^"]*)"', text)
+    assert pictures
+    for target in re.findall(r"\]\(([^)\s]*)\)", text) + pictures:
         if "://" not in target:
             assert (ROOT / target.split("#")[0]).exists(), target
 

@@ -19,6 +19,15 @@ SEARCHED = {
     "calibration_test": "calibrant.calibration_test.html",
     "prequential": "calibrant.prequential_lower_bound.html",
     "temperature": "calibrant.TemperatureScaling.html",
+    "drift": "monitoring.html",
+    "monitor": "calibrant.CalibrationMonitor.html",
+    "fairness": "groups.html",
+    "pipeline": "integrations.html",
+    "joblib": "integrations.html",
+    "ONNX": "deploying.html",
+    "MLflow": "integrations.html",
+    "Lightning": "recipe-torch.html",
+    "DDP": "recipe-torch.html",
 }
 pytestmark = pytest.mark.slow
 SCREENSHOTS = ("report", "monitor", "site")  # of pages, which have a theme of their own

@@ -107,6 +107,18 @@ def test_groups_reach_the_splitter():
         RecalibratedClassifier(GaussianNB(), cv=GroupKFold(5)).fit(X[FIT], Y[FIT])
 
 
+def test_weights_count_as_repeated_rows_where_the_folds_are_the_same():
+    w, fold = np.arange(1000) % 4, np.arange(1000) % 3
+    twice = np.repeat(np.arange(1000), w)
+    weighted = RecalibratedClassifier(GaussianNB(), cv=PredefinedSplit(fold))
+    repeated = RecalibratedClassifier(GaussianNB(), cv=PredefinedSplit(fold[twice]))
+    weighted.fit(X[FIT], Y[FIT], sample_weight=w)
+    repeated.fit(X[FIT][twice], Y[FIT][twice])
+    np.testing.assert_allclose(
+        weighted.predict_proba(X[FRESH]), repeated.predict_proba(X[FRESH]), rtol=1e-7
+    )
+
+
 def test_rows_of_weight_zero_are_left_out_under_any_splitter():
     w = np.repeat([0.0, 1.0], 500)
     predefined = PredefinedSplit(np.arange(1000) % 2)

@@ -83,6 +83,14 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     fingerprint_ : Fingerprint or None
         By which `certify` knows the rows of the fit again; None of a prefit classifier.
 
+    Notes
+    -----
+    A weight of 2 counts a row twice wherever rows are counted. A row that stands in the data
+    twice is two rows to a splitter, which may put them into different folds; so the two fits
+    differ a little, unless the folds are the same. scikit-learn's `check_estimator` compares
+    these fits, in ``check_sample_weight_equivalence_on_dense_data`` and its sparse twin, which
+    are expected to fail for that reason.
+
     See Also
     --------
     best_recalibrator : chooses the repair.
