@@ -86,6 +86,11 @@ def test_the_page_fits_the_screen_and_loads_nothing(browser, tmp_path, width):
     assert page.evaluate(f"{cut}.length") == 0
     box = page.locator("svg.timeline").bounding_box()
     assert box["width"] > 0.75 * min(width, 62 * 16) - 60
+    sentence, meaning = (
+        page.locator(f".verdict .{name}").bounding_box() for name in ("sentence", "meaning")
+    )
+    assert meaning["x"] == sentence["x"]
+    assert meaning["y"] > sentence["y"] + sentence["height"]
     context.close()
     assert seen == [path.as_uri()]
     assert complaints == []
