@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,13 @@ LOGGER = logging.getLogger(__name__)
 def mathml(node: nodes.math | nodes.math_block) -> str:
     """Return a formula as MathML, which browsers draw without a script."""
     try:
-        return latex2mathml.tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block))
+        text = latex2mathml.tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block))
     except MathError as error:
         LOGGER.warning("%s", error, location=node)
         return ""
+    # Bars of an absolute value would be spaced like a sum: only at the end of a row browsers know.
+    text = text.replace('<mo class="mathopen">|</mo>', '<mo form="prefix">|</mo>')
+    return re.sub(r"(?<!<mrow>)(\n *)<mo>\|</mo>", r'\1<mo form="postfix">|</mo>', text)
 
 
 def inline_formula(self: HTML5Translator, node: nodes.math) -> None:
