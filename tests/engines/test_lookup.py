@@ -52,6 +52,14 @@ def test_arithmetic_finds_the_bins_of_one_width(n_bins):
     np.testing.assert_array_equal(table.cell_index(bins, values), 2 * bins.index(values))
 
 
+def test_equal_bins_of_another_origin_do_not_take_the_arithmetic_away():
+    fixed = EqualWidth(11).bins
+    found = Bins(fixed.edges, "data", "distinct-value")
+    assert found == fixed
+    assert lookup((found,)).even == 0
+    assert lookup((fixed,)).even == 11
+
+
 def test_a_grid_keeps_the_shape_of_the_values():
     bins = EqualWidth(4).bins
     values = np.array([[0.0, 0.25, 0.3], [1.0, 0.5, 0.75]])

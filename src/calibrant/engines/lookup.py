@@ -92,16 +92,17 @@ def lookup(bins: Sequence[Bins]) -> Lookup:
     """Return the tables that find bins, one `Bins` for each group."""
     first = bins[0]
     if len(bins) == 1 or all(own is first for own in bins) or all(own == first for own in bins):
-        return _shared(first, len(bins))
+        # bins of one width are not made from data, but by chance; equal bins may differ in that
+        return _shared(first, len(bins), first.origin == "fixed")
     return _build(bins, len(bins))
 
 
 @lru_cache(maxsize=16)
-def _shared(bins: Bins, n_groups: int) -> Lookup:
-    return _build([bins], n_groups)
+def _shared(bins: Bins, n_groups: int, may_be_even: bool) -> Lookup:
+    return _build([bins], n_groups, may_be_even)
 
 
-def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
+def _build(rows: Sequence[Bins], n_groups: int, may_be_even: bool = False) -> Lookup:
     n_bins = max(map(len, rows))
     bits = min(max((32 * n_bins - 1).bit_length(), 8), 16 if len(rows) == 1 else 12)
     edges = np.full((len(rows), 3 * n_bins), np.inf)
@@ -115,8 +116,7 @@ def _build(rows: Sequence[Bins], n_groups: int) -> Lookup:
         np.add(row.searchsorted(place), start, out=grid)
     shift = n_bins * np.arange(n_groups) - (0 if len(rows) == 1 else np.array(starts))
     scales = scale.repeat(n_groups) if len(rows) == 1 else scale
-    # bins of one width are not made from data, but by chance
-    even = n_bins if len(rows) == 1 and rows[0].origin == "fixed" and is_even(rows[0]) else 0
+    even = n_bins if may_be_even and is_even(rows[0]) else 0
     return Lookup(edges.ravel(), grids, scales, shift, _steps(grids), n_bins, even)
 
 
