@@ -10,7 +10,7 @@ from calibrant._options import check_flag, is_among
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Counting, Reading, Source, read
+from calibrant.sources import Counting, Reading, Source, as_log, read
 from calibrant.stats.curves import CurveMethod, group_of
 from calibrant.stats.decisions import decision_bins
 from calibrant.stats.intervals import check_level
@@ -246,7 +246,7 @@ def selective_curve(
             "out, or pass the rows."
         )
     if given_answer is None:
-        given_answer = getattr(data, "holds_answers", False)
+        given_answer = as_log(data) is not None
     check_flag("given_answer", given_answer)
     options: Any = {"confidence_level": confidence_level, "given_answer": given_answer}
     bins: BinsLike = "auto"

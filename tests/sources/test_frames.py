@@ -520,3 +520,19 @@ def test_an_interval_does_not_need_the_frame_again():
     assert tuple(result.confidence_interval()) == pytest.approx(
         tuple(expected.confidence_interval()), rel=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["is_repeated", "holds_answers", "detach", "device", "count", "columns", "dtype", "T"]
+)
+def test_columns_may_have_the_names_of_attributes(name):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    y = (rng.uniform(size=200) < p).astype(int)
+    frame = pd.DataFrame({"y": y, name: p, "other": 1 - p})
+    expected = calibrant.calibration_error(y, p)
+    assert calibrant.calibration_error("y", name, data=frame).value == expected.value
+    assert calibrant.calibration_error(frame["y"], frame[[name]]).value == expected.value
+    assert calibrant.calibration_error(y, frame[["other", name]]).value == expected.value
+    assert calibrant.selective_curve("y", name, data=frame).aurc > 0

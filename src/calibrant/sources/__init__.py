@@ -8,6 +8,7 @@ counts rows where they are; only the sums travel. Only `columns` brings rows int
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict, cast
@@ -27,6 +28,7 @@ from calibrant.tables import Tables
 
 if TYPE_CHECKING:
     from calibrant.sources.arrays import ArraySource
+    from calibrant.sources.logs.evaluation import LogColumns
 
 _Rule: TypeAlias = Bins | BinRule | tuple[Bins, ...] | Literal["auto"]
 
@@ -221,9 +223,19 @@ def read(
     return ArraySource(columns, read_groups(by, len(columns)))
 
 
+def as_log(data: Any) -> LogColumns | None:
+    """Return ``data=`` if it is an evaluation log.
+
+    Its type tells, for a frame has an attribute for each of its columns, whatever their names.
+    """
+    logs = sys.modules.get("calibrant.sources.logs.evaluation")  # else there is no log to come
+    return data if logs is not None and isinstance(data, logs.LogColumns) else None
+
+
 def _check_independent(data: Any) -> None:
     """Refuse a log whose rows are repeated answers to the same questions."""
-    if getattr(data, "is_repeated", False):
+    log = as_log(data)
+    if log is not None and log.is_repeated:
         raise InvalidArgumentError(
             "Rows must be independent here, and this log asked questions several times: answers to "
             "one depend on each other. Use a function that takes cluster= (without by=), read one "

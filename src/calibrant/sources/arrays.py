@@ -212,7 +212,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def off_device(values: Any) -> Any:
     """Return a tensor such that NumPy can read it, and anything else as it is."""
-    if not hasattr(values, "detach"):
+    if not callable(getattr(values, "detach", None)):  # a frame has an attribute for each column
         return values
     tensor = values.detach().cpu()
     return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor

@@ -30,7 +30,7 @@ from calibrant.groups import (
     required,
 )
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Source, read
+from calibrant.sources import Source, as_log, read
 from calibrant.sources.arrays import ArraySource, as_array
 from calibrant.stats.clusters import ClusterSums
 from calibrant.table import BinTable
@@ -234,7 +234,8 @@ def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any
     Answers to one question of an evaluation log are a cluster unless False says that rows are
     independent; `read` refuses what is left, a log by groups whose questions repeat.
     """
-    if not getattr(data, "is_repeated", False):
+    log = as_log(data)
+    if log is None or not log.is_repeated:
         return (None if cluster is False else cluster), data
     if cluster is None and by is not None:
         return None, data

@@ -16,12 +16,10 @@ TASKS_SHOWN = 40
 """Tasks that are printed one by one: as many as a screen has lines."""
 
 
-class _Columns(Result, Mapping[str, AnyArray]):
+class LogColumns(Result, Mapping[str, AnyArray]):
     """Named columns of one length, which ``data=`` takes as it takes a dict."""
 
     _columns: tuple[str, ...]
-    holds_answers = True
-    """Predictions are confidences in answers that were given, labels whether those were right."""
 
     def __getitem__(self, name: str) -> AnyArray:
         if name not in self._columns:
@@ -46,7 +44,7 @@ class _Columns(Result, Mapping[str, AnyArray]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EvaluationLog(_Columns):
+class EvaluationLog(LogColumns):
     """The answered questions of a log; ``data=`` takes it wherever it takes a data frame.
 
     ``calibration_error("correct", "confidence", data=log, by="task")``. Where questions
@@ -171,7 +169,7 @@ def _counted(n: int, what: str) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EvaluationPairs(_Columns):
+class EvaluationPairs(LogColumns):
     """The questions that two models answered, each with its own confidence and grade.
 
     Attributes
