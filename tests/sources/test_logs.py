@@ -405,6 +405,28 @@ def test_of_several_scorers_one_must_be_named_and_may_have_several_values(tmp_pa
         cb.read_log(path, "inspect", correct="third")
 
 
+def test_samples_that_were_invalidated_are_left_out_and_counted(tmp_path):
+    valid = [inspect_sample(i, "C", completion="90%") for i in range(3)]
+    wrong = inspect_sample(9, "I", completion="10%", invalidation={"reason": "leaked"})
+    log = cb.read_log(write_inspect(tmp_path / "log.eval", [*valid, wrong]), "inspect")
+    assert (log.n, log["correct"].all()) == (3, True)
+    assert "left out, invalidated in Inspect: 1 of the samples" in str(log).replace("\n ", "")
+    with pytest.raises(ex.EmptyInputError, match="no answers.* invalidated in Inspect: 1"):
+        cb.read_log(write_inspect(tmp_path / "none.json", [wrong]), "inspect")
+
+
+@pytest.mark.parametrize("field", ["filtered_resps", "resps", "arguments"])
+def test_a_question_that_has_lost_a_choice_is_refused(field, tmp_path):
+    row = multiple_choice(0, [-1.0, -2.0, -3.0], 0)
+    if field == "arguments":
+        row[field].popitem()
+    else:
+        row[field].pop()
+    path = write_samples(tmp_path, "t", [row])
+    with pytest.raises(ex.InvalidDocumentError, match=r"row 1: every choice .* there are [23]"):
+        cb.read_log(path, "lm-eval")
+
+
 def test_a_run_that_failed_before_its_answers_were_graded_is_said_to_have(tmp_path):
     path = write_inspect(tmp_path / "log.eval", [inspect_sample("q1", "failed")], status="error")
     with pytest.raises(ex.EmptyInputError, match="none has a grade .* its status is 'error'"):

@@ -248,16 +248,18 @@ class _Rows:
     def log(self, settings: LogSettings, names: list[str]) -> EvaluationLog:
         """Return all that was read."""
         if not self.answered:
+            notes = "".join(f" {note}." for note in self.notes)
             if not self.places:
                 raise EmptyInputError(
                     f"{', '.join(names[:3])}: there are no answers"
                     f"{' of this filter' if settings.filter else ''}"
                     f"{' of this epoch' if settings.epoch else ''}; at least one is needed."
+                    f"{notes}"
                 )
             raise EmptyInputError(
                 f"{', '.join(names[:3])}: of {len(self.places):,} answers none has a grade and a "
                 f"confidence{f' ({self.unread})' if self.unread else ''}. Look at the fields that "
-                f"confidence=, field= and correct= name.{''.join(f' {x}.' for x in self.notes)}"
+                f"confidence=, field= and correct= name.{notes}"
             )
         task, question, epoch, correct, confidence = zip(*self.answered, strict=True)
         return EvaluationLog(

@@ -54,12 +54,27 @@ def inspect_answers(path: str, settings: LogSettings, notes: list[str]) -> Itera
     status = header.get("status", "started")
     if status != "success":
         notes.append(f"{path}: the run did not finish; its status is {status!r:.40}")
-    answers = (_answer(sample, where, task, settings) for where, sample in samples)
+    valid = _valid(samples, path, notes)
+    answers = (_answer(sample, where, task, settings) for where, sample in valid)
     answers = (a for a in answers if settings.epoch in (None, a.epoch))
     if settings.confidence == "tokens":
         yield from _with_hidden(answers, path, settings, notes)
         return
     yield from _voted(answers) if settings.confidence == "votes" else answers
+
+
+def _valid(
+    samples: Iterable[tuple[str, Any]], path: str, notes: list[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the samples that nobody has invalidated, and note how many were."""
+    n = 0
+    for where, sample in samples:
+        if isinstance(sample, dict) and sample.get("invalidation") is not None:
+            n += 1
+        else:
+            yield where, sample
+    if n:
+        notes.append(f"{path}: left out, invalidated in Inspect: {n:,} of the samples")
 
 
 def _with_hidden(

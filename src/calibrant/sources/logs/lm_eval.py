@@ -142,9 +142,21 @@ def _choices(row: dict[str, Any], where: str) -> list[Choice]:
             f"{where}: filtered_resps must hold a log-likelihood and a flag for every choice; it "
             f"holds {pairs!r:.80}. Texts are read with confidence='stated' or 'votes'."
         )
+    _check_complete(row, len(pairs), where)
     texts = _continuations(row.get("arguments"), len(pairs))
     kept = len(pairs) // 2 if "acc_mutual_info" in row else len(pairs)
     return [(text, pair[0]) for text, pair in zip(texts[:kept], pairs[:kept], strict=True)]
+
+
+def _check_complete(row: dict[str, Any], n: int, where: str) -> None:
+    """Refuse a question that has lost a choice: the others would seem likelier than they were."""
+    arguments = row.get("arguments")
+    asked = len(arguments) if isinstance(arguments, list | dict) else n
+    if not len(row["resps"]) == asked == n:
+        raise InvalidDocumentError(
+            f"{where}: every choice needs its log-likelihood; there are {asked:,} in arguments, "
+            f"{len(row['resps']):,} in resps and {n:,} in filtered_resps. Run the question again."
+        )
 
 
 def _continuations(arguments: Any, n: int) -> list[str | None]:
