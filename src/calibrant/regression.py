@@ -81,7 +81,8 @@ def certify_coverage(
 
     See Also
     --------
-    certify : one verdict for all levels.
+    certify : one verdict for all levels; with ``cluster=`` and ``draws=1`` it draws a row of each
+        cluster, whose ``.table`` is read here.
     pit_histogram : where outcomes fall between the levels.
 
     Notes

@@ -165,3 +165,19 @@ def test_certificates_of_levels_hold_as_often_as_they_say(n_levels, spread, norm
     most = 60 * 0.05 + 3 * np.sqrt(60 * 0.05 * 0.95)
     assert max((upper < truth).sum(), (lower > truth).sum()) <= most
     assert np.all(lower <= upper)
+
+
+def test_limits_of_one_row_of_each_cluster_hold_where_those_of_all_rows_do_not():
+    rng, shops = np.random.default_rng(8), np.repeat(np.arange(100), 10)
+    levels = np.array([0.05, 0.5, 0.95])
+    q = calibrant.normal_quantiles(np.zeros(1000), 1.0, levels)
+    options = {"kind": "quantile", "classes": levels, "cluster": shops, "draws": 1}
+    held = np.zeros(2)
+    for _ in range(60):
+        y = 0.9 * np.repeat(rng.normal(size=100), 10) + np.sqrt(0.19) * rng.normal(size=1000)
+        drawn = calibrant.certify_coverage(calibrant.certify(y, q, **options).table)
+        found = drawn, calibrant.certify_coverage(y, q, classes=levels)
+        held += [np.all((one.low <= levels) & (levels <= one.high)) for one in found]
+    assert drawn.n == 100
+    assert held[0] >= 60 * 0.95 - 3 * np.sqrt(60 * 0.05 * 0.95)
+    assert held[1] < 60 * 0.8
