@@ -134,6 +134,7 @@ def test_levels_of_short_floats_are_the_decimals_that_were_meant(dtype):
         found = calibrant.certify_coverage(Y, q, classes=given)
         assert str(found) == str(expected)
         assert found.level.tolist() == list(levels)
+        np.testing.assert_array_equal(calibrant.normal_quantiles(MEAN, STD, given), q)
         score = calibrant.pinball_loss(Y, q, classes=given)
         assert list(score.sharpness) == [0.9, 0.5]
     assert expected.interval_level.tolist() == [0.9, 0.5]

@@ -188,7 +188,7 @@ def sample_quantiles(samples: Any, levels: npt.ArrayLike) -> FloatArray:
 
 def _levels(levels: npt.ArrayLike) -> FloatArray:
     """Return checked levels of quantiles."""
-    given = np.ravel(np.asarray(levels, object)).tolist()
+    given = list(np.ravel(levels if hasattr(levels, "dtype") else np.asarray(levels, object)))
     problem: Problem = read_problem("quantile", len(given) or 1, given or None)
     return np.array(problem.class_names, np.float64)
 
