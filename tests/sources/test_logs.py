@@ -241,6 +241,14 @@ def test_declined_questions_are_counted_by_task_and_left_out(tmp_path):
     ]
 
 
+def test_a_task_of_which_every_question_was_declined_is_named_beside_the_others(tmp_path):
+    rows = [{"t": t, "confidence": said, "correct": True} for t, said in (("a", "90%"), ("b", "?"))]
+    path = write_lines(tmp_path / "q.jsonl", rows)
+    log = cb.read_log(path, "jsonl", task="t", abstain=r"\?")
+    assert log.in_short().endswith("1 answer in 2 tasks, 1 declined; no answer to b")
+    assert "no answer to b" in cb.report("correct", "confidence", data=log).html
+
+
 def test_choices_and_votes_of_json_lines_are_in_the_named_fields(tmp_path):
     rows = [
         {"lp": {"Paris": -1.0, "Lyon": -3.0}, "votes": ["Paris", "Lyon", "Paris"], "a": "Paris"},

@@ -153,7 +153,10 @@ class EvaluationLog(LogColumns):
 
     def in_short(self) -> str:
         """Say in one line what a confidence is, how many there are, and what was left out."""
-        return f"confidence: {self.meaning}; {self._summary()}"
+        answered = set(self.task.tolist())
+        silent = [task for task in self.tasks if task not in answered]
+        lost = f"; no answer to {', '.join(silent)[:200]}" if silent else ""
+        return f"confidence: {self.meaning}; {self._summary()}{lost}"
 
     def _summary(self) -> str:
         ungraded = sum(self.ungraded)
