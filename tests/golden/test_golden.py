@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from documents import DOCUMENTS, numbers
+from documents import DOCUMENTS, OUTCOME, QUANTILES, numbers
 
 import calibrant
-from calibrant.exceptions import InvalidDocumentError
+from calibrant.exceptions import InvalidDocumentError, InvalidInputError
 from calibrant.paper.study import StudyResult
 from calibrant.recalibrators.saving import from_json as recalibrator_from_json
 from calibrant.recalibrators.saving import known
@@ -104,3 +104,12 @@ def test_a_saved_file_is_loaded_from_disk_as_it_was_written(tmp_path):
     again = tmp_path / "again.json"
     calibrant.load(path).save(again)
     assert json.loads(again.read_text()) == kept["document"]
+
+
+@pytest.mark.parametrize("name", ["quantile-recalibration", "variance-scaling"])
+def test_a_saved_repair_of_quantiles_knows_the_rows_of_its_fit(name):
+    path = next(path for path in FILES if path.stem == name)
+    repair = recalibrator_from_json(json.dumps(json.loads(path.read_text())["document"]))
+    with pytest.raises(InvalidInputError, match="very rows"):
+        repair.certify(QUANTILES, OUTCOME)
+    assert repair.certify(QUANTILES + 1e-9, OUTCOME, max_error=0.9).verdict == "certified"
