@@ -291,6 +291,8 @@ def test_an_answer_of_little_confidence_that_is_wrong_is_not_counted_as_right(tm
     curve = cb.selective_curve("correct", "confidence", data=log)
     assert (curve.correct[0], curve.n) == (1, 10)
     assert cb.report("correct", "confidence", data=log).findings.selective.correct[0] == 1
+    alone = cb.report("correct", "confidence", data=dict(log), given_answer=True)
+    assert alone.findings.selective.correct[0] == 1
     shown = cb.SelectiveDisplay.from_predictions("correct", "confidence", data=log, draw=False)
     assert [one.correct[0] for one in shown.curves.values()] == [1]
 

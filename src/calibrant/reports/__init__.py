@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant._clock import now
+from calibrant._options import check_flag
 from calibrant._results import Result, filled
 from calibrant._writing import write_whole
 from calibrant.bins import BinsLike, is_auto
@@ -44,6 +45,7 @@ def report(
     by: Any = None,
     before: Any = None,
     sample_weight: None = None,
+    given_answer: bool | None = None,
 ) -> Report:
     """Write a calibration report: one self-contained HTML page, the verdict first.
 
@@ -74,6 +76,9 @@ def report(
     sample_weight : None
         Refused: the bounds of the page count independent rows. `calibrant.calibration_error`,
         `reliability_curve`, `brier_decomposition` and `validate` take weights.
+    given_answer : bool, optional
+        As in `calibrant.selective_curve`: whether `y_prob` is the confidence in an answer that was
+        given, and `y_true` whether that was right.
     command : str, optional
         What made the report, shown at its end; by default the call of this function.
 
@@ -118,8 +123,10 @@ def report(
         "kind": kind, "input": input, "classes": classes, "pos_label": pos_label, "data": data
     }  # fmt: skip
     source = read(y_true, y_prob, **meaning, by=by)
-    is_log = isinstance(data, EvaluationLog)
-    findings = findings_of(source, bins, max_error, confidence_level, levels, given_answer=is_log)
+    if given_answer is None:
+        given_answer = getattr(data, "holds_answers", False)
+    check_flag("given_answer", given_answer)
+    findings = findings_of(source, bins, max_error, confidence_level, levels, given_answer)
     if before is not None:
         old = _read_before(y_true, before, source, meaning)
         findings = replace(
@@ -139,7 +146,7 @@ def report(
         options["by"] = [column.name for column in source.by]
     arguments = ["y_true", "y_prob"] if source.has_rows else ["table"]
     arguments += [f"{name}={value!r}" for name, value in options.items() if value is not None]
-    about = [data.in_short()] if is_log else []
+    about = [data.in_short()] if isinstance(data, EvaluationLog) else []
     html = page(
         findings,
         title or "How far the probabilities can be trusted",
