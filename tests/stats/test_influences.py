@@ -247,3 +247,9 @@ def test_a_box_of_the_population_is_the_range_over_exact_limits():
     found = result.confidence_interval(method="box")
     assert found.high == pytest.approx(max(high for high, _ in errors), rel=1e-6)
     assert found.low == pytest.approx(min(low for _, low in errors), rel=1e-6)
+
+
+def test_one_row_is_named_as_one_and_all_rows_as_all_of_them():
+    said = str(cb.calibration_error([1], [0.3]))
+    assert "about 1 row decides it: the interval may be too short" in said
+    assert "100% of the rows alone in their bin" in said

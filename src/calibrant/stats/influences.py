@@ -150,10 +150,11 @@ def notes_of(
 
 def few_rows_note(influential: float, is_weighted: bool = False) -> str:
     """Say that an interval rests on few rows."""
-    n = round(influential)
-    who = "the rows show no spread"
+    n = max(round(influential), 1)  # less than one where the tails share it
+    rows = f"about {n} row{'s' * (n > 1)}"
+    who = f"{rows} decide{'s' * (n == 1)} it"
     if is_weighted:
-        who = f"about {n} row{'s' * (n != 1)}, or few with most of the weight decide it"
-    elif n > 0:
-        who = f"about {n} rows decide it" if n > 1 else "about 1 row decides it"
+        who = f"{rows}, or few with most of the weight decide it"
+    elif influential == 0:
+        who = "the rows show no spread"
     return f"{who}: the interval may be too short"
