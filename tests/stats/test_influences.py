@@ -9,6 +9,7 @@ import pytest
 from scipy import special
 
 import calibrant as cb
+from calibrant.stats.influences import few_rows_note
 
 RNG = np.random.default_rng(71)
 N, K = 600, 3
@@ -249,7 +250,19 @@ def test_a_box_of_the_population_is_the_range_over_exact_limits():
     assert found.low == pytest.approx(min(low for _, low in errors), rel=1e-6)
 
 
-def test_one_row_is_named_as_one_and_all_rows_as_all_of_them():
+def test_one_row_shows_no_spread_and_all_rows_are_all_of_them():
     said = str(cb.calibration_error([1], [0.3]))
-    assert "about 1 row decides it: the interval may be too short" in said
+    assert "the rows show no spread: the interval may be too short" in said
     assert "100% of the rows alone in their bin" in said
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (0.0, "the rows show no spread"),
+        (0.2, "about 1 row decides it"),
+        (2.4, "about 2 rows decide it"),
+    ],
+)
+def test_few_rows_are_named(rows, said):
+    assert few_rows_note(rows) == f"{said}: the interval may be too short"

@@ -20,7 +20,7 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.reports.findings import Findings, findings_of, of_rows
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
-from calibrant.sources import Source, read
+from calibrant.sources import Source, as_log, read
 from calibrant.sources.logs.evaluation import EvaluationLog
 from calibrant.stats.curves import diagram_of
 
@@ -124,7 +124,7 @@ def report(
     }  # fmt: skip
     source = read(y_true, y_prob, **meaning, by=by)
     if given_answer is None:
-        given_answer = getattr(data, "holds_answers", False)
+        given_answer = as_log(data) is not None
     check_flag("given_answer", given_answer)
     findings = findings_of(source, bins, max_error, confidence_level, levels, given_answer)
     if before is not None:
