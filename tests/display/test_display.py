@@ -674,6 +674,25 @@ def test_the_histogram_is_split_by_outcome_if_asked():
     assert -filled[1].sum() == pytest.approx((1 - RARE_EVENTS).sum())
 
 
+@pytest.mark.parametrize("method", ["isotonic", "loess", "spline"])
+@pytest.mark.parametrize("band", [True, "ribbon", "bars", False])
+def test_points_without_neighbours_are_seen(method, band):
+    rng = np.random.default_rng(0)
+    p = rng.integers(1, 10, size=900) / 10
+    y = rng.uniform(size=900) < p
+    display = ReliabilityDisplay.from_predictions(y, p, method=method, band=band)
+    line = display.lines_[0]
+    x, _ = line.get_data()
+    assert line.get_marker() == "o"
+    assert x[line.get_markevery()] == pytest.approx(np.arange(1, 10) / 10)
+    bars = sum(len(bars.get_segments()) for bars in display.ax_.collections if is_bars(bars))
+    assert bars == (9 if band else 0)
+
+
+def is_bars(collection):
+    return isinstance(collection, matplotlib.collections.LineCollection)
+
+
 def test_ribbons_and_smooth_lines_break_where_there_are_no_rows():
     p = np.concatenate([np.linspace(0.01, 0.2, 300), np.linspace(0.8, 0.99, 300)])
     y = (np.random.default_rng(1).uniform(size=600) < p).astype(int)

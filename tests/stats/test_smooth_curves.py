@@ -237,3 +237,20 @@ def test_noise_at_the_upper_rates_is_that_of_wilsons_limits():
     known = rate * (1 - rate)
     curve = LoessCurve(rate, rate, np.arange(2), np.diag(known / size), size, np.ones(1))
     assert curve.raised(0.95) == pytest.approx([(upper[0] * (1 - upper[0]) / known[0]) ** 0.5, 1])
+
+
+def test_a_prediction_of_many_rows_stands_for_itself():
+    """Every fourth of 256 points has its noise simulated; the 200 rows at 0.5 were none of them.
+
+    In 150 samples of these rows, with 0.7 for 0.5, intervals of E90 and Emax held in 51% then.
+    """
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.uniform(0, 0.1, 500), np.full(200, 0.5), rng.uniform(0.8, 1, 500)])
+    y = (rng.uniform(size=1200) < np.where(p == 0.5, 0.7, p)).astype(float)
+    for method in ("isotonic", "spline", "loess"):
+        curve = cb.reliability_curve(y, p, method=method)
+        assert curve.count[curve.mean_prediction == 0.5].tolist() == [200]
+    sample = Sample.of(y, p)
+    points = loess_curve(sample, Pooled.of(sample))
+    inner = points.x[points.some][1:-1]
+    assert points.share[inner == 0.5] == pytest.approx(200 / 1200)

@@ -221,20 +221,26 @@ def draw_curve(
     is_smooth = curve.method != "bins"
     histogram = displayed.histogram
     breaks = histogram.breaks(curve.mean_prediction, shares(ax, histogram.edges))
+    parts = np.split(np.arange(x.size), breaks)
+    # of forecasts in tenths every point is one, which neither line nor ribbon would show
+    lone = np.array([part[0] for part in parts if part.size == 1], int)
     if band in (True, "ribbon"):
-        for part in np.split(np.arange(x.size), breaks):
+        for part in parts:
             how = {"color": color, "alpha": 0.13, "linewidth": 0, "zorder": 2}
             ax.fill_between(x[part], low[part], high[part], **how)
-    if band == "bars" or (band is True and not is_smooth):
-        ax.vlines(x, low, high, color=color, linewidth=0.9, alpha=0.8, zorder=2.5)
+    all_bars = band == "bars" or (band is True and not is_smooth)
+    at = np.arange(x.size) if all_bars else lone
+    if band and at.size:
+        ax.vlines(x[at], low[at], high[at], color=color, linewidth=0.9, alpha=0.8, zorder=2.5)
     look = style if displayed.isotonic is None else style | {"linestyle": "none"}
     if is_smooth:
-        look = style | {"marker": ""}
+        shown = lone + np.searchsorted(breaks, lone, side="right")
+        look = style | ({"markevery": shown.tolist()} if lone.size else {"marker": ""})
         x, rate = np.insert(x, breaks, np.nan), np.insert(rate, breaks, np.nan)
     line = ax.plot(x, rate, **look)[0]
-    parts = [plain(displayed.name) if displayed.name else "", displayed.pvalue_line]
-    parts += [displayed.error_line, displayed.alone_line] if error else []
-    line.set(gid=CURVE, label="\n".join(filter(None, parts)) or "event rate")
+    said = [plain(displayed.name) if displayed.name else "", displayed.pvalue_line]
+    said += [displayed.error_line, displayed.alone_line] if error else []
+    line.set(gid=CURVE, label="\n".join(filter(None, said)) or "event rate")
     if displayed.isotonic is not None:
         corners = (on_scale(ax, values) for values in displayed.isotonic.corners)
         steps = ax.plot(*corners, **(style | {"marker": "", "zorder": 2.8}))[0]

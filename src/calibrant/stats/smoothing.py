@@ -166,8 +166,10 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     smooth = matrix @ pooled.rate
     fitted = np.interp(pooled.x, at, smooth)
     step = 4 if inner.size >= GRID else 1
-    middles = np.arange(1 + step // 2, at.size - 1, step)
-    chosen = inner[middles - 1]  # predictions of many rows are one of these, however many they are
+    heavy = np.flatnonzero(pooled.weight[inner] > pooled.weight.sum() / GRID)
+    # a prediction of many rows stands for itself: its neighbours may be far away
+    middles = 1 + np.union1d(np.arange(step // 2, inner.size, step), heavy)
+    chosen = inner[middles - 1]
     nearest = np.searchsorted((chosen[1:] + chosen[:-1]) / 2, np.arange(pooled.x.size))
     share = np.bincount(nearest, pooled.weight) / pooled.weight.sum()
     some = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
