@@ -253,4 +253,4 @@ def test_a_prediction_of_many_rows_stands_for_itself():
     sample = Sample.of(y, p)
     points = loess_curve(sample, Pooled.of(sample))
     inner = points.x[points.some][1:-1]
-    assert points.share[inner == 0.5] == pytest.approx(200 / 1200)
+    assert points.share[inner == 0.5] == pytest.approx(200 / 1200, rel=0.05)
