@@ -114,6 +114,7 @@ def test_separated_events_have_firths_fit_and_its_profile_interval():
     assert slope.value == pytest.approx(1.882262985, abs=1e-6)
     assert (slope.low, slope.high) == pytest.approx((0.2447130371, 7.9282753860), abs=1e-5)
     assert any("separates events" in note for note in table.notes)
+    assert any(note.startswith("C is 1: limits of scores") for note in table.notes)
     assert table["c_statistic"].low < 0.6, "eight rows do not show that C is 1"
 
 

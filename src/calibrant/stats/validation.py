@@ -69,6 +69,8 @@ def validation(
     if np.array_equal(sample.y, sample.p):
         measures = _never_wrong(sample, measures, confidence_level)
         notes.append("no prediction was wrong: limits of scores allow for errors not seen yet")
+    elif any(m.name == "c_statistic" and m.value == 1 for m in measures):
+        notes.append("C is 1: limits of scores do not allow for errors of a kind not seen yet")
     if len(sample) == 1:  # the influence of the only row is 0, which no interval of length 0 means
         measures = [
             replace(measure, low=math.nan, high=math.nan) if measure.name in SPREAD else measure
