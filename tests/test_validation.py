@@ -177,6 +177,17 @@ def test_predictions_that_were_never_wrong_may_be_wrong_yet():
     assert min(clusters["emax"].high, clusters["l2_error"].high) > 0.02
 
 
+def test_a_row_of_most_of_the_weight_is_noted():
+    weights = np.where(ROW == 0, 1e6, 1.0)
+    table = cb.validate(Y, P, sample_weight=weights)
+    assert "weights leave about 1 of 200 rows: intervals may be too short" in table.notes
+    assert not any("weights leave" in note for note in cb.validate(Y, P, sample_weight=W).notes)
+
+
+def test_nothing_prints_as_minus_zero():
+    assert str(cb.stats.Measure("x", "x", -1e-9, -2e-9, 1.0)) == "x 0.0000 [0.0000, 1.0000]"
+
+
 def test_one_row_without_a_logit_is_one_row():
     table = cb.validate([0, 1, 0, 1], [0.0, 0.6, 0.3, 0.2])
     assert "1 row predicted with 0 or 1 has no logit" in " ".join(table.notes)

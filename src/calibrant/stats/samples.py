@@ -220,6 +220,11 @@ class Sample:
         return float(special.stdtrit(degrees, (1 + confidence_level) / 2))
 
     @cached_property
+    def kish_n(self) -> float:
+        """Units of equal weight that would tell a mean as well: (sum w)^2 / sum w^2."""
+        return len(self) ** 2 / float((self.sums(np.ones(len(self))) ** 2).sum())
+
+    @cached_property
     def effective_n(self) -> float:
         """Independent rows that would tell the event rate as well; at most the rows there are.
 
@@ -227,7 +232,7 @@ class Sample:
         """
         rate = self.mean(self.y)
         variance = self.variance(self.y - rate)
-        kish = len(self) ** 2 / float((self.sums(np.ones(len(self))) ** 2).sum())
+        kish = self.kish_n
         if self.is_plain or variance == 0:
             return kish
         return float(min(max(rate * (1 - rate) / variance, min(kish, 1.0)), len(self)))

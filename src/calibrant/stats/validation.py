@@ -48,6 +48,8 @@ FEW_EVENTS = 20
 with more, estimates are those that R and others print, by maximum likelihood."""
 EQUAL_WEIGHTS = 1e-9
 """Weights of mean 1 that differ by less are equal, but for rounding."""
+FEW_WEIGHTED = 10
+"""Units by Kish's formula below which variances of weighted rows are guesses."""
 FEW_FOR_CURVES = 50
 """Events or non-events below which the noise of curves is too far from normal for their level."""
 SPREAD = ("mean_prediction", "brier", "log_loss", "smooth_ece")
@@ -77,6 +79,11 @@ def validation(
             for measure in measures
         ]
         notes.append("one row has no spread: means, scores and smooth ECE have no interval")
+    if sample.kish_n < min(FEW_WEIGHTED, 0.9 * sample.n_clusters):
+        notes.append(
+            f"weights leave about {sample.kish_n:.0f} of {sample.n_clusters:,} "
+            f"{'rows' if sample.cluster is None else 'clusters'}: intervals may be too short"
+        )
     if sample.fewest < FEW_FOR_CURVES:
         notes.append(
             f"{_rarer(sample)}: fewer than the {FEW_FOR_CURVES} from which intervals of ICI, E50, "

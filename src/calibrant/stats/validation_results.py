@@ -59,7 +59,7 @@ class Measure(NumberResult):
 
 
 def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1000 else f"{value:.4g}"
+    return "-" if math.isnan(value) else f"{value:z.4f}" if abs(value) < 1000 else f"{value:.4g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
