@@ -250,3 +250,14 @@ def test_candidates_in_wrappers_are_printed_without_addresses():
     p, y = class_rows(300, 3)
     best = best_recalibrator(y, p, [Identity(), OneVsRest(Unweighted())])
     assert "OneVsRest(recalibrator=Unweighted())" in str(best.scores_)
+
+
+class Words(Unweighted):
+    def predict_proba(self, X):
+        return np.full(len(X), "likely")
+
+
+def test_answers_in_words_are_refused():
+    p, y = binary_rows(100)
+    with pytest.raises(InvalidProbabilitiesError, match="predict_proba of Words gave values of"):
+        ScalingBinning(bins=3, scaler=Words()).fit(p, y)

@@ -72,12 +72,18 @@ class ForeignEstimator(Recalibrator):
                 f"shape {out.shape} for {n:,} rows. Answer with the event's probability alone, or "
                 "as the second of two columns."
             )
+        if out.dtype.kind not in "fiub":
+            raise InvalidProbabilitiesError(
+                f"A recalibrator must answer with probabilities; predict_proba of {name} gave "
+                f"values of type {out.dtype}. Answer with floats."
+            )
         event = (out if out.ndim == 1 else out[:, -1]).astype(np.float64)
         wrong = np.flatnonzero(~((event >= 0) & (event <= 1)))
         if wrong.size:
             raise InvalidProbabilitiesError(
                 f"A recalibrator must answer with probabilities; {wrong.size:,} of {event.size:,} "
-                f"answers of {name} lie outside [0, 1] (first: {event[wrong[0]]:g})."
+                f"answers of {name} lie outside [0, 1] (first: {event[wrong[0]]:g}). Clip them in "
+                "its predict_proba, or find out why."
             )
         return event
 
