@@ -208,6 +208,7 @@ def test_groups_are_certified_and_one_that_is_refuted_decides(tmp_path, capsys):
     assert code == 1
     assert out.splitlines()[1].startswith("dog ")
     assert "calibrant audit" in out
+    assert max(map(len, out.splitlines())) < 80
     file = write(tmp_path / "q.csv")
     code, out, _ = run(capsys, "certify", file, *ONE, "--max-error", "0.4", "--by", "animal")
     assert code == 0

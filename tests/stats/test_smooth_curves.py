@@ -41,6 +41,13 @@ def test_curves_hold_their_estimate_and_every_row(method):
     assert len(str(curve).splitlines()) == 13
 
 
+def test_a_curve_of_many_rows_fits_into_a_terminal():
+    curve = cb.reliability_curve(np.tile(Y, 50), np.tile(P, 50), method="isotonic")
+    lines = str(curve).splitlines()
+    assert "n = 20,000" in lines[-2]
+    assert max(map(len, lines)) < 80
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_simultaneous_bands_are_wider_and_so_are_surer_ones(method):
     def width(**options):

@@ -6,6 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
+from calibrant._results import filled
 from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
 from calibrant.cli.input import predictions
 from calibrant.cli.logs import add_log_argument
@@ -139,7 +140,7 @@ def _run(args: argparse.Namespace) -> Outcome:
         names = map(shown_key, certificate.tables.labels)
         found = zip(names, certificate.values(), strict=True)
         groups = [(name, one.verdict, str(one)) for name, one in found]
-    return answer(args, certificate, f"{certificate}\n{EACH_BY_ITSELF}", groups)
+    return answer(args, certificate, f"{certificate}\n{filled(EACH_BY_ITSELF)}", groups)
 
 
 def _recalibrated(
