@@ -38,7 +38,7 @@ def test_curves_hold_their_estimate_and_every_row(method):
     assert np.all((curve.low >= 0) & (curve.high <= 1))
     assert 0 < curve.pvalue <= 1
     assert "p = " in str(curve)
-    assert len(str(curve).splitlines()) == 13
+    assert len(str(curve).splitlines()) == 14
 
 
 def test_a_curve_of_many_rows_fits_into_a_terminal():

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calibrant._options import check_flag
-from calibrant._results import Result, filled, shown_chance
+from calibrant._results import Result, shown_chance
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins
@@ -133,8 +133,10 @@ class ReliabilityCurve(Result):
             f"{p:>10.4f} {y:>10.4f}   [{low:.4f}, {high:.4f}]"
             for p, y, low, high in zip(*columns, strict=True)
         ]
-        chance = "" if self.pvalue is None else f", {shown_chance(self.pvalue, 3)} if calibrated"
-        return "\n".join([head, *body, filled(f"{self._summary()}{chance}")])
+        lines = [head, *body, self._summary()]
+        if self.pvalue is not None:
+            lines.append(f"  {shown_chance(self.pvalue, 3)} if calibrated")
+        return "\n".join(lines)
 
     def _summary(self) -> str:
         unit = "bins" if self.method == "bins" else "points"
