@@ -340,8 +340,8 @@ def most_rows(frame: Frame) -> tuple[str, str]:
 def _compact(number: float) -> str:
     """Return a count in at most five characters; one row spread over columns is less than one.
 
-    >>> [_compact(n) for n in (0, 0.2, 7, 999, 1234, 56_789, 3_400_000)]
-    ['0', '<1', '7', '999', '1.2k', '57k', '3.4M']
+    >>> [_compact(n) for n in (0, 0.2, 7, 999, 1234, 56_789, 99_700, 3_400_000)]
+    ['0', '<1', '7', '999', '1.2k', '57k', '100k', '3.4M']
     """
     if 0 < number < 1:
         return "<1"
@@ -349,7 +349,7 @@ def _compact(number: float) -> str:
         if number >= size:
             return (
                 f"{number / size:.2g}{unit}"
-                if number < 100 * size
+                if number < 99.5 * size
                 else f"{number / size:.0f}{unit}"
             )
     return f"{number:.0f}"

@@ -90,6 +90,16 @@ def test_people_get_a_table_with_the_worst_classes_first(csv, capsys):
     assert [line.split()[0] for line in lines[-3:]] == worst
 
 
+def test_rows_alone_in_their_bin_are_a_share_and_lines_fit_into_a_terminal(tmp_path, capsys):
+    columns = {"label": [0, 1, 1], "raw": [0.2, 0.3, 0.7]}
+    file = write(tmp_path / "three.csv", columns)
+    names = ("--y-true", "label", "--y-prob", "raw")
+    _, out, _ = run(capsys, "measure", file, *names, "--bins", "width:2")
+    assert "\n33.3% of the rows sit alone in their bin" in out
+    assert "bins mix different predictions" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) < 80
+
+
 def test_weights_are_read_from_their_column(tmp_path, capsys):
     weight = np.random.default_rng(2).integers(0, 3, size=N)
     file = write(tmp_path / "weighted.csv", COLUMNS | {"weight": weight})

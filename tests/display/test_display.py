@@ -633,9 +633,9 @@ def test_an_estimator_without_probabilities_is_refused():
 
 
 def test_short_counts_stay_short():
-    counts = [0, 7, 950, 9_999, 12_345, 4_000_000, 2.5e9]
+    counts = [0, 7, 950, 9_999, 12_345, 999_499, 999_600, 4_000_000, 2.5e9]
     assert [drawing_module.short_count(c) for c in counts] == [
-        "0", "7", "950", "10k", "12.3k", "4M", "2.5G",
+        "0", "7", "950", "10k", "12.3k", "999k", "1M", "4M", "2.5G",
     ]  # fmt: skip
 
 

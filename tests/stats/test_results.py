@@ -53,6 +53,7 @@ def test_rows_alone_in_their_bin_make_a_debiased_error_a_lower_bound():
     assert result.is_lower_bound
     assert "some rows are alone in their bin" in str(result)
     assert "20% of the rows alone in their bin" in str(result)
+    assert "100% of the rows alone in their bin" in str(cb.calibration_error([1], [0.5]))
     assert not cb.calibration_error(y, p, bins=cb.Distinct(), debias=False).is_lower_bound
 
 

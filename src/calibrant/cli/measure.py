@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from calibrant._results import filled
 from calibrant.cli import OK
 from calibrant.cli.input import predictions
 from calibrant.cli.logs import add_log_argument
@@ -108,7 +109,7 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
         *([("clusters", f"{result.n_clusters:,}", "")] if result.n_clusters else []),
     ]
     notes = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
-    parts = [aligned(rows), *notes, *_caveats(result, high)]
+    parts = [aligned(rows), *map(filled, [*notes, *_caveats(result, high)])]
     if result.per_class:
         parts += ["", _per_part(result.per_class, result.table.problem.parts)]
     return "\n".join(parts)
@@ -127,7 +128,7 @@ def _caveats(result: CalibrationErrorResult, high: float) -> list[str]:
         )
     if result.unresolved_mass > 0:
         said.append(
-            f"{result.unresolved_mass:.2g} of the rows sit alone in their bin, where error "
+            f"{100 * result.unresolved_mass:.3g}% of the rows sit alone in their bin, where error "
             "and chance cannot be told apart."
         )
     return said

@@ -300,7 +300,7 @@ def draw_counts(
 def short_count(count: float) -> str:
     """Return a count in at most four letters and a unit: 950, 12.3k, 4M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
+        if count >= 0.9995 * size:  # what would be rounded to a thousand is one of the next unit
             return f"{count / size:.3g}{unit}"
     return f"{count:,.0f}"
 

@@ -414,9 +414,7 @@ class CalibrationErrorResult(NumberResult):
         elif self.is_lower_bound:
             notes.append("lower bound: some rows are alone in their bin")
         if self.unresolved_mass > 0:
-            alone = self.unresolved_mass
-            share = f"{alone:.0%}" if alone > 0.1 else f"{100 * alone:.2g}%"
-            notes.append(f"{share} of the rows alone in their bin")
+            notes.append(f"{100 * self.unresolved_mass:.3g}% of the rows alone in their bin")
         return notes
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
