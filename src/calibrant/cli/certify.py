@@ -6,7 +6,6 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from calibrant._results import filled
 from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
 from calibrant.cli.input import predictions
 from calibrant.cli.logs import add_log_argument
@@ -110,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> Outcome:
+    from calibrant._results import filled
     from calibrant.groups import shown_key
     from calibrant.stats import GroupCertificates
     from calibrant.verify import certify

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         outcomes = list(repaired(model))
         train, repair, check = model.split
         head = (*HEAD[:-1], HEAD[-1].format(model.max_error))
-        say(f"{model.name}: {train:,} rows train it, {repair:,} repair it, {check:,} check")
+        say(f"{model.name}: {train:,} rows train, {repair:,} repair, {check:,} check it")
         say(f"{aligned([head, *map(_row, outcomes)])}\n")
         if page is None:
             first, last = outcomes[0], outcomes[-1]
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
                 command="calibrant demo",
                 before=first.said,
             )
-    say("undecided: too few rows, or continuous outputs, which can be refuted but never certified")
+    say("undecided: too few rows, or continuous outputs, which can never be certified")
     say("intervals are two-sided and approximate; verdicts rest on exact bounds")
     if page is not None:
         page.save(args.output)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from calibrant._results import filled
 from calibrant.cli import OK
 from calibrant.cli.input import predictions
 from calibrant.cli.logs import add_log_argument
@@ -98,6 +97,8 @@ def _run(args: argparse.Namespace) -> Outcome:
 
 def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
     """Return the result as a small table for people."""
+    from calibrant._results import filled
+
     facts = result.to_dict(confidence_level)
     low, high = facts["confidence_interval"]
     method = "bias removed" if result.is_debiased else "plug-in"

@@ -97,7 +97,7 @@ def _run(args: argparse.Namespace) -> Outcome:
     if args.json:
         say_json({**made.findings.to_dict(), "summary": made.summary.splitlines()})
     else:
-        say(f"{made.summary}\nwritten to {args.output}")
+        say(f"{made}\nwritten to {args.output}")
     return Outcome(OK if verdict is None else EXIT[verdict], verdict, made.summary)
 
 
