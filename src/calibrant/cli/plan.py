@@ -87,6 +87,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan and print."""
     from calibrant import stats
+    from calibrant._results import filled
 
     options = {
         "norm": args.norm,
@@ -108,9 +109,10 @@ def run(args: argparse.Namespace) -> int:
         say_json(document if outputs is None else document | {"levels": outputs})
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
-        say(
+        told = (
             f"{rows:,} rows certify {_ERRORS[args.norm]} of at most {max_error:.4g} with "
             f"probability {args.power:g}, if the model has {n_bins:,} outputs and its error is "
             f"{args.true_error:g}{looks}."
         )
+        say(filled(told))
     return OK
