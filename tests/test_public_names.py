@@ -109,3 +109,14 @@ def test_every_exception_is_also_a_builtin_one():
     leaves = [each for each in family if each is not calibrant.exceptions.CalibrantError]
     assert len(leaves) >= 14
     assert all(issubclass(each, ValueError | ImportError) for each in leaves)
+
+
+def test_no_object_pretends_to_be_another():
+    """What reads attributes it does not have belongs to packages, whose names load late."""
+    source = Path(calibrant.__file__).parent
+    asking = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if re.search(r"def __getattr(ibute)?__\(", path.read_text(encoding="utf-8"))
+    }
+    assert asking == {"__init__.py", "_scipy.py"}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,26 @@ LN2, LN2_REST = 0.693359375, -2.12194440054690583e-4
 """ln 2 in two parts; small whole numbers times the first are float32."""
 HALVINGS = 4
 """Of arguments of exp: below ln 2 / 32 float32 is enough for its series from r^4 / 24 on."""
+
+
+MOVES = (
+    *("clone", "contiguous", "detach", "expand", "flatten"),
+    *("gather", "reshape", "squeeze", "t", "view"),
+)
+"""Methods of tensors that move numbers and compute none."""
+ASKS = (
+    *("device", "dtype", "is_cuda", "isfinite", "isnan"),
+    *("long", "ndim", "new_zeros", "shape", "to"),
+)
+"""What the first half of a pair knows, to its rounding."""
+
+
+def _moving(name: str) -> Any:
+    return lambda pair, *args, **kwargs: pair.both(methodcaller(name, *args, **kwargs))
+
+
+def _of_high(name: str) -> Any:
+    return property(attrgetter(f"high.{name}"))
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
@@ -96,12 +117,10 @@ class Pair:
     def __getitem__(self, key: Any) -> Pair:
         return self.both(lambda x: x[key])
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ASKS:
-            return getattr(self.high, name)
-        if name not in MOVES:
-            raise AttributeError(name)
-        return lambda *args, **kwargs: self.both(lambda x: getattr(x, name)(*args, **kwargs))
+    clone, contiguous, detach, expand, flatten = map(_moving, MOVES[:5])
+    gather, reshape, squeeze, t, view = map(_moving, MOVES[5:])
+    device, dtype, is_cuda, isfinite, isnan = map(_of_high, ASKS[:5])
+    long, ndim, new_zeros, shape, to = map(_of_high, ASKS[5:])
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -272,34 +291,6 @@ class Pair:
         """Return numbers of at most 2 as whole multiples of 2^-bits."""
         high, low = ((half * 2.0**bits).round().long() for half in (self.high, self.low))
         return high + low
-
-
-MOVES = {
-    "clone",
-    "contiguous",
-    "detach",
-    "expand",
-    "flatten",
-    "gather",
-    "reshape",
-    "squeeze",
-    "t",
-    "view",
-}
-"""Methods that move numbers and compute none."""
-ASKS = {
-    "device",
-    "dtype",
-    "is_cuda",
-    "isfinite",
-    "isnan",
-    "long",
-    "ndim",
-    "new_zeros",
-    "shape",
-    "to",
-}
-"""What the first half knows, to its rounding."""
 
 
 def sums_at(place: Any, n_places: int, term: Any) -> Any:
