@@ -138,7 +138,7 @@ RESULTS = [
     "difference", "comparison of tables", "bin-free bounds", "bin-free bound", "lower bound",
     "monitored batch", "selective curve", "decision curve", "selective certificate", "certificate of another rate",
     "evaluation log", "evaluation pairs", "validation", "measure of a validation",
-    "coverage", "coverage of groups", "PIT", "pinball", "CRPS", "RPS", "scores",
+    "coverage", "coverage of groups", "PIT", "pinball", "CRPS", "RPS", "scores", "resolution",
 ]  # fmt: skip
 NUMBERS = [
     "error", "error of levels", "error of classes", "Brier", "CORP", "skill", "difference", "bin-free bound",

@@ -18,6 +18,7 @@ from calibrant.recalibrators.quantiles import (
     QuantileRepair,
     VarianceScaling,
 )
+from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
 from calibrant.recalibrators.saving import load
 from calibrant.recalibrators.scaling import (
     BetaScaling,
@@ -27,12 +28,7 @@ from calibrant.recalibrators.scaling import (
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import FitResult
-from calibrant.recalibrators.selection import (
-    RecalibratorScores,
-    ResolutionReport,
-    best_recalibrator,
-    resolution_report,
-)
+from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
 from calibrant.recalibrators.top_label import TopLabel
