@@ -18,7 +18,6 @@ P = np.round(RNG.uniform(size=N), 2)
 Y = (RNG.uniform(size=N) < P).astype(int)
 SITE = RNG.choice(["east", "north", "west"], size=N)
 AGE = np.where(RNG.uniform(size=N) < 0.1, np.nan, RNG.uniform(0, 100, size=N))
-BY = {"site": SITE, "age": (AGE, [0, 50, np.inf])}
 
 
 def part(rows, **options):

@@ -8,9 +8,6 @@ import calibrant as cb
 from calibrant.cli.output import in_options
 from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, SCORE, SUFFIXES, run, write
 
-WATCHDOG = 300
-"""Seconds after which a command that hangs fails the test; nothing is measured."""
-
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):

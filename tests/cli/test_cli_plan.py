@@ -10,27 +10,14 @@ import calibrant as cb
 from predictions_on_disk import (
     LABEL,
     SCORE,
-    SUFFIXES,
     run,
     write,
 )
 
 
-@pytest.fixture(params=SUFFIXES)
-def file(request, tmp_path):
-    return write(tmp_path / f"preds{request.param}")
-
-
 @pytest.fixture
 def csv(tmp_path):
     return write(tmp_path / "preds.csv")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 def test_levels_may_be_those_of_a_saved_calibrator(tmp_path, csv, capsys):

@@ -12,7 +12,6 @@ from scipy import stats
 import calibrant as cb
 
 DELTA = 0.05
-TEN = (np.arange(10) + 0.5) / 10
 
 
 def certificate(size, events, s, **options) -> cb.Certificate:
