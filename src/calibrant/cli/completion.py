@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
 def bash(commands: list[Command]) -> str:
     """Return a completion script for bash: commands, options, their choices, else files."""
     cases = [
-        f"        {command.name}) options='{_flags(command)}'"
+        f"        {command.name})"
+        f" options='{' '.join([*(f for o in command.options for f in o.flags), '--help'])}'"
         f" words='{' '.join(w for a in command.arguments if not a.flags for w in a.choices)}' ;;"
         for command in commands
     ]
@@ -139,10 +140,6 @@ def _fish_option(option: Any) -> str:
     choices = f" -x -a '{' '.join(option.choices)}'" if option.choices else ""
     value = " -r" if option.takes_value and not option.choices else ""
     return f"{' '.join(names)}{choices}{value} -d {_quoted(option.help)}"
-
-
-def _flags(command: Command) -> str:
-    return " ".join([*(flag for option in command.options for flag in option.flags), "--help"])
 
 
 def _quoted(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -201,18 +202,14 @@ def levels(text: str) -> list[float] | str:
 
 def norm_value(text: str) -> str | float:
     """Read what stands after --norm: l1, l2, max or a number of at least 1."""
-    try:
-        return text if text in NORMS else _at_least_one(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expected l1, l2, max or a number of at least 1; got {text!r}"
-        ) from None
-
-
-def _at_least_one(text: str) -> float:
-    if not float(text) >= 1:
-        raise ValueError
-    return float(text)
+    if text in NORMS:
+        return text
+    with suppress(ValueError):
+        if float(text) >= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(
+        f"expected l1, l2, max or a number of at least 1; got {text!r}"
+    )
 
 
 def fraction(text: str) -> float:

@@ -52,15 +52,14 @@ def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
     helps = {action.dest: action.help or "" for action in group._choices_actions}
     return [
         Command(
-            name, helps[name], parser.description or "", parser.epilog or "", _arguments(parser)
+            name,
+            helps[name],
+            parser.description or "",
+            parser.epilog or "",
+            tuple(_argument(a) for a in parser._actions if not isinstance(a, argparse._HelpAction)),
         )
         for name, parser in group.choices.items()
     ]
-
-
-def _arguments(parser: argparse.ArgumentParser) -> tuple[Argument, ...]:
-    actions = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
-    return tuple(_argument(action) for action in actions)
 
 
 def _argument(action: argparse.Action) -> Argument:
@@ -91,7 +90,8 @@ def refreshed(page: str) -> str:
 
 
 def _section(command: Command) -> str:
-    usage = " ".join(["calibrant", command.name, *_in_order(command.arguments)])
+    options_last = sorted(command.arguments, key=lambda argument: bool(argument.flags))
+    usage = " ".join(["calibrant", command.name, *map(_usage, options_last)])
     examples = "\n".join(line.strip() for line in command.epilog.splitlines()[1:])
     return "\n".join(
         [
@@ -113,11 +113,6 @@ def _section(command: Command) -> str:
             "",
         ]
     )
-
-
-def _in_order(arguments: tuple[Argument, ...]) -> list[str]:
-    """Return what stands without an option first."""
-    return [_usage(a) for a in sorted(arguments, key=lambda argument: bool(argument.flags))]
 
 
 def _usage(argument: Argument) -> str:
