@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import sys
 import zipfile
 
 import numpy as np
 import pytest
 
 import calibrant as cb
+from calibrant.sources.files.streams import arrow_stream
 from conftest import optional
 from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, SUFFIXES, N, pa, run, write
 
@@ -404,3 +406,13 @@ def test_an_array_named_like_a_pattern_is_one_array(tmp_path, capsys):
     argv = ("apply", tmp_path / "cal.json", tmp_path / "in.npz", "--y-prob", "score", "-o", out)
     assert run(capsys, *argv)[0] == 0
     assert out.read_text().splitlines()[0] == "*,score,note,score_calibrated"
+
+
+def test_arrow_holds_no_bytes_of_pythons():
+    """Its thread may let go of them when there is no interpreter any more, which aborts."""
+    block = b"a,b\n" * 1000
+    held = sys.getrefcount(block)
+    stream = arrow_stream(block)
+    assert sys.getrefcount(block) == held
+    assert stream.read() == block
+    assert arrow_stream(b"").read() == b""

@@ -20,6 +20,7 @@ from calibrant.sources.files.streams import (
     Batches,
     Choose,
     LineBlocks,
+    arrow_stream,
     count_lines,
     opened,
 )
@@ -69,12 +70,11 @@ def _header(lines: LineBlocks, delimiter: bytes) -> tuple[bytes, bytes]:
 
 
 def _column_names(header: bytes, delimiter: str) -> list[str]:
-    import pyarrow as pa
     import pyarrow.csv as pa_csv
 
     options = pa_csv.ReadOptions(block_size=len(header) + 1, use_threads=False)
     parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    names: list[str] = pa_csv.open_csv(pa.BufferReader(header), options, parse).schema.names
+    names: list[str] = pa_csv.open_csv(arrow_stream(header), options, parse).schema.names
     return names
 
 
@@ -117,11 +117,10 @@ class _Parser:
         return []
 
     def _parse(self, block: bytes) -> Any:
-        import pyarrow as pa
         import pyarrow.csv as pa_csv
 
         return pa_csv.read_csv(
-            pa.BufferReader(block),
+            arrow_stream(block),
             pa_csv.ReadOptions(
                 block_size=len(block) + 1, use_threads=False, column_names=self.names
             ),

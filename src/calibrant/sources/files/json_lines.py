@@ -16,7 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.sources.files.streams import BadContentError, Batches, Choose, LineBlocks, opened
+from calibrant.sources.files.streams import (
+    BadContentError,
+    Batches,
+    Choose,
+    LineBlocks,
+    arrow_stream,
+    opened,
+)
 
 DEEPEST = 100
 """Levels of nesting. PyArrow crashes at 20,000 and takes seconds at 2,000."""
@@ -152,11 +159,10 @@ def _plain_lines(block: bytes) -> int | None:
 
 
 def _read_json(block: bytes, schema: Any = None) -> Any:
-    import pyarrow as pa
     import pyarrow.json as pa_json
 
     return pa_json.read_json(
-        pa.BufferReader(block),
+        arrow_stream(block),
         pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
         pa_json.ParseOptions(explicit_schema=schema),
     )
