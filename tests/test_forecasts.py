@@ -81,3 +81,10 @@ def test_what_cannot_be_a_reference_is_refused():
         cb.skill_score(Y, P, score="crps")
     with pytest.raises(InvalidArgumentError, match="not in a table"):
         cb.skill_score(cb.tabulate(Y, P), None)
+
+
+@pytest.mark.parametrize("score", [cb.skill_score, cb.ranked_probability_score])
+def test_scores_of_rows_refuse_a_table_in_their_place(score):
+    table = cb.tabulate([0, 1, 1], [0.2, 0.6, 0.9], bins="distinct")
+    with pytest.raises(InvalidArgumentError, match="table (of|holds) sums"):
+        score(table)

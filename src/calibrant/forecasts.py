@@ -23,7 +23,7 @@ from calibrant.stats.skill import RULES, Rule, row_scores
 
 def skill_score(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     reference: Any = None,
     *,
     score: Rule = "brier",
@@ -120,7 +120,7 @@ def skill_score(
 
 def ranked_probability_score(
     y_true: Any,
-    y_prob: Any,
+    y_prob: Any = None,
     *,
     classes: Sequence[Label] | None = None,
     sample_weight: Any = None,
