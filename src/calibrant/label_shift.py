@@ -10,10 +10,11 @@ import numpy as np
 
 from calibrant import stats
 from calibrant._options import generator, is_among, is_real
-from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
 from calibrant.hypotheses import check_one_event
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
+from calibrant.sources.arrays import as_array
 from calibrant.stats.label_shift import carried, carried_to_predictions
 from calibrant.stats.questions import Question
 from calibrant.table import BinTable
@@ -120,11 +121,19 @@ def certify_label_shift(
     if isinstance(target_prob, BinTable):
         target = read(target_prob).count(table.bins)
     else:
-        n = len(target_prob) if np.ndim(target_prob) else 0
-        reading: dict[str, Any] = {"kind": source.problem.kind, "input": input}
-        target = read(np.zeros(n, np.int64), target_prob, **reading).count(table.bins)
+        target = _count_unlabelled(target_prob, source.problem.kind, input, table)
     _check_outputs(table, target)
     return carried_to_predictions(table, target.count[0], draw, **options)
+
+
+def _count_unlabelled(target_prob: Any, kind: Kind, input: Input, table: BinTable) -> BinTable:
+    """Count predictions of the target; their labels are set to 0, and nothing looks at them."""
+    shape = getattr(target_prob, "shape", ())  # of tensors too, which stay where they are
+    n = shape[0] if shape else len(as_array(target_prob, "target_prob"))
+    try:
+        return read(np.zeros(n, np.int64), target_prob, kind, input).count(table.bins)
+    except CalibrantError as error:
+        raise type(error)(str(error).replace("y_prob", "target_prob")) from error
 
 
 def _check_outputs(table: BinTable, target: BinTable) -> None:

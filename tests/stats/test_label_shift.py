@@ -160,6 +160,23 @@ def test_one_output_is_not_said_to_be_tested():
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        ([0.05, 1.7], ex.InvalidProbabilitiesError),
+        ([0.05, np.nan], ex.NotFiniteError),
+        ([[0.1, 0.9], [0.5]], ex.InvalidShapeError),
+        ("score", ex.InvalidShapeError),
+        (np.full((30, 3), 0.1), ex.InvalidShapeError),
+        ([], ex.EmptyInputError),
+    ],
+)
+def test_bad_predictions_of_the_target_are_called_target_prob(bad, error):
+    y, p = draw(np.random.default_rng(12), 300)
+    with pytest.raises(error, match="target_prob"):
+        cb.certify_label_shift(y, p, target_prob=bad)
+
+
 def test_the_size_of_the_test_holds_where_many_outputs_are_rare():
     rng, pvalues = np.random.default_rng(11), []
     s = np.arange(1, 40) / 40
