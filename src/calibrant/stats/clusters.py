@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,10 +44,11 @@ from calibrant.stats.estimators import (
     power_of,
     raw_error,
 )
-from calibrant.stats.hypothesis_tests import CalibrationTestResult
 from calibrant.stats.intervals import SLOPE_CAUTION
-from calibrant.stats.questions import MOST_DRAWS
 from calibrant.table import BinTable
+
+if TYPE_CHECKING:
+    from calibrant.stats.hypothesis_tests import CalibrationTestResult
 
 FEWEST = 2  # one cluster has no other to differ from
 ROUNDING = 1e-12
@@ -190,6 +191,8 @@ class ClusterSums(ReadOnlyArrays):
         self, n_resamples: int, rng: np.random.Generator | int | None
     ) -> CalibrationTestResult:
         """Test perfect calibration by turning the signs of clusters at random."""
+        from calibrant.stats.hypothesis_tests import CalibrationTestResult  # 2 ms of a first call
+
         random, x = generator("rng", rng), self._scaled(self.u)
         own = float(x.power(2).sum())
         observed, found = float((np.asarray(x.sum(axis=0)) ** 2).sum()), 0
@@ -270,4 +273,6 @@ def check_draws(
 
 def is_draw(number: Any) -> bool:
     """Tell the number of a draw."""
+    from calibrant.stats.questions import MOST_DRAWS  # a millisecond that a first call saves
+
     return is_whole(number, 0, MOST_DRAWS)

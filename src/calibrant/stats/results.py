@@ -25,7 +25,6 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import Label
 from calibrant.stats.clusters import ClusterSums
-from calibrant.stats.curves import diagram_of
 from calibrant.stats.estimators import (
     ClassWeight,
     Norm,
@@ -402,6 +401,8 @@ class CalibrationErrorResult(NumberResult):
             yield "note", "; ".join(notes)
 
     def _picture(self) -> str:
+        from calibrant.stats.curves import diagram_of  # a millisecond, for notebooks only
+
         return diagram_of(self.table)
 
     def _notes(self, interval: ConfidenceInterval) -> list[str]:
