@@ -14,8 +14,8 @@ BINS = Bins([0, 0.5, 1])
 def cells(p, y):
     """Return one cell for each distinct prediction."""
     p, y = np.array(p), np.array(y, float)
-    sums = {"count": np.ones(p.size), "sum_p": p, "sum_pp": p * p}
-    return CellSums.of_sides(np.zeros(p.size, int), p, y, p, p, sums)
+    sums = {"count": np.ones(p.size), "sum_y": y, "sum_p": p, "sum_pp": p * p, "sum_py": p * y}
+    return CellSums.of_parts(np.zeros(p.size, int), p, p, p, sums)
 
 
 def test_rows_with_and_without_the_event_become_one_cell():

@@ -118,18 +118,15 @@ class CellSums:
     sums: dict[str, FloatArray]
 
     @classmethod
-    def of_sides(
+    def of_parts(
         cls,
         group: IntArray,
         number: FloatArray,
-        happened: FloatArray,
         low: FloatArray,
         high: FloatArray,
         sums: dict[str, FloatArray],
     ) -> CellSums:
-        """Add up the rows of each cell in which the event happened and those in which not."""
-        mass = sums.get("sum_w", sums["count"])
-        sums = sums | {"sum_y": happened * mass, "sum_py": happened * sums["sum_p"]}
+        """Add up the parts of each cell, as those in which the event happened and did not."""
         order = np.lexsort((number, group))
         group, number = group[order], number[order]
         new = (group[1:] != group[:-1]) | (number[1:] != number[:-1])

@@ -205,12 +205,15 @@ def _count_part(
     if numbering is not None:
         codes = _numbers(columns.by, [sums.pop(name) for name in by], sums["count"], numbering)
         group = group + columns.problem.n_groups * codes
-    number, happened = (key, sums.pop("side")) if "side" in sums else np.divmod(key, 2)
-    low, high = sums.pop("low"), sums.pop("high")
+    number = key
+    if "sum_y" not in sums:
+        number, side = (key, sums.pop("side")) if "side" in sums else np.divmod(key, 2)
+        sums["sum_y"] = side * sums.get("sum_w", sums["count"])
+        sums["sum_py"] = side * sums["sum_p"]
     used = key >= 0
     kept = {name: values[used] for name, values in sums.items()}
-    ends = (low[used], high[used])
-    return CellSums.of_sides(group[used], number[used], happened[used], *ends, kept), n_rows
+    ends = (kept.pop("low"), kept.pop("high"))
+    return CellSums.of_parts(group[used], number[used], *ends, kept), n_rows
 
 
 def _collected_quickly(

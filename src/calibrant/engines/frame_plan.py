@@ -111,6 +111,9 @@ INFLUENCE_SUMS = tuple(field.name for field in fields(InfluenceSums))
 FOLDED = 1 << 31
 """Integers less far from 0 tell groups apart within the key; this one stands for a missing value.
 Polars groups by one number in three quarters of the time that it takes by two columns."""
+EVENT_SUMS = ["sum_y", "sum_py"]
+"""What is summed where the key tells the group but not what happened. With 1,000 groups, Polars
+adds two sums sooner than it finds its way in a table of keys that is twice as large."""
 LARGEST_FOLDED = 1 << 20
 """Numbers of cells beside which those of groups are exact as floats."""
 
@@ -140,6 +143,7 @@ def plan_sums(
     p = nw.col("p")
     extent = [nw.len().alias("count"), p.min().alias("low"), p.max().alias("high")]
     sums = ["sum_pp"] if columns.weights is None else ["sum_p", "sum_pp", *WEIGHT_SUMS]
+    sums += [] if size is None else EVENT_SUMS
     plain = [p.sum().alias("sum_p")]
     if columns.weights is not None:
         plain = [nw.col("sum_w").max().alias("heaviest")]
@@ -196,8 +200,8 @@ def _keyed(
 ) -> Any:
     """Return p, the key and what is summed: one projection, which engines run fastest.
 
-    A folded key tells what happened too, and one of this `size` the group; only cells, which are
-    whole numbers, have room. Such a key is larger by 1: a remainder of 0 means bad rows.
+    A folded key tells what happened too, or, with a `size`, the group; only cells, which are
+    whole numbers, have room. A key with a group is larger by 1: a remainder of 0 means bad rows.
     """
     nw = narwhals()
     rows, p, y, faults = columns.read(group)
@@ -208,18 +212,19 @@ def _keyed(
         number = exact_number(columns.frame)
         above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in own.edges]
         place = place * float(own.edges.size + 1) + balanced(above)
-    key = place * 2.0 + y if folded else place
+    key = place * 2.0 + y if folded and size is None else place
     if size is not None:
         told = nw.col(columns.by[0].name).cast(nw.Int64)
         near = told.is_null() | told.is_between(1 - FOLDED, FOLDED - 1)
         key = _or_bad([*faults, (near, -1)], key + 1.0, 0.0).cast(nw.Int64)
         key = told.fill_null(FOLDED) * size + key
-    else:
-        key = (_or_bad(faults, key, -1.0) if quick else _unless(faults, key)).cast(dtype)
+        events = y.cast(nw.Float64)
+        return rows.select(p=p, key=key, sum_pp=p * p, sum_y=events, sum_py=p * events)
+    key = (_or_bad(faults, key, -1.0) if quick else _unless(faults, key)).cast(dtype)
     terms = {"p": p, "key": key}
     if not folded:
         terms["side"] = y.cast(nw.Float64)
-    if by and size is None:
+    if by:
         labels = map(columns.group, columns.by)
         terms |= dict(zip(columns.group_names, labels, strict=True))
     if columns.weights is None:
