@@ -186,7 +186,8 @@ class ScalingBinning(Recalibrator):
     def _draw_folds(self, n: int) -> IntArray:
         """Return 1, 2 or 3 for every row, in the shares of the split."""
         shares = np.asarray(self.split, np.float64)
-        sizes = np.diff(np.rint(np.cumsum(shares) / shares.sum() * n).astype(np.intp), prepend=0)
+        ends = np.rint(np.cumsum(shares) / shares.sum() * n)
+        sizes = np.diff(ends, prepend=0.0).astype(np.intp)
         if sizes.min() < 1:
             raise InvalidArgumentError(
                 f"Each part of a split needs a row; {n:,} rows in the shares {self.split!r} "

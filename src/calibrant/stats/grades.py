@@ -358,7 +358,7 @@ def _factor_points(a: float, b: float, correlation: float) -> tuple[FloatArray, 
     step = max(min(STEP, float(np.sqrt(correlation)) / 2), SMALLEST_STEP)
     t = np.arange(-FARTHEST, FARTHEST + step, step)
     weight = np.exp(-(t**2) / 2)
-    z = special.ndtri(special.betaincinv(a, b, special.ndtr(t)))
+    z = np.asarray(special.ndtri(special.betaincinv(a, b, special.ndtr(t))), np.float64)
     return weight / weight.sum(), z
 
 
