@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -233,3 +234,107 @@ def test_labels_are_fitted_applied_and_certified(tmp_path, capsys):
     code, text, _ = run(capsys, "certify", fresh, *labels, *options)
     assert code == 0
     assert "multi-label" in text
+
+
+OWN = """
+import numpy as np
+
+class Cube:
+    def fit(self, X, y, sample_weight=None):
+        cube = X[:, 0] ** 3
+        self.rate_ = np.average(y, weights=sample_weight) / max(np.average(cube), 1e-12)
+        return self
+
+    def predict_proba(self, X):
+        return np.clip(self.rate_ * X[:, 0] ** 3, 0, 1)
+
+class Falling(Cube):
+    def predict_proba(self, X):
+        return 1 - super().predict_proba(X)
+
+class Unfinished:
+    def fit(self, X, y):
+        return self
+
+class Costly:
+    def __init__(self, slope):
+        self.slope = slope
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+def own_class(name):
+    space = {}
+    exec(OWN, space)
+    return space[name]()
+
+
+def test_a_scaler_of_ones_own_is_fitted_applied_and_certified(tmp_path, csv, own, capsys):
+    saved, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    columns = ("--y-true", "label", "--y-prob", "raw")
+    code, text, _ = run(
+        capsys, "fit", csv, *columns, "--bins", "6", "--scaler", f"{own}:Cube", "-o", saved
+    )
+    assert code == 0
+    assert "6 different outputs" in text
+    assert run(capsys, "apply", saved, csv, "--y-prob", "raw", "-o", out)[0] == 0
+    raw = COLUMNS["raw"]
+    expected = cb.ScalingBinning(bins=6, scaler=own_class("Cube")).fit(raw, LABEL)
+    got = pa.parquet.read_table(out).column("raw_calibrated").to_numpy()
+    np.testing.assert_array_equal(got, expected.predict_proba(raw))
+    limit = ("--calibrator", saved, "--max-error", "0.1")
+    code, _, err = run(capsys, "certify", csv, *columns, *limit)
+    assert code == 3, "rows of the fit are known to be those"
+    assert "fitted on" in err
+
+
+@pytest.mark.parametrize("kind", ["marginal", "top-label"])
+def test_a_scaler_of_ones_own_works_on_classes(tmp_path, csv, own, kind, capsys):
+    saved = tmp_path / "cal.json"
+    options = (*MANY, "--kind", kind, "--scaler", f"{own}:Cube", "--bins", "4")
+    assert run(capsys, "fit", csv, *options, "-o", saved)[0] == 0
+    inner = cb.ScalingBinning(bins=4, scaler=own_class("Cube"))
+    made = cb.OneVsRest(inner) if kind == "marginal" else cb.TopLabel(inner)
+    expected = made.fit(PROBS, NAMES[CLASS], classes=NAMES).predict_proba(PROBS)
+    np.testing.assert_array_equal(cb.load(saved).predict_proba(PROBS), expected)
+
+
+@pytest.mark.parametrize(("name", "scaler"), [("beta", cb.BetaScaling()), ("platt", None)])
+def test_a_scaler_has_a_name(tmp_path, csv, name, scaler, capsys):
+    saved = tmp_path / "cal.json"
+    columns = ("--y-true", "label", "--y-prob", "raw", "--scaler", name)
+    assert run(capsys, "fit", csv, *columns, "-o", saved)[0] == 0
+    expected = cb.ScalingBinning(scaler=scaler).fit(COLUMNS["raw"], LABEL)
+    found = cb.load(saved).predict_proba(COLUMNS["raw"])
+    np.testing.assert_allclose(found, expected.predict_proba(COLUMNS["raw"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scaler", "others", "says"),
+    [
+        ("FILE:Falling", (), "not increasing"),
+        ("FILE:Unfinished", (), "Unfinished of .* has no predict_proba"),
+        ("FILE:Costly", (), "made without arguments.*slope"),
+        ("FILE:Absent", (), "KeyError: 'Absent'"),
+        ("no_such_file.py:Cube", (), "FileNotFoundError"),
+        ("no_such_package:Cube", (), "ModuleNotFoundError"),
+        ("plat", (), "name of a method or FILE.py:CLASS"),
+        ("matrix", (), "recalibrator of one score"),
+        ("FILE:Cube", ("--method", "platt"), "--scaler is for scaling-binning, not for platt"),
+        ("FILE:Cube", ("--input", "logits"), "reads probabilities; got --input logits"),
+    ],
+)
+def test_a_scaler_that_cannot_serve_is_refused(tmp_path, csv, own, scaler, others, says, capsys):
+    columns = ("--y-true", "label", "--y-prob", "raw", *others)
+    given = scaler.replace("FILE", str(own))
+    saved = tmp_path / "cal.json"
+    code, _, err = run(capsys, "fit", csv, *columns, "--scaler", given, "-o", saved)
+    assert code == 4
+    assert re.search(says, " ".join(err.split()))
+    assert not saved.exists()

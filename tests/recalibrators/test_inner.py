@@ -25,6 +25,7 @@ from calibrant.paper.predictions import Predictions
 from calibrant.recalibrators import (
     ByGroup,
     Identity,
+    MultiLabel,
     OneVsRest,
     PlattScaling,
     ScalingBinning,
@@ -132,6 +133,43 @@ def test_the_scaler_of_scaling_binning_may_be_anybodys(made, tmp_path):
         loaded.certify(p, y)
     assert loaded.to_sql("p") == fitted.to_sql("p")
     assert isinstance(fitted.scaler_.estimator_, type(made)), "the original keeps its scaler"
+
+
+def wrapped(name, inner):
+    """Return a fitted wrapper, and what it answers for other rows."""
+    rng = np.random.default_rng(5)
+    p, y = cubed(3000, 0)
+    if name == "ByGroup":
+        site = np.where(rng.uniform(size=p.size) < 0.5, "a", "b")
+        y = np.where(site == "a", y, 0)
+        fitted = ByGroup(inner, own="map", pool=1.0).fit(p, y, by={"site": site})
+        assert len(fitted.recalibrators_) == 2
+        return fitted, lambda own: own.predict_proba(p, by={"site": site})
+    probs = rng.dirichlet(np.ones(3), size=1500)
+    if name == "MultiLabel":
+        fitted = MultiLabel(inner).fit(probs, rng.uniform(size=probs.shape) < probs**2)
+    else:
+        labels = (probs.cumsum(axis=1) < rng.uniform(size=(1500, 1))).sum(axis=1)
+        made = {"OneVsRest": OneVsRest(inner), "TopLabel": TopLabel(inner, per_class=True)}
+        fitted = made[name].fit(probs, labels)
+    return fitted, lambda own: own.predict_proba(probs)
+
+
+@pytest.mark.parametrize("name", ["OneVsRest", "TopLabel", "MultiLabel", "ByGroup"])
+def test_a_wrapper_of_own_scalers_is_saved_as_steps(name, tmp_path):
+    fitted, answers = wrapped(name, ScalingBinning(bins=4, scaler=Cube()))
+    with pytest.raises(InvalidArgumentError, match=r"as_steps\(\)"):
+        fitted.save(tmp_path / "own.json")
+    fitted.as_steps().save(tmp_path / "steps.json")
+    for each in (fitted.as_steps(), load(tmp_path / "steps.json")):
+        np.testing.assert_array_equal(answers(each), answers(fitted))
+    assert isinstance(fitted.recalibrator.scaler, Cube), "the original keeps its scaler"
+
+
+def test_a_wrapper_of_continuous_answers_has_no_steps_to_save(tmp_path):
+    fitted, _ = wrapped("OneVsRest", Cube())
+    with pytest.raises(InvalidArgumentError, match="Cube is not one of them"):
+        fitted.as_steps().save(tmp_path / "own.json")
 
 
 def test_steps_are_refused_where_there_are_none():

@@ -29,6 +29,53 @@ def load_calibrator(path: str) -> Recalibrator:
     return calibrator
 
 
+def read_scaler(given: str) -> Any:
+    """Return a scaler by its name, or one of the user's: ``FILE.py:CLASS``, ``package:CLASS``."""
+    from calibrant.cli.fit import METHODS
+
+    place, colon, name = given.rpartition(":")
+    if not colon:
+        if given not in METHODS:
+            raise InvalidArgumentError(
+                f"--scaler must be the name of a method or FILE.py:CLASS; got {given!r:.60}. "
+                "Methods that scale one score are platt, beta, quadratic, spline and isotonic."
+            )
+        return new_recalibrator(METHODS[given])
+    try:
+        own = _names_of(place)[name]()
+    except Exception as error:  # of the user's own code, which may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidArgumentError(
+            f"--scaler {given} must name a class that can be made without arguments; making one "
+            f"raised {reason:.200}. Mend it, or try it in Python first."
+        ) from error
+    missing = [what for what in ("fit", "predict_proba") if not callable(getattr(own, what, None))]
+    if missing:
+        raise InvalidArgumentError(
+            f"A scaler needs fit(X, y) and predict_proba(X); {name} of {place} has no "
+            f"{' and no '.join(missing)}. Add what is missing."
+        )
+    return own
+
+
+def _names_of(place: str) -> dict[str, Any]:
+    """Run a file of Python's, or import a module by its name; return what it defines."""
+    import importlib
+    import runpy
+
+    if place.endswith(".py"):
+        return runpy.run_path(place, run_name="calibrant_scaler")
+    return vars(importlib.import_module(place))
+
+
+def new_recalibrator(name: str, **options: Any) -> Recalibrator:
+    """Return a recalibrator that is not fitted yet, by the name of its class."""
+    from calibrant import recalibrators
+
+    method: Recalibrator = getattr(recalibrators, name)(**options)
+    return method
+
+
 def read_levels(given: list[float] | str | None) -> list[float] | None:
     """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
     if not isinstance(given, str):

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import labels_to_fit
+from calibrant.cli.calibrators import labels_to_fit, new_recalibrator, read_scaler
 from calibrant.cli.input import columns_of, open_files, rows_of
 from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
@@ -43,6 +43,7 @@ BINNED = ("scaling-binning", "histogram-binning")
 ALL_CLASSES_AT_ONCE = ("temperature", "vector", "matrix", "dirichlet", "joint-beta", "identity")
 EXAMPLES = """
 calibrant fit preds.csv --y-true label --y-prob score --method scaling-binning --bins 20 -o cal.json
+calibrant fit preds.csv --y-true label --y-prob score --scaler own.py:LevellingOff -o cal.json
 calibrant fit preds.parquet --y-true label --y-prob 'prob_*' --kind marginal -o cal.json
 calibrant fit book.csv --y-prob pd --method prior-shift --target-mean 0.02 --no-labels -o shift.json
 calibrant certify fresh.csv --y-true label --y-prob score --calibrator cal.json --max-error 0.02
@@ -54,6 +55,10 @@ top-label (the default) the confidence in the predicted class, marginal every cl
 multi-label every label of rows that may have several (--y-true 'y_*' --y-prob 'p_*');
 temperature, vector, matrix, dirichlet, joint-beta and identity work on all classes at once. All
 rows are held in memory.
+
+--scaler names the curve that scaling-binning bins: platt, beta, quadratic, spline, isotonic, or a
+class of your own with fit(X, y) and predict_proba(X), such as own.py:LevellingOff. The file is run;
+saved are the steps of its answers, numbers and no code, which every command reads.
 
 prior-shift adds one number to all log-odds: --offset, or the one that gives these rows the mean
 --target-mean, for which --no-labels does; without either the mean is the event rate.
@@ -76,6 +81,11 @@ def add(commands: Any) -> None:
         choices=[*METHODS],
         default="scaling-binning",
         help="how (default scaling-binning)",
+    )
+    command.add_argument(
+        "--scaler",
+        metavar="NAME",
+        help="scaling-binning: what is binned, a method or FILE.py:CLASS of your own (platt)",
     )
     anchor = command.add_mutually_exclusive_group()
     anchor.add_argument(
@@ -111,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
         )
     method = new_method(args.method, args.bins)
     _anchor(method, args)
+    _scale(method, args)
     if args.input == "logits":
         method = _of_logits(method, args.method)
     if args.no_labels:
@@ -132,6 +143,8 @@ def run(args: argparse.Namespace) -> int:
         method, options["by"] = ByGroup(method), groups
     fitted = method.fit(y_prob, labels, **options)
     keep_names(fitted, rows.names)
+    if args.scaler is not None:  # of one's own, which documents do not hold
+        fitted = fitted.as_steps()
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
     say(f"written to {args.output}")
@@ -187,27 +200,36 @@ def _shift_in_words(fitted: Recalibrator) -> str:
     return f"log-odds {fitted.offset_:+.4g}, odds times {fitted.odds_ratio_:.4g}"
 
 
+def _scale(method: Recalibrator, args: argparse.Namespace) -> None:
+    """Give scaling-binning its scaler; refuse one for another method."""
+    if args.scaler is None:
+        return
+    if args.method != "scaling-binning":
+        raise InvalidArgumentError(f"--scaler is for scaling-binning, not for {args.method}.")
+    method.set_params(scaler=read_scaler(args.scaler))
+
+
 def new_method(name: str, bins: str | None) -> Recalibrator:
     """Return a recalibrator that is not fitted yet."""
-    from calibrant import recalibrators
-
     options: dict[str, Any] = {}
     if bins is not None:
         if name not in BINNED:
             raise InvalidArgumentError(f"--bins is for {' and '.join(BINNED)}, not for {name}.")
         options["bins"] = read_bins(bins)
-    method: Recalibrator = getattr(recalibrators, METHODS[name])(**options)
-    return method
+    return new_recalibrator(METHODS[name], **options)
 
 
 def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
     """Return a method that reads logits."""
-    from calibrant.recalibrators import PlattScaling
+    from calibrant.recalibrators.base import Recalibrator
 
+    own: Any = method
     if name == "scaling-binning":
-        method.set_params(scaler=PlattScaling(input="logits"))
-    elif "input" in method.get_params(deep=False):
-        method.set_params(input="logits")
+        own = method.get_params(deep=False)["scaler"] or new_recalibrator("PlattScaling")
+        name = f"scaling-binning --scaler {type(own).__name__}"
+        method.set_params(scaler=own)
+    if isinstance(own, Recalibrator) and "input" in own.get_params(deep=False):
+        own.set_params(input="logits")
     else:
         raise InvalidArgumentError(
             f"--method {name} reads probabilities; got --input logits. Use another method, such as "

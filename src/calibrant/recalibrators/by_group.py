@@ -21,7 +21,7 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import squared_errors
 from calibrant.recalibrators.formulas import log_odds
-from calibrant.recalibrators.inner import is_foreign
+from calibrant.recalibrators.inner import is_foreign, parts_as_steps
 from calibrant.recalibrators.pooling import (
     GroupedRows,
     Pool,
@@ -164,6 +164,8 @@ class ByGroup(Recalibrator):
         self.pool = pool
         self.own = own
         self.cv = cv
+
+    as_steps = parts_as_steps
 
     @property
     def input(self) -> Input:  # type: ignore[override]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import AnyArray, FloatArray
 from calibrant.engines.tensors import Tensors
@@ -19,7 +21,10 @@ from calibrant.exceptions import (
 )
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.reading import SEVERAL
+from calibrant.recalibrators.scaling import Identity
 from calibrant.recalibrators.scores import FitResult, Scores, identity_loss
+
+Fitted = TypeVar("Fitted", bound=Recalibrator)
 
 
 class ForeignEstimator(Recalibrator):
@@ -134,6 +139,40 @@ def check_inner(wrapper: Recalibrator, recalibrator: Any) -> None:
             f"{type(wrapper).__name__} passes probabilities on; its recalibrator needs "
             'input="probabilities".'
         )
+
+
+def parts_as_steps(wrapper: Fitted) -> Fitted:
+    """Return the same answers with steps in place of scalers of your own, which can be saved.
+
+    See `ScalingBinning.as_steps`. A recalibrator of your own that is no scaler stays what it is,
+    and cannot be saved.
+    """
+    check_is_fitted(wrapper, "classes_")
+    steps: Any = copy(wrapper)
+    steps.recalibrator = _without_own_scaler(steps.recalibrator)
+    for name, kind in steps._learned.items():
+        part = getattr(wrapper, name)
+        if kind == "recalibrator":
+            setattr(steps, name, _steps_of(part))
+        elif kind == "recalibrators":
+            setattr(steps, name, [None if own is None else _steps_of(own) for own in part])
+    return steps  # type: ignore[no-any-return]
+
+
+def _steps_of(fitted: Recalibrator) -> Recalibrator:
+    steps: Recalibrator = fitted.as_steps() if hasattr(fitted, "as_steps") else fitted
+    return steps
+
+
+def _without_own_scaler(recalibrator: Any) -> Any:
+    """Return parameters without a scaler of the user's, as `as_steps` leaves it out."""
+    if is_foreign(getattr(recalibrator, "scaler", None)):
+        recalibrator = copy(recalibrator)
+        recalibrator.scaler = Identity()
+    elif isinstance(getattr(recalibrator, "recalibrator", None), Recalibrator):
+        recalibrator = copy(recalibrator)
+        recalibrator.recalibrator = _without_own_scaler(recalibrator.recalibrator)
+    return recalibrator
 
 
 def fit_one_on_device(fresh: Recalibrator, tensors: Tensors) -> bool:

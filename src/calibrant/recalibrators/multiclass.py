@@ -24,6 +24,7 @@ from calibrant.recalibrators.inner import (
     check_inner,
     fit_one,
     fit_one_on_device,
+    parts_as_steps,
     sum_of_fits,
 )
 from calibrant.recalibrators.reading import Choices, Reads, read_again, read_unlabelled
@@ -118,6 +119,8 @@ class OneVsRest(Recalibrator):
     def __init__(self, recalibrator: Recalibrator, normalize: bool = False) -> None:
         self.recalibrator = recalibrator
         self.normalize = normalize
+
+    as_steps = parts_as_steps
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         k = probs.shape[1]
@@ -267,6 +270,8 @@ class MultiLabel(Recalibrator):
 
     def __init__(self, recalibrator: Recalibrator) -> None:
         self.recalibrator = recalibrator
+
+    as_steps = parts_as_steps
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         self.recalibrators_ = [

@@ -20,6 +20,7 @@ from calibrant.recalibrators.inner import (
     check_inner,
     fit_one,
     fit_one_on_device,
+    parts_as_steps,
     sum_of_fits,
 )
 from calibrant.recalibrators.reading import Choices, Reads, read_unlabelled
@@ -94,6 +95,8 @@ class TopLabel(Recalibrator):
         self.recalibrator = recalibrator
         self.per_class = per_class
         self.min_rows = min_rows
+
+    as_steps = parts_as_steps
 
     def predict_confidence(self, y_prob: Any) -> tuple[AnyArray, FloatArray]:
         """Return the predicted class and its recalibrated probability for each row."""
