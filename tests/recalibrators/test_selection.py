@@ -18,6 +18,7 @@ from calibrant.recalibrators import (
     Identity,
     MatrixScaling,
     PlattScaling,
+    QuantileRecalibration,
     TemperatureScaling,
     VectorScaling,
     VennAbers,
@@ -216,3 +217,10 @@ def test_a_table_has_no_rows_to_choose_on():
     table = tabulate([0, 1, 1], [0.2, 0.6, 0.9])
     with pytest.raises(InvalidArgumentError, match=r"a table of sums has none. Pass .* fit_table"):
         best_recalibrator(table)
+
+
+def test_repairs_of_quantiles_are_no_candidates():
+    rng = np.random.default_rng(0)
+    quantiles = np.tile([-1.0, 0.0, 1.0], (100, 1))
+    with pytest.raises(InvalidArgumentError, match=r"repairs quantiles.*pinball_loss"):
+        best_recalibrator(rng.normal(size=100), quantiles, [QuantileRecalibration()])

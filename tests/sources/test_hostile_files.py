@@ -236,3 +236,18 @@ def test_numbers_of_any_size_and_order_are_read(tmp_path, kind, calibrator, caps
     assert run(capsys, "measure", file, *ONE)[0] == 0
     argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.parquet")
     assert run(capsys, *argv)[0] == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_text_of_powershell_is_refused_by_its_encoding(tmp_path, encoding, suffix):
+    tab = "\t" if suffix == "tsv" else ","
+    rows = '{"y": 1, "p": 0.5}\n' * 5 if suffix == "jsonl" else f"y{tab}p\n" + f"1{tab}0.5\n" * 5
+    path = tmp_path / f"preds.{suffix}"
+    path.write_bytes(
+        ("\ufeff" if encoding == "utf-16-be" else "").encode(encoding) + rows.encode(encoding)
+    )
+    with pytest.raises(
+        cb.exceptions.InvalidDocumentError, match=r"must be UTF-8, and this is UTF-16.*iconv"
+    ):
+        cb.tabulate("y", "p", data=path)

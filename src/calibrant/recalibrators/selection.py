@@ -23,6 +23,7 @@ from calibrant.recalibrators.inner import as_recalibrator, is_foreign
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
+from calibrant.recalibrators.quantiles import QuantileRepair
 from calibrant.recalibrators.reading import (
     check_choice,
     keep_names,
@@ -119,15 +120,35 @@ def recalibrator_scores(
     """Compare recalibrators by a cross-validated proper score; see `best_recalibrator`."""
     check_choice("scoring", scoring, ("log", "brier"))
     check_input(input)
+    if candidates is not None:
+        chosen = _read_candidates(candidates, input)
     rows = read_labelled(Identity(input), y_prob, y_true, sample_weight, classes)
     codes, probs, weights = rows.codes(), rows.predictions, rows.weights
-    listed = _default_candidates(probs, input) if candidates is None else candidates
-    chosen = tuple(listed) if isinstance(listed, Sequence) else ()
-    chosen = tuple(as_recalibrator(own) if is_foreign(own) else own for own in chosen)
     given = as_array(y_prob, "y_prob")
+    if candidates is None:
+        chosen = tuple(_default_candidates(probs, input))
     if probs.ndim == 1 and given.ndim == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
         probs = given.astype(np.float64)
+    folds = _folds(codes, cv, rng)
+    labelled = LabelledRows(probs, codes, weights, scoring)
+    if candidates is None and probs.size > SCREENED_VALUES and labelled.can_hold_out(folds[0]):
+        return _screened(chosen, labelled, folds)
+    losses = np.stack([labelled.losses(candidate, folds) for candidate in chosen])
+    return _compare(chosen, losses, weights)
+
+
+def _read_candidates(candidates: Any, input: Input) -> tuple[Recalibrator, ...]:
+    """Return candidates as recalibrators that read this input."""
+    listed = candidates if isinstance(candidates, Sequence) else ()
+    for candidate in listed:
+        if isinstance(candidate, QuantileRepair):
+            raise InvalidArgumentError(
+                "candidates must be recalibrators of probabilities, which are compared by a score "
+                f"of probabilities; {candidate!r:.60} repairs quantiles. Compare repairs of "
+                "quantiles by their pinball_loss on other rows."
+            )
+    chosen = tuple(as_recalibrator(own) if is_foreign(own) else own for own in listed)
     if not chosen or not all(isinstance(candidate, Recalibrator) for candidate in chosen):
         raise InvalidArgumentError(
             "candidates must be a sequence of recalibrators, such as (Identity(), PlattScaling()); "
@@ -140,12 +161,7 @@ def recalibrator_scores(
                 f'{candidate.input}. Give it input="{input}" where its constructor takes that, '
                 "leave it out, or pass the other kind of predictions."
             )
-    folds = _folds(codes, cv, rng)
-    labelled = LabelledRows(probs, codes, weights, scoring)
-    if candidates is None and probs.size > SCREENED_VALUES and labelled.can_hold_out(folds[0]):
-        return _screened(chosen, labelled, folds)
-    losses = np.stack([labelled.losses(candidate, folds) for candidate in chosen])
-    return _compare(chosen, losses, weights)
+    return chosen
 
 
 def best_recalibrator(

@@ -15,6 +15,9 @@ LARGEST_RECORD = 1 << 26
 """Bytes of one line or one quoted cell. A row of 100,000 probabilities has 2 MB; what has more
 than 64 MB is a quote that never closes or a file of another format, and is not worth the memory."""
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""What such text begins with, as a shell of Windows writes it; no text in UTF-8 does."""
+
 Choose = Callable[[list[str]], list[str]]
 """Takes the names of all columns and returns those to read."""
 
@@ -74,6 +77,11 @@ class LineBlocks:
         parts, size = [self._rest], len(self._rest)
         while True:
             block = self._stream.read(self._size)
+            if size == 0 and self.line == 1 and block.startswith(UTF_16):
+                raise BadContentError(
+                    "text must be UTF-8, and this is UTF-16, as PowerShell writes with >. Write it "
+                    "again as UTF-8, such as by iconv -f UTF-16 -t UTF-8"
+                )
             # where the last line ends, 0 if none does; a \r at the very end does not count, for the
             # other half of a \r\n may follow
             end = block.rfind(b"\n") + 1 or block.rfind(b"\r", 0, max(len(block) - 1, 0)) + 1
