@@ -79,9 +79,10 @@ def calibration_test(
     -----
     The statistic of "exact" adds up the squared gaps :math:`(\sum y - p)^2` of the bins, each
     standardised by its mean and variance if the model is calibrated. Methods that draw compare the
-    statistic T with the :math:`T_r` of labels drawn from the predictions themselves,
+    statistic :math:`T` with the :math:`T_r` of :math:`R` (`n_resamples`) sets of labels that are
+    drawn from the predictions themselves,
 
-    .. math:: p = \frac{1 + \#\{T_r \ge T\}}{1 + \text{n\_resamples}},
+    .. math:: p = \frac{1 + \#\{r: T_r \ge T\}}{1 + R},
 
     which has the stated level at any number of rows. "spiegelhalter" and "cox" rest on large
     samples. Which one sees what is tabulated in the guide.
