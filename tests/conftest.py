@@ -14,6 +14,9 @@ from hypothesis import settings
 settings.register_profile("calibrant", deadline=None)  # a busy machine is not a bug
 settings.load_profile("calibrant")
 
+# joblib asks the system for physical cores, and warns where a small container cannot tell
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(os.cpu_count() or 1))
+
 collect_ignore_glob = ["fuzz/[!t]*.py"]  # what its child processes run; no doctests there
 
 
