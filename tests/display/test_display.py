@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from calibrant import Distinct, EqualWidth, exceptions, reliability_curve, stats, tabulate
-from calibrant.display import ReliabilityDisplay, ReliabilityGrid
+from calibrant.display import PitDisplay, ReliabilityDisplay, ReliabilityGrid, SelectiveDisplay
 from calibrant.display import drawing as drawing_module
 from calibrant.stats import consistency_limits, isotonic_curve
 from conftest import optional
@@ -737,3 +737,18 @@ def test_groups_are_drawn_as_one_curve_each():
             ReliabilityDisplay.from_predictions(y, p, by=site, **options)
     with pytest.raises(exceptions.InvalidArgumentError, match="With by="):
         ReliabilityDisplay.from_predictions(y, {"a": p, "b": p}, by=site)
+
+
+def test_a_display_says_in_one_line_what_it_shows():
+    y, p = rows()
+    one = ReliabilityDisplay.from_predictions(y, p, draw=False)
+    two = ReliabilityDisplay.from_predictions(y, {"raw": p, "squared": p**2}, draw=False)
+    assert repr(one) == f"<ReliabilityDisplay: {one.curves[0].error_line}>"
+    assert repr(two).startswith("<ReliabilityDisplay: raw: l2 error ")
+    assert "; squared: l2 error " in repr(two)
+    groups = ReliabilityDisplay.grid(y, p, by={"half": p > 0.5}, draw=False)
+    assert repr(groups) == "<ReliabilityGrid: all 2 groups by half>"
+    pit = PitDisplay.from_predictions([0, 5], [[-1, 1]] * 2, classes=(0.25, 0.75), draw=False)
+    assert repr(pit) == f"<PitDisplay: {pit.histogram!r}>"
+    answers = SelectiveDisplay.from_predictions(y, p, draw=False)
+    assert repr(answers) == f"<SelectiveDisplay: {answers.curves[None]!r}>"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from calibrant.display.reliability import ReliabilityDisplay
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ReliabilityGrid:
     """One reliability diagram for each of the worst classes of a marginal problem, or groups.
 
@@ -46,8 +46,11 @@ class ReliabilityGrid:
     confidence_level: float
     is_simultaneous: bool
     by: str = "classes"
-    figure_: Figure = field(init=False, repr=False)
-    axes_: Any = field(init=False, repr=False)
+    figure_: Figure = field(init=False)
+    axes_: Any = field(init=False)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._shown()}>"
 
     def plot(self, **options: Unpack[PlotOptions]) -> ReliabilityGrid:
         """Draw the panels on a new figure; the options are those of `ReliabilityDisplay.plot`."""
@@ -72,24 +75,29 @@ class ReliabilityGrid:
 
     def _label(self) -> None:
         curve = self.displays[0].curves[0]
-        of_groups = curve.class_label is None
-        what = "groups" if of_groups else self.by
-        named = f"groups by {self.by}" if of_groups else self.by
-        shown = f"{len(self.displays)} worst of {self.n_panels:,} {named}"
-        if len(self.displays) == self.n_panels:
-            shown = f"all {self.n_panels:,} {named}"
+        what = "groups" if self._of_groups else self.by
         bound = any(display.curves[0].error.is_lower_bound for display in self.displays)
         error = f"l2 error{', a lower bound' if bound else ''}"
         where = f"all bins and {what} at once" if self.is_simultaneous else "each bin by itself"
-        text = f"{shown}: {error}\n{100 * self.confidence_level:g}% limits, {where}"
+        text = f"{self._shown()}: {error}\n{100 * self.confidence_level:g}% limits, {where}"
         write(self.figure_.suptitle(text, fontsize="medium"))
         said, happened = "predicted probability", "event rate"
         if curve.kind == "quantile":
             said, happened = axis_labels(curve)
-        elif not of_groups:
+        elif not self._of_groups:
             said += f" of the {part_of(curve.kind)}"
         self.figure_.supxlabel(said, fontsize="medium")
         self.figure_.supylabel(happened, fontsize="medium")
+
+    @property
+    def _of_groups(self) -> bool:
+        return self.displays[0].curves[0].class_label is None
+
+    def _shown(self) -> str:
+        named = f"groups by {self.by}" if self._of_groups else self.by
+        if len(self.displays) == self.n_panels:
+            return f"all {self.n_panels:,} {named}"
+        return f"{len(self.displays)} worst of {self.n_panels:,} {named}"
 
 
 def _title(display: ReliabilityDisplay, error: bool) -> None:

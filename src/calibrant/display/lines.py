@@ -58,6 +58,12 @@ class LineDisplay(Generic[C]):
     def __init__(self, curves: Mapping[str | None, C]) -> None:
         self.curves: dict[str | None, C] = named_curves(curves, self._curve)
 
+    def __repr__(self) -> str:
+        curves = (
+            f"{name}: {curve!r}" if name else repr(curve) for name, curve in self.curves.items()
+        )
+        return f"<{type(self).__name__}: {'; '.join(curves)}>"
+
     @classmethod
     def from_predictions(
         cls,

@@ -62,6 +62,9 @@ class PitDisplay:
             )
         self.histogram = histogram
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.histogram!r}>"
+
     @classmethod
     def from_predictions(
         cls,

@@ -79,6 +79,13 @@ class ReliabilityDisplay:
                 "Make it with from_predictions, from_estimator or from_table."
             )
 
+    def __repr__(self) -> str:
+        curves = (
+            f"{curve.name}: {curve.error_line}" if curve.name else curve.error_line
+            for curve in self.curves
+        )
+        return f"<{type(self).__name__}: {'; '.join(curves)}>"
+
     @classmethod
     def from_predictions(
         cls,
