@@ -113,19 +113,19 @@ def test_a_run_that_was_killed_continues_where_it_stopped(
     assert sorted(path.suffix for path in parts.iterdir()) == [".json"] * 2 + [".parquet"] * 5
 
 
-def stop_after(monkeypatch, saves):
-    """Interrupt the next run after so many finished files."""
+def stop_after(monkeypatch, saves, method="save_table"):
+    """Interrupt the next run after so many finished files, in all passes."""
     from calibrant.cli.resume import Checkpoints
 
-    save, seen = Checkpoints.save_table, []
+    save, seen = getattr(Checkpoints, method), []
 
-    def saved(self, i, table):
-        save(self, i, table)
-        seen.append(i)
+    def saved(self, *args):
+        save(self, *args)
+        seen.append(args)
         if len(seen) == saves:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Checkpoints, "save_table", saved)
+    monkeypatch.setattr(Checkpoints, method, saved)
 
 
 @pytest.mark.parametrize("bins", ["width:10", "9"])
@@ -152,6 +152,53 @@ def test_a_changed_file_is_counted_anew_and_said(parts, bins, capsys, monkeypatc
     assert_same_sums(
         table_of(parts / "out.json"), cb.tabulate(LABEL[rows], COLUMNS["raw"][rows], bins=rule)
     )
+
+
+def test_a_later_pass_does_not_look_where_rows_that_have_changed_had_sent_it(
+    tmp_path, capsys, monkeypatch
+):
+    """The first pass told the second where quantiles lie; of other rows they lie elsewhere."""
+
+    def part(number, low, high, n):
+        p = np.random.default_rng(number).uniform(low, high, size=n)
+        np.savez(tmp_path / f"part-{number}.npz", labels=np.arange(n) % 2, probs=p)
+        return p
+
+    monkeypatch.setattr("calibrant.cli.resume.TIME_BETWEEN", 0)
+    same = [part(number, 0.2, 0.8, 60_000) for number in range(2)]
+    part(2, 0.2, 0.8, 60_000)
+    argv = ["measure", tmp_path / "part-*.npz", "--bins", "15", "--table", tmp_path / "out.json"]
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4, "save_pass")
+        assert run(capsys, *argv)[0] == 130
+    assert (tmp_path / "out.json.progress" / "pass-2.npz").exists()
+    p = np.concatenate([*same, part(2, 0.0, 0.3, 200_000)])
+    code, _, err = run(capsys, *argv)
+    assert (code, "part-2.npz has changed" in err) == (0, True)
+    labels = np.concatenate([np.arange(n) % 2 for n in (60_000, 60_000, 200_000)])
+    assert_same_sums(table_of(tmp_path / "out.json"), cb.tabulate(labels, p, bins=15))
+
+
+def test_columns_that_now_stand_in_another_order_are_counted_anew(tmp_path, capsys, monkeypatch):
+    """The first file fixes their order, in which the others were counted."""
+    classes = np.arange(400) % 3
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), size=400)
+
+    def part(number, order):
+        write(tmp_path / f"part-{number}.csv",
+              {"labels": classes, **{f"p{'xyz'[k]}": probs[:, k] for k in order}})  # fmt: skip
+
+    for number in range(3):
+        part(number, (0, 1, 2))
+    argv = ["measure", tmp_path / "part-*.csv", "--y-prob", "p*", "--kind", "marginal", "--bins",
+            "width:10", "--table", tmp_path / "out.json"]  # fmt: skip
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert run(capsys, *argv)[0] == 130
+    part(0, (2, 1, 0))
+    assert run(capsys, *argv)[0] == 0
+    table = cb.tabulate(classes, probs[:, ::-1], kind="marginal", bins=cb.EqualWidth(10))
+    assert_same_sums(table_of(tmp_path / "out.json"), table + table + table)
 
 
 @pytest.mark.parametrize("changed", [("--y-prob", "squared"), ("--bins", "width:5")])

@@ -79,6 +79,10 @@ class Checkpoints(Progress):
         self._said: set[str] = set()
         self._next_save = 0.0
 
+    def settle(self, names: Sequence[str]) -> None:
+        """Keep the order of the columns, which the first rows fix, among the settings."""
+        self.settings["columns"] = list(names)
+
     def restore_pass(self, number: int, sketch: Sketch) -> int:
         """Restore the sketch of a pass, and return how many files it holds."""
         try:
@@ -88,7 +92,8 @@ class Checkpoints(Progress):
             ):
                 head = json.loads(arrays["head"].tobytes())
                 done = len(head["files"])
-                if not self._holds(head) or head["files"] != self.files[:done]:
+                now = {"files": self.files[:done], "before": self._files_before(number)}
+                if not self._holds(head) or any(head[name] != own for name, own in now.items()):
                     self._say_changes(head)
                     return 0
                 sketch.restore(arrays)
@@ -104,7 +109,7 @@ class Checkpoints(Progress):
         start = time.monotonic()
         if done < len(self.files) and start < self._next_save:
             return
-        head = self._head() | {"files": self.files[:done]}
+        head = self._head() | {"files": self.files[:done], "before": self._files_before(number)}
         arrays = sketch.to_arrays() | {"head": np.frombuffer(json.dumps(head).encode(), np.uint8)}
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -164,6 +169,10 @@ class Checkpoints(Progress):
     def _holds(self, checkpoint: dict[str, Any]) -> bool:
         own = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
         return all(checkpoint[name] == value for name, value in own.items())
+
+    def _files_before(self, number: int) -> list[dict[str, Any]]:
+        """Return the files whose rows chose what a pass looks for: all, from the second pass on."""
+        return self.files if number > 1 else []
 
     def _pass(self, number: int) -> Path:
         return self.folder / f"pass-{number}.npz"

@@ -56,6 +56,9 @@ class Hooks:
     def end(self) -> None:
         """End the pass, whether it is finished or has failed."""
 
+    def settle(self, names: Sequence[str]) -> None:
+        """Take note of the columns that are read, labels first, in the order of the first rows."""
+
     def restore_pass(self, number: int, sketch: Sketch) -> int:
         """Restore the sketch of a pass that chooses bins; return how many files it holds."""
         return 0
@@ -115,6 +118,7 @@ class FileSource(Source):
                         check_class_order(chunk.names, meaning["classes"])
                     with located(chunk):
                         self.problem = self._columns_of(chunk).problem
+                    self._hooks.settle(self.names)
                     return
         raise EmptyInputError(
             f"{', '.join(file.shown for file in self._files[:3])}: there are no rows; at least one "
