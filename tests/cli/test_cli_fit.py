@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -259,6 +260,14 @@ class Unfinished:
 class Costly:
     def __init__(self, slope):
         self.slope = slope
+
+class Leaving(Cube):
+    def fit(self, X, y):
+        raise SystemExit(0)
+
+class Broken(Cube):
+    def predict_proba(self, X):
+        return self.curve_
 """
 
 
@@ -305,6 +314,14 @@ def test_a_scaler_of_ones_own_works_on_classes(tmp_path, csv, own, kind, capsys)
     np.testing.assert_array_equal(cb.load(saved).predict_proba(PROBS), expected)
 
 
+def test_a_scaler_of_ones_own_may_import_its_neighbours(tmp_path, csv, own, capsys):
+    (tmp_path / "scalers.py").write_text("from own import Cube\n", encoding="utf-8")
+    columns = ("--y-true", "label", "--y-prob", "raw", "--scaler", f"{tmp_path}/scalers.py:Cube")
+    path = [*sys.path]
+    assert run(capsys, "fit", csv, *columns, "-o", tmp_path / "cal.json")[0] == 0
+    assert sys.path == path
+
+
 @pytest.mark.parametrize(("name", "scaler"), [("beta", cb.BetaScaling()), ("platt", None)])
 def test_a_scaler_has_a_name(tmp_path, csv, name, scaler, capsys):
     saved = tmp_path / "cal.json"
@@ -321,7 +338,9 @@ def test_a_scaler_has_a_name(tmp_path, csv, name, scaler, capsys):
         ("FILE:Falling", (), "not increasing"),
         ("FILE:Unfinished", (), "Unfinished of .* has no predict_proba"),
         ("FILE:Costly", (), "made without arguments.*slope"),
-        ("FILE:Absent", (), "KeyError: 'Absent'"),
+        ("FILE:Absent", (), "got 'Absent'. Its classes are Cube, Falling, Unfinished, Costly,"),
+        ("FILE:Leaving", (), "raised SystemExit: 0 in line 27"),
+        ("FILE:Broken", (), "no attribute 'curve_' in line 31"),
         ("no_such_file.py:Cube", (), "FileNotFoundError"),
         ("no_such_package:Cube", (), "ModuleNotFoundError"),
         ("plat", (), "name of a method or FILE.py:CLASS"),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import importlib
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.input import rows_of
 from calibrant.cli.output import about
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import CalibrantError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
@@ -41,14 +47,15 @@ def read_scaler(given: str) -> Any:
                 "Methods that scale one score are platt, beta, quadratic, spline and isotonic."
             )
         return new_recalibrator(METHODS[given])
-    try:
-        own = _names_of(place)[name]()
-    except Exception as error:  # of the user's own code, which may raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidArgumentError(
-            f"--scaler {given} must name a class that can be made without arguments; making one "
-            f"raised {reason:.200}. Mend it, or try it in Python first."
-        ) from error
+    with running(given):
+        defined = _names_of(place)
+        if name not in defined:
+            classes = [x for x, value in defined.items() if isinstance(value, type)]
+            raise InvalidArgumentError(
+                f"--scaler must name a class that {place} defines; got {name!r:.60}. Its classes "
+                f"are {', '.join(classes)[:200] or 'none'}."
+            )
+        own = defined[name]()
     missing = [what for what in ("fit", "predict_proba") if not callable(getattr(own, what, None))]
     if missing:
         raise InvalidArgumentError(
@@ -58,14 +65,40 @@ def read_scaler(given: str) -> Any:
     return own
 
 
+@contextmanager
+def running(scaler: str | None) -> Iterator[None]:
+    """Say of what a scaler of the user's raises where it did: no bug of calibrant's, nor an end.
+
+    Its code may raise anything, even SystemExit, which would otherwise end the command as done.
+    """
+    try:
+        yield
+    except (CalibrantError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        place, colon, _ = (scaler or "").rpartition(":")
+        if not colon:
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == place]
+        where = f" in line {lines[-1]}" if lines else ""
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidArgumentError(
+            f"--scaler {scaler} must be a class that is made without arguments, fits and predicts; "
+            f"it raised {reason:.200}{where}. Mend it, or try it in Python first."
+        ) from error
+
+
 def _names_of(place: str) -> dict[str, Any]:
     """Run a file of Python's, or import a module by its name; return what it defines."""
-    import importlib
-    import runpy
-
-    if place.endswith(".py"):
+    if not place.endswith(".py"):
+        return vars(importlib.import_module(place))
+    folder = os.path.dirname(os.path.abspath(place))
+    sys.path.insert(0, folder)  # as Python does, so that the file may import its neighbours
+    try:
         return runpy.run_path(place, run_name="calibrant_scaler")
-    return vars(importlib.import_module(place))
+    finally:
+        sys.path.remove(folder)
 
 
 def new_recalibrator(name: str, **options: Any) -> Recalibrator:

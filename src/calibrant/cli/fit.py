@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import labels_to_fit, new_recalibrator, read_scaler
+from calibrant.cli.calibrators import labels_to_fit, new_recalibrator, read_scaler, running
 from calibrant.cli.input import columns_of, open_files, rows_of
 from calibrant.cli.logs import add_log_argument, log_columns
 from calibrant.cli.output import say
@@ -141,10 +141,11 @@ def run(args: argparse.Namespace) -> int:
         from calibrant.recalibrators import ByGroup
 
         method, options["by"] = ByGroup(method), groups
-    fitted = method.fit(y_prob, labels, **options)
-    keep_names(fitted, rows.names)
-    if args.scaler is not None:  # of one's own, which documents do not hold
-        fitted = fitted.as_steps()
+    with running(args.scaler):
+        fitted = method.fit(y_prob, labels, **options)
+        keep_names(fitted, rows.names)
+        if args.scaler is not None:  # of one's own, which documents do not hold
+            fitted = fitted.as_steps()
     fitted.save(args.output)
     say(_summary(fitted, args.method, len(labels)))
     say(f"written to {args.output}")
