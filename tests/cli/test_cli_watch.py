@@ -81,6 +81,43 @@ def test_options_must_stay_as_they_were(state, tmp_path, capsys):
         assert f"{option[0]} must stay as it was" in err
 
 
+@pytest.mark.parametrize(
+    ("began", "same", "other"),
+    [
+        ("12", ("12", "mass:12"), ("10", "auto", "width:12", "hybrid:12", "0,0.5,1")),
+        ("auto", ("auto",), ("10",)),
+        ("width:4", ("width:4", "0,0.25,0.5,0.75,1"), ("4", "width:5")),
+        ("hybrid:3", ("hybrid:3",), ("hybrid:4", "distinct")),
+        ("distinct", ("distinct",), ("20",)),
+    ],
+)
+def test_bins_must_stay_as_they_were(state, tmp_path, began, same, other, capsys):
+    """They were once read, and then ignored."""
+    p = np.random.default_rng(1).integers(1, 20, size=1000) / 20
+    first = write(tmp_path / "day.csv", {"label": np.arange(1000) % 2, "score": p})
+    line = ("watch", state, first, *ONE, "--allow-repeat", "--max-error", "0.9", "--bins")
+    assert run(capsys, *line, began)[0] == 0
+    for bins in same:
+        assert run(capsys, *line, bins)[0] == 0
+    before = state.read_bytes()
+    for bins in other:
+        code, _, err = run(capsys, *line, bins)
+        assert code == 4
+        assert f"--bins must stay as they were when {state} began" in err
+        assert f"got {bins}." in err
+    assert state.read_bytes() == before
+
+
+def test_bins_are_those_of_the_reference(state, tmp_path, capsys):
+    table = ("--bins", "width:5", "--table")
+    assert run(capsys, "measure", day(tmp_path, 99), *ONE, *table, "ref.json")[0] == 0
+    line = ("watch", state, day(tmp_path, 1), *ONE, "--reference", "ref.json", "--bins")
+    code, _, err = run(capsys, *line, "10")
+    assert (code, "--bins must stay" in err) == (4, True)
+    assert not state.exists()
+    assert run(capsys, *line, "width:5")[0] == 0
+
+
 def test_a_new_state_needs_a_question_and_rows(state, tmp_path, capsys):
     code, _, err = run(capsys, "watch", state)
     assert code == 4

@@ -130,7 +130,9 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
         given = {name: value for name, value in given.items() if value is not None}
         if args.bins is not None:
             given["bins"] = read_bins(args.bins)
-        return CalibrationMonitor(reference=reference, **given)
+        monitor = CalibrationMonitor(reference=reference, **given)
+        _check_bins(monitor, args)
+        return monitor
     with about(args.state):
         monitor = CalibrationMonitor.from_json(Path(args.state).read_bytes())
     _check_settings(monitor, args)
@@ -141,6 +143,7 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
         )
     if args.restart:
         monitor.restart(reference)
+    _check_bins(monitor, args)
     return monitor
 
 
@@ -157,6 +160,29 @@ def _check_settings(monitor: CalibrationMonitor, args: argparse.Namespace) -> No
                 f"--{name.replace('_', '-')} must stay as it was when {args.state} began, {own}; "
                 f"got {given}. Leave the option out, or begin another state."
             )
+
+
+def _check_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
+    """Refuse other bins than those that the first batch or the reference has settled."""
+    from calibrant.bins import Bins, Distinct, EqualMass, as_bin_rule
+
+    first = monitor.reference or next(iter(monitor.batches), None)
+    if args.bins is None or first is None:
+        return
+    own = Bins.from_dict(monitor.to_dict()["bins"])
+    rule: Any = as_bin_rule(read_bins(args.bins), first.n)
+    if isinstance(rule, Bins):
+        agrees = rule == own
+    elif isinstance(rule, Distinct):
+        agrees = own.rule == "distinct-value"
+    else:
+        name = "uniform-mass" if isinstance(rule, EqualMass) else "hybrid"
+        agrees = (own.rule, own.requested) == (name, rule.n_bins)
+    if not agrees:
+        raise InvalidArgumentError(
+            f"--bins must stay as they were when {args.state} began, {own}; got {args.bins:.60}. "
+            "Leave the option out, or begin another state."
+        )
 
 
 def _add(monitor: CalibrationMonitor, args: argparse.Namespace) -> Any:
