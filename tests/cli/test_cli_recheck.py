@@ -110,3 +110,20 @@ def test_a_certificate_of_clusters_is_checked_with_the_same_row_of_each(place, c
     run(capsys, "certify", "rows.csv", *words, "--max-error", "0.2", "--draws", "3", "-o", "c.json")
     assert json.loads(Path("c.json").read_text())["draws"] == 3
     assert run(capsys, "recheck", "c.json", "--data", "rows.csv", *words)[0] == 0
+
+
+def test_certificates_of_groups_are_rechecked_one_by_one(place, capsys):
+    limit = ("--by", "animal", "--max-error", "0.2", "-o", "c.json")
+    assert run(capsys, "certify", "rows.csv", *ONE, *limit)[0] in (0, 1, 2)
+    code, out, err = run(capsys, "recheck", "c.json")
+    assert (code, err) == (0, "")
+    assert sorted(line.partition(":")[0] for line in out.splitlines()) == ["cat", "dog", "eel"]
+    assert out.count(": agrees") == 3
+    document = json.loads(Path("c.json").read_text())
+    document["groups"][1]["upper_bound"] /= 2
+    Path("edited.json").write_text(json.dumps(document))
+    code, out, _ = run(capsys, "recheck", "edited.json")
+    assert code == 1
+    assert (out.count(": agrees"), out.count("does NOT agree")) == (2, 1)
+    code, _, err = run(capsys, "recheck", "c.json", "--data", "rows.csv", *ONE)
+    assert (code, "those of 3 groups" in err) == (4, True)

@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from calibrant.table import BinTable
     from calibrant.tables import Tables
 
-TABLE_BEGINS = re.compile(rb'\s*\{\s*"format"\s*:\s*"calibrant\.tables?"')
-"""How a table begins, and no row of predictions; the name of a file tells nothing, for .json may
-be JSON lines."""
+TABLE = re.compile(rb'"format"\s*:\s*"calibrant\.tables?"')
+"""What a table says, and no row of predictions; the name of a file tells nothing, for .json may be
+JSON lines."""
 
 
 @contextmanager
@@ -131,15 +132,42 @@ def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
                 f"--{name.replace('_', '-')} says how rows are read, and {tables[0]} is a table of "
                 "sums: it has its own bins, classes and labels. Leave the option out."
             )
+    check_reads_no_output(args.files, tables, getattr(args, "table", None))
     return sum_of(tables)
 
 
 def is_table(path: str) -> bool:
     """Tell by its content whether a file is a table; what cannot be read twice is not."""
+    from calibrant._documents import MOST_BYTES
+
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as stream:
-        return TABLE_BEGINS.match(stream.read(200)) is not None
+        if not stream.read(200).removeprefix(BOM_UTF8).lstrip().startswith(b"{"):
+            return False
+        stream.seek(0)
+        document = stream.readline(MOST_BYTES)
+        if document.removeprefix(BOM_UTF8).strip() in (b"", b"{"):  # laid out over many lines
+            document += stream.read(MOST_BYTES)
+    return TABLE.search(document) is not None
+
+
+def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str | None) -> None:
+    """Refuse a pattern that stands for the sum itself: run twice, it would add all rows again.
+
+    Who names the sum among the tables means to add to it.
+    """
+    if output is None or not os.path.exists(output):
+        return
+    named, read = (
+        any(os.path.exists(path) and os.path.samefile(path, output) for path in files)
+        for files in (patterns, paths)
+    )
+    if read and not named:
+        raise InvalidInputError(
+            f"Every table counts once, and {output}, where the sum goes, is one of those that the "
+            "pattern stands for. Write the sum under a name that the pattern does not match."
+        )
 
 
 def sum_of(paths: list[str]) -> BinTable | Tables:

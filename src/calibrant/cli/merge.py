@@ -33,11 +33,12 @@ def run(args: argparse.Namespace) -> int:
     """Add the tables and save the sum."""
     from calibrant import stats
     from calibrant._writing import write_whole
-    from calibrant.cli.input import sum_of
+    from calibrant.cli.input import check_reads_no_output, sum_of
     from calibrant.sources.files.names import expand
     from calibrant.tables import Tables
 
     paths = expand(args.files)
+    check_reads_no_output(args.files, paths, args.output)
     merged = sum_of(paths)
     write_whole(args.output, merged.to_json())
     result: stats.CalibrationErrorResult | stats.GroupErrors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ Exit codes: 0 the table proves what the certificate says, 1 it does not.
 A table cannot tell which rows were counted. With --data the rows are counted again in the
 certificate's bins, and their digest, which does not depend on their order, must be the one that it
 carries: 0 then means that it was made from these very rows.
+
+Of what `certify --by` saved, the certificate of every group is verified against its table.
 """
 ABOUT_DATA = {"y_true": "labels", "y_prob": ["probs"]} | dict.fromkeys(
     ("input", "classes", "pos_label", "calibrator", "format", "cluster")
@@ -84,15 +87,53 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             f"--{unused[0].replace('_', '-')} says how rows are read: name their file with --data."
         )
+    check = None
     with about(args.file):
-        certificate = Certificate.from_json(Path(args.file).read_bytes())
-        check = certificate.recheck() if args.data is None else None
+        content = Path(args.file).read_bytes()
+        if groups := _groups_of(content):
+            return _recheck_groups(groups, args)
+        certificate = Certificate.from_json(content)
+        if args.data is None:
+            check = certificate.recheck()
     if check is None:
         check = _with_rows(certificate, args)
     say(str(check))
     if check.certificate is not None:
         say(str(check.certificate))
     return OK if check else REFUTED
+
+
+def _groups_of(content: bytes) -> list[dict[str, Any]]:
+    """Return what `calibrant certify --by` saved of every group, nothing of other documents."""
+    from calibrant._documents import read_json
+
+    document = read_json(content, "A certificate")
+    groups = document.get("groups") if isinstance(document, dict) else None
+    if not isinstance(groups, list):
+        return []
+    ours = all(
+        isinstance(x, dict) and "format" in x and type(x.get("group")) is list for x in groups
+    )
+    return groups if ours else []
+
+
+def _recheck_groups(groups: list[dict[str, Any]], args: argparse.Namespace) -> int:
+    """Recompute the certificate of every group from its table."""
+    from calibrant.groups import shown_key
+    from calibrant.stats import Certificate
+
+    if args.data is not None:
+        raise InvalidArgumentError(
+            f"--data counts the rows of one certificate again, and there are those of "
+            f"{len(groups):,} groups. Leave the option out, or certify one group's rows."
+        )
+    code = OK
+    for group in groups:
+        document = {name: value for name, value in group.items() if name != "group"}
+        check = Certificate.from_json(json.dumps(document)).recheck()
+        say(f"{shown_key(tuple(group['group']))}: {check}")
+        code = code if check else REFUTED
+    return code
 
 
 def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:

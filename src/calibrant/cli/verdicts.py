@@ -115,7 +115,7 @@ def reported(args: argparse.Namespace, run: Callable[[], Outcome]) -> int:
     name = f"{args.command} {' '.join(args.files)}"
     try:
         code, verdict, message, groups = run()
-    except (CalibrantError, OSError) as error:
+    except (CalibrantError, OSError, MemoryError) as error:  # all that ends as bad input
         _write(args, [Case(name, "error", "bad input", in_options(str(error)))], start)
         raise
     cases = [_judged(name, verdict, message)]
