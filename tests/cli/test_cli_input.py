@@ -159,6 +159,17 @@ def test_a_table_is_measured_as_its_rows_are(week, capsys):
         assert rows[0] == 0
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_table_is_known_however_it_is_laid_out(week, indent, encoding, capsys):
+    """Other programs sort its names, spread it over lines, or begin it with a mark."""
+    expected = run(capsys, "measure", "whole.json")
+    document = json.loads(Path("whole.json").read_text())
+    text = json.dumps(document, sort_keys=True, indent=indent)
+    Path("other.json").write_text(text, encoding=encoding)
+    assert run(capsys, "measure", "other.json") == expected
+
+
 @pytest.mark.parametrize(("max_error", "code"), [("0.2", 0), ("0.001", 2)])
 def test_a_table_is_certified_as_its_rows_are(week, max_error, code, capsys):
     rows = run(capsys, "certify", "rows.csv", *ONE, "--max-error", max_error)

@@ -47,6 +47,21 @@ def test_bad_input_is_an_error_of_the_test_and_the_exit_code_stays(tmp_path, com
     assert err == f"calibrant: {suite[0][0].text}"
 
 
+def test_a_result_of_an_earlier_run_does_not_outlive_one_that_lacks_memory(
+    tmp_path, monkeypatch, capsys
+):
+    file = write(tmp_path / "preds.csv", {"labels": LABEL, "probs": SCORE})
+    line = ("certify", file, "--max-error", "0.2", "--junit", tmp_path / "gate.xml")
+    assert run(capsys, *line)[0] == 0
+
+    def fails(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("calibrant.verify.certify", fails)
+    assert run(capsys, *line)[0] == 3
+    assert ElementTree.parse(tmp_path / "gate.xml").getroot()[0].get("errors") == "1"
+
+
 def test_measuring_passes_as_a_test(tmp_path, capsys):
     file = write(tmp_path / "preds.csv", {"labels": LABEL, "probs": SCORE})
     got, out, _ = run(capsys, "measure", file, "--junit", tmp_path / "gate.xml")
