@@ -110,3 +110,18 @@ def test_rows_of_a_cluster_are_compared_as_one(tmp_path, capsys):
     code, out, _ = run(capsys, "measure", file, *ONE, "--cluster", "day")
     assert code == 0
     assert "clusters" in out
+
+
+def test_both_files_must_put_the_same_rows_into_one_cluster(tmp_path, capsys):
+    """Those of the first were taken, whatever the second said of its rows."""
+    patient = np.arange(N) // 3
+    a = write(tmp_path / "a.csv", COLUMNS | {"patient": patient})
+    b = write(tmp_path / "b.parquet", COLUMNS | {"patient": patient, "score": COLUMNS["squared"]})
+    line = ("compare", a, b, *ONE, "--cluster", "patient", "--json")
+    code, out, _ = run(capsys, *line)
+    expected = cb.compare(LABEL, SCORE, COLUMNS["squared"], cluster=patient)
+    assert (code, same(json.loads(out), expected.to_dict())) == (0, True)
+    write(tmp_path / "b.parquet", COLUMNS | {"patient": np.roll(patient, 1)})
+    code, out, err = run(capsys, *line)
+    assert (code, out) == (3, "")
+    assert "differ in which rows column 'patient' puts into one cluster" in err

@@ -178,6 +178,8 @@ def _models(
         return _matched(*models, args)
     if not args.y_true_b:
         _check_same_rows(models[0].columns().labels, models[1].columns().labels, args)
+    if args.cluster:
+        _check_same_clusters(*models, args)
     return models
 
 
@@ -233,6 +235,20 @@ def _check_same_rows(a: AnyArray, b: AnyArray, args: argparse.Namespace) -> None
             f"{names} must have the same rows in the same order; the labels of {differ.size:,} "
             f"rows differ (first: row {row + 1:,}, {a[row]!s} and {b[row]!s}). "
             "Sort both by the same key."
+        )
+
+
+def _check_same_clusters(a: ArraySource, b: ArraySource, args: argparse.Namespace) -> None:
+    """Refuse rows that one file clusters otherwise than the other, whatever it calls the clusters."""
+    from calibrant.groups import required
+
+    codes = [required(rows.groups).codes.tolist() for rows in (a, b)]
+    pairs = set(zip(*codes, strict=False))  # of other lengths more is said by who pairs the rows
+    if len(codes[0]) == len(codes[1]) and {len(set(own)) for own in codes} != {len(pairs)}:
+        raise InvalidInputError(
+            f"{args.files[0]} and {args.files[-1]} must have the same rows in the same order; they "
+            f"differ in which rows column {args.cluster!r:.80} puts into one cluster. Sort both by "
+            "the same key."
         )
 
 
