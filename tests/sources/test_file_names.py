@@ -23,8 +23,9 @@ def test_patterns_stand_for_files_in_order(tmp_path):
     assert expand([str(tmp_path / "[x].csv")]) == [str(tmp_path / "[x].csv")]
     with pytest.raises(InvalidInputError, match="is a folder"):
         expand([str(tmp_path)])
-    with pytest.raises(InvalidInputError, match="There is no file"):
-        expand([str(tmp_path / "c*")])
+    for nothing in (str(tmp_path / "c*"), ""):
+        with pytest.raises(InvalidInputError, match="There is no file"):
+            expand([nothing])
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,12 @@ def test_a_name_is_itself_before_it_is_a_pattern():
     assert match_columns(names, ["p?", "p1"], "f") == ["p0", "p1"]
     with pytest.raises(InvalidInputError, match="f has no column 'q'; its columns are 'p\\[0\\]'"):
         match_columns(names, ["q"], "f")
+
+
+def test_a_column_that_is_named_twice_is_a_slip():
+    """Taken once, two columns of classes would be one, of an event that nobody named."""
+    with pytest.raises(InvalidInputError, match="named once; 'no' is named twice"):
+        match_columns(["no", "yes"], ["no", "no"], "f")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])

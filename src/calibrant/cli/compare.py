@@ -239,7 +239,7 @@ def _check_same_rows(a: AnyArray, b: AnyArray, args: argparse.Namespace) -> None
 
 
 def _check_same_clusters(a: ArraySource, b: ArraySource, args: argparse.Namespace) -> None:
-    """Refuse rows that one file clusters otherwise than the other, whatever it calls the clusters."""
+    """Refuse rows that one file clusters otherwise than the other, by whatever names."""
     from calibrant.groups import required
 
     codes = [required(rows.groups).codes.tolist() for rows in (a, b)]

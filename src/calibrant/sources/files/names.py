@@ -7,6 +7,7 @@ import fnmatch
 import glob
 import os
 import sys
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
     """
     files: dict[Hashable, str] = {}
     for pattern in patterns:
-        is_name = pattern == STANDARD_INPUT or Path(pattern).exists()
+        is_name = pattern == STANDARD_INPUT or (pattern != "" and Path(pattern).exists())
         paths = [pattern] if is_name else sorted(glob.glob(pattern, recursive=True))
         if not paths:
             raise InvalidInputError(f"There is no file {pattern!r}.")
@@ -81,6 +82,12 @@ def format_of(path: str) -> str:
 def match_columns(names: Sequence[str], patterns: Sequence[str], path: str) -> list[str]:
     """Return the columns that names and patterns stand for."""
     known, chosen = set(names), dict[str, None]()
+    twice = [name for name, times in Counter(patterns).items() if times > 1]
+    if twice:  # one of the two is a slip, and without it fewer columns mean another problem
+        raise InvalidInputError(
+            f"Every column is named once; {twice[0]!r:.80} is named twice. Name the column that is "
+            "meant in its place."
+        )
     for name in patterns:
         hits = [name] if name in known else fnmatch.filter(names, name)
         if not hits:
