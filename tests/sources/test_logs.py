@@ -241,6 +241,18 @@ def test_declined_questions_are_counted_by_task_and_left_out(tmp_path):
     ]
 
 
+def test_one_number_in_two_tasks_is_two_questions(tmp_path):
+    """Taken for one question asked twice, epoch=1 left out the second task without a word."""
+    rows = [
+        {"subject": s, "q": i, "confidence": 0.7, "correct": i > 1} for s in "ab" for i in range(4)
+    ]
+    path, named = write_lines(tmp_path / "quiz.jsonl", rows), {"task": "subject", "question": "q"}
+    for epoch in (None, 1):
+        log = cb.read_log(path, "jsonl", **named, epoch=epoch)
+        assert (log.n, log.is_repeated, log.tasks) == (8, False, ("a", "b"))
+    assert cb.read_log(path, "jsonl", question="q").is_repeated
+
+
 def test_a_task_of_which_every_question_was_declined_is_named_beside_the_others(tmp_path):
     rows = [{"t": t, "confidence": said, "correct": True} for t, said in (("a", "90%"), ("b", "?"))]
     path = write_lines(tmp_path / "q.jsonl", rows)

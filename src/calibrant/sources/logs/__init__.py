@@ -33,8 +33,8 @@ from calibrant.sources.logs.settings import (
     LogSettings,
     UnparsedError,
     as_grade,
-    key_of,
     member,
+    named_keys,
 )
 
 __all__ = ["EvaluationLog", "EvaluationPairs", "read_log"]
@@ -94,7 +94,8 @@ def read_log(
         the scorer read; of choices in JSON lines the likeliest, unless named.
     task, question : str, optional
         Fields that name the task and the question. Without them a task is that of the log, or else
-        the file, and a question is its number there.
+        the file, and a question is its number there. Where both are named, a question is one of its
+        task: number 1 of two tasks is two questions.
     normalize : {"characters", "bytes"}, optional
         Divide log-likelihoods by the length of the choice's text, as acc_norm and acc_bytes do; the
         space before it does not count.
@@ -183,10 +184,9 @@ def _plain_answers(path: str, settings: LogSettings) -> Iterator[Answer]:
     """Yield the answers of JSON lines; several of one question are its epochs, in their order."""
     name, epochs = Path(path).name.partition(".")[0], dict[str, int]()
     for where, row in _json_rows(path):
-        task = question = f"{name}/{where.rpartition(' ')[2]}"
-        task = name if settings.task is None else key_of(member(row, settings.task), "task", where)
-        if settings.question is not None:
-            question = key_of(member(row, settings.question), "question", where)
+        task, question = named_keys(
+            row, name, f"{name}/{where.rpartition(' ')[2]}", settings, where
+        )
         epochs[question] = epochs.get(question, 0) + 1
         if settings.epoch not in (None, epochs[question]):
             continue

@@ -27,6 +27,7 @@ from calibrant.sources.logs.settings import (
     as_grade,
     key_of,
     member,
+    named_keys,
 )
 
 ZSTANDARD = 93
@@ -104,9 +105,7 @@ def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer
     if type(epoch) is not int:
         raise InvalidDocumentError(f"{where}: epoch must be a whole number; got {epoch!r:.60}.")
     question = f"{task}/{key_of(sample['id'], 'id', where)}"
-    shown = task if settings.task is None else key_of(member(sample, settings.task), "task", where)
-    if settings.question is not None:
-        question = key_of(member(sample, settings.question), "question", where)
+    shown, question = named_keys(sample, task, question, settings, where)
     score = _score(sample, where, settings)
     if settings.confidence == "votes":
         said = score.get("answer") if settings.field is None else member(sample, settings.field)

@@ -14,7 +14,15 @@ from typing import Any
 
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
 from calibrant.sources.logs.confidences import Choice, choice_probabilities, extracted, true_index
-from calibrant.sources.logs.settings import ABSENT, Answer, LogSettings, as_grade, key_of, member
+from calibrant.sources.logs.settings import (
+    ABSENT,
+    Answer,
+    LogSettings,
+    as_grade,
+    key_of,
+    member,
+    named_keys,
+)
 
 FILE_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl(?:\.\w+)?")
 GRADES = {None: "acc", "characters": "acc_norm", "bytes": "acc_bytes"}
@@ -55,9 +63,7 @@ def _answer(row: dict[str, Any], where: str, task: str, settings: LogSettings) -
     question = f"{task}/{key_of(row['doc_id'], 'doc_id', where)}"
     if isinstance(digest, str):  # another question under the same number does not match
         question += f"/{digest[:12]}"
-    shown = task if settings.task is None else key_of(member(row, settings.task), "task", where)
-    if settings.question is not None:
-        question = key_of(member(row, settings.question), "question", where)
+    shown, question = named_keys(row, task, question, settings, where)
     grade = as_grade(member(row, _grade_name(row, where, settings)), where)
     answer = Answer(where, shown, question, 1, grade, None)
     if settings.confidence in ("choices", "p-true"):

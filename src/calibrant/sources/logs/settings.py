@@ -229,6 +229,19 @@ def member(row: Any, path: str) -> Any:
     return row
 
 
+def named_keys(row: Any, task: str, question: str, settings: LogSettings, where: str) -> list[str]:
+    """Return the task and the question that fields name, where those of the log do not count.
+
+    Questions are numbered within a task, so that one number in two tasks is two questions.
+    """
+    if settings.task is not None:
+        task = key_of(member(row, settings.task), "task", where)
+    if settings.question is not None:
+        question = key_of(member(row, settings.question), "question", where)
+        question = question if settings.task is None else f"{task}/{question}"
+    return [task, question]
+
+
 def key_of(value: Any, name: str, where: str) -> str:
     """Return what names a task or question as text; refuse what names nothing."""
     if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
