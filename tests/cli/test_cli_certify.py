@@ -199,6 +199,8 @@ def test_the_event_of_a_calibrator_with_named_classes_is_its_second_class(animal
     gate = ("certify", "new.csv", *options, "--calibrator", "cal.json", "--max-error", "0.9")
     code, _, err = run(capsys, *gate, "--pos-label", "ham")
     assert (code, "its event is spam; got --pos-label ham" in err) == (4, True)
+    code, _, err = run(capsys, *gate, "--classes", "spam,ham")
+    assert (code, "ham,spam, in this order; got --classes spam,ham" in err) == (4, True)
 
 
 def test_groups_are_certified_and_one_that_is_refuted_decides(tmp_path, capsys):

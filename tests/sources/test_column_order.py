@@ -186,6 +186,11 @@ def test_two_columns_of_one_event_and_one_column():
     one = fitted.predict_proba(both["yes"])
     assert np.array_equal(one, fitted.predict_proba(both)[:, 1])
     assert np.array_equal(one, fitted.predict_proba(both[["yes"]])[:, 0])
+    with pytest.raises(InvalidInputError, match="the second is the event's, .* the first, no. Pa"):
+        fitted.predict_proba(both[["no"]])
+    unnamed = pandas.DataFrame(both.to_numpy())
+    alone = cb.PlattScaling().fit(unnamed, Y == 0).predict_proba(pandas.DataFrame(P[:, 0]))
+    assert np.array_equal(alone[:, 0], one), "one column of a frame without names is the event's"
 
 
 def test_groups_labels_and_the_chosen_one_keep_names_too():
@@ -219,6 +224,20 @@ def test_damaged_names_in_a_document_are_refused(columns):
     assert document["columns"] == ["a", "b", "c"]
     with pytest.raises(cb.exceptions.InvalidDocumentError, match='"columns" must be a list'):
         from_json(json.dumps(document | {"columns": columns}))
+
+
+def test_commands_do_not_take_the_other_column_for_that_of_the_event(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    from calibrant.cli import main
+    from predictions_on_disk import write
+
+    columns = {"y": (Y == 0).astype(int), "no": 1 - P[:, 0], "yes": P[:, 0]}
+    rows, cal = str(write(tmp_path / "rows.csv", columns)), str(tmp_path / "cal.json")
+    assert main(["fit", rows, "--y-true", "y", "--y-prob", "no", "yes", "-o", cal]) == 0
+    apply = ["apply", cal, rows, "-o", str(tmp_path / "out.csv"), "--y-prob"]
+    assert main([*apply, "yes"]) == 0
+    assert main([*apply, "no"]) == 3
+    assert "got the first, no. Pass yes, or both" in capsys.readouterr().err
 
 
 def test_commands_know_the_columns_again(tmp_path, capsys):

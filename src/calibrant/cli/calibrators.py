@@ -149,7 +149,7 @@ def arrays_to_certify(
 ) -> tuple[AnyArray, AnyArray, Any]:
     """Return predictions, labels and classes as the calibrator knows them.
 
-    Its event must be --pos-label, and its input --input.
+    Its event must be --pos-label, its input --input, and its classes in the order --classes.
     """
     given = {name: value for name, value in given.items() if name != "bins"}
     given["input"] = input_of(calibrator, args.input)
@@ -158,6 +158,13 @@ def arrays_to_certify(
     y_prob = rows.probs
     labels, classes = labels_to_fit(rows.labels, y_prob, args)
     own = calibrator.classes_
+    fitted, told = ([str(x) for x in names] for names in (own.tolist(), args.classes or ()))
+    if told != fitted and sorted(told) == sorted(fitted):
+        raise InvalidArgumentError(
+            f"The calibrator was fitted on the classes {','.join(fitted)[:100]}, in this order; "
+            f"got --classes {','.join(told)[:100]}. Leave the option out, or fit a calibrator with "
+            "the same --classes."
+        )
     if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:
         return y_prob, labels, classes
     if own[1] != args.pos_label:

@@ -76,7 +76,12 @@ def check_label_order(labels: Sequence[str], names: Sequence[str]) -> None:
 
 
 def check_same_order(names: Sequence[str], fitted: Sequence[str]) -> None:
-    """Refuse the columns of a fit in another order."""
+    """Refuse the columns of a fit in another order, and of two the one that is not the event's."""
+    if len(fitted) == 2 and list(names) == [fitted[0]]:
+        raise InvalidInputError(
+            "Of the two columns of the fit the second is the event's, and may come alone; got the "
+            f"first, {fitted[0]:.40}. Pass {fitted[1]:.40}, or both."
+        )
     if list(names) != list(fitted) and sorted(names) == sorted(fitted):
         raise InvalidInputError(
             f"The columns of predictions must stand in the order of the fit, {_shown(fitted)}; got "
@@ -87,9 +92,11 @@ def check_same_order(names: Sequence[str], fitted: Sequence[str]) -> None:
 def check_same_names(names: Sequence[str], fitted: Sequence[str]) -> None:
     """Refuse other columns than those of a fit, where both have names."""
     unnamed = [str(i) for i in range(len(fitted))]
-    if len(names) != len(fitted) or len(names) < 2 or unnamed in (list(names), list(fitted)):
+    if unnamed in (list(names), list(fitted)):
         return
     check_same_order(names, fitted)
+    if len(names) != len(fitted) or len(names) < 2:
+        return
     if list(names) != list(fitted):
         raise InvalidInputError(
             f"The columns of predictions must be those of the fit, {_shown(fitted)}; got "
