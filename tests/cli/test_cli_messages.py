@@ -143,6 +143,21 @@ def test_bad_input_is_exit_code_three(tmp_path, argv, words, capsys):
     assert err.count("\n") == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("before= needs the rows of the report.", "--before needs the rows of the report."),
+        ("got draws=3 without cluster=.", "got --draws 3 without --cluster."),
+        ("with looks=k at each of k looks", "with --looks k at each of k looks"),
+        ("in its own bin, bins=Distinct().", "in its own bin, --bins distinct."),
+        ('needs input="probabilities".', "needs --input probabilities."),
+        ("independent, pass cluster=False.", "independent, pass cluster=False."),
+    ],
+)
+def test_options_of_every_command_are_called_as_they_are_typed(said, told):
+    assert in_options(said) == told
+
+
 def test_arguments_of_the_library_are_called_as_the_options():
     said = 'Use kind="marginal", bins=5, classes=, or pos_label=. Name them with classes=(no, yes), or by=.'
     assert in_options(said) == (

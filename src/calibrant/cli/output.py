@@ -30,7 +30,8 @@ REDRAW_SECONDS = 0.3
 METER_WIDTH = 20
 ERASE_LINE = "\r\033[K"
 OPTION = re.compile(
-    r"\b(y_true|y_prob|sample_weight|classes|pos_label|kind|bins|norm|confidence_level|max_error|grades|by)="
+    r"\b(y_true|y_prob|sample_weight|classes|pos_label|kind|bins|norm|confidence_level|max_error|grades|by"
+    r"|cluster(?!=False)|draws|looks|levels|before|min_bin_mass|reference)="
     r"(?=(\S?))"
 )
 
@@ -235,7 +236,8 @@ def in_options(text: str) -> str:
     """
     text = text.replace("classes=(no, yes)", "--classes no,yes")
     text = text.replace("a rule such as EqualMass(15), or edges", "or edges")
-    text = text.replace('input="logits"', "--input logits")
+    text = text.replace("bins=Distinct()", "bins=distinct")
+    text = re.sub(r'\binput="(logits|probabilities)"', r"--input \1", text)
     text = text.replace("allow_repeat=True", "--allow-repeat")
     return OPTION.sub(_option, text)
 

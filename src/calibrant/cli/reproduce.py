@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help=".npz (probs, labels), CSV or Parquet; may be repeated",
+        help=".npz (probs, labels), CSV or Parquet (labels, prob*); may be repeated",
     )
     command.add_argument("--quick", action="store_true", help="fewer repeats, for a rough look")
     whole = partial(whole_number, least=0)
@@ -88,7 +88,9 @@ def _run(args: argparse.Namespace, studies: list[Study], are_named: bool) -> int
 
     lacking = [] if args.probs else [study.name for study in studies if study.needs_data]
     if lacking and are_named:
-        raise InvalidInputError(f"{', '.join(lacking)} need predictions: add --probs FILE.")
+        raise InvalidInputError(
+            f"Predictions are needed for {', '.join(lacking)}: add --probs FILE."
+        )
     files = [(path, read_predictions(path)) for path in args.probs]
     for _, data in files:
         say(str(data))
