@@ -74,9 +74,9 @@ def test_figures_are_the_same_bytes_twice(tmp_path, example):
 
 
 def test_figures_on_a_dark_ground_have_lines_that_are_seen(example):
-    light = draw(example)["svg"].decode()
+    light = draw(example.output.panels)["svg"].decode()
     with styles.context("dark_background"):
-        dark = draw(example)["svg"].decode()
+        dark = draw(example.output.panels)["svg"].decode()
     assert COLOURS[0] in light
     assert ON_DARK[0] not in light
     assert ON_DARK[0] in dark

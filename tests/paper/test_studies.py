@@ -67,6 +67,15 @@ def small(name, data, seed=0):
     return run(name, data=data, seed=seed, **SMALL.get(name, {}))
 
 
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
+@pytest.mark.parametrize("name", ["calibrators-marginal", "calibrators-top-label", "choosing-bins"])
+def test_predictions_in_which_there_is_nothing_to_compare_are_refused(name):
+    """They ended in a division by zero, or in NaN that JSON does not have."""
+    perfect = Predictions(np.eye(3)[np.arange(300) % 3], np.arange(300) % 3, "perfect")
+    with pytest.raises(InvalidInputError, match="in perfect there is nothing to compare"):
+        run(name, data=perfect, quick=True)
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_and_gives_finite_numbers(name, data):
     result = small(name, data)

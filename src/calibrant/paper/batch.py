@@ -173,7 +173,7 @@ class Store:
         write_whole(self.path(result.stem, "json"), result.to_json())
 
     def _draw(self, result: StudyResult) -> None:
-        for kind, data in draw(result).items():
+        for kind, data in draw(result.output.panels).items():
             with replaced(self.path(result.stem, kind)) as stream:
                 stream.write(data)
 

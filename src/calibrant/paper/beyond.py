@@ -19,9 +19,10 @@ from calibrant.measure import tabulate
 from calibrant.paper import calibrators, choosing
 from calibrant.paper.calibrators import SCALING_BINNING, Calibrators, MethodScores
 from calibrant.paper.choosing import Z_ONE_SIDED
+from calibrant.paper.figures import Panel, Series, series
 from calibrant.paper.population import METHODS, Ranked, binned_cells, platt_scaling
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, series
+from calibrant.paper.study import Context, Output, Row, Study
 from calibrant.paper.synthetic import Synthetic, Truth
 from calibrant.paper.uncertainty import Estimate, Finding, across, exactly, mean, over_splits, ratio
 from calibrant.recalibrators import AccuracyWarning, OneVsRest, ScalingBinning

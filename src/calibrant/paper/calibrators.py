@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant.paper.figures import Panel, series
 from calibrant.paper.population import METHODS, Ranked, brier_score, draw_rows, squared_error
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.study import Context, Output, Panel, Row, Study, row, series
+from calibrant.paper.study import Context, Output, Row, Study, row
 from calibrant.paper.uncertainty import Estimate, Finding, mean, over_repeats, ratio
 
 HISTOGRAM, SCALING_BINNING = "histogram", "scaling-binning"

@@ -13,6 +13,7 @@ import numpy as np
 from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.paper.calibrators import pareto, problems, repeats_for
 from calibrant.paper.estimators import NAMES
+from calibrant.paper.figures import Panel, series
 from calibrant.paper.population import (
     METHODS,
     BinnedModel,
@@ -24,7 +25,7 @@ from calibrant.paper.population import (
     platt_scaling,
 )
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.study import Context, Output, Panel, Row, Study, series
+from calibrant.paper.study import Context, Output, Row, Study
 from calibrant.paper.uncertainty import Finding, exactly, over_splits
 from calibrant.recalibrators import Recalibrator
 from calibrant.stats.estimators import raw_error

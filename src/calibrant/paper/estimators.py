@@ -17,6 +17,7 @@ from calibrant.bins import EqualMass
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
 from calibrant.paper.calibrators import problems, repeats_for
+from calibrant.paper.figures import Panel, Series, series
 from calibrant.paper.population import (
     draw_rows,
     multiplicities,
@@ -25,7 +26,7 @@ from calibrant.paper.population import (
     resampled_cells,
 )
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.study import Context, Output, Panel, Progress, Row, Series, Study, row, series
+from calibrant.paper.study import Context, Output, Progress, Row, Study, row
 from calibrant.paper.uncertainty import (
     Z90,
     Estimate,

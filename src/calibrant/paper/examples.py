@@ -9,8 +9,9 @@ from scipy.special import expit, logit
 
 from calibrant._types import FloatArray
 from calibrant.bins import EqualWidth
+from calibrant.paper.figures import Panel, series
 from calibrant.paper.population import Ranked
-from calibrant.paper.study import Context, Output, Panel, Row, Study, series
+from calibrant.paper.study import Context, Output, Row, Study
 from calibrant.paper.uncertainty import Finding, exactly
 from calibrant.stats.estimators import Cells, raw_error
 

@@ -1,13 +1,20 @@
-"""Figures of results: readable without colour, by line styles and markers."""
+"""Panels of results and their figures: readable without colour, by line styles and markers."""
 
 from __future__ import annotations
 
 import io
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from calibrant.display.drawing import is_dark
 from calibrant.exceptions import MissingDependencyError
-from calibrant.paper.study import Panel, Series, StudyResult
+from calibrant.paper.uncertainty import Estimate
+
+Style: TypeAlias = Literal["line", "points", "curve", "steps"]
 
 COLOURS = ("#1b4f9c", "#c0392b", "#222222", "#2e8b57", "#8e44ad", "#b8860b")
 ON_DARK = ("#7fb0ff", "#ff8a7a", "#e6e6e6", "#66cc99", "#c99be0", "#e0b84c")
@@ -23,8 +30,48 @@ FONT: Any = {
 }
 
 
-def draw(result: StudyResult) -> dict[str, bytes]:
-    """Return the figure of a result as PNG and SVG."""
+@dataclass(frozen=True)
+class Series:
+    """Points of one name, with intervals where there are any."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    style: Style = "line"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes; `x_names` are written in place of the numbers 0, 1, ..."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_scale: Literal["linear", "log", "log2"] = "linear"
+    y_scale: Literal["linear", "log"] = "linear"
+    from_zero: bool = True
+    x_names: tuple[str, ...] = ()
+
+
+def series(
+    label: str, x: npt.ArrayLike, y: Sequence[Estimate] | npt.ArrayLike, style: Style = "line"
+) -> Series:
+    """Return a series of estimates or of plain numbers."""
+    xs = tuple(float(value) for value in np.asarray(x))
+    if len(y) and isinstance(y[0], Estimate):  # type: ignore[arg-type,index]
+        estimates: Sequence[Estimate] = y  # type: ignore[assignment]
+        middle, low, high = (
+            tuple(getattr(one, name) for one in estimates) for name in ("value", "low", "high")
+        )
+        return Series(label, xs, middle, low, high, style)
+    return Series(label, xs, tuple(float(value) for value in np.asarray(y)), style=style)
+
+
+def draw(panels: Sequence[Panel]) -> dict[str, bytes]:
+    """Return the figure of a result's panels as PNG and SVG."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -32,7 +79,6 @@ def draw(result: StudyResult) -> dict[str, bytes]:
         raise MissingDependencyError(
             "Drawing figures needs Matplotlib: pip install 'calibrant[plot]'."
         ) from error
-    panels = result.output.panels
     columns = min(len(panels), 3 if len(panels) != 4 else 2)
     lines = -(-len(panels) // columns)
     with matplotlib.rc_context(FONT):
@@ -83,7 +129,7 @@ def _set_ticks(ax: Any, panel: Panel) -> None:
         ax.set_xticks([], minor=True)
 
 
-def _add_legends(figure: Any, axes: Any, panels: list[Panel]) -> None:
+def _add_legends(figure: Any, axes: Any, panels: Sequence[Panel]) -> None:
     """Explain the lines once below the figure where all panels share them, else in each."""
     shown = [i for i, panel in enumerate(panels) if len(panel.series) > 1]
     labels = {i: tuple(line.label for line in panels[i].series) for i in shown}

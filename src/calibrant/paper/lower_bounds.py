@@ -11,9 +11,10 @@ from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.bins import Bins, EqualMass, EqualWidth
 from calibrant.engines.cells import distinct
 from calibrant.measure import calibration_error
+from calibrant.paper.figures import Panel, series
 from calibrant.paper.population import draw_rows, multiplicities, platt_scaling, resampled_cells
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.study import Context, Output, Panel, Row, Study, series
+from calibrant.paper.study import Context, Output, Row, Study
 from calibrant.paper.uncertainty import Z90, Estimate, Finding, exactly, over_splits
 from calibrant.stats.estimators import error_of, power_of
 

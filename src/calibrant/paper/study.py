@@ -11,13 +11,12 @@ import json
 import platform
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from calibrant._documents import (
@@ -31,56 +30,21 @@ from calibrant._documents import (
 )
 from calibrant._types import IntArray
 from calibrant._version import __version__
-from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidInputError
+from calibrant.exceptions import (
+    CalibrantError,
+    InvalidArgumentError,
+    InvalidDocumentError,
+    InvalidInputError,
+)
+from calibrant.paper.figures import Panel, Series
 from calibrant.paper.predictions import FILES, Predictions
 from calibrant.paper.uncertainty import Estimate, Finding
 
 FORMAT = "calibrant.study"
 SCHEMA = 1
 
-Style: TypeAlias = Literal["line", "points", "curve", "steps"]
 Row: TypeAlias = dict[str, float | int | str | bool | None]
 Progress: TypeAlias = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Series:
-    """Points of one name, with intervals where there are any."""
-
-    label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] | None = None
-    high: tuple[float, ...] | None = None
-    style: Style = "line"
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One set of axes; `x_names` are written in place of the numbers 0, 1, ..."""
-
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    x_scale: Literal["linear", "log", "log2"] = "linear"
-    y_scale: Literal["linear", "log"] = "linear"
-    from_zero: bool = True
-    x_names: tuple[str, ...] = ()
-
-
-def series(
-    label: str, x: npt.ArrayLike, y: Sequence[Estimate] | npt.ArrayLike, style: Style = "line"
-) -> Series:
-    """Return a series of estimates or of plain numbers."""
-    xs = tuple(float(value) for value in np.asarray(x))
-    if len(y) and isinstance(y[0], Estimate):  # type: ignore[arg-type,index]
-        estimates: Sequence[Estimate] = y  # type: ignore[assignment]
-        middle, low, high = (
-            tuple(getattr(one, name) for one in estimates) for name in ("value", "low", "high")
-        )
-        return Series(label, xs, middle, low, high, style)
-    return Series(label, xs, tuple(float(value) for value in np.asarray(y)), style=style)
 
 
 def row(labels: Row, **estimates: Estimate) -> Row:
@@ -345,7 +309,7 @@ class Study:
             )
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
         start, used = time.perf_counter(), time.process_time()
-        output = self.compute(settings, Context(rng, data, progress))
+        output = self._computed(settings, Context(rng, data, progress))
         return StudyResult(
             study=self.name,
             settings=plain(settings),
@@ -357,6 +321,23 @@ class Study:
             output=output,
             processor_seconds=round(time.process_time() - used, 2),
         )
+
+    def _computed(self, settings: Any, context: Context) -> Output:
+        """Compute; refuse predictions in which a ratio of errors is 0 / 0."""
+        try:
+            output = self.compute(settings, context)
+            json.dumps(asdict(output), allow_nan=False)
+        except CalibrantError:
+            raise
+        except (ZeroDivisionError, ValueError) as error:
+            if context.data is None:
+                raise
+            raise InvalidInputError(
+                f"{self.name} compares errors, and in {context.data.name} there is nothing to "
+                f"compare: too few rows ({len(context.data):,}), too few classes among the labels, "
+                "or no error at all. Give other predictions with --probs, or leave the study out."
+            ) from error
+        return output
 
     def identity(
         self, data: Predictions | None, seed: int, quick: bool, **changes: Any

@@ -14,8 +14,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from calibrant._types import BoolArray, FloatArray
+from calibrant.paper.figures import Panel, Series, Style, series
 from calibrant.paper.population import METHODS, Ranked, squared_error
-from calibrant.paper.study import Context, Output, Panel, Row, Series, Study, Style, row, series
+from calibrant.paper.study import Context, Output, Row, Study, row
 from calibrant.paper.uncertainty import Estimate, Finding, about, mean, ratio
 
 COMPARED = ("histogram", "scaling-binning")
