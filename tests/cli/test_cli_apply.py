@@ -127,3 +127,21 @@ def test_other_formats_know_no_formulas_and_keep_values(tmp_path, suffix, capsys
         read = pa.parquet.read_table if suffix == ".parquet" else pa.feather.read_table
         texts = read(out).column("text").to_pylist()
     assert texts == FORMULAS
+
+
+@pytest.mark.parametrize("after", [".csv", ".parquet", ".jsonl"])
+@pytest.mark.parametrize("site", [["01", "02", "3"], [1, 2, 3]])
+def test_groups_that_were_text_in_a_fit_are_text_in_every_output(tmp_path, after, site, capsys):
+    """Columns get types from CSV to Parquet; digits that are names of groups stay what they are."""
+    sites = np.array(site)[np.arange(LABEL.size) % 3]
+    saved, out = tmp_path / "cal.json", tmp_path / f"out{after}"
+    rows = write(tmp_path / "rows.csv", COLUMNS | {"site": sites})
+    fitted = cb.ByGroup(cb.PlattScaling()).fit(SCORE, LABEL, by={"site": sites})
+    fitted.save(saved)
+    code, _, err = run(capsys, "apply", saved, rows, "--y-prob", "score", "-o", out)
+    if after == ".csv" and sites.dtype.kind == "i":
+        assert (code, "were numbers in the fit" in err) == (3, True)
+        return
+    assert code == 0
+    expected = fitted.predict_proba(SCORE, by={"site": sites})
+    np.testing.assert_allclose(np.array(read(out)["score_calibrated"], float), expected, rtol=1e-12)

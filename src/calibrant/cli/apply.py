@@ -31,7 +31,8 @@ NOTES = """
 All columns are kept; the repaired predictions are added as COLUMN_calibrated, or replace the
 original ones. The suffix of the output decides its format: .csv, .tsv, .parquet, .jsonl, .arrow; as
 "-" it goes to standard output, as CSV. Rows are read and written in chunks, and the output is
-replaced whole or not at all. From CSV to Parquet, JSON lines or Arrow, columns get types.
+replaced whole or not at all. From CSV to Parquet, JSON lines or Arrow, columns get types,
+all but those of groups that were text in the fit.
 
 Cells that begin with = + - @ are formulas to a spreadsheet. Your own are copied as they are, unless
 you ask for --escape-formulas; names that calibrant makes are always escaped.
@@ -139,8 +140,8 @@ def _apply_to_table(
     from calibrant.exceptions import EmptyInputError
     from calibrant.sources.files.copying import read_tables, table_writer
 
-    typed = format_ not in ("csv", "tsv")
-    batches = read_tables(file, typed)
+    as_text = None if format_ in ("csv", "tsv") else repair.text_groups()
+    batches = read_tables(file, as_text)
     first = next(batches, None)
     if first is None:
         raise EmptyInputError(f"{file.shown} has no rows; at least one is needed.")
@@ -198,6 +199,15 @@ class Repair:
     n_rows: int = field(default=0, init=False)
     _columns: list[str] | None = field(default=None, init=False)
     _last_names: list[str] = field(default_factory=list, init=False)
+
+    def text_groups(self) -> list[str]:
+        """Return the columns of groups that were text in the fit, as all of a CSV are, even digits.
+
+        Read as numbers, none of the groups would be known again.
+        """
+        fitted = zip(*getattr(self.calibrator, "groups_", ()), strict=True)
+        pairs = zip(getattr(self.calibrator, "by_", ()), fitted, strict=False)
+        return [own.name for own, labels in pairs if str in map(type, labels)]
 
     def batch(self, batch: Any) -> Any:
         """Return a record batch with the repaired predictions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -30,16 +30,20 @@ def rows_at_once(n_columns: int) -> int:
 
 
 def record_batches(
-    path: str, format_: str, choose: Choose, shown: str, typed: bool = False
+    path: str,
+    format_: str,
+    choose: Choose,
+    shown: str,
+    as_text: Collection[str] | None = None,
 ) -> Batches:
     """Yield the chosen columns of a file as Arrow record batches, some rows at a time.
 
-    Columns of CSV files come as the text that stands there, unless they are to be `typed`: then
-    the first MB tells which are numbers, dates and so on.
+    Columns of CSV files come as the text that stands there. Where only some are to come `as_text`,
+    the first MB tells which of the others are numbers, dates and so on.
     """
     readers: dict[str, Callable[[str, Choose], Batches]] = {
-        "csv": partial(csv_batches, delimiter=",", typed=typed, block_bytes=BLOCK_BYTES),
-        "tsv": partial(csv_batches, delimiter="\t", typed=typed, block_bytes=BLOCK_BYTES),
+        "csv": partial(csv_batches, delimiter=",", as_text=as_text, block_bytes=BLOCK_BYTES),
+        "tsv": partial(csv_batches, delimiter="\t", as_text=as_text, block_bytes=BLOCK_BYTES),
         "jsonl": partial(json_batches, block_bytes=BLOCK_BYTES),
         "parquet": _parquet,
         "arrow": _arrow,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
@@ -28,18 +28,18 @@ class Writer(Protocol):
         """Write what comes last."""
 
 
-def read_tables(file: File, typed: bool) -> Iterator[tuple[Any, float]]:
+def read_tables(file: File, as_text: Collection[str] | None = None) -> Iterator[tuple[Any, float]]:
     """Yield record batches with all columns of a file, and the share that has been read.
 
-    The columns of a CSV are text as it stands there, unless they are to be typed. Those of a
-    two-dimensional array in a .npz are numbered: ``probs_0``, ``probs_1``, ...
+    Columns of a CSV are text as it stands there, all or those of `as_text`; others are typed. Those
+    of a two-dimensional array in a .npz are numbered: ``probs_0``, ``probs_1``, ...
     """
     if file.format == "npz":
         pa = arrow_library()
         for arrays, share in npz_chunks(file.path, list, file.shown):
             yield pa.RecordBatch.from_pydict(_flat(arrays, file.shown)), share
     else:
-        yield from record_batches(file.path, file.format, list, file.shown, typed)
+        yield from record_batches(file.path, file.format, list, file.shown, as_text)
 
 
 def _flat(arrays: dict[str, Any], shown: str) -> dict[str, Any]:

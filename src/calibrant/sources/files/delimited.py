@@ -9,7 +9,7 @@ a cell that has swallowed what reads like rows is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,16 @@ UNREADABLE = re.compile(r"In CSV column #(\d+): Row #(\d+): (.*)", re.DOTALL)
 
 
 def csv_batches(
-    path: str, choose: Choose, delimiter: str, typed: bool, block_bytes: int
+    path: str, choose: Choose, delimiter: str, as_text: Collection[str] | None, block_bytes: int
 ) -> Batches:
-    """Yield the chosen columns as text, or as the types that the first block tells."""
+    """Yield the chosen columns as text, or all but these as the types that the first block has."""
     with opened(path) as (stream, share):
         lines = LineBlocks(stream, block_bytes)
         header, block = _header(lines, delimiter.encode())
         names = _column_names(header, delimiter)
-        parser = _Parser(delimiter, names, choose(names), typed, lines.line - count_lines(block))
+        kept = choose(names)
+        text = kept if as_text is None else [name for name in kept if name in as_text]
+        parser = _Parser(delimiter, names, kept, text, lines.line - count_lines(block))
         while block := block or lines.read():
             for batch in parser.batches(block, lines):
                 yield batch, share()
@@ -82,12 +84,12 @@ class _Parser:
     """Turns blocks of lines into record batches, and knows the row and line that comes next."""
 
     def __init__(
-        self, delimiter: str, names: list[str], kept: list[str], typed: bool, line: int
+        self, delimiter: str, names: list[str], kept: list[str], text: list[str], line: int
     ) -> None:
         import pyarrow as pa
 
         self.delimiter, self.names, self.kept = delimiter, names, kept
-        self.types = None if typed else dict.fromkeys(kept, pa.string())
+        self.types = dict.fromkeys(text, pa.string())
         self.row, self.line, self.blank = 0, line, b""
 
     def batches(self, block: bytes, lines: LineBlocks) -> list[Any]:
@@ -109,8 +111,7 @@ class _Parser:
                     continue
             if table is None:
                 raise BadContentError(self._explain(str(error))) from error
-            if self.types is None:
-                self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
+            self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
             self.row += table.num_rows
             self.line = lines.line - count_lines(self.blank)
             return list(table.to_batches())
@@ -129,7 +130,7 @@ class _Parser:
                 newlines_in_values=True,
                 ignore_empty_lines=len(self.names) > 1,
             ),
-            pa_csv.ConvertOptions(include_columns=self.kept, column_types=self.types or {}),
+            pa_csv.ConvertOptions(include_columns=self.kept, column_types=self.types),
         )
 
     def _without_last_blanks(self, block: bytes) -> bytes:
