@@ -110,6 +110,60 @@ def test_large_integers_beside_missing_ones_stay_apart(name):
         assert all(type(label) in (int, type(None)) for (label,) in counts)
 
 
+def test_large_integers_of_a_plain_arrow_array_stay_apart_too():
+    pa = optional("pyarrow")
+    assert keys(pa.array([2**53, 2**53 + 1, None, 2**53])) == [2**53, 2**53 + 1, None]
+
+
+@pytest.mark.parametrize("name", ["numpy", "pandas", "polars", "lazy"])
+def test_times_that_differ_by_nanoseconds_stay_apart(name):
+    times = np.array(
+        ["2024-01-01T10:00:00.000000001", "2024-01-01T10:00:00.000000002"] * 2, "M8[ns]"
+    )
+    expected = ["2024-01-01 10:00:00.000000001", "2024-01-01 10:00:00.000000002"]
+    if name == "numpy":
+        tables = tabulate(Y, P, bins="width:2", by=times)
+    else:
+        package = optional("pandas" if name == "pandas" else "polars")
+        frame = package.DataFrame({"y": Y, "p": P, "t": times})
+        frame = frame.lazy() if name == "lazy" else frame
+        tables = tabulate("y", "p", bins="width:2", data=frame, by="t")
+    assert list(tables) == expected
+    assert [tables[key].n for key in expected] == [2, 2]
+    assert type(tables).from_json(tables.to_json()) == tables
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        *(("pandas", home) for home in ("series", "frame")),
+        *(("polars", home) for home in ("series", "frame", "lazy")),
+        *(("pyarrow", home) for home in ("series", "frame")),
+    ],
+)
+def test_local_times_are_called_by_the_clock_of_their_zone(name, home):
+    pd = optional("pandas")
+    days = pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-01", None]))
+    frame = pd.DataFrame({"y": Y, "p": P, "day": days.dt.tz_localize("Europe/Paris")})
+    if name != "pandas":
+        frame = optional("polars").from_pandas(frame)
+    if name == "pyarrow":
+        frame = frame.to_arrow()
+    expected = ["2024-01-01 00:00:00+01:00", "2024-01-02 00:00:00+01:00", None]
+    if home == "series":
+        assert keys(frame["day"]) == expected
+    else:
+        frame = frame.lazy() if home == "lazy" else frame
+        assert list(tabulate("y", "p", data=frame, bins="width:2", by="day")) == expected
+
+
+def test_columns_of_one_name_are_refused_by_name():
+    pd = optional("pandas")
+    frame = pd.DataFrame([["f", 1]] * 4, columns=["site", "site"])
+    with pytest.raises(InvalidArgumentError, match=r"names of their own; got 'site' 2 times"):
+        keys(frame)
+
+
 def test_several_columns_cross_and_are_called_by_their_names():
     tables = tabulate(Y, P, bins="width:2", by=[["a", "a", "b", "b"], [1, 2, 1, 1]])
     assert list(tables) == [("a", 1), ("a", 2), ("b", 1)]

@@ -217,9 +217,19 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
         return dense
     if kind in "iufM":
         distinct, codes = np.unique(values, return_inverse=True)
-        distinct = distinct.astype("M8[us]") if kind == "M" else distinct
-        return codes, [label_of(column, label) for label in distinct.tolist()]
+        labels = _times(distinct) if kind == "M" else distinct.tolist()
+        return codes, [label_of(column, label) for label in labels]
     return factor_of_objects(column, values.tolist())
+
+
+def _times(values: AnyArray) -> list[Any]:
+    """Return Python's times of NumPy's, and text of those between two microseconds."""
+    rounded = values.astype("M8[us]")
+    between = ~np.isnat(values) & (rounded != values)
+    times: list[Any] = rounded.tolist()
+    for place in np.flatnonzero(between).tolist():
+        times[place] = str(values[place]).replace("T", " ")
+    return times
 
 
 def _dense_factor(values: IntArray) -> Factor | None:

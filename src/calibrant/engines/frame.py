@@ -266,11 +266,18 @@ def collected(lazy: Any, by: Sequence[str] = ()) -> dict[str, AnyArray]:
     eager = lazy.collect(**streaming)
     columns = {name: eager.get_column(name) for name in eager.columns}
     return {
-        name: np.asarray(column.to_list(), object)
-        if name in by
-        else np.asarray(column.to_numpy(), np.float64)
+        name: _told(column) if name in by else np.asarray(column.to_numpy(), np.float64)
         for name, column in columns.items()
     }
+
+
+def _told(column: Any) -> AnyArray:
+    """Return what a column says of groups; Python's times have no nanoseconds, NumPy's do."""
+    import narwhals as nw
+
+    if column.dtype == nw.Datetime("ns"):
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.to_list(), object)
 
 
 def _explain(

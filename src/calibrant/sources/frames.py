@@ -213,6 +213,12 @@ def as_frame(data: Any) -> Any:
             "data must be a data frame (pandas, Polars, PyArrow, DuckDB, Dask, Spark, Ibis, ...) "
             f"or a dict of columns; got {type(data).__name__}."
         ) from error
+    except nw.exceptions.DuplicateError as error:
+        repeated = ", ".join(str(error).split("\n- ")[1:])
+        raise InvalidArgumentError(
+            f"Columns of a data frame need names of their own; got {repeated:.100}. Rename them, "
+            "or leave out those that are not used."
+        ) from error
 
 
 def _scanned(dataset: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,8 +86,9 @@ def series_factor(column: GroupColumn, values: Any) -> Factor | None:
         return None
     import narwhals as nw
 
-    series = nw.from_native(values, series_only=True)
-    if series.dtype.is_integer():  # a lookup by pandas would go through floats as well
+    series = _series(values)
+    if not isinstance(series.dtype, nw.String | nw.Categorical | nw.Enum):
+        # a lookup of integers by pandas would go through floats as well
         return factor_of_objects(column, series.to_list())
     distinct = [*series.drop_nulls().unique().to_list(), None]
     places = list(range(len(distinct)))
@@ -95,21 +97,34 @@ def series_factor(column: GroupColumn, values: Any) -> Factor | None:
 
 
 def _is_looked_up(values: Any) -> bool:
-    """Tell series of text, of categories, and of integers of which some are missing.
+    """Tell series of text, of categories, and of what NumPy would change.
 
     A Python object of every row takes ten times as long, but pandas has them for text already. Of
-    integers beside missing values NumPy would make floats, and from 2^53 on one group of several.
+    integers beside missing values NumPy would make floats, and from 2^53 on one group of several;
+    of local times those of Greenwich, midnight being another day there.
     """
     if isinstance(values, np.ndarray | list | tuple):
         return False
     import narwhals as nw
 
-    series = nw.from_native(values, series_only=True, pass_through=True)
+    series = _series(values)
     if not isinstance(series, nw.Series):
         return False
-    text = isinstance(series.dtype, nw.String) and not series.implementation.is_pandas_like()
-    lossy = series.dtype.is_integer() and series.null_count() > 0
-    return text or lossy or isinstance(series.dtype, nw.Categorical | nw.Enum)
+    dtype = series.dtype
+    text = isinstance(dtype, nw.String) and not series.implementation.is_pandas_like()
+    lossy = dtype.is_integer() and series.null_count() > 0
+    local = isinstance(dtype, nw.Datetime) and dtype.time_zone is not None
+    return text or lossy or local or isinstance(dtype, nw.Categorical | nw.Enum)
+
+
+def _series(values: Any) -> Any:
+    """Return a series of any package; whatever is none as it is."""
+    import narwhals as nw
+
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(values, arrow.Array):  # which is no series to narwhals
+        values = arrow.chunked_array([values])
+    return nw.from_native(values, series_only=True, pass_through=True)
 
 
 def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None) -> Groups:
