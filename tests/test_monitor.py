@@ -315,10 +315,32 @@ def _changed(document, place, value):
         (("batches",), {}), (("batches", 0, "n"), 0), (("batches", 0, "error"), None),
         (("batches", 0, "alarm"), 1), (("batches", 0, "name"), "\n"), (("input",), "odds"),
         (("kind",), "other"), (("confidence_level",), 95), (("batches", 1), 4),
+        (("batches", 1, "alarm"), True), (("batches", 1, "log_evidence"), 9.0),
+        (("batches", 1, "n"), 10**6), (("batches", 0, "events"), 10**6), (("batches", 0, "events"), 0),
+        (("batches", 0, "period"), 1), (("batches", 1, "low"), 1.0),
     ],
 )  # fmt: skip
 def test_a_damaged_document_is_refused(place, value):
     document = json.loads(watched(cb.CalibrationMonitor(0.02), 2).to_json())
+    _changed(document, place, value)
+    with pytest.raises(ex.InvalidDocumentError):
+        cb.CalibrationMonitor.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("batches", 0, "name"), "day 2"), (("batches", 2, "alarm"), False),
+        (("state", "past", "size"), [0.0] * 10),
+    ],
+)  # fmt: skip
+def test_a_document_whose_parts_contradict_each_other_is_refused(place, value):
+    monitor, p = cb.CalibrationMonitor(0.02), np.linspace(0.01, 0.99, 500)
+    for day in (1, 2, 3):
+        monitor.update(p > 0.3 + day / 100, p, name=f"day {day}")
+    assert [batch.alarm for batch in monitor.batches] == [True] * 3
+    document = json.loads(monitor.to_json())
+    cb.CalibrationMonitor.from_json(json.dumps(document))
     _changed(document, place, value)
     with pytest.raises(ex.InvalidDocumentError):
         cb.CalibrationMonitor.from_json(json.dumps(document))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from calibrant._documents import check_header, check_names, header, is_whole, read_json, shown
@@ -9,7 +10,7 @@ from calibrant._version import __version__
 from calibrant.bins import Bins, as_bin_rule
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.problem import Problem
-from calibrant.stats.monitor_records import MonitoredBatch, MonitorState
+from calibrant.stats.monitor_records import ROUNDING, MonitoredBatch, MonitorState
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -86,7 +87,27 @@ def fill(monitor: CalibrationMonitor, document: dict[str, Any]) -> None:
             document["state"], len(monitor._meaning[1]), len(own)
         )
     last = monitor._batches[len(monitor._batches) - len(own) :]
-    if (monitor._state is None) != (not own) or list(last) != own:
+    told = (monitor._state is None) == (not own) and list(last) == own
+    if not told or not (monitor._state is None or monitor._state.is_of(last)):
         raise InvalidDocumentError(
             "Not a valid monitor: its state and its batches do not belong together."
         )
+    _check_batches(monitor)
+
+
+def _check_batches(monitor: CalibrationMonitor) -> None:
+    """Refuse batches that no monitor of these options has recorded."""
+    limit, period, alarm, names = math.log(monitor.threshold), 0, False, set()
+    for batch in monitor._batches:
+        alarm = alarm and batch.period == period
+        # within rounding of the limit either may have been recorded on another processor
+        near = abs(batch.log_evidence - limit) < ROUNDING
+        alarm = batch.alarm if near and not alarm else alarm or batch.log_evidence >= limit
+        if batch.period < period or batch.name in names or batch.alarm != alarm:
+            raise InvalidDocumentError(
+                f"Not a valid monitor: batch {batch.name!r} is in the wrong place, has the name of "
+                f"another, or an alarm that does not follow from its evidence and the limit of "
+                f"{monitor.threshold:g}. Documents of monitors are not to be edited; start another."
+            )
+        period = batch.period
+        names.add(batch.name)

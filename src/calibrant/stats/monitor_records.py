@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ from calibrant.stats.monitoring import (
 
 LONGEST_NAME = 200
 """Of a batch: it stands in messages, and in every document."""
+ROUNDING = 1e-6
+"""Of logarithms of evidence: sums of many terms, which processors add up in other orders."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,6 +83,12 @@ class MonitoredBatch(Result):
         """Rebuild a batch from `to_dict`; raise InvalidDocumentError if that cannot be done."""
         check_names(document, tuple(_ALLOWED), "A batch of a monitor")
         check_entries(document, _ALLOWED, "a batch of a monitor")
+        if not (document["events"] <= document["n"] and
+                document["low"] <= document["error"] <= document["high"]):  # fmt: skip
+            raise InvalidDocumentError(
+                "A batch of a monitor has events among its rows, and an error in its interval; "
+                f"this one has {shown(document)}."
+            )
         return cls(**document)
 
 
@@ -130,6 +138,16 @@ class MonitorState:
     def log_evidence(self) -> float:
         """The natural logarithm of the evidence."""
         return self.process.log_total(alternative_weights(self.past.size.size))
+
+    def is_of(self, batches: Sequence[MonitoredBatch]) -> bool:
+        """Tell whether these batches, of one period, have left this state."""
+        rows, events = (sum(getattr(batch, x) for batch in batches) for x in ("n", "events"))
+        evidence = batches[-1].log_evidence
+        return (
+            float(self.past.size.sum()) == rows
+            and float(self.past.events.sum()) == events
+            and abs(self.log_evidence - evidence) <= ROUNDING * max(1.0, abs(evidence))
+        )
 
     @property
     def leader(self) -> int:
