@@ -396,3 +396,9 @@ def test_weights_count_in_the_interval_of_the_ici():
     y = (rng.uniform(size=p.size) < np.where(p > 0.5, p - 0.3, p)).astype(int)
     measure = cb.validate(y, p, sample_weight=np.where(p > 0.7, 20.0, 1.0))["ici"]
     assert abs((measure.low + measure.high) / 2 - measure.value) < 0.01
+
+
+def test_limits_of_a_brier_score_stay_between_0_and_1():
+    table = cb.validate([1, 0], [0.7, 0.7])
+    assert table["brier"].high == 1
+    assert math.isfinite(table["scaled_brier"].low)

@@ -122,7 +122,12 @@ def compare(
     """
     several = isinstance(prob_a, Mapping) and prob_b is None
     models = dict(prob_a) if several else {"a": prob_a, "b": prob_b}
-    if isinstance(y_true, Mapping) and several and set(y_true) == set(models):
+    if isinstance(y_true, Mapping) and several:
+        if set(y_true) != set(models):
+            raise InvalidArgumentError(
+                "A dict of labels has those of every model, by the same names; got labels of "
+                f"{', '.join(map(str, y_true)):.60} and models {', '.join(map(str, models)):.60}."
+            )
         labels = dict(y_true)
     else:
         labels = dict.fromkeys(models, y_true)

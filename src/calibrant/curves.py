@@ -7,7 +7,7 @@ from typing import Any, Unpack, get_args, overload
 
 from calibrant import stats
 from calibrant._options import check_flag, is_among
-from calibrant.bins import BinsLike
+from calibrant.bins import BinsLike, is_auto
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Counting, Reading, Source, as_log, read
@@ -107,6 +107,11 @@ def reliability_curve(
     source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
     check_method(method)
     if method != "bins":
+        if not is_auto(bins):
+            raise InvalidArgumentError(
+                f'bins= are those of method="bins"; got bins={bins!r:.60} and method="{method}", '
+                "a curve without bins. Leave one of them out."
+            )
         return smooth_curve(source, method, class_label, confidence_level, simultaneous)
     options: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
     options |= {"class_label": class_label}

@@ -71,10 +71,12 @@ def crps(
     CRPS = 0.4181 (standard error 0.1844), n = 2
       about 2 rows decide it: the interval may be too short
     """
-    if (samples is None) == (mean is None or std is None):
+    given = {"mean": mean, "std": std, "samples": samples}
+    came = [f"{name}=" for name, value in given.items() if value is not None]
+    if came not in (["mean=", "std="], ["samples="]):
         raise InvalidArgumentError(
             "crps needs mean= and std= of normal forecasts, or samples= of any other; got "
-            f"{'neither' if samples is None else 'both'}."
+            f"{' and '.join(came) or 'neither'}."
         )
     if data is not None and samples is not None:
         y_true, samples, sample_weight = read_real_columns(data, y_true, samples, sample_weight)

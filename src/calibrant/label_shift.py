@@ -18,6 +18,7 @@ from calibrant.sources.arrays import as_array
 from calibrant.stats.label_shift import carried, carried_to_predictions
 from calibrant.stats.questions import Question
 from calibrant.table import BinTable
+from calibrant.tables import Tables
 from calibrant.verify import tabulate_outputs
 
 
@@ -76,8 +77,9 @@ def certify_label_shift(
     Notes
     -----
     At the base rate q, odds are those of the source times the ratio of the odds of both rates:
-    ``offset = logit(q) - logit(share of events in the labelled rows)``. A sample of the target is
-    drawn from the labelled rows, events with probability q, and `certify` holds for it.
+    ``offset = logit(q) - logit(share of events in the labelled rows)``, of which half a row more of
+    either kind keeps the last term finite. A sample of the target is drawn from the labelled rows,
+    events with probability q, and `certify` holds for it.
 
     References
     ----------
@@ -118,7 +120,13 @@ def certify_label_shift(
     Question.of(table, **options)
     if target_rate is not None:
         return carried(table, float(target_rate), draw, **options)
-    if isinstance(target_prob, BinTable):
+    if isinstance(target_prob, BinTable | Tables):
+        if target_prob.is_weighted or isinstance(target_prob, Tables):
+            what = "groups" if isinstance(target_prob, Tables) else "sample weights"
+            raise InvalidArgumentError(
+                "target_prob= as a table is one BinTable of rows that count alike; this one has "
+                f"{what}. Count the predictions of the target without them."
+            )
         target = read(target_prob).count(table.bins)
     else:
         target = _count_unlabelled(target_prob, source.problem.kind, input, table)

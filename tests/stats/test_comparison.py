@@ -315,6 +315,17 @@ def test_several_models_hold_for_all_pairs_at_once():
     assert str(own) == str(found)
 
 
+def test_models_may_be_numbered_and_labels_have_the_names_of_the_models():
+    rng = np.random.default_rng(32)
+    p = rng.uniform(size=1500)
+    y = rng.uniform(size=1500) < p
+    found = cb.compare(y, {1: p, 2: p**2})
+    assert found.models == (1, 2)
+    assert "a = 1, b = 2" in str(found)
+    with pytest.raises(InvalidArgumentError, match="labels of 1, 3 and models 1, 2"):
+        cb.compare({1: y, 3: y}, {1: p, 2: p**2})
+
+
 def test_pairs_say_by_its_name_which_model_is_better():
     rng = np.random.default_rng(32)
     p = rng.uniform(size=1500)

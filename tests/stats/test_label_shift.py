@@ -204,6 +204,11 @@ def test_what_cannot_be_carried_is_refused():
         cb.certify_label_shift(y[:30], p[:30], target_prob=p)
     with pytest.raises(ex.NoSuchEstimatorError, match="finitely many outputs"):
         cb.certify_label_shift(y, rng.uniform(size=300), target_rate=0.1)
+    heavy = cb.tabulate(y, p, bins="distinct", sample_weight=1 + p)
+    with pytest.raises(ex.InvalidArgumentError, match="this one has sample weights"):
+        cb.certify_label_shift(y, p, target_prob=heavy)
+    with pytest.raises(ex.InvalidArgumentError, match="this one has groups"):
+        cb.certify_label_shift(y, p, target_prob=cb.tabulate(y, p, bins="distinct", by=p))
     with pytest.raises(ex.InvalidInputError, match="labels of both kinds; there are 0 events"):
         cb.certify_label_shift([0] * 50, [0.1] * 50, target_rate=0.9)
 

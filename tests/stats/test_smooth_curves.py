@@ -160,6 +160,8 @@ def test_what_has_no_such_curve_is_refused():
         cb.reliability_curve(Y, P, method="loess", by=Y)
     with pytest.raises(ex.InvalidArgumentError, match="bin for each distinct prediction"):
         cb.reliability_curve(cb.tabulate(Y, P, bins=5), method="loess")
+    with pytest.raises(ex.InvalidArgumentError, match='bins= are those of method="bins"'):
+        cb.reliability_curve(Y, P, bins=5, method="loess")
 
 
 @pytest.mark.parametrize("method", ["isotonic", "spline", "loess"])

@@ -158,7 +158,8 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
 
     def __str__(self) -> str:
         lines = []
-        for (a, b), comparison in self.pairs.items():
+        for pair, comparison in self.pairs.items():
+            a, b = map(str, pair)  # whatever the keys of the dict of models were
             # Longer names would make the table wider than a terminal; the line above has them.
             names = (a, b) if max(len(a), len(b)) <= len("undecided") else ("a", "b")
             table = comparison_lines(comparison, comparison.confidence_level, names)
@@ -169,7 +170,7 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
 
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}%"
-        names = ", ".join(self.models)
+        names = ", ".join(map(str, self.models))
         return f"{len(self.models)} models by Brier score: {names}; {level} for all pairs at once"
 
     def to_dict(self) -> dict[str, Any]:

@@ -124,7 +124,8 @@ class SelectiveCurve(Result):
     Attributes
     ----------
     threshold : ndarray
-        In rising order; above each some row is accepted.
+        In rising order; above each some row is accepted. At the lowest all rows are, those whose
+        confidence is no higher included.
     count, correct : ndarray
         Rows that are accepted above it, and how many of them are right.
     low, high : ndarray

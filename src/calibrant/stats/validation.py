@@ -300,7 +300,7 @@ def _scores(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
         area, influence = c_statistic(sample)
         low, high, _ = c_limits(sample, area, influence, level)
         measures.append(Measure("c_statistic", "C (AUC)", area, low, high))
-    measures.append(_positive(sample, "brier", "Brier", brier, squares - brier, level))
+    measures.append(_positive(sample, "brier", "Brier", brier, squares - brier, level, 1.0))
     variance = rate * (1 - rate)
     if sample.fewest == 0:
         measures.append(Measure("scaled_brier", "scaled Brier", math.nan))
@@ -340,14 +340,23 @@ def _never_wrong(sample: Sample, measures: list[Measure], level: float) -> list[
 
 
 def _positive(
-    sample: Sample, name: str, label: str, value: float, influence: FloatArray, level: float
+    sample: Sample,
+    name: str,
+    label: str,
+    value: float,
+    influence: FloatArray,
+    level: float,
+    most: float = math.inf,
 ) -> Measure:
-    """Return a positive mean with its interval on the log scale, which allows for its skewness."""
+    """Return a positive mean with its interval on the log scale, which allows for its skewness.
+
+    `most` is the largest value that the mean can have.
+    """
     error = sample.variance(influence) ** 0.5
     if value <= 0:
         return Measure(name, label, value, 0.0, error)
     factor = math.exp(min(sample.quantile(level) * error / value, 700.0))
-    return Measure(name, label, value, value / factor, value * factor)
+    return Measure(name, label, value, value / factor, min(value * factor, most))
 
 
 def _errors(sample: Sample, error: CalibrationErrorResult, level: float) -> list[Measure]:
