@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,9 @@ from scipy.special import expit, logit
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from validated import ROW, TABLE, P, Y
 
-ROW = np.arange(200)
-P = (((ROW * 7919) % 200 + 0.5) / 200) ** 1.5
-U = ((ROW * 104729 + 13) % 997) / 997
-Y = (expit(0.2 + 0.8 * logit(P)) > U).astype(int)
 W = 1 + ROW % 3
-TABLE = cb.validate(Y, P)
 
 # R 4.2.2, rms 6.5.0, pROC, sandwich:
 #   i <- 0:199; p <- (((i*7919) %% 200 + 0.5)/200)^1.5; u <- ((i*104729 + 13) %% 997)/997
@@ -89,22 +84,10 @@ def test_scores_are_those_of_scikit_learn():
         assert table["c_statistic"].value == pytest.approx(area)
 
 
-def test_smooth_ece_is_that_of_relplot():
-    # relplot 1.0.3: relplot.smECE(P, Y)
-    assert TABLE["smooth_ece"].value == pytest.approx(0.06015365526086404, rel=1e-9)
-
-
 def test_the_slope_is_that_of_probcal():
     # probcal 0.4.0: metrics.calibration_slope(Y, P), metrics.calibration_intercept(Y, P)
     assert TABLE["slope"].value == pytest.approx(0.7974345607150667, abs=1e-9)
     assert TABLE["in_the_large"].value == pytest.approx(0.2967529654334112, abs=1e-9)
-
-
-def test_delongs_interval_is_that_of_proc_on_the_log_odds_scale():
-    # pROC: var(roc(y, p)) = 0.000850432733
-    area = R["c_statistic"]
-    reach = 1.9719565 * math.sqrt(0.000850432733) / (area * (1 - area))
-    assert TABLE["c_statistic"].high == pytest.approx(expit(logit(area) + reach), abs=5e-4)
 
 
 def test_separated_events_have_firths_fit_and_its_profile_interval():
@@ -182,10 +165,6 @@ def test_a_row_of_most_of_the_weight_is_noted():
     table = cb.validate(Y, P, sample_weight=weights)
     assert "weights leave about 1 of 200 rows: intervals may be too short" in table.notes
     assert not any("weights leave" in note for note in cb.validate(Y, P, sample_weight=W).notes)
-
-
-def test_nothing_prints_as_minus_zero():
-    assert str(cb.stats.Measure("x", "x", -1e-9, -2e-9, 1.0)) == "x 0.0000 [0.0000, 1.0000]"
 
 
 def test_one_row_without_a_logit_is_one_row():
@@ -310,20 +289,6 @@ def test_logits_and_frames_and_top_labels_are_read_like_anywhere():
     assert top["slope"].value == cb.validate(right, probs.max(axis=1))["slope"].value
 
 
-def test_groups_are_validated_one_by_one():
-    group = np.where(ROW % 3 > 0, "a", "b")
-    tables = cb.validate(Y, P, by={"ward": group})
-    assert list(tables) == ["a", "b"]
-    assert tables["b"].to_dict() == cb.validate(Y[group == "b"], P[group == "b"]).to_dict()
-    assert str(tables).splitlines()[0].split()[:3] == ["ward", "rows", "events"]
-    frame = tables.to_frame()
-    assert len(frame) == 2 * len(TABLE)
-    assert tables.to_latex().count(r"\\") == 3
-    json.dumps(tables.to_dict(), allow_nan=False)
-    with pytest.raises(KeyError):
-        _ = tables["c"]
-
-
 def test_what_validate_cannot_measure_is_refused():
     probs = np.full((6, 3), 1 / 3)
     with pytest.raises(ex.InvalidArgumentError, match=r'got kind="marginal" with 3 classes\. Val'):
@@ -340,24 +305,6 @@ def test_what_validate_cannot_measure_is_refused():
         cb.validate([], [])
     with pytest.raises(ex.InvalidArgumentError, match=r"Write 0\.95"):
         cb.validate(Y, P, confidence_level=95)
-
-
-def test_a_table_reads_as_a_mapping_prints_and_travels():
-    assert list(TABLE)[:2] == ["n", "events"]
-    assert float(TABLE["n"]) == 200
-    with pytest.raises(KeyError):
-        _ = TABLE["nothing"]
-    lines = str(TABLE).splitlines()
-    assert len(lines) == 1 + len(TABLE)
-    assert max(map(len, lines)) <= 80
-    assert "<table>" in TABLE._repr_html_()
-    frame = TABLE.to_frame()
-    assert list(frame.columns) == ["name", "label", "value", "low", "high", "ideal"]
-    assert frame["value"][7] == TABLE["slope"].value
-    latex = TABLE.to_latex()
-    assert r"95\% interval" in latex
-    assert latex.count(r"\\") == 1 + len(TABLE)
-    assert pickle.loads(pickle.dumps(TABLE)).to_dict() == TABLE.to_dict()
 
 
 def test_a_higher_level_has_wider_intervals():
@@ -382,12 +329,6 @@ def test_intervals_of_few_different_predictions_are_around_the_estimate():
         assert measure.value == pytest.approx(0.29)
         assert 0.005 < measure.value - measure.low < 0.012, name
         assert 0.005 < measure.high - measure.value < 0.012, name
-
-
-def test_the_smooth_ece_of_a_certain_model_has_limits_on_both_sides():
-    # wide kernels end beyond [0, 1]; what they lose there had lowered the limits
-    measure = cb.validate((np.arange(1000) % 4 == 0).astype(int), np.ones(1000))["smooth_ece"]
-    assert (measure.low, measure.high) == pytest.approx((0.75 - 0.0295, 0.75 + 0.0295), abs=3e-3)
 
 
 def test_weights_count_in_the_interval_of_the_ici():
