@@ -50,7 +50,7 @@ from calibrant.exceptions import (
     InvalidWeightsError,
 )
 from calibrant.stats.clusters import ClusterSums
-from calibrant.stats.comparison_results import Comparison, Difference, difference, short_of
+from calibrant.stats.comparison_results import Comparison, Difference, difference, rarer, short_of
 from calibrant.stats.intervals import check_level
 
 CLIP = 1e-12
@@ -130,7 +130,7 @@ def compare_errors(
         len(a.y),
         confidence_level,
         None if codes is None else units,
-        short_of(len(a.y), min(model.rarer(one_label) for model in (a, b))),
+        short_of(len(a.y), min(rarer(m.y.sum(axis=0), len(m.y), one_label) for m in (a, b))),
     )
 
 
@@ -164,13 +164,6 @@ class _Model:
         if one_label and p.shape[1] > 1:
             return np.asarray(loss.sum(axis=1))
         return np.asarray((loss - (1 - self.y) * np.log1p(-p)) @ weights)
-
-    def rarer(self, one_label: bool) -> int:
-        """Return the number of events or non-events; of labels, those but the most frequent."""
-        events = self.y.sum(axis=0)
-        if one_label and events.size > 1:
-            return int(len(self.y) - events.max())
-        return int(np.minimum(events, len(self.y) - events).sum())
 
     def groups(self) -> list[BinnedResiduals]:
         return [
@@ -210,14 +203,12 @@ def _mean_difference(
     """Compare two means over the same rows."""
     d = a - b
     value = float(d.mean())
-    spread = _spread(d) if clusters is None else _spread_of_sums(d - value, clusters) / d.size
+    if clusters is None:
+        spread = _spread(d)
+    else:  # that of the sum over clusters of their own sums
+        sums = np.bincount(clusters, d - value)
+        spread = float(sums.std(ddof=1)) * math.sqrt(sums.size) / d.size
     return difference(float(a.mean()), float(b.mean()), value, spread, reach)
-
-
-def _spread_of_sums(values: FloatArray, clusters: IntArray) -> float:
-    """Return the standard error of a sum over rows, by the spread of the sums of clusters."""
-    sums = np.bincount(clusters, values)
-    return float(sums.std(ddof=1)) * math.sqrt(sums.size)
 
 
 def _clustered_squared_error(

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from calibrant._results import NumberResult, Result, filled, text_table
+from calibrant._types import FloatArray
 
 Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that these rows can show"]
 
@@ -68,6 +71,13 @@ def remark(differences: Iterable[Difference]) -> list[str]:
     """Return the line that says what "undecided" means, where it is said."""
     undecided = any(d.low <= 0 <= d.high for d in differences)
     return ["undecided: no difference that these rows can show"] if undecided else []
+
+
+def rarer(events: FloatArray, rows: int, one_label: bool) -> int:
+    """Return the number of events or non-events; of labels, those but the most frequent."""
+    if one_label and events.size > 1:
+        return int(rows - events.max())
+    return int(np.minimum(events, rows - events).sum())
 
 
 def short_of(rows: int, rarer: int) -> tuple[str, ...]:

@@ -134,10 +134,6 @@ def _check(
     table: BinTable, max_error: float | None, power: float, confidence_level: float, target: str
 ) -> None:
     check_level(confidence_level)
-    if 1 - confidence_level == 1:
-        raise InvalidArgumentError(
-            f"confidence_level must differ from 0 by more than rounding; got {confidence_level!r}."
-        )
     if max_error is not None and not (is_real(max_error) and 0 < max_error < 1):
         raise InvalidArgumentError(
             f"max_error must lie between 0 and 1; got {max_error!r:.60}. Write 0.02 for two points."

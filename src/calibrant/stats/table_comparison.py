@@ -27,6 +27,7 @@ from calibrant.stats.comparison_results import (
     Difference,
     comparison_lines,
     difference,
+    rarer,
     remark,
     short_of,
 )
@@ -143,16 +144,11 @@ def compare_tables(
         describe_bins(a),
         describe_bins(b),
         confidence_level,
-        short_of(min(a.n, b.n), min(map(_rarer, (a, b)))),
+        short_of(
+            min(a.n, b.n),
+            min(rarer(x.sum_y.sum(axis=1), x.n, x.problem.kind == "marginal") for x in (a, b)),
+        ),
     )
-
-
-def _rarer(table: BinTable) -> int:
-    """Return the number of events or non-events; of labels, those but the most frequent."""
-    events = table.sum_y.sum(axis=1)
-    if table.problem.kind == "marginal":
-        return int(table.n - events.max())
-    return int(np.minimum(events, table.n - events).sum())
 
 
 def _check(a: BinTable, b: BinTable) -> None:
