@@ -77,8 +77,9 @@ class CalibrationMonitor:
         allowed for: a small reference sees large changes only.
     confidence_level : float
     bins : optional
-        As in `calibration_error`; chosen from the predictions of the first batch and kept. With a
-        reference they are its bins.
+        As in `calibration_error`; chosen from the predictions of the first batch and kept, so that
+        of few rows there are few, which see less: then give edges, or "width:10". With a reference
+        they are its bins.
     kind, classes, pos_label, input
         As in `calibration_error`; binary and top-label problems.
 
@@ -170,7 +171,8 @@ class CalibrationMonitor:
         name : str, optional
             For messages and `since`, such as the day; by default "batch 1", "batch 2", ...
         allow_repeat : bool
-            A batch of at least 100 rows that came before is refused, unless this is true.
+            A batch of at least 100 rows that came before is refused, unless this is true. Rows are
+            compared with rows, in any order, and tables and lazy frames with their like.
 
         Notes
         -----

@@ -78,6 +78,18 @@ def test_several_classes_may_come_in_clusters():
         assert 0 <= interval.low <= result.value <= interval.high
 
 
+def test_clusters_tell_how_the_labels_of_a_row_depend_on_each_other():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=900).round(1)
+    y = (rng.uniform(size=900) < p**1.3).astype(int)
+    options = {"cluster": np.arange(900), "bins": "distinct"}
+    one = cb.calibration_error(y, p, **options).confidence_interval()
+    both = np.stack([y, y], axis=1), np.stack([p, p], axis=1)
+    two = cb.calibration_error(*both, kind="multi-label", **options).confidence_interval()
+    assert (two.low, two.high) == pytest.approx((one.low, one.high), abs=5e-4)
+    assert two.notes == (), "the same label twice says no more than once, and no less"
+
+
 def test_few_clusters_in_a_bin_are_said():
     few = CLUSTER // 4
     assert cb.calibration_error(Y, P, cluster=few).confidence_interval().notes[-1].startswith("few")

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.exceptions import (
-    InvalidArgumentError,
-)
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.comparison import compare_errors
 
 RNG = np.random.default_rng(11)

@@ -128,15 +128,24 @@ def _evenness(cells: Cells) -> FloatArray:
 
 
 def notes_of(
-    table: BinTable, weights: FloatArray, power: float, sums: InfluenceSums | None
+    table: BinTable,
+    weights: FloatArray,
+    power: float,
+    sums: InfluenceSums | None,
+    clustered: bool = False,
 ) -> tuple[str, ...]:
-    """Say where closed-form intervals may cover less, or are wider, than they should be."""
+    """Say where closed-form intervals may cover less, or are wider, than they should be.
+
+    The sums of `clustered` rows tell how classes depend on each other, as those of rows do.
+    """
     cells, notes = cells_of(table), []
     used = (weights > 0)[:, None] & (cells.mass > 0)
     if table.count[used].sum() < FEWEST_ROWS_A_BIN * used.sum():
         notes.append(f"fewer than {FEWEST_ROWS_A_BIN} rows a bin: the interval may be too short")
     if sums is not None:
         influential = influential_rows(sums)
+    elif int((weights > 0).sum()) > 1 and clustered:
+        return tuple(notes)
     elif int((weights > 0).sum()) > 1:
         wider = "wider than the rows would make it: a table does not tell how classes depend on "
         return (*notes, wider + "each other")

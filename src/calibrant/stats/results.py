@@ -287,7 +287,8 @@ class CalibrationErrorResult(NumberResult):
             low, high = min(low, self.value), max(high, self.value)
         notes: tuple[str, ...] = ()
         if method in ("score", "normal"):
-            notes = notes_of(self.table, self.class_weights, self.power, self._influence_sums)
+            clustered, sums = self.clusters is not None, self._influence_sums
+            notes = notes_of(self.table, self.class_weights, self.power, sums, clustered)
         if self.clusters is not None and self.clusters.per_cell < FEW_CLUSTERS:
             notes += (f"few clusters: about {self.clusters.per_cell:.0f} in a bin",)
         return ConfidenceInterval(low, high, confidence_level, method, notes)
