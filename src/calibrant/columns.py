@@ -33,6 +33,24 @@ BLOCK_ROWS = 1 << 15
 """Rows of a top-label problem that are reduced to one prediction each at a time."""
 
 
+NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
+"""What Python or NumPy would turn into a float, though it is none."""
+
+
+def floats_of(objects: AnyArray) -> FloatArray | None:
+    """Return objects as floats, NaN for None; or None where some are not numbers, as text is not.
+
+    >>> floats_of(np.array([1, None], object)), floats_of(np.array([1, "2"], object))
+    (array([ 1., nan]), None)
+    """
+    if any(issubclass(own, NOT_NUMBERS) for own in set(map(type, objects.ravel().tolist()))):
+        return None
+    try:
+        return np.asarray(objects, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Predictions and labels of checked shapes, one row each.
@@ -163,7 +181,8 @@ class Columns:
             )
         wrong = np.flatnonzero(self.problem.codes(self.labels) < 0)
         first = int(wrong[0])
-        value = self.labels[first : first + 1].tolist()[0]
+        is_time = self.labels.dtype.kind in "mM"
+        value = self.labels[first] if is_time else self.labels[first : first + 1].tolist()[0]
         came = f"{wrong.size:,} of {len(self):,} are not (first: y_true[{first}] = {shown(value)})"
         if self.problem.kind == "binary" and self.problem.classes is None:
             if is_fraction(self.labels) and is_zero_one(self.predictions):

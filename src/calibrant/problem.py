@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Number
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -174,7 +175,9 @@ class Problem:
         if self.has_event_columns:
             return _whole_codes(labels.view(np.uint8) if labels.dtype == np.bool_ else labels, 2)
         if labels.dtype.kind not in NUMERIC:
-            return self._codes_by_name(labels.tolist())
+            # `tolist` makes integers of times in nanoseconds
+            is_time = labels.dtype.kind in "mM"
+            return self._codes_by_name(list(labels) if is_time else labels.tolist())
         if labels.dtype.kind == "b":
             labels = labels.view(np.uint8)
         if self.pos_label is not None:
@@ -228,8 +231,13 @@ class Problem:
 
 
 def _is_missing(label: Any) -> bool:
-    """Tell None, NaN and what data frames put for a missing value from a label."""
-    return not isinstance(label, str | int | float) or label != label
+    """Tell None, NaN and what data frames put for a missing value from a label.
+
+    Labels may be numbers of NumPy or decimals, but not times, which NumPy compares with integers.
+    """
+    if not isinstance(label, str | int | float | Number | np.bool_):
+        return True
+    return isinstance(label, np.timedelta64) or bool(label != label)
 
 
 def same_number(label: Label, dtype: np.dtype[Any]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -128,6 +130,10 @@ def test_the_event_of_two_named_columns_is_the_one_that_pos_label_names():
         (np.array(["no", "yes"])[Y], {"classes": ("yes", "no"), "pos_label": "yes"}),
         (2 * Y - 1, {"pos_label": 1}),
         (2 * Y - 1, {"classes": (-1, 1)}),
+        (np.array([np.int8(y) for y in Y], object), {}),
+        (np.array([np.bool_(y) for y in Y], object), {}),
+        (np.array([Decimal(int(y)) for y in Y]), {}),
+        (np.array([Decimal(int(y)) for y in Y]), {"pos_label": 1}),
     ],
 )
 def test_labels_of_every_type_mean_the_same(labels, options):
@@ -340,6 +346,76 @@ def test_missing_values_of_every_library_are_refused_as_missing(library):
     labels = pandas.array([0, None, 1], dtype="Int64")
     with pytest.raises(ex.InvalidLabelsError, match=r"y_true\[1\]"):
         cb.tabulate(labels, [0.1, 0.2, 0.9])
+
+
+@pytest.mark.parametrize("place", ["column", "table", "data"])
+def test_a_null_of_a_dictionary_is_missing_and_not_its_last_value(place):
+    pyarrow = optional("pyarrow")
+    values = {
+        "y": [0, 1, None],
+        "p": [0.1, None, 0.9],
+        "w": [1.0, None, 2.0],
+        "k": ["n", "y", None],
+    }
+    whole = {"y": [0, 1, 1], "p": [0.1, 0.2, 0.9]}
+    columns = {name: pyarrow.array(own).dictionary_encode() for name, own in values.items()}
+    table = pyarrow.table(columns | {f"all_{name}": own for name, own in whole.items()})
+
+    def count(y, p, w=None, **options):
+        if place == "data":
+            return cb.tabulate(y, p, sample_weight=w, data=table, **options)
+        probs = table.select([p, "all_p"]) if place == "table" else table[p]
+        weights = None if w is None else table[w]
+        return cb.tabulate(table[y], probs, sample_weight=weights, **options)
+
+    with pytest.raises(ex.InvalidLabelsError, match=r"y_true\[2\]"):
+        count("y", "all_p")
+    with pytest.raises(ex.InvalidLabelsError, match=r"y_true\[2\]"):
+        count("k", "all_p", classes=("n", "y"))
+    with pytest.raises(ex.NotFiniteError, match="1 of [36] values are NaN"):
+        count("all_y", "p")
+    with pytest.raises(ex.InvalidWeightsError, match=r"sample_weight\[1\]"):
+        count("all_y", "all_p", "w")
+
+
+def test_a_null_of_a_dictionary_is_in_no_interval_of_the_groups():
+    pyarrow = optional("pyarrow")
+    age = pyarrow.array([30, None, 70]).dictionary_encode()
+    data = pyarrow.table({"y": [0, 1, 1], "p": [0.1, 0.2, 0.9], "age": age})
+    tables = cb.tabulate("y", "p", data=data, by={"age": [0, 50, 100]}, bins=1)
+    assert {key: table.n for key, table in tables.items()} == {
+        "[0, 50]": 1,
+        "(50, 100]": 1,
+        None: 1,
+    }
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "pyarrow"])
+def test_text_that_could_be_numbers_is_refused_wherever_it_comes_from(library):
+    make = {
+        "numpy": lambda x: np.array(x, object),
+        "pandas": lambda x: optional("pandas").Series(x),
+        "pyarrow": lambda x: optional("pyarrow").array(x),
+    }[library]
+    text = make(["0.1", "0.8", "0.6", "0.4"])
+    with pytest.raises(ex.InvalidProbabilitiesError, match="must hold numbers"):
+        cb.tabulate(Y, text)
+    with pytest.raises(ex.InvalidWeightsError, match="must hold numbers"):
+        cb.tabulate(Y, P, sample_weight=text)
+    with pytest.raises(ex.InvalidLabelsError, match="must hold real numbers"):
+        cb.tabulate(text, P[:, None], kind="quantile", classes=[0.5])
+    with pytest.raises(ex.InvalidLabelsError, match="must hold 0 and 1"):
+        cb.tabulate(make(["0", "1", "1", "0"]), P, kind="multi-label")
+
+
+@pytest.mark.parametrize("dtype", ["M8[ns]", "m8[ns]", "M8[s]"])
+def test_times_are_no_labels(dtype):
+    times = Y.astype(dtype)
+    objects = np.empty(4, object)
+    objects[:] = list(times)
+    for labels in (times, objects):
+        with pytest.raises(ex.InvalidLabelsError, match="must be 0 and 1 or booleans; 4 of 4"):
+            cb.tabulate(labels, P)
 
 
 @pytest.mark.parametrize(("labels", "event"), [(["a", "b"], "c"), ([0, 1], 2), ([1.0, 2.0], 1.5)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import re
 from importlib.util import find_spec
@@ -256,6 +257,19 @@ def test_columns_of_another_type_are_refused(engine):
         calibrant.tabulate("y", "p", data=data, pos_label="yes", bins=EqualWidth(3))
     with pytest.raises(InvalidProbabilitiesError, match="column 'text' is of type String"):
         calibrant.tabulate("won", "text", data=data, bins=EqualWidth(3))
+
+
+@on_every_engine()
+@pytest.mark.parametrize(
+    "label", [b"n", datetime.date(2026, 1, 1), [1]], ids=["bytes", "date", "list"]
+)
+def test_labels_that_are_neither_numbers_nor_text_are_refused(engine, label):
+    if engine == "dask":
+        pytest.skip("Dask makes text of the objects of pandas")
+    data = lazy_frame(engine, {"y": [label, label], "p": [0.1, 0.9]})
+    for named in ({"classes": ("n", "é")}, {"pos_label": "é"}, {"classes": ("2026-01-01", "x")}):
+        with pytest.raises(InvalidLabelsError, match="column 'y' are of type"):
+            calibrant.tabulate("y", "p", data=data, bins=EqualWidth(3), **named)
 
 
 @on_every_engine()

@@ -227,8 +227,11 @@ class FrameColumns:
         if problem.kind == "multi-label":  # whose classes are names of columns, not of values
             problem = Problem("binary")
         names = problem.classes or (() if problem.pos_label is None else (problem.pos_label,))
-        numeric = dtype.is_numeric() or dtype == nw.Boolean
-        if numeric == bool(names and isinstance(names[0], str)):
+        fits = dtype.is_numeric() or dtype == nw.Boolean
+        if names and isinstance(names[0], str):
+            # some engines compare bytes and dates with text, others fail
+            fits = not (fits or dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary)
+        if not fits:
             raise InvalidLabelsError(
                 f"Labels in column {column!r} are of type {dtype}; the classes "
                 f"({', '.join(map(repr, names or problem.class_names[:6]))}) are not. "

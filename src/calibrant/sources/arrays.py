@@ -22,9 +22,11 @@ from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import BinRule, Bins, Distinct, EqualMass, auto_n_bins
 from calibrant.columns import (
     LARGEST_WEIGHT,
+    NOT_NUMBERS,
     Columns,
     check_heaviest,
     explain_probabilities,
+    floats_of,
     is_fraction,
     is_zero_one,
 )
@@ -176,7 +178,7 @@ def as_array(values: Any, name: str) -> AnyArray:
     """Return values as an array, or refuse what is masked, ragged or a single value."""
     refuse_masked(values, name)
     try:
-        array = np.asarray(off_device(values))
+        array = np.asarray(for_numpy(values))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidShapeError(
             f"{name} must be a column or a table of equally long rows; it could not be read as "
@@ -210,23 +212,36 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def off_device(values: Any) -> Any:
-    """Return a tensor such that NumPy can read it, and anything else as it is."""
-    if not callable(getattr(values, "detach", None)):  # a frame has an attribute for each column
-        return values
-    tensor = values.detach().cpu()
-    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+def for_numpy(values: Any) -> Any:
+    """Return values that NumPy reads as they are meant, and most of them as they are."""
+    if callable(getattr(values, "detach", None)):  # a frame has an attribute for each column
+        tensor = values.detach().cpu()
+        return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    return _decoded(values) if type(values).__module__ == "pyarrow.lib" else values
+
+
+def _decoded(values: Any) -> Any:
+    """Return Arrow's columns without dictionaries, of which NumPy would get no nulls.
+
+    PyArrow looks them up by the index -1: a missing value would be the last of the dictionary.
+    """
+    import pyarrow as pa
+
+    if isinstance(values, pa.Table):
+        columns = [_decoded(column) for column in values.columns]
+        return pa.Table.from_arrays(columns, values.column_names)
+    if isinstance(values, pa.ChunkedArray) and pa.types.is_dictionary(values.type):
+        return values.cast(values.type.value_type)
+    return values
 
 
 def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
     if probs.dtype.kind in NUMERIC:
         return probs
-    if probs.dtype.kind == "O":
-        try:
-            return np.asarray(probs, np.float64)
-        except (TypeError, ValueError, OverflowError):
-            pass
-    raise _wrong_objects(probs, labels)
+    floats = floats_of(probs) if probs.dtype.kind == "O" else None
+    if floats is None:
+        raise _wrong_objects(probs, labels)
+    return floats
 
 
 def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
@@ -270,10 +285,6 @@ def _is_absent(value: Any) -> bool:
         return not bool(value == value)
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
-
-
-NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
-"""What Python or NumPy would turn into a float, though it is none."""
 
 
 def _is_number(value: Any) -> bool:
@@ -331,11 +342,12 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         return None
     refuse_masked(sample_weight, "sample_weight")
     try:
-        given = np.asarray(off_device(sample_weight))
-        # NumPy would make floats of text and of times, too
-        weights = given.astype(np.float64, copy=False) if given.dtype.kind in "biufO" else None
+        given = np.asarray(for_numpy(sample_weight))
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
+    weights = floats_of(given) if given.dtype.kind == "O" else None
+    if given.dtype.kind in NUMERIC:
+        weights = given.astype(np.float64, copy=False)
     if weights is None:
         raise _wrong_weights(sample_weight)
     if weights.shape != (n,):

@@ -20,7 +20,7 @@ import numpy as np
 from calibrant._documents import shown
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray
-from calibrant.columns import Columns, explain_probabilities, is_zero_one
+from calibrant.columns import Columns, explain_probabilities, floats_of, is_zero_one
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidArgumentError,
@@ -58,20 +58,18 @@ def _marks(labels: AnyArray) -> AnyArray:
     """Return labels of 0 and 1 as numbers; which value is wrong is found where they are counted."""
     if labels.dtype.kind in NUMERIC:
         return labels
-    try:
-        if labels.dtype.kind != "O":
-            raise TypeError
-        return np.asarray(labels, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        flat = labels.ravel().tolist()
-        wrong = [i for i, x in enumerate(flat) if not isinstance(x, int | float)]
-        first = np.unravel_index(wrong[0] if wrong else 0, labels.shape)
-        raise InvalidLabelsError(
-            f'y_true of kind="multi-label" must hold 0 and 1 or booleans; {len(wrong):,} of '
-            f"{labels.size:,} values are something else (first: y_true"
-            f"[{', '.join(str(int(i)) for i in first)}] = {shown(labels[first])}). Make a column "
-            "of 0 and 1 for each label, for instance with sklearn's MultiLabelBinarizer."
-        ) from None
+    floats = floats_of(labels) if labels.dtype.kind == "O" else None
+    if floats is not None:
+        return floats
+    flat = labels.ravel().tolist()
+    wrong = [i for i, x in enumerate(flat) if not isinstance(x, int | float)]
+    first = np.unravel_index(wrong[0] if wrong else 0, labels.shape)
+    raise InvalidLabelsError(
+        f'y_true of kind="multi-label" must hold 0 and 1 or booleans; {len(wrong):,} of '
+        f"{labels.size:,} values are something else (first: y_true"
+        f"[{', '.join(str(int(i)) for i in first)}] = {shown(labels[first])}). Make a column "
+        "of 0 and 1 for each label, for instance with sklearn's MultiLabelBinarizer."
+    )
 
 
 def of_each_label(table: AnyArray, input: Input) -> AnyArray:
@@ -214,16 +212,14 @@ def _floats(values: AnyArray, name: str) -> FloatArray:
     """Return real numbers as float64; refuse text, dates and complex numbers."""
     if values.dtype.kind in NUMERIC:
         return values.astype(np.float64, copy=False)
-    try:
-        if values.dtype.kind != "O":
-            raise TypeError
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        first = values.ravel()[:1].tolist()[0]
-        raise InvalidLabelsError(
-            f"{name} must hold real numbers, not {values.dtype} (first: {name}[0] = "
-            f"{shown(first)}). Convert the column to float first."
-        ) from None
+    floats = floats_of(values) if values.dtype.kind == "O" else None
+    if floats is not None:
+        return floats
+    first = values.ravel()[:1].tolist()[0]
+    raise InvalidLabelsError(
+        f"{name} must hold real numbers, not {values.dtype} (first: {name}[0] = "
+        f"{shown(first)}). Convert the column to float first."
+    )
 
 
 def check_shapes(labels: Any, probs: Any) -> None:

@@ -20,7 +20,7 @@ from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
-from calibrant.sources.arrays import ArraySource, off_device, read_arrays, refuse_masked
+from calibrant.sources.arrays import ArraySource, for_numpy, read_arrays, refuse_masked
 from calibrant.sources.column_order import check_class_order, check_label_order
 from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import columns_named, series_factor
@@ -247,8 +247,13 @@ def _column(data: Any, name: Any) -> AnyArray:
     if isinstance(data, Mapping):
         values = data[known_column(name, list(data))]
         refuse_masked(values, repr(name))
-        return np.asarray(off_device(values))
-    array: AnyArray = data.get_column(known_column(name, data.columns)).to_numpy()
+        return np.asarray(for_numpy(values))
+    series = data.get_column(known_column(name, data.columns))
+    array: AnyArray = (
+        np.asarray(for_numpy(series.to_native()))
+        if series.implementation.is_pyarrow()
+        else series.to_numpy()
+    )
     return array
 
 

@@ -25,7 +25,7 @@ from calibrant.sources import Source
 from calibrant.sources.arrays import (
     ArraySource,
     check_label_type,
-    off_device,
+    for_numpy,
     read_arrays,
     refuse_masked,
 )
@@ -83,9 +83,9 @@ class TensorSource(Source):
     @cached_property
     def _copied(self) -> ArraySource:
         tensors = self.tensors
-        labels, predictions = np.asarray(off_device(tensors.labels)), tensors.predictions
+        labels, predictions = np.asarray(for_numpy(tensors.labels)), tensors.predictions
         is_wide = isinstance(predictions, Pair) or are_bits(predictions)
-        predictions = on_host(predictions) if is_wide else np.asarray(off_device(predictions))
+        predictions = on_host(predictions) if is_wide else np.asarray(for_numpy(predictions))
         weights = None if tensors.weights is None else on_host(tensors.weights)
         are_logits = tensors.are_logits and self.problem.kind == "top-label"
         if tensors.are_logits and not are_logits:
@@ -165,7 +165,7 @@ def read_tensors(
     check_shapes(labels, probs)
     problem, column = Problem.of(tuple(probs.shape), kind, classes, pos_label)
     if problem.classes is not None or problem.pos_label is not None:
-        check_label_type(np.asarray(off_device(labels[:1])), problem)
+        check_label_type(np.asarray(for_numpy(labels[:1])), problem)
     if column is not None:
         probs = _event_column(probs, column, input)
         if probs is None:
@@ -213,7 +213,7 @@ def _as_events(
         levels = edges_on(np.array(problem.class_names, np.float64), x.device, dtype)
         return (problem, y[:, None] <= x, levels.expand(x.shape)) if bool(fine) else None
     if problem.classes is not None:
-        check_label_type(np.asarray(off_device(labels[:1])), problem)
+        check_label_type(np.asarray(for_numpy(labels[:1])), problem)
     codes = codes_of(replace(problem, kind="marginal"), labels)
     x = wide(table).softmax(1) if input == "logits" else wide(table)
     # In the order of the host: the same bits.
@@ -259,7 +259,7 @@ def _weights_on(sample_weight: Any, device: Any) -> Any:
         return torch.as_tensor(sample_weight, device=device).detach().double()
     if getattr(sample_weight, "device", None) == device:
         return wide(sample_weight.detach())
-    return wide_array(np.asarray(off_device(sample_weight), np.float64), device)
+    return wide_array(np.asarray(for_numpy(sample_weight), np.float64), device)
 
 
 def _are_weights(weights: Any, n: int) -> bool:
