@@ -33,6 +33,9 @@ static void name_sums(const double *sums, int64_t n_bins, int lanes, int weighte
     }
 }
 
+/* Squares of smaller means are rounded by more than sums are, below the smallest normal number. */
+#define SMALLEST_MEAN 1e-140
+
 /* As calibrant.engines.cells.levels_of: write the one prediction of each bin as far as sums tell, -1 without rows and
    NaN where predictions certainly differ; return whether some sums do not tell. */
 static int find_levels(const double *sums, int64_t n_bins, int lanes, int weighted, double rounding, double *level)
@@ -43,7 +46,8 @@ static int find_levels(const double *sums, int64_t n_bins, int lanes, int weight
         const double count = sums[0] + other[0], first = sums[1] + other[1], second = sums[2] + other[2];
         const double weight = weighted ? sums[3] + other[3] : count;
         const int alone = !weighted && (count == 1.0 || (count > 0.0 && first == 0.0));
-        const int differ = weight * second - first * first > rounding * (first * first);
+        const int differ = first > SMALLEST_MEAN * (weight > 1.0 ? weight : 1.0) &&
+                           weight * second - first * first > rounding * (first * first);
         level[b] = alone ? first : differ ? (double)NAN : -1.0;
         unclear |= count > 0.0 && level[b] == -1.0;
     }

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from calibrant import Bins, tabulate
+from calibrant.engines import engine
 from calibrant.engines.cells import CellSums
+from calibrant.engines.numpy import NumpyEngine
 from calibrant.problem import Problem
+from calibrant.sources.arrays import read_arrays
+from conftest import kernels
 
 BINS = Bins([0, 0.5, 1])
 
@@ -37,3 +42,16 @@ def test_a_cell_with_predictions_on_both_sides_of_an_edge_is_cut():
     sums = {"count": np.ones(2), "sum_p": np.ones(2), "sum_pp": np.ones(2)}
     found = CellSums(*whole, np.array([0.1, 0.5]), np.array([0.5, 0.6]), sums)
     assert found.cut_by((BINS,)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["numpy", "compiled"])
+def test_equal_predictions_are_one_level_however_small_their_squares_are(name):
+    if name == "compiled":
+        kernels()
+    count = (engine() if name == "compiled" else NumpyEngine()).count
+    rng = np.random.default_rng(0)
+    for exponent in range(-165, -130):
+        for p, *weights in rng.random((100, 3)):
+            p *= 10.0**exponent
+            columns = read_arrays([0, 1], [p, p], sample_weight=weights)
+            assert count(columns, (BINS,)).level[0, 0] == p

@@ -22,6 +22,8 @@ Array = TypeVar("Array", bound=Any)
 
 SUMS_ROUND_BY = 1e-11
 """Far beyond what sums are wrong by, of any engine that adds few thousand terms at a time."""
+SMALLEST_MEAN = 1e-140
+"""Squares of smaller means are rounded by more than that, below the smallest normal number."""
 
 
 def table_of(
@@ -62,6 +64,7 @@ def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
     weight = sums[:, 3].reshape(-1, 2).sum(axis=1) if weighted else count
     with np.errstate(over="ignore", invalid="ignore"):
         differ = weight * second - first * first > SUMS_ROUND_BY * (first * first)
+    differ &= first > SMALLEST_MEAN * np.maximum(weight, 1.0)
     level = np.where(differ, np.nan, -1.0)
     if not weighted:
         alone = (count == 1) | ((count > 0) & (first == 0))
