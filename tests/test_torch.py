@@ -94,6 +94,38 @@ def test_every_floating_type_is_read_as_it_is(dtype):
     assert metric.compute().item() == pytest.approx(expected(logits, labels).value, rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["top-label", "marginal"])
+@pytest.mark.parametrize("n_classes", [100, 200, 256, 300])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "uint32", "uint64", "float16", "bfloat16"]
+)
+def test_labels_of_every_type_are_read_with_any_number_of_classes(dtype, n_classes, kind):
+    logits, _ = batch(k=n_classes)
+    labels = torch.arange(200) % min(n_classes, 128)
+    metric = CalibrationError(kind, n_classes=n_classes, input="logits")
+    metric.update(logits, labels.to(getattr(torch, dtype)))
+    assert metric.compute().item() == pytest.approx(expected(logits, labels, kind).value, rel=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "label"), [("uint8", 156), ("int8", -1)])
+def test_a_label_is_not_taken_for_an_ignored_one_that_its_type_cannot_hold(dtype, label):
+    labels = torch.tensor([label, 0], dtype=getattr(torch, dtype))
+    metric = CalibrationError(n_classes=200, ignore_index={156: -100, -1: 255}[label])
+    metric.update(torch.full((2, 200), 1 / 200), labels)
+    if label < 0:
+        with pytest.raises(InvalidLabelsError, match="1 are not"):
+            metric.compute()
+    else:
+        assert metric.result().n == 2
+
+
+def test_complex_numbers_are_refused():
+    real = torch.tensor([0.5, 1.0])
+    for pair in ((real.to(torch.complex64), real), (real, real.to(torch.complex64))):
+        with pytest.raises(InvalidArgumentError, match="of torch.complex64"):
+            CalibrationError().update(*pair)
+
+
 def test_one_event_in_one_column_in_two_and_as_logits():
     logits, labels = batch(k=2)
     both = logits.double().softmax(dim=1)
@@ -478,7 +510,11 @@ import copy, pickle, torch
 from calibrant.torch import CalibrationError
 p, y = torch.rand(50), torch.arange(50) % 2
 metric = CalibrationError()
-first = metric(p[:20], y[:20])
+first = metric(preds=p[:20], target=y[:20])
+try:
+    metric(p[20:], y[:20])
+except ValueError:
+    assert metric.result().n == 20  # a refused batch changes nothing
 metric.update(p[20:], y[20:])
 whole = CalibrationError()
 whole.update(p, y)

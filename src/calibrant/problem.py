@@ -233,11 +233,13 @@ class Problem:
 def _is_missing(label: Any) -> bool:
     """Tell None, NaN and what data frames put for a missing value from a label.
 
-    Labels may be numbers of NumPy or decimals, but not times, which NumPy compares with integers.
+    Labels may be real numbers of NumPy or decimals, but not times, which NumPy compares with
+    integers.
     """
     if not isinstance(label, str | int | float | Number | np.bool_):
         return True
-    return isinstance(label, np.timedelta64) or bool(label != label)
+    others = complex | np.complexfloating | np.timedelta64
+    return isinstance(label, others) or bool(label != label)
 
 
 def same_number(label: Label, dtype: np.dtype[Any]) -> Any:

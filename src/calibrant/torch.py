@@ -73,16 +73,15 @@ except ImportError:
             """The device of the state."""
             return self.sums.device
 
-        def forward(self, *args: Any) -> Any:
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Add a batch and return its own error."""
             before = self.sums.clone()
             self.reset()
-            self.update(*args)
-            batch = self.sums.clone()
-            try:
+            try:  # a refused batch leaves what was there
+                self.update(*args, **kwargs)
                 return self._value()
             finally:
-                self.sums = before + batch
+                self.sums = before + self.sums
 
         def reset(self) -> None:
             """Forget all rows."""
@@ -286,6 +285,11 @@ class CalibrationError(Metric):  # type: ignore[misc]
                 raise InvalidArgumentError(
                     f"update takes tensors, (preds, target); {name} is {type(value).__name__}. "
                     "calibrant.CalibrationMetric takes arrays."
+                )
+            if value.is_complex():
+                raise InvalidArgumentError(
+                    f"update takes real numbers; {name} is of {value.dtype}. Pass "
+                    "probabilities or logits, and numbers of classes."
                 )
         if preds.device != self.sums.device:
             raise InvalidArgumentError(

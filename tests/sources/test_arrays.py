@@ -149,6 +149,21 @@ def test_float_types_are_compared_as_float64(dtype):
     assert table.sum_p.sum() == p.astype(np.float64).sum()
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("library", ["ml_dtypes", "torch"])
+def test_narrow_floats_of_other_packages_are_read_as_float64(library, dtype):
+    package = optional("torch") if library == "torch" else pytest.importorskip(library)
+    if library == "torch":
+        short = package.tensor(P).to(getattr(package, dtype))
+        wide = short.double().numpy()
+    else:
+        short = P.astype(getattr(package, dtype))
+        wide = short.astype(float)
+    assert counted(Y, short, sample_weight=short) == counted(Y, wide, sample_weight=wide)
+    labels = package.tensor(Y).to(short.dtype) if library == "torch" else Y.astype(short.dtype)
+    assert counted(labels, P) == counted(Y, P)
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_columns_of_data_frames_are_read(library):
     module = optional(library)

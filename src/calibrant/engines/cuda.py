@@ -18,7 +18,7 @@ import numpy as np
 from calibrant._types import AnyArray
 from calibrant.engines import nvrtc
 from calibrant.engines.nvrtc import limits
-from calibrant.engines.tensors import Tensors, codes_of, is_narrow, refuse_rows
+from calibrant.engines.tensors import Tensors, codes_of, comparable, is_narrow, refuse_rows
 from calibrant.problem import Problem
 
 FORMATS = {
@@ -140,7 +140,7 @@ def readable_labels(
     else:
         codes = codes_of(problem, labels)
         if ignore_index is not None:
-            codes = torch.where(labels == ignore_index, -2, codes)
+            codes = torch.where(comparable(labels) == ignore_index, -2, codes)
             ignore_index = -2
         labels = codes
     return labels.contiguous(), (int(ignore_index is not None), ignore_index or 0)
@@ -151,6 +151,7 @@ def readable_events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[i
     import torch
 
     if labels.dtype not in (torch.bool, torch.uint8, torch.int32, torch.int64):
+        labels = comparable(labels)
         marks = torch.where(labels == 1, 1, torch.where(labels == 0, 0, -1))
         if ignore_index is not None:
             marks.masked_fill_(labels == ignore_index, -2)

@@ -22,7 +22,14 @@ from calibrant.bins import Bins, inner_edges
 from calibrant.engines import cuda
 from calibrant.engines.cells import table_of
 from calibrant.engines.pairs import has_float64, significand
-from calibrant.engines.tensors import CHUNK_VALUES, edges_on, events_of, is_narrow, refuse_rows
+from calibrant.engines.tensors import (
+    CHUNK_VALUES,
+    comparable,
+    edges_on,
+    events_of,
+    is_narrow,
+    refuse_rows,
+)
 from calibrant.problem import Problem
 from calibrant.table import BinTable
 
@@ -144,7 +151,7 @@ class ExactSums:
         )
         used = torch.ones_like(unknown)
         if self.ignore_index is not None:
-            used = labels != self.ignore_index
+            used = comparable(labels) != self.ignore_index
             used = used.all(1) if used.ndim == 2 else used  # of several labels, the whole row
         found = (missing, impossible & ~missing, unknown)
         state[: len(found)] += torch.stack([(used & bad).sum() for bad in found])

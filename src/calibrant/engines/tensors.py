@@ -54,6 +54,18 @@ def widened(values: Any) -> Any:
     return (values.double() if has_float64(values.device) else values.float()).contiguous()
 
 
+def comparable(labels: Any) -> Any:
+    """Return labels that are compared with the very numbers that they are asked for.
+
+    PyTorch cuts a number to fit small integers: a uint8 of 156 would equal -100.
+    """
+    import torch
+
+    if labels.dtype == torch.bool:
+        return labels
+    return widened(labels) if labels.is_floating_point() else labels.long()
+
+
 def sigmoid_of(x: Any) -> Any:
     """Return the probabilities of logits as the host does; their bits without float64."""
     if has_float64(x.device):
@@ -76,7 +88,7 @@ def events_of(
     if problem.has_event_columns:
         missing = x.isnan().any(1)
         p = sigmoid_of(x) if are_logits else x
-        marks = torch.zeros_like(p) if labels is None else labels
+        marks = torch.zeros_like(p) if labels is None else comparable(labels)
         unknown = ~((marks == 0) | (marks == 1)).all(1)
         impossible = missing if are_logits else ~((p >= 0) & (p <= one)).all(1)
         return p.T.contiguous(), (marks == 1).T.contiguous(), missing, impossible, unknown
@@ -161,6 +173,7 @@ def codes_of(problem: Problem, labels: Any) -> Any:
     """Return class numbers, -1 where a label is not among the classes."""
     import torch
 
+    labels = comparable(labels)
     if problem.pos_label is not None:
         return torch.where(labels != labels, -1, _equal(labels, problem.pos_label).long())
     if problem.classes is not None:
@@ -177,11 +190,7 @@ def _equal(labels: Any, name: Label) -> Any:
     """Tell which labels equal a name; PyTorch would compare integers with floats as float32."""
     import torch
 
-    if labels.is_floating_point():
-        number = same_number(name, np.dtype("f8"))
-        labels = widened(labels)
-    else:
-        number = same_number(name, np.dtype("i8"))
+    number = same_number(name, np.dtype("f8" if labels.is_floating_point() else "i8"))
     is_narrow_label = labels.dtype == torch.float32  # which would be compared with one
     if number is None or (is_narrow_label and float(np.float32(number)) != number):
         return torch.zeros_like(labels, dtype=torch.bool)

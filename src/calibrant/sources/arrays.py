@@ -178,7 +178,7 @@ def as_array(values: Any, name: str) -> AnyArray:
     """Return values as an array, or refuse what is masked, ragged or a single value."""
     refuse_masked(values, name)
     try:
-        array = np.asarray(for_numpy(values))
+        array = _floats_of_packages(np.asarray(for_numpy(values)))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidShapeError(
             f"{name} must be a column or a table of equally long rows; it could not be read as "
@@ -216,8 +216,14 @@ def for_numpy(values: Any) -> Any:
     """Return values that NumPy reads as they are meant, and most of them as they are."""
     if callable(getattr(values, "detach", None)):  # a frame has an attribute for each column
         tensor = values.detach().cpu()
-        return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+        is_narrow = str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8"))
+        return tensor.float() if is_narrow else tensor
     return _decoded(values) if type(values).__module__ == "pyarrow.lib" else values
+
+
+def _floats_of_packages(array: AnyArray) -> AnyArray:
+    """Return float64 in place of the numbers that a package brings, such as bfloat16 of JAX."""
+    return array.astype(np.float64) if array.dtype.isbuiltin == 2 else array
 
 
 def _decoded(values: Any) -> Any:
@@ -342,7 +348,7 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         return None
     refuse_masked(sample_weight, "sample_weight")
     try:
-        given = np.asarray(for_numpy(sample_weight))
+        given = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
     weights = floats_of(given) if given.dtype.kind == "O" else None
