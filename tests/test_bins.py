@@ -294,6 +294,13 @@ def test_edges_cannot_be_changed_afterwards():
         bins.edges[1] = 0.2
 
 
+def test_equal_bins_have_one_hash_and_one_document():
+    one, other = Bins([0.0, 0.5, 1.0]), Bins([-0.0, 0.5, 1.0])
+    assert one == other
+    assert hash(one) == hash(other)
+    assert str(one.to_dict()) == str(other.to_dict())
+
+
 def test_bins_survive_the_round_trip_and_compare_by_edges():
     bins = EqualWidth(7).bins
     assert Bins.from_dict(bins.to_dict()) == bins

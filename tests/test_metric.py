@@ -180,6 +180,16 @@ def test_a_stream_without_weight_is_refused_when_it_is_computed(weight):
     assert metric.compute().n == (4 if weight else 2)
 
 
+def test_groups_without_weight_are_refused_when_they_are_computed():
+    metric = cb.CalibrationMetric(by="g")
+    metric.update([0, 1], [0.2, 0.7], [0, 0], by=["a", "b"])
+    for ask in (metric.compute, metric.compute_by):
+        with pytest.raises(ex.InvalidWeightsError, match="zero on every row"):
+            ask()
+    metric.update([0, 1], [0.2, 0.7], [1, 0], by=["a", "b"])
+    assert list(metric.compute_by()) == ["a"]
+
+
 def test_an_event_may_be_missing_in_batches_and_not_in_the_stream():
     metric = cb.CalibrationMetric(pos_label="yes")
     metric.update(["no", "no"], [0.2, 0.7])
@@ -195,6 +205,30 @@ def test_two_columns_are_one_event_of_a_metric_with_names():
     metric.update(LABELS > 1, np.column_stack([1 - PROBS[:, 0], PROBS[:, 0]]))
     metric.update(LABELS > 1, PROBS[:, 0])
     assert metric.table.n == 2000
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"classes": ("yes", "no"), "pos_label": "yes"},
+        {"classes": ("no", "yes"), "pos_label": "no"},
+        {"classes": ("yes", "no")},
+        {"classes": (1, 0), "pos_label": 1},
+        {"pos_label": 0},
+    ],
+)
+def test_the_event_of_two_columns_is_the_one_that_is_measured_without_a_metric(named):
+    happened = LABELS > 1
+    labels = np.where(happened, "yes", "no") if "yes" in str(named) else happened.astype(int)
+    both = np.column_stack([PROBS[:, 0], 1 - PROBS[:, 0]])
+    whole = cb.tabulate(labels, both, bins="width:15", **named)
+    metric = copy.deepcopy(cb.CalibrationMetric(**named))
+    other = pickle.loads(pickle.dumps(metric))
+    metric.update(labels[:400], both[:400])
+    other.update(labels[400:], both[400:])
+    table = metric.merge(other).table
+    np.testing.assert_allclose(table.sum_p, whole.sum_p, rtol=1e-12)
+    np.testing.assert_allclose(table.sum_py, whole.sum_py, rtol=1e-12)
 
 
 def test_threads_lose_no_rows():

@@ -19,9 +19,10 @@ def table(y=Y, p=P, **kw):
     return cb.tabulate(y, p, **({"bins": cb.EqualWidth(5)} | kw))
 
 
-def marginal(**kw):
+def marginal(y=None, kind="marginal", **kw):
     probs = RNG.dirichlet(np.ones(3), size=200)
-    return cb.tabulate(RNG.integers(3, size=200), probs, kind="marginal", bins=6, **kw)
+    y = RNG.integers(3, size=200) if y is None else y
+    return cb.tabulate(y, probs, kind=kind, bins=6, **kw)
 
 
 def test_sums_are_what_they_are_called():
@@ -113,6 +114,9 @@ def test_adding_something_else_is_a_type_error():
         lambda: table(sample_weight=RNG.exponential(size=300)),
         lambda: table(np.where(Y, "y", "n"), pos_label="y"),
         lambda: table(bins=cb.Distinct()),
+        lambda: marginal(kind="ordinal"),
+        lambda: marginal(kind="ordinal", sample_weight=RNG.exponential(size=200)),
+        lambda: marginal(kind="multi-label", y=RNG.integers(2, size=(200, 3))),
     ],
 )
 def test_json_round_trip_is_exact(make):
@@ -121,6 +125,16 @@ def test_json_round_trip_is_exact(make):
     assert after == before
     assert after.bins[0].rule == before.bins[0].rule
     assert after.to_json() == before.to_json()
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "quantile"])
+def test_weighted_tables_of_groups_survive_json(kind):
+    p = np.sort(RNG.dirichlet(np.ones(3), size=200), axis=1)
+    levels = {"classes": (0.2, 0.5, 0.8)} if kind == "quantile" else {}
+    groups, w = RNG.integers(4, size=200), RNG.exponential(size=200)
+    y = RNG.integers(3, size=200)
+    before = cb.tabulate(y, p, kind=kind, sample_weight=w, by=groups, bins=2, **levels)
+    assert cb.Tables.from_json(before.to_json()) == before
 
 
 def test_equality_sees_every_sum():

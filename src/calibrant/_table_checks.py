@@ -199,7 +199,7 @@ def _wrong_totals(table: BinTable, n_tables: int) -> Iterator[tuple[str, bool]]:
         )
     if table.problem.kind in ("ordinal", "quantile"):
         events = table.sum_y.sum(axis=1).reshape(n_tables, -1)
-        room = (slack * weight[:, 0])[:, None] if table.is_weighted else 1e-15 * rows
+        room = slack[:, None] * weight if table.is_weighted else 1e-15 * rows
         yield (
             "an event implies that of every higher threshold or level, so its sum must not fall",
             bool(np.any(np.diff(events, axis=1) < -room[:, 1:])),

@@ -69,7 +69,7 @@ class Bins(ReadOnlyArrays):
 
     def __post_init__(self) -> None:
         try:
-            edges = np.array(self.edges, dtype=np.float64)
+            edges = np.array(self.edges, dtype=np.float64) + 0.0  # an edge of -0.0 is 0.0
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidBinsError(
                 f"Bin edges must be numbers that rise from 0 to 1; got {self.edges!r:.60}."

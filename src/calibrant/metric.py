@@ -79,6 +79,8 @@ class CalibrationMetric:
         by: Any = None,
     ) -> None:
         self.problem = read_problem(kind, n_classes, classes, pos_label)
+        # As given: the order of two columns, where the problem has the event last.
+        self._labels = (None if classes is None else tuple(classes), pos_label)
         self.bins = fixed_bins(bins)
         self.norm, self.debias, self.class_weight = norm, debias, class_weight
         self.input = input
@@ -133,7 +135,7 @@ class CalibrationMetric:
         """
         problem = self.problem
         try:
-            meaning = (problem.kind, self.input, problem.classes, problem.pos_label)
+            meaning = (problem.kind, self.input, *self._labels)
             source = read(y_true, y_prob, *meaning, sample_weight, data, self._groups(by, data))
         except EmptyInputError:
             if sample_weight is None or np.shape(sample_weight)[:1] == (0,):

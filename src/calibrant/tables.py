@@ -170,7 +170,7 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
                 "own. Count them with shared_bins=True."
             )
         level = np.where(self.count > 0, self.level, np.nan)
-        low = np.where(self.count > 0, level, np.inf).min(axis=0)
+        low = np.where(self.count > 0, level, np.inf).min(axis=0, initial=np.inf)
         same = np.all((self.count == 0) | (level == low), axis=0) & self.count.any(axis=0)
         sums = {name: getattr(self, name).sum(axis=0) for name in (*SUMS, *WEIGHT_SUMS)}
         return BinTable(self.problem, self.bins[0], **sums, level=np.where(same, low, np.nan))

@@ -302,7 +302,7 @@ def check_whole(table: BinTable | Tables, labels: AnyArray | None = None) -> Non
     `labels` are a few that came, for the message.
     """
     if table.sum_w.sum() == 0 or table.sum_ww.sum() < SMALLEST_SQUARE:
-        check_heaviest(float(table.sum_w.max()))
+        check_heaviest(float(table.sum_w.max(initial=0.0)))
     event = table.problem.pos_label
     if event is not None and not table.sum_y.any():
         raise absent_event(event, np.empty(0) if labels is None else labels)
