@@ -49,8 +49,10 @@ def spark_session():
 
 
 def arrow_table(columns):
-    """Return a PyArrow table of a dict of arrays or a pandas frame, where None is null."""
+    """Return a PyArrow table of one, a dict of arrays or a pandas frame, where None is null."""
     pyarrow = optional("pyarrow")
+    if isinstance(columns, pyarrow.Table):
+        return columns
     if isinstance(columns, dict):
         return pyarrow.table(columns)
     return pyarrow.Table.from_pandas(columns, preserve_index=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from calibrant.exceptions import (
 )
 from calibrant.sources import read
 from calibrant.sources.arrays import read_arrays
+from conftest import optional
+from lazy_frames import QUICK, SLOW, lazy_frame
 
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
 
@@ -260,6 +263,38 @@ def test_many_rows_are_counted_as_by_numpy(memory, kind, weighted):
     bins = source.choose(EqualMass(50))
     assert bins == NumpyEngine().choose(rows, EqualMass(50))
     assert_same_table(source.count(bins), NumpyEngine().count(rows, bins))
+
+
+DECIMAL_HOMES = ["arrays", "pyarrow", "pandas", "parquet", *QUICK, *SLOW]
+
+
+@pytest.mark.parametrize("scale", [2, 9, 18, 30, 37])
+@pytest.mark.parametrize("where", DECIMAL_HOMES)
+def test_decimals_are_the_floats_that_they_read_as(where, scale, tmp_path):
+    pyarrow = optional("pyarrow")
+    texts = ["0.1", "0.2", "0.3", "0.6", "0.7", "0.9"]
+    exact = np.array(texts, float)
+    column = pyarrow.array(map(Decimal, texts), pyarrow.decimal128(38, scale))
+    label = pyarrow.array(map(Decimal, [0, 1, 0, 1, 0, 1]), pyarrow.decimal128(38, scale))
+    data = pyarrow.table({"y": label, "p": column, "w": column})
+    if where == "dask":  # which makes text of the objects of pandas
+        pandas = optional("pandas")
+        frame = data.to_pandas(types_mapper=pandas.ArrowDtype)
+        data = optional("dask.dataframe").from_pandas(frame, npartitions=1)
+    elif where == "pandas":
+        data = data.to_pandas()
+    elif where == "arrays":
+        data = {name: np.array(data[name].to_pylist()) for name in data.column_names}
+    elif where == "parquet":
+        optional("pyarrow.parquet").write_table(data, tmp_path / "rows.parquet")
+        data = tmp_path / "rows.parquet"
+    elif where != "pyarrow":
+        data = lazy_frame(where, data)
+    source = read("y", "p", data=data, sample_weight="w")
+    table = source.count((Bins([0, *texts, 1]),))
+    assert table.level.tolist() == [[*exact, pytest.approx(np.nan, nan_ok=True)]]
+    assert table.sum_w.tolist() == [[*exact, 0]]
+    assert table.sum_y.tolist() == [[0, 0.2, 0, 0.6, 0, 0.9, 0]]
 
 
 def test_ties_for_the_top_go_to_the_lowest_class(home):

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -416,3 +417,13 @@ def test_arrow_holds_no_bytes_of_pythons():
     assert sys.getrefcount(block) == held
     assert stream.read() == block
     assert arrow_stream(b"").read() == b""
+
+
+def test_lists_of_decimals_are_the_floats_that_they_read_as(tmp_path):
+    pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    rows = pyarrow.array(
+        [[Decimal("0.3"), Decimal("0.7")]], pyarrow.list_(pyarrow.decimal128(9, 2))
+    )
+    parquet.write_table(pyarrow.table({"y": [1], "p": rows}), tmp_path / "rows.parquet")
+    table = cb.tabulate("y", "p", data=tmp_path / "rows.parquet", bins="width:10")
+    assert table.sum_p.sum() == 0.7

@@ -261,6 +261,18 @@ def test_columns_of_another_type_are_refused(engine):
 
 @on_every_engine()
 @pytest.mark.parametrize(
+    "weight", ["1", datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1), datetime.timedelta(1)]
+)
+def test_weights_that_are_not_numbers_are_refused(engine, weight):
+    if engine == "spark" and isinstance(weight, datetime.timedelta):
+        pytest.skip("Spark reads durations as integers")
+    data = lazy_frame(engine, {"y": [0, 1], "p": [0.1, 0.9], "w": [weight, weight]})
+    with pytest.raises(InvalidWeightsError, match="must be numbers; column 'w' is of type"):
+        calibrant.tabulate("y", "p", sample_weight="w", data=data, bins=EqualWidth(3))
+
+
+@on_every_engine()
+@pytest.mark.parametrize(
     "label", [b"n", datetime.date(2026, 1, 1), [1]], ids=["bytes", "date", "list"]
 )
 def test_labels_that_are_neither_numbers_nor_text_are_refused(engine, label):

@@ -28,6 +28,7 @@ from calibrant.exceptions import (
     InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
+    InvalidWeightsError,
 )
 from calibrant.groups import GroupColumn
 from calibrant.problem import SUM_TOLERANCE, Label, Problem, same_number
@@ -66,7 +67,7 @@ class FrameColumns:
     @property
     def label_names(self) -> tuple[str, ...]:
         """The column of labels, or those of several."""
-        return (self.labels,) if isinstance(self.labels, str) else self.labels
+        return self.labels if isinstance(self.labels, tuple) else (self.labels,)
 
     def label_of(self, group: int) -> str:
         """Return the column that says whether the event of a group happened."""
@@ -179,8 +180,7 @@ class FrameColumns:
 
     def weight(self) -> Any:
         """Return the weight of each row."""
-        nw = narwhals()
-        return nw.col(self.weights).cast(nw.Float64)
+        return self._number(self.weights, "Weights must be numbers", InvalidWeightsError)
 
     def _outcome(self) -> Any:
         return self._number(self.label_of(0), "Outcomes must be real numbers", InvalidLabelsError)
@@ -207,7 +207,7 @@ class FrameColumns:
 
     def _number(
         self,
-        name: str,
+        name: str | None,
         rule: str = "Predictions must be numbers in [0, 1]",
         refusal: type[InvalidInputError] = InvalidProbabilitiesError,
     ) -> Any:

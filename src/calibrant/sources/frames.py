@@ -66,7 +66,7 @@ class FrameSource(Source):
             eager = columns.frame.select(*columns.names).collect()
         single = self.problem.kind == "binary"
         names = [*columns.beside, *columns.predictions]  # of two, the event's column last
-        labels = columns.labels if isinstance(columns.labels, str) else list(columns.labels)
+        labels = list(columns.labels) if isinstance(columns.labels, tuple) else columns.labels
         probs = names[0] if single and len(names) == 1 else names
         meaning = self.problem
         given: Input = "logits" if columns.are_logits else "probabilities"

@@ -38,8 +38,6 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
     import pyarrow as pa
 
     column = _plain(column, name, shown, start)
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
     if not _is_text(column.type):
         kind = column.type
         if not (_is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
@@ -219,6 +217,8 @@ def _plain(column: Any, name: str, shown: str, start: int) -> Any:
         column = column.dictionary_decode()
     if isinstance(column, pa.RunEndEncodedArray):
         column = pc.run_end_decode(column)
+    if pa.types.is_decimal(column.type):
+        return _floats(column)
     if _is_bytes(column.type):
         try:
             return column.cast(pa.large_string())
@@ -229,6 +229,14 @@ def _plain(column: Any, name: str, shown: str, start: int) -> Any:
                 f"{column[row].as_py()!r:.60}, which is not text in UTF-8."
             ) from error
     return column.cast(pa.large_string()) if "string_view" in str(column.type) else column
+
+
+def _floats(column: Any) -> Any:
+    """Return numbers as float64; decimals by their text, of 0.7 Arrow makes 0.7000000000000001."""
+    import pyarrow as pa
+
+    readable = column.cast(pa.string()) if pa.types.is_decimal(column.type) else column
+    return readable.cast(pa.float64(), safe=False)
 
 
 def _is_bytes(kind: Any) -> bool:
@@ -248,8 +256,6 @@ def _is_utf8(value: bytes | None) -> bool:
 
 def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     """Return a column of equally long lists as a table."""
-    import pyarrow as pa
-
     where = f"{shown}, column {name!r:.80}"
     if not (_is_list(column.type) and _is_number(column.type.value_type)):
         raise InvalidShapeError(
@@ -266,7 +272,7 @@ def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
             f"rows, one number a class (row {start + 1:,} has "
             f"{'none' if np.isnan(width) else format(width, ',.0f')})."
         )
-    flat = column.flatten().cast(pa.float64(), safe=False)
+    flat = _floats(column.flatten())
     return _to_numpy(flat).reshape(len(column), int(width))
 
 
