@@ -45,7 +45,7 @@ def sigmoid(z: FloatArray) -> FloatArray:
 
 def softmax(z: FloatArray) -> FloatArray:
     """Return the softmax of each row; NaN where a row has none."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         shares = np.exp(z - z.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
     return np.asarray(shares)

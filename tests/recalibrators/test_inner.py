@@ -11,8 +11,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
-from calibrant import RecalibratedClassifier, best_recalibrator, load
+from calibrant import RecalibratedClassifier, best_recalibrator, load, tabulate
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidInputError,
@@ -135,6 +137,118 @@ def test_the_scaler_of_scaling_binning_may_be_anybodys(made, tmp_path):
     assert isinstance(fitted.scaler_.estimator_, type(made)), "the original keeps its scaler"
 
 
+def test_the_cells_of_a_table_are_rows_with_and_without_the_event_for_an_own_scaler():
+    p, y = cubed(2000, 0)
+    p = p.round(2)
+    table = tabulate(y, p, bins="distinct")
+    for made in (
+        Cube(),
+        LogisticRegression(tol=1e-10),
+        make_pipeline(LogisticRegression(tol=1e-10)),
+    ):
+        from_rows = ScalingBinning("width:8", made).fit(p, y).predict_proba(p)
+        from_table = ScalingBinning("width:8", made).fit_table(table).predict_proba(p)
+        np.testing.assert_allclose(from_table, from_rows, atol=1e-6)
+
+
+class Sigmoid:
+    """Reads logits, and says so."""
+
+    input = "logits"
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return 1 / (1 + np.exp(-X[:, 0] / 2))
+
+
+def test_the_steps_of_an_own_scaler_of_logits_are_steps_of_logits(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=2000) * 3
+    fitted = ScalingBinning(bins=5, scaler=Sigmoid()).fit(z, rng.uniform(size=2000) < 0.5)
+    fitted.as_steps().save(tmp_path / "steps.json")
+    for each in (fitted, fitted.as_steps(), load(tmp_path / "steps.json")):
+        assert each.input == "logits"
+        np.testing.assert_array_equal(each.predict_proba(z), fitted.predict_proba(z))
+
+
+class MyPlatt(PlattScaling):
+    """A scaler of one's own that is derived from one of calibrant's."""
+
+
+def test_scalers_derived_from_calibrants_are_left_out_of_steps_too(tmp_path):
+    p, y = cubed(1000, 0)
+    for scaler in (MyPlatt(), ScalingBinning(bins=20, scaler=Cube())):
+        fitted = ScalingBinning(bins=5, scaler=scaler).fit(p, y)
+        with pytest.raises(InvalidArgumentError, match=r"as_steps\(\)"):
+            fitted.save(tmp_path / "own.json")
+        fitted.as_steps().save(tmp_path / "steps.json")
+        out = load(tmp_path / "steps.json").predict_proba(p)
+        np.testing.assert_array_equal(out, fitted.predict_proba(p))
+    probs, labels = class_rows(300)
+    several = OneVsRest(ScalingBinning(bins=5, scaler=MyPlatt())).fit(probs, labels)
+    several.as_steps().save(tmp_path / "several.json")
+    out = load(tmp_path / "several.json").predict_proba(probs)
+    np.testing.assert_array_equal(out, several.predict_proba(probs))
+
+
+class Dip:
+    """Rises, but for one narrow dip that a look at few scores does not meet."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.where(np.abs(X[:, 0] - 0.5034) < 1e-3, 0.1, X[:, 0])
+
+
+def test_a_narrow_dip_of_an_own_scaler_is_no_rise():
+    p = np.linspace(0, 1, 4001)
+    fitted = ScalingBinning(bins=10, scaler=Dip()).fit(p, np.arange(4001) % 2)
+    assert fitted.cuts_ is None
+    assert fitted.predict_proba([0.5034])[0] == pytest.approx(0.1, abs=0.06)
+
+
+class Backwards(LogisticRegression):
+    """Has its classes in the other order, and answers in that order."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.inner_, self.classes_ = clone(LogisticRegression()).fit(X, y), np.array([1, 0])
+        return self
+
+    def predict_proba(self, X):
+        return self.inner_.predict_proba(X)[:, ::-1]
+
+
+def test_columns_of_answers_stand_in_the_order_of_the_classes_of_their_estimator():
+    p, y = cubed(1000, 0)
+    own, other = (
+        ScalingBinning(bins=5, scaler=scaler).fit(p, y)
+        for scaler in (Backwards(), LogisticRegression())
+    )
+    np.testing.assert_allclose(own.predict_proba(p), other.predict_proba(p))
+
+
+def test_a_pipeline_gets_the_weights_of_rows_in_its_last_step():
+    p, y = cubed(600, 0)
+    w = np.random.default_rng(1).exponential(size=600)
+    line = LogisticRegression(tol=1e-10)
+    site = np.where(np.arange(600) % 3, "a", "b")
+    for wrap in (
+        lambda own: ScalingBinning(5, own).fit(p, y, w),
+        lambda own: ByGroup(own).fit(p, y, w, by=site).pooled_,
+    ):
+        piped, plain = wrap(make_pipeline(line)), wrap(line)
+        np.testing.assert_allclose(piped.predict_proba(p), plain.predict_proba(p), atol=1e-8)
+    unweighted = make_pipeline(KNeighborsClassifier())
+    with pytest.raises(InvalidArgumentError, match="fit of Pipeline takes none"):
+        ScalingBinning(5, unweighted).fit(p, y, w)
+    with pytest.raises(InvalidArgumentError, match="takes no sample_weight"):
+        ByGroup(unweighted).fit(p, y, by=site)
+
+
 def wrapped(name, inner):
     """Return a fitted wrapper, and what it answers for other rows."""
     rng = np.random.default_rng(5)
@@ -251,8 +365,9 @@ def test_one_column_may_be_a_table_of_one_column():
         (lambda n: np.full(n, np.nan), InvalidProbabilitiesError),
         (lambda n: np.ones((n, 3)), InvalidShapeError),
         (lambda n: np.ones(n + 1), InvalidShapeError),
+        (lambda n: np.ma.masked_less(np.linspace(0, 1, n), 0.5), InvalidProbabilitiesError),
     ],
-    ids=["above 1", "NaN", "three columns", "too many"],
+    ids=["above 1", "NaN", "three columns", "too many", "masked"],
 )
 def test_answers_that_are_no_probabilities_are_refused(answer, error):
     with pytest.raises(error, match="Share"):

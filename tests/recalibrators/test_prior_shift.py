@@ -104,3 +104,12 @@ def test_two_columns_are_one_event_and_one_row_is_enough():
     shift = cb.PriorShift(target_mean=0.1).fit(both)
     assert shift.predict_proba(both)[:, 1].mean() == pytest.approx(0.1, rel=1e-12)
     assert clone(shift).fit([0.7]).predict_proba([0.7]) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_a_large_offset_lifts_the_least_scores_in_a_database_too():
+    duckdb = pytest.importorskip("duckdb")
+    shift = cb.PriorShift(offset=499.0).fit([0.5])
+    scores = np.array([5e-324, 1e-310, 1e-217, 1e-120, 1e-100, 0.0])
+    frame = duckdb.sql(f"SELECT {shift.to_sql('s')} FROM (SELECT unnest({scores.tolist()}) AS s)")
+    found = [row[0] for row in frame.fetchall()]
+    np.testing.assert_allclose(found, shift.predict_proba(scores), rtol=1e-14)

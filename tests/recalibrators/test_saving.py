@@ -219,6 +219,7 @@ def test_states_that_contradict_themselves_are_refused(name):
     ("recalibrator", "change"),
     [
         (OneVsRest(PlattScaling()), delete("learned", "recalibrators", 0)),
+        (OneVsRest(PlattScaling()), put(None, "learned", "recalibrators", 0)),
         (OneVsRest(PlattScaling()), put({}, "learned", "recalibrators")),
         (VectorScaling(), put([1.0], "learned", "weight")),
         (VectorScaling(), put([[1.0] * 4] * 4, "learned", "weight")),

@@ -292,3 +292,10 @@ def test_a_huge_weight_on_one_row_is_survived(recalibrator):
 def test_the_identity_returns_what_it_got():
     p, y = binary_rows(50)
     np.testing.assert_array_equal(Identity().fit(p, y).predict_proba(p), p)
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 0, 0], [0, 1, 0, 1]], ids=["one class", "mixed"])
+def test_the_largest_logits_have_an_answer_where_they_are_squared(labels):
+    fitted = QuadraticScaling(input="logits").fit([-1.0, 0.0, 1.0, 2.0], labels)
+    out = fitted.predict_proba([-1e308, -1e200, 1e200, 1e308])
+    assert np.isin(out, [0.0, 1.0]).all()

@@ -7,6 +7,7 @@ import pytest
 from shared import binary_rows
 
 from calibrant import Distinct, calibration_error
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import (
     HistogramBinning,
     OneVsRest,
@@ -108,3 +109,9 @@ def test_scaling_binning_beats_histogram_binning_on_the_papers_predictions(cifar
             fitted = OneVsRest(recalibrator).fit(probs[rows], labels[rows])
             sums[i] += squared_marginal_error(labels, fitted.predict_proba(probs))
     assert 0.30 <= 1 - sums[0] / sums[1] <= 0.40
+
+
+@pytest.mark.parametrize("seed", ["0", -1, 1.5, np.random.default_rng(0)])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(InvalidArgumentError, match="random_state must be a whole number"):
+        ScalingBinning(split=(1, 1, 1), random_state=seed).fit(*binary_rows(50))

@@ -8,6 +8,7 @@ from shared import class_rows
 from sklearn.base import clone
 
 from calibrant import calibration_error
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import (
     HistogramBinning,
     PlattScaling,
@@ -144,3 +145,9 @@ def test_a_class_predicted_too_rarely_takes_the_pooled_answer():
     assert fitted.by_class_ == [None] * 4
     pooled = TopLabel(PlattScaling()).fit(probs, y)
     np.testing.assert_array_equal(fitted.predict_proba(probs), pooled.predict_proba(probs))
+
+
+@pytest.mark.parametrize("rows", ["50", None, -1, 2.5, np.nan, True])
+def test_a_number_of_rows_that_means_nothing_is_refused(rows):
+    with pytest.raises(InvalidArgumentError, match="min_rows must be a whole number"):
+        TopLabel(PlattScaling(), per_class=True, min_rows=rows).fit(*class_rows(60))

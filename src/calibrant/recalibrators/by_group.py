@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant import stats, verify
 from calibrant._options import is_integer, is_real
@@ -21,7 +21,7 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import squared_errors
 from calibrant.recalibrators.formulas import log_odds
-from calibrant.recalibrators.inner import is_foreign, parts_as_steps
+from calibrant.recalibrators.inner import is_foreign, parts_as_steps, weights_name
 from calibrant.recalibrators.pooling import (
     GroupedRows,
     Pool,
@@ -516,7 +516,7 @@ class ByGroup(Recalibrator):
     def _check_inner(self) -> None:
         inner = self.recalibrator
         if is_foreign(inner):
-            if has_fit_parameter(inner, "sample_weight"):
+            if weights_name(inner):
                 return
             raise InvalidArgumentError(
                 f"Groups are pooled by weights, and the fit of {type(inner).__name__} takes no "

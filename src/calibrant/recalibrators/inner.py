@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant._types import AnyArray, FloatArray
@@ -23,6 +24,7 @@ from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.reading import SEVERAL
 from calibrant.recalibrators.scaling import Identity
 from calibrant.recalibrators.scores import FitResult, Scores, identity_loss
+from calibrant.sources.arrays import as_array
 
 Fitted = TypeVar("Fitted", bound=Recalibrator)
 
@@ -51,26 +53,27 @@ class ForeignEstimator(Recalibrator):
         return f"{type(own).__name__}()" if shown == object.__repr__(own) else shown
 
     def _learn(self, scores: Scores) -> None:
-        happened = scores.events > 0
+        rows = scores.with_one_label()  # cells of a table have both
+        happened = rows.events > 0
         if happened.all() or not happened.any():
             raise InvalidLabelsError(
                 f"{type(self.estimator).__name__} needs rows with and without the event; all "
                 f"{happened.size:,} have the label {int(happened[0])}. Use one of calibrant's "
                 "recalibrators, such as PlattScaling(): they have an answer for one label too."
             )
-        weights = {} if scores.weights is None else {"sample_weight": scores.weights}
-        if weights:
-            check_takes_weights(self.estimator)
+        weights = {} if rows.weights is None else {_weights_name(self.estimator): rows.weights}
         self.estimator_ = clone(self.estimator, safe=False)
-        self.estimator_.fit(scores.values[:, None], happened.astype(np.intp), **weights)
+        self.estimator_.fit(rows.values[:, None], happened.astype(np.intp), **weights)
         outputs = scores.replace_values(self._apply(scores.values))
         before, after = (identity_loss(s, "squared") for s in (scores, outputs))
         self.fit_result_ = FitResult(loss=after, loss_identity=before)
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        out = np.asarray(self.estimator_.predict_proba(probs.astype(np.float64)[:, None]))
-        name = type(self.estimator).__name__
-        n = len(probs)
+        name, n = type(self.estimator).__name__, len(probs)
+        answers = self.estimator_.predict_proba(probs.astype(np.float64)[:, None])
+        if isinstance(answers, np.ma.MaskedArray):
+            answers = np.ma.filled(answers.astype(np.float64), np.nan)
+        out = as_array(answers, f"What predict_proba of {name} answers")
         if out.shape not in ((n,), (n, 1), (n, 2)):
             raise InvalidShapeError(
                 f"A recalibrator of one score must predict one column or two; {name} gave the "
@@ -82,7 +85,9 @@ class ForeignEstimator(Recalibrator):
                 f"A recalibrator must answer with probabilities; predict_proba of {name} gave "
                 f"values of type {out.dtype}. Answer with floats."
             )
-        event = (out if out.ndim == 1 else out[:, -1]).astype(np.float64)
+        labels = getattr(self.estimator_, "classes_", (0, 1))
+        column = 0 if np.array_equal(labels, (1, 0)) else -1
+        event = (out if out.ndim == 1 else out[:, column]).astype(np.float64)
         wrong = np.flatnonzero(~((event >= 0) & (event <= 1)))
         if wrong.size:
             raise InvalidProbabilitiesError(
@@ -93,15 +98,26 @@ class ForeignEstimator(Recalibrator):
         return event
 
 
-def check_takes_weights(estimator: Any) -> None:
-    """Refuse to drop the weights of rows, or to fail in the middle of a fit."""
+def weights_name(estimator: Any) -> str | None:
+    """Return what fit of an estimator calls the weights of rows; None where it takes none."""
+    if isinstance(estimator, Pipeline):  # the last step is what is fitted
+        name, last = estimator.steps[-1]
+        inner = None if isinstance(last, str) else weights_name(last)
+        return inner and f"{name}__{inner}"
     parameters = signature(estimator.fit).parameters
-    if "sample_weight" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return
-    raise InvalidArgumentError(
-        f"Rows have weights, and fit of {type(estimator).__name__} takes none. Give it a parameter "
-        "sample_weight=None, or leave the weights out."
-    )
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return "sample_weight" if takes_any or "sample_weight" in parameters else None
+
+
+def _weights_name(estimator: Any) -> str:
+    """Refuse to drop the weights of rows, or to fail in the middle of a fit."""
+    name = weights_name(estimator)
+    if name is None:
+        raise InvalidArgumentError(
+            f"Rows have weights, and fit of {type(estimator).__name__} takes none. Give it a "
+            "parameter sample_weight=None, or leave the weights out; cells of a table have one too."
+        )
+    return name
 
 
 def as_recalibrator(estimator: Any) -> Recalibrator:
@@ -164,11 +180,21 @@ def _steps_of(fitted: Recalibrator) -> Recalibrator:
     return steps
 
 
+def can_be_saved(recalibrator: Any) -> bool:
+    """Tell whether a recalibrator is calibrant's own, and the scaler in it too."""
+    from calibrant.recalibrators.saving import known
+
+    scaler = getattr(recalibrator, "scaler", None)
+    own = known().get(type(recalibrator).__name__) is type(recalibrator)
+    return own and (scaler is None or can_be_saved(scaler))
+
+
 def _without_own_scaler(recalibrator: Any) -> Any:
     """Return parameters without a scaler of the user's, as `as_steps` leaves it out."""
-    if is_foreign(getattr(recalibrator, "scaler", None)):
+    scaler = getattr(recalibrator, "scaler", None)
+    if scaler is not None and not can_be_saved(scaler):
         recalibrator = copy(recalibrator)
-        recalibrator.scaler = Identity()
+        recalibrator.scaler = Identity(recalibrator.input)
     elif isinstance(getattr(recalibrator, "recalibrator", None), Recalibrator):
         recalibrator = copy(recalibrator)
         recalibrator.recalibrator = _without_own_scaler(recalibrator.recalibrator)

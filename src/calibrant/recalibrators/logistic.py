@@ -44,6 +44,10 @@ SMOOTHING_ROWS = 1 << 12
 """So many rows, at equal steps through all, decide how much is mixed in; few distinct scores, as of
 votes, are added up first and all used."""
 
+FARTHEST_LOGIT = 1e75
+"""Logits beyond count as this one where they are squared: an infinite square times a coefficient of
+0 is not a number, and finite answers are 0 and 1 long before."""
+
 
 @dataclass(frozen=True, eq=False)
 class Family:
@@ -192,6 +196,8 @@ def _without(family: Family, j: int, scores: Scores, share: Share) -> tuple[Floa
 
 def _odds_and_square(ops: Operations, x: Any, share: Share) -> tuple[Any, Any]:
     odds = base(ops, x, share)
+    if share is None:
+        odds = ops.clip(odds, -FARTHEST_LOGIT, FARTHEST_LOGIT)
     return odds, odds * odds
 
 

@@ -216,7 +216,7 @@ class OneVsRest(Recalibrator):
         super()._check_parameters()
 
     def _check_learned(self) -> None:
-        if len(self.recalibrators_) != self.classes_.size:
+        if len(self.recalibrators_) != self.classes_.size or None in self.recalibrators_:
             raise ValueError("there must be one recalibrator for each class")
 
 

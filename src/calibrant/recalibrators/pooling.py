@@ -32,7 +32,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import fold_of_rows, own_values
 from calibrant.recalibrators.formulas import CLIP, NUMPY, log_odds
-from calibrant.recalibrators.inner import ForeignEstimator, as_recalibrator
+from calibrant.recalibrators.inner import as_recalibrator
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.scores import Scores
 
@@ -192,19 +192,12 @@ class Pool:
 
     @cached_property
     def _prior(self) -> Scores:
-        """The scores of all rows in few cells; for other libraries a row has one label."""
+        """The scores of all rows in few cells."""
         rows = self.rows
         events = rows.weights * (rows.codes == 1)
         values = rows.probs.astype(np.float64)
         every = Scores(values, events, rows.weights, float(rows.weights.sum()))
-        cells = _in_cells(every.distinct())
-        if not isinstance(as_recalibrator(self.recalibrator), ForeignEstimator):
-            return cells
-        rest = np.maximum(cells.weight - cells.events, 0.0)
-        events = np.concatenate((cells.events, np.zeros_like(rest)))
-        weights = np.concatenate((cells.events, rest))
-        used = weights > 0
-        return Scores(np.tile(cells.values, 2)[used], events[used], weights[used], cells.size)
+        return _in_cells(every.distinct())
 
     @cached_property
     def _prior_rows(self) -> GroupedRows:

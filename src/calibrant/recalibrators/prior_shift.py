@@ -130,7 +130,8 @@ class PriorShift(Recalibrator):
         if self.input == "logits":
             return ops.sigmoid(ops.factor(x) + learned.offset_)
         # No logarithm is taken, so that 0 and 1 need neither clipping nor smoothing.
-        odds = ops.factor(x) * learned.odds_ratio_
+        # Only a product with a ratio below 1 can underflow: above, the least scores matter.
+        odds = (x if self.offset_ > 0 else ops.factor(x)) * learned.odds_ratio_
         return odds / ((1 - x) + odds)
 
     def _check_parameters(self) -> None:

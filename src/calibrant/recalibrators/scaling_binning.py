@@ -31,7 +31,13 @@ from calibrant.recalibrators.binning import (
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import NUMPY, Operations
-from calibrant.recalibrators.inner import as_recalibrator, check_of_one_score, is_foreign
+from calibrant.recalibrators.inner import (
+    ForeignEstimator,
+    as_recalibrator,
+    can_be_saved,
+    check_of_one_score,
+    is_foreign,
+)
 from calibrant.recalibrators.inverse import invert, rises
 from calibrant.recalibrators.scaling import Identity, PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
@@ -53,7 +59,7 @@ class ScalingBinning(Recalibrator):
         uniform mass in ``0.8 n^(2/5)`` bins (`calibrant.bins.auto_n_bins`). In `OneVsRest` "auto"
         and a number mean hybrid bins that may be lighter.
     scaler : recalibrator of one score, or anything with fit and predict_proba
-        Step 1; `PlattScaling` unless given.
+        Step 1; `PlattScaling` unless given. It gets logits if its attribute `input` is "logits".
     split : tuple of three numbers, optional
         Shares of the rows for the three steps, as the theory asks; None uses all rows in all
         three, which works better in practice (the paper's appendix E).
@@ -138,7 +144,9 @@ class ScalingBinning(Recalibrator):
     @property
     def input(self) -> Input:  # type: ignore[override]
         """What the scores are: what the scaler takes."""
-        return getattr(self.scaler, "input", "probabilities")
+        own = getattr(self.scaler, "input", None)
+        # The attribute of a class of another library may mean anything else.
+        return "logits" if isinstance(own, str) and own == "logits" else "probabilities"
 
     effective_n_bins_ = HistogramBinning.effective_n_bins_
 
@@ -162,7 +170,7 @@ class ScalingBinning(Recalibrator):
             If the scaler is not increasing, or ties are broken by it (`keep_order`).
         """
         check_is_fitted(self, "classes_")
-        if not is_foreign(self.scaler):
+        if self.scaler is None or can_be_saved(self.scaler):
             return self
         if self.cuts_ is None or self.keep_order:
             raise InvalidArgumentError(
@@ -171,8 +179,9 @@ class ScalingBinning(Recalibrator):
                 f"{'keep_order is True' if self.keep_order else 'this scaler is not increasing'}."
             )
         steps = copy(self)
-        steps.scaler = Identity()
-        steps.scaler_ = Identity().fit([0.0, 1.0], [0, 1])  # whatever the rows, it learns nothing
+        steps.scaler = Identity(self.input)
+        # Whatever the rows, it learns nothing.
+        steps.scaler_ = Identity(self.input).fit([0.0, 1.0], [0, 1])
         return steps
 
     def _remember(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
@@ -275,6 +284,8 @@ class ScalingBinning(Recalibrator):
             ends = (-reach, reach)
         if not rises(self.scaler_, *ends):
             return None
+        if isinstance(self.scaler_, ForeignEstimator) and not _rises_over(self.scaler_, values):
+            return None
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
     def _check_parameters(self) -> None:
@@ -292,6 +303,13 @@ class ScalingBinning(Recalibrator):
             )
         if self.scaler is not None and not is_foreign(self.scaler):
             check_of_one_score("scaler", self.scaler)
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                "random_state must be a whole number, the seed for dealing rows out, or None; got "
+                f"{self.random_state!r:.60}. Write 0 for the same parts in every fit."
+            ) from error
 
     def _check_learned(self) -> None:
         check_levels(self.bins_, self.levels_)
@@ -299,3 +317,8 @@ class ScalingBinning(Recalibrator):
             raise ValueError("there must be one cut fewer than levels")
         if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():
             raise ValueError("cuts must rise")
+
+
+def _rises_over(scaler: ForeignEstimator, values: FloatArray) -> bool:
+    """Tell whether a map of any form, such as that of a tree, never falls between these scores."""
+    return bool((np.diff(scaler._apply(np.unique(values))) >= 0).all())

@@ -164,6 +164,16 @@ class Scores:
         """Return the same rows with other scores."""
         return Scores(values, self.events, self.weights, self.size)
 
+    def with_one_label(self) -> Scores:
+        """Let scores of both labels stand twice, once with the weight of each."""
+        rest = np.maximum(self.weight - self.events, 0.0)
+        if not ((self.events > 0) & (rest > 0)).any():
+            return self
+        values, weights = np.tile(self.values, 2), np.concatenate((self.events, rest))
+        events = np.concatenate((self.events, np.zeros_like(rest)))
+        used = weights > 0
+        return Scores(values[used], events[used], weights[used], self.size)
+
     def with_platt_targets(self) -> Scores:
         """Move labels to ``(N1 + 1) / (N1 + 2)`` and ``1 / (N0 + 2)`` (Platt, 1999)."""
         w = self.weight

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from calibrant._options import is_integer
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.columns import Columns
 from calibrant.engines.tensors import Tensors
@@ -175,6 +176,11 @@ class TopLabel(Recalibrator):
 
     def _check_parameters(self) -> None:
         check_inner(self, self.recalibrator)
+        if not (is_integer(self.min_rows) and self.min_rows >= 0):
+            raise InvalidArgumentError(
+                f"min_rows must be a whole number of rows, 0 or more; got {self.min_rows!r:.60}. "
+                "Classes predicted in fewer rows take the recalibrator of all rows."
+            )
         super()._check_parameters()
 
     def _check_learned(self) -> None:
