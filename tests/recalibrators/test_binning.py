@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from shared import BINNED, binary_rows, class_rows
@@ -9,7 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid, calibration_error, tabulate
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.recalibrators import (
     BetaScaling,
     HistogramBinning,
@@ -19,6 +21,7 @@ from calibrant.recalibrators import (
     TemperatureScaling,
     resolution_report,
 )
+from calibrant.recalibrators.saving import from_json, to_json
 from calibrant.stats import histogram_binning_bound
 
 
@@ -269,6 +272,23 @@ def test_the_training_bound_covers(n, n_bins, rule):
         error = np.sqrt(np.mean((mean_rate - binned.levels_)[index] ** 2))
         misses += error > binned.training_bound(0.9)
     assert misses <= 0.1 * 200
+
+
+@pytest.mark.parametrize("bins", ["distinct", np.linspace(0, 1, 401)], ids=["distinct", "edges"])
+def test_the_training_bound_counts_bins_before_equal_neighbours_are_joined(bins):
+    rng = np.random.default_rng(0)
+    p, y = rng.uniform(size=400), rng.uniform(size=400) < 0.1
+    binned = HistogramBinning(bins).fit(p, y)
+    error = np.sqrt(np.mean((binned.predict_proba(p) - 0.1) ** 2))
+    assert binned.levels_.size < 300
+    assert error <= binned.training_bound() == histogram_binning_bound(400, 400)
+
+
+def test_a_document_without_the_number_of_bins_has_no_training_bound():
+    document = json.loads(to_json(HistogramBinning(bins="distinct").fit(*binary_rows(50))))
+    document["learned"]["bins"]["requested"] = None
+    with pytest.raises(InvalidInputError, match="saved without"):
+        from_json(json.dumps(document)).training_bound()
 
 
 def test_the_bound_falls_with_rows_and_rises_with_bins():

@@ -151,3 +151,14 @@ def test_commands_refuse_a_repair_of_quantiles(tmp_path, capsys):
     )
     assert code == 4
     assert "repairs quantiles" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("repair", [calibrant.QuantileRecalibration, calibrant.VarianceScaling])
+def test_rows_of_weight_zero_are_as_good_as_absent(repair):
+    rng, levels = np.random.default_rng(0), (0.1, 0.5, 0.9)
+    y = rng.normal(size=60)
+    q = calibrant.normal_quantiles(np.zeros(60), 0.6, levels)
+    q[40:] = 0.0  # without a spread
+    alone = repair().fit(q[:40], y[:40], classes=levels)
+    weighted = repair().fit(q, y, sample_weight=np.arange(60) < 40, classes=levels)
+    np.testing.assert_allclose(weighted.predict(q), alone.predict(q), rtol=1e-14)

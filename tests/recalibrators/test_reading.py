@@ -8,11 +8,12 @@ import pytest
 from shared import ONE_SCORE, binary_rows, class_rows
 from sklearn.base import clone
 
-from calibrant.exceptions import InvalidShapeError
+from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.recalibrators import (
     Identity,
     MatrixScaling,
     PlattScaling,
+    ScalingBinning,
     TemperatureScaling,
     VectorScaling,
     best_recalibrator,
@@ -147,3 +148,20 @@ def test_a_choice_for_two_columns_is_that_for_the_event():
     assert str(best_recalibrator(y, both(p))) == str(best_recalibrator(y, p))
     columns = [PlattScaling(), VectorScaling(), MatrixScaling()]
     assert np.isfinite(recalibrator_scores(y, both(p), columns).loss).all()
+
+
+@pytest.mark.parametrize(
+    ("fitted_as", "told"),
+    [(["n", "y"], ["y", "n"]), (["n", "y"], ["y", "x"]), (None, [1, 0]), ([1, 2], [2, 1])],
+    ids=str,
+)
+def test_the_labels_of_the_fit_in_another_order_are_refused(fitted_as, told):
+    p, y = binary_rows(300)
+    names = [0, 1] if fitted_as is None else fitted_as
+    fitted = ScalingBinning(bins=5).fit(p, np.take(names, y), classes=fitted_as)
+    other, codes = binary_rows(300, seed=1)
+    with pytest.raises(InvalidArgumentError, match="in the order of the fit"):
+        fitted.certify(other, np.take(told, 1 - codes), classes=told)
+    same = fitted.certify(other, np.take(names, codes), classes=names)
+    renamed = fitted.certify(other, np.take(["no", "yes"], codes), classes=["no", "yes"])
+    assert renamed.upper_bound == same.upper_bound

@@ -108,7 +108,13 @@ class HistogramBinning(Recalibrator):
                 "The training bound counts independent rows; this recalibrator was fitted on "
                 "weighted rows or from a table. Fit it on rows without weights."
             )
-        n_bins = max(self.bins_.requested or 0, self.levels_.size)
+        # Labels decided which neighbours are one bin, so all that had a mean of their own count.
+        if self.bins_.requested is None:
+            raise InvalidInputError(
+                "The training bound needs the number of bins before equal neighbours were joined, "
+                "which this recalibrator was saved without. Fit it again."
+            )
+        n_bins = max(self.bins_.requested, self.levels_.size)
         return histogram_binning_bound(
             self.fingerprint_.n, n_bins, confidence_level=confidence_level
         )
@@ -222,10 +228,13 @@ class BinnedScores:
 
 
 def merge_equal(bins: Bins, levels: FloatArray) -> tuple[Bins, FloatArray]:
-    """Make one bin of neighbours with the same level, fixed for any rows to come."""
+    """Make one bin of neighbours with the same level, fixed for any rows to come.
+
+    They keep how many were asked for, or were there.
+    """
     keep = np.concatenate(([True], levels[1:] != levels[:-1]))
     edges = np.append(bins.edges[:-1][keep], 1.0)
-    return Bins(edges, "fixed", bins.rule, bins.requested), levels[keep]
+    return Bins(edges, "fixed", bins.rule, max(bins.requested or 0, len(bins))), levels[keep]
 
 
 def break_ties(bins: Bins, levels: FloatArray, index: IntArray, scores: FloatArray) -> FloatArray:

@@ -201,7 +201,8 @@ class QuantileRecalibration(QuantileRepair):
 
     def _learn(self, q: FloatArray, y: FloatArray, weights: FloatArray) -> None:
         _check_width(self.levels_)
-        weights = weights / weights.mean()  # so that the half row is one of average weight
+        # so that the half row is one of average weight, among rows that have any
+        weights = weights / weights[weights > 0].mean()
         covered = (y[:, None] <= q).T @ weights
         self.coverage_ = np.maximum.accumulate((covered + 0.5) / (weights.sum() + 1))
         if self.coverage_[0] == self.coverage_[-1]:
@@ -274,7 +275,7 @@ class VarianceScaling(QuantileRepair):
     def _learn(self, q: FloatArray, y: FloatArray, weights: FloatArray) -> None:
         _check_width(self.levels_)
         mean, std = self._normal(q)
-        flat = ~(std > 0)
+        flat = ~(std > 0) & (weights > 0)
         if flat.any():
             first = int(flat.argmax())
             raise InvalidInputError(
@@ -282,7 +283,9 @@ class VarianceScaling(QuantileRepair):
                 f"{flat.size:,} rows are all equal (first: row {first}, {q[first, 0]:g}). Leave "
                 "these rows out."
             )
-        self.factor_ = float(np.sqrt(np.average(((y - mean) / std) ** 2, weights=weights)))
+        used = weights > 0
+        squares = ((y - mean)[used] / std[used]) ** 2
+        self.factor_ = float(np.sqrt(np.average(squares, weights=weights[used])))
 
     def _normal(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of the normal law nearest to a row."""

@@ -17,7 +17,7 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem import NUMERIC, Kind, Label
+from calibrant.problem import NUMERIC, Kind, Label, read_classes
 from calibrant.sources.arrays import as_array, read_arrays
 from calibrant.sources.column_order import (
     check_class_order,
@@ -52,7 +52,10 @@ def read_again(
     Their labels are those of the fit, unless they are told otherwise or count from 0.
     """
     check_is_fitted(recalibrator, "classes_")
-    classes = _own_classes(recalibrator) if classes is None else classes
+    if classes is None:
+        classes = _own_classes(recalibrator)
+    else:
+        _check_same_classes(recalibrator, classes)
     array = as_array(y_prob, "y_prob")
     check_width(recalibrator, array.shape)
     check_same_names(names_of(y_prob), fitted_names(recalibrator))
@@ -64,6 +67,19 @@ def _own_classes(recalibrator: Recalibrator) -> list[Label] | None:
     own = recalibrator.classes_
     counting = own.dtype.kind in "biu" and np.array_equal(own, np.arange(own.size))
     return None if counting else own.tolist()
+
+
+def _check_same_classes(recalibrator: Recalibrator, classes: Sequence[Label]) -> None:
+    """Refuse the labels of the fit in another order: the columns mean what they meant there."""
+    own, given = recalibrator.classes_.tolist(), list(read_classes(classes) or ())
+    place = {label: i for i, label in enumerate(own)}
+    moved = [label for i, label in enumerate(given) if place.get(label, i) != i]
+    # Labels that count from 0 were perhaps never named, and 1, 2, 3 may be other names of them.
+    if moved and (set(own) == set(given) or _own_classes(recalibrator) is not None):
+        raise InvalidArgumentError(
+            "classes must name the labels in the order of the fit, whose columns these are; got "
+            f"{given!r:.80} after a fit on {own!r:.80}. Leave classes out, or keep that order."
+        )
 
 
 def keep_names(recalibrator: Recalibrator, names: Sequence[str]) -> None:
