@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibrant import BinTable, certify
 from calibrant.stats.bounds import (
     ETA,
     SMALLEST,
@@ -260,3 +261,15 @@ def test_rows_with_event_rates_of_their_own_have_a_smaller_lower_bound():
     one_rate = evidence([600, 900], size=10_000, s=[0.02, 0.05])
     mixed = lower_bound(replace(one_rate, is_mixed=True), SAMPLE)
     assert 0.02 < mixed < lower_bound(one_rate, SAMPLE) < 0.04
+
+
+@pytest.mark.parametrize("n", [10**10, 10**12, 10**15])
+def test_honest_labels_of_very_many_rows_do_not_agree_too_well(n):
+    levels = (np.arange(10) + 0.5) / 10
+    off = 0.7 * np.sqrt(n / 10 * levels * (1 - levels)) * np.where(np.arange(10) % 2, -1, 1)
+    events = np.rint(n / 10 * levels + off)  # a little closer than usual
+    table = BinTable.from_counts(levels, np.full(10, n // 10), events)
+    certificate = certify(table, max_error=0.01)
+    assert certificate.verdict == "certified"
+    assert not certificate.agrees_too_well
+    assert certificate.upper_bound < 30 / np.sqrt(n)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrant import certify, samples_to_certify
+from calibrant import BinTable, certify, samples_to_certify
 from calibrant.stats.evidence import Evidence
 from calibrant.stats.known_outputs import bound_by_sample, prefers_sample
 
@@ -118,3 +118,33 @@ def test_it_holds_where_one_output_is_off():
         t = math.sqrt(masses[9] * (0.2 - RARE[9]) ** 2)
         missed += certify(y, RARE[j], levels=RARE).upper_bound < t
     assert missed <= stats.binom.ppf(0.999, 150, 0.05)
+
+
+@pytest.mark.parametrize("learns", [None, "learned"])
+@pytest.mark.parametrize("n", [100, 300])
+def test_a_level_without_rows_may_be_off_by_all_it_can(learns, n):
+    # one output is calibrated; the other has 2 rows in n, all of them events, and is seldom seen
+    levels, mass = [0.001, 0.5], 2 / n
+    error = math.sqrt(mass) * (1 - levels[0])
+    missed = 0.0
+    for k in range(n // 2, n):
+        table = BinTable.from_counts([0.5], [n], [k])
+        certificate = certify(table, levels=levels, min_bin_mass=learns)
+        if certificate.upper_bound >= error:
+            break
+        missed += stats.binom.pmf(k, n, 0.5) * (1 if 2 * k == n else 2)
+    assert (1 - mass) ** n * missed <= 0.05
+
+
+@pytest.mark.parametrize("levels", [[0.5], [0.4, 0.6], [0.001, 0.05], np.linspace(0.05, 0.95, 10)])
+@pytest.mark.parametrize("n", [300, 3_000])
+def test_an_absolute_error_is_no_larger_than_a_squared_one_where_outputs_are_known(levels, n):
+    levels = np.asarray(levels)
+    count = np.full(levels.size, n // levels.size)
+    spread = np.sqrt(count * levels * (1 - levels)) * np.where(np.arange(levels.size) % 2, 1, -1)
+    table = BinTable.from_counts(levels, count, np.rint(count * levels + spread))
+    squared = certify(table, target="sample").upper_bound
+    unknown = certify(table, norm="l1").upper_bound
+    for known in ({"target": "sample"}, {"levels": levels}):
+        bound = certify(table, norm="l1", **known).upper_bound
+        assert bound <= min(1.2 * squared, 1.05 * unknown)

@@ -47,7 +47,7 @@ from calibrant.stats.moments_l2 import TOLERANCE, BinObjective
 # These affect tightness only, never validity. What they change was measured on calibrated models of
 # 10 and 40 outputs and 1,000 to 10,000 rows.
 ETA = 0.6  # of the bias that T corrects for in upper bounds; from 0 to 1, bounds differ by 1%
-SMALLEST = 1e-5  # error that is tested: a bound below would need 1e10 rows
+SMALLEST = 1e-5  # error that is tested, unless there are more than 1e8 rows
 _MARGIN = 1.005  # of lam over the least that a normal approximation allows; 1.1 costs 2%
 _CAP = 0.95  # of the largest k, where lam becomes infinite; 0.8 and 0.99 change bounds by 0.1%
 _RATIO = 1.1  # of the ends of a range of errors that share (lam, q); 1.03 gains 0.1%
@@ -62,12 +62,23 @@ def upper_bound(evidence: Evidence, setting: Setting, observed: float | None = N
     """Return u such that the error is at most u with probability 1 - delta.
 
     Errors are tested range by range from 1 downwards, one pair (lam, q) for each range (lo, hi].
-    About 1e-5, the least that is tested, means that every error was rejected: labels agree too
-    well to be independent draws. Plans pass a value `observed` of T instead of labels.
+    About `smallest_error`, the least that is tested, means that every error was rejected: labels
+    agree too well to be independent draws. Plans pass a value `observed` of T instead of labels.
     """
     observed = evidence.squared(ETA) if observed is None else observed
     bound = upper_bound_between(observed, evidence, setting, 0.0, 1.0)
-    return SMALLEST if bound is None else bound
+    return smallest_error(evidence.n) if bound is None else bound
+
+
+def smallest_error(n: int) -> float:
+    """Return the smallest error that n rows are tested for: they hardly tell it from 0.
+
+    A bound that is not above it means that 0 is rejected as well.
+
+    >>> smallest_error(1000), smallest_error(10**12)
+    (1e-05, 1e-07)
+    """
+    return min(SMALLEST, 0.1 / math.sqrt(n))
 
 
 def upper_bound_between(
@@ -99,7 +110,8 @@ def upper_bound_between(
 def upper_ranges(evidence: Evidence) -> Iterator[tuple[float, float]]:
     """Yield the ranges (lo, hi] of errors that are tested, known before any row is seen."""
     hi, near = 1.0, 10 * math.sqrt(evidence.n_planned / evidence.n)
-    while hi > SMALLEST:
+    least = smallest_error(evidence.n)
+    while hi > least:
         lo = hi / (_RATIO if hi <= near else _WIDE_RATIO)
         yield lo, hi
         hi = lo

@@ -53,7 +53,8 @@ def upper_bound_max(evidence: Evidence, delta: float) -> float:
 def upper_bounds_of_bins(evidence: Evidence, delta: float) -> FloatArray:
     """Return u_j such that each output by itself is off by at most its u_j, with 1 - delta."""
     low, high = clopper_pearson(_events(evidence), evidence.size, 2 * delta)
-    return np.maximum(high - evidence.s, evidence.s - low)
+    # below a confidence of 1/2 limits may lie on the other side of both rates
+    return np.maximum(np.maximum(high - evidence.s, evidence.s - low), 0.0)
 
 
 def lower_bound_max(evidence: Evidence, delta: float) -> float:

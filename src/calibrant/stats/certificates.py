@@ -30,7 +30,7 @@ from calibrant._documents import (
 from calibrant._results import Result, ended, statement
 from calibrant._version import __version__
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats.bounds import SMALLEST
+from calibrant.stats.bounds import smallest_error
 from calibrant.stats.clusters import check_draws, is_draw
 from calibrant.stats.curves import diagram_of
 from calibrant.stats.estimators import ClassWeight, Norm, Target, power_of
@@ -336,7 +336,7 @@ def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, 
 
 
 def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
-    doubtful = question.power != 2 or upper <= SMALLEST
+    doubtful = question.power != 2 or upper <= smallest_error(table.n)
     if not doubtful:
         return False
     return agrees_too_well(table, question.weights, question.target, question.draws or 1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant._types import FloatArray
-from calibrant.stats.bounds import SMALLEST, lower_bound, lower_bound_l1, upper_bound
+from calibrant.stats.bounds import lower_bound, lower_bound_l1, smallest_error, upper_bound
 from calibrant.stats.bounds_classes import upper_bound_of_classes
 from calibrant.stats.bounds_l1 import upper_bound_l1
 from calibrant.stats.bounds_max import (
@@ -195,4 +195,5 @@ def agrees_too_well(table: BinTable, weights: FloatArray, target: Target, draws:
     if not table.is_binned_model or raw_error(cells_of(table), weights, 2.0, debiased=True) >= 0:
         return False
     evidence = evidence_of(table, weights)
-    return upper_bound(evidence, Setting(target, _FALSE_ALARM / draws)) <= SMALLEST
+    bound = upper_bound(evidence, Setting(target, _FALSE_ALARM / draws))
+    return bound <= smallest_error(table.n)

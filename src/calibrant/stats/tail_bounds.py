@@ -50,7 +50,7 @@ import numpy as np
 
 from calibrant._types import FloatArray
 from calibrant.stats.binomial_laws import Blocks, Scale
-from calibrant.stats.bounds import SMALLEST
+from calibrant.stats.bounds import smallest_error
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.tail_tuning import (
     MOST_BINS,
@@ -95,7 +95,7 @@ def sharp_upper_bound(
 ) -> float:
     """Return u such that the error of one class is at most u with probability 1 - delta.
 
-    `SMALLEST` or less means that every error was rejected.
+    `smallest_error` or less means that every error was rejected.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def sharp_upper_bound(
         bound = TailTests.of(evidence, setting, plan, error, "left").first_open(observed, floor)
     if bound is None and near > floor:
         bound = error.exponential_upper(evidence, setting, (0.0, near), observed=observed)
-    return bound or SMALLEST
+    return bound or smallest_error(evidence.n)
 
 
 def sharp_lower_bound(evidence: Evidence, setting: Setting, error: Error) -> float:
@@ -170,6 +170,10 @@ class Range:
     def log_limit(self, plan: Plan, side: Side) -> float:
         """Return what log W must not exceed for all errors of the range to be rejected."""
         t = self.lo if side == "left" else self.hi
+        if not replace(
+            self.penalty, reach=t
+        ).is_finite:  # no output that is known can be so far off
+            return math.inf
         return math.log(plan.delta) + plan.n * float(self.penalty(np.array(t)))
 
     def open_end(self, log_w: float, plan: Plan) -> float:
@@ -242,7 +246,18 @@ class TailTests:
         return largest_power(scope, np.asarray(mass), self.error) ** (1 / self.error.power)
 
     def log_bounds(self, tail: Tail, tested: Range) -> FloatArray:
-        """Return log W_B(c) for c = 0, 1, ..."""
+        """Return log W_B(c) for c = 0, 1, ...; infinite, which rejects nothing, if none is proved.
+
+        1 - q |e|^m must be positive for outputs without rows too: where their masses are not
+        known, whatever q was tuned for, they may be off by all that their predictions leave room
+        for.
+        """
+        if self.side == "left" and np.ndim(self.setting.least_mass) == 0:
+            levels = self.evidence.levels
+            possible = 1.0 if levels is None else float(np.maximum(levels, 1 - levels).max())
+            farthest = min(possible, float(np.max(self.reach(tested.scope))))
+            if not replace(tested.penalty, reach=farthest).is_finite:
+                return np.full(tail.n_cells, np.inf)
         return tail.log_bounds(tested.penalty, self.reach(tested.scope))
 
     def scales(self, unit: float) -> list[Scale]:

@@ -20,10 +20,10 @@ from calibrant._types import FloatArray
 from calibrant.stats.binomial_laws import Scale
 from calibrant.stats.bounds import (
     ETA,
-    SMALLEST,
     lower_bound,
     lower_bound_l1,
     smallest_accepted,
+    smallest_error,
     upper_bound_between,
 )
 from calibrant.stats.bounds_l1 import upper_bound_l1_between
@@ -114,11 +114,14 @@ class Plan:
         reach = largest_power(scope_of(t), np.asarray(mass), error) ** (1 / error.power)
         if self.levels is None:
             return _LARGEST_Q * _allowed_at_zero(float(reach), error.power, bent)
-        away = _allowed(self.levels, reach, error.power, bent)
+        s, away = self.levels, np.inf
+        # the absolute error of a small e outweighs its KL, about e^2 / 2v, whatever q is, and by
+        # little: normal statistics allow for that
+        if error.power == 2:
+            away = _LARGEST_KNOWN_Q * _allowed(s, reach, error.power, bent)
         # 1 - q e^2 must not be negative for any output, seen or not
-        s = self.levels
         possible = np.minimum(reach, np.maximum(s, 1 - s)).max() ** error.power
-        return min(_LARGEST_KNOWN_Q * away, _LARGEST_Q / float(possible) if bent else np.inf)
+        return min(away, _LARGEST_Q / float(possible) if bent else np.inf)
 
     def settled(self, bound: Callable[[float], float]) -> float:
         """Return a t with t = bound(variance(t)), or about that."""
@@ -130,7 +133,8 @@ class Plan:
 
 def _allowed(s: FloatArray, reach: FloatArray | float, power: int, bent: bool) -> float:
     """Return the largest q whose penalty KL(s, s + e) outweighs for all e within reach of any s."""
-    e = np.broadcast_to(reach, s.shape)[:, None] * _FRACTIONS
+    # below 1e-6 the KL of a float is rounding, and its ratio to e^2 has long been what it is at 0
+    e = np.maximum(np.broadcast_to(reach, s.shape)[:, None] * _FRACTIONS, 1e-6)
     away = np.inf
     for rate in (s[:, None] + e, s[:, None] - e):
         rate = np.where((rate >= 0) & (rate <= 1), rate, np.nan)
@@ -193,7 +197,8 @@ class Squared:
     ) -> float | None:
         """Return the largest error between these ends that the exponential bound accepts."""
         observed = evidence.squared(ETA) if observed is None else observed
-        return upper_bound_between(observed, evidence, setting, max(ends[0], SMALLEST), ends[1], q)
+        least = max(ends[0], smallest_error(evidence.n))
+        return upper_bound_between(observed, evidence, setting, least, ends[1], q)
 
     @staticmethod
     def exponential_lower(evidence: Evidence, setting: Setting, least: float) -> float:
