@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from calibrant.cli.input import predictions
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import ProgressLine
 from calibrant.cli.parser import (
     add_cluster_argument,

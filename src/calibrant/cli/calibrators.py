@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import os
-import runpy
-import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.input import rows_of
 from calibrant.cli.output import about
-from calibrant.exceptions import CalibrantError, InvalidArgumentError
+from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
@@ -33,80 +27,6 @@ def load_calibrator(path: str) -> Recalibrator:
             "calibrant.load(path).predict(quantiles)."
         )
     return calibrator
-
-
-def read_scaler(given: str) -> Any:
-    """Return a scaler by its name, or one of the user's: ``FILE.py:CLASS``, ``package:CLASS``."""
-    from calibrant.cli.fit import METHODS
-
-    place, colon, name = given.rpartition(":")
-    if not colon:
-        if given not in METHODS:
-            raise InvalidArgumentError(
-                f"--scaler must be the name of a method or FILE.py:CLASS; got {given!r:.60}. "
-                "Methods that scale one score are platt, beta, quadratic, spline and isotonic."
-            )
-        return new_recalibrator(METHODS[given])
-    with running(given):
-        defined = _names_of(place)
-        if name not in defined:
-            classes = [x for x, value in defined.items() if isinstance(value, type)]
-            raise InvalidArgumentError(
-                f"--scaler must name a class that {place} defines; got {name!r:.60}. Its classes "
-                f"are {', '.join(classes)[:200] or 'none'}."
-            )
-        own = defined[name]()
-    missing = [what for what in ("fit", "predict_proba") if not callable(getattr(own, what, None))]
-    if missing:
-        raise InvalidArgumentError(
-            f"A scaler needs fit(X, y) and predict_proba(X); {name} of {place} has no "
-            f"{' and no '.join(missing)}. Add what is missing."
-        )
-    return own
-
-
-@contextmanager
-def running(scaler: str | None) -> Iterator[None]:
-    """Say of what a scaler of the user's raises where it did: no bug of calibrant's, nor an end.
-
-    Its code may raise anything, even SystemExit, which would otherwise end the command as done.
-    """
-    try:
-        yield
-    except (CalibrantError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        place, colon, _ = (scaler or "").rpartition(":")
-        if not colon:
-            raise
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == place]
-        where = f" in line {lines[-1]}" if lines else ""
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidArgumentError(
-            f"--scaler {scaler} must be a class that is made without arguments, fits and predicts; "
-            f"it raised {reason:.200}{where}. Mend it, or try it in Python first."
-        ) from error
-
-
-def _names_of(place: str) -> dict[str, Any]:
-    """Run a file of Python's, or import a module by its name; return what it defines."""
-    if not place.endswith(".py"):
-        return vars(importlib.import_module(place))
-    folder = os.path.dirname(os.path.abspath(place))
-    sys.path.insert(0, folder)  # as Python does, so that the file may import its neighbours
-    try:
-        return runpy.run_path(place, run_name="calibrant_scaler")
-    finally:
-        sys.path.remove(folder)
-
-
-def new_recalibrator(name: str, **options: Any) -> Recalibrator:
-    """Return a recalibrator that is not fitted yet, by the name of its class."""
-    from calibrant import recalibrators
-
-    method: Recalibrator = getattr(recalibrators, name)(**options)
-    return method
 
 
 def read_levels(given: list[float] | str | None) -> list[float] | None:

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
-from calibrant.cli.input import predictions
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import about
 from calibrant.cli.parser import (
     LEVELS_HELP,

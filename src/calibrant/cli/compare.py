@@ -7,8 +7,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import columns_of, open_files, saved_table
-from calibrant.cli.logs import add_log_argument, read_command_log
+from calibrant.cli.input import (
+    add_log_argument,
+    columns_of,
+    open_files,
+    read_command_log,
+    saved_table,
+)
 from calibrant.cli.output import complain, say, say_json
 from calibrant.cli.parser import add_cluster_argument, add_command, add_data_arguments, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError

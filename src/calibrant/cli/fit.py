@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import labels_to_fit, new_recalibrator, read_scaler, running
-from calibrant.cli.input import columns_of, open_files, rows_of
-from calibrant.cli.logs import add_log_argument, log_columns
+from calibrant.cli.calibrators import labels_to_fit
+from calibrant.cli.input import add_log_argument, columns_of, log_columns, open_files, rows_of
 from calibrant.cli.output import say
 from calibrant.cli.parser import (
     add_command,
@@ -17,7 +23,7 @@ from calibrant.cli.parser import (
     fraction,
     read_bins,
 )
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.exceptions import CalibrantError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant.recalibrators import Recalibrator
@@ -121,7 +127,10 @@ def run(args: argparse.Namespace) -> int:
         )
     method = new_method(args.method, args.bins)
     _anchor(method, args)
-    _scale(method, args)
+    if args.scaler is not None:
+        if args.method != "scaling-binning":
+            raise InvalidArgumentError(f"--scaler is for scaling-binning, not for {args.method}.")
+        method.set_params(scaler=read_scaler(args.scaler))
     if args.input == "logits":
         method = _of_logits(method, args.method)
     if args.no_labels:
@@ -201,23 +210,82 @@ def _shift_in_words(fitted: Recalibrator) -> str:
     return f"log-odds {fitted.offset_:+.4g}, odds times {fitted.odds_ratio_:.4g}"
 
 
-def _scale(method: Recalibrator, args: argparse.Namespace) -> None:
-    """Give scaling-binning its scaler; refuse one for another method."""
-    if args.scaler is None:
-        return
-    if args.method != "scaling-binning":
-        raise InvalidArgumentError(f"--scaler is for scaling-binning, not for {args.method}.")
-    method.set_params(scaler=read_scaler(args.scaler))
+def read_scaler(given: str) -> Any:
+    """Return a scaler by its name, or one of the user's: ``FILE.py:CLASS``, ``package:CLASS``."""
+    place, colon, name = given.rpartition(":")
+    if not colon:
+        if given not in METHODS:
+            raise InvalidArgumentError(
+                f"--scaler must be the name of a method or FILE.py:CLASS; got {given!r:.60}. "
+                "Methods that scale one score are platt, beta, quadratic, spline and isotonic."
+            )
+        return new_method(given)
+    with running(given):
+        defined = _names_of(place)
+        if name not in defined:
+            classes = [x for x, value in defined.items() if isinstance(value, type)]
+            raise InvalidArgumentError(
+                f"--scaler must name a class that {place} defines; got {name!r:.60}. Its classes "
+                f"are {', '.join(classes)[:200] or 'none'}."
+            )
+        own = defined[name]()
+    missing = [what for what in ("fit", "predict_proba") if not callable(getattr(own, what, None))]
+    if missing:
+        raise InvalidArgumentError(
+            f"A scaler needs fit(X, y) and predict_proba(X); {name} of {place} has no "
+            f"{' and no '.join(missing)}. Add what is missing."
+        )
+    return own
 
 
-def new_method(name: str, bins: str | None) -> Recalibrator:
+@contextmanager
+def running(scaler: str | None) -> Iterator[None]:
+    """Say of what a scaler of the user's raises where it did: no bug of calibrant's, nor an end.
+
+    Its code may raise anything, even SystemExit, which would otherwise end the command as done.
+    """
+    try:
+        yield
+    except (CalibrantError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        place, colon, _ = (scaler or "").rpartition(":")
+        if not colon:
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == place]
+        where = f" in line {lines[-1]}" if lines else ""
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidArgumentError(
+            f"--scaler {scaler} must be a class that is made without arguments, fits and predicts; "
+            f"it raised {reason:.200}{where}. Mend it, or try it in Python first."
+        ) from error
+
+
+def _names_of(place: str) -> dict[str, Any]:
+    """Run a file of Python's, or import a module by its name; return what it defines."""
+    if not place.endswith(".py"):
+        return vars(importlib.import_module(place))
+    folder = os.path.dirname(os.path.abspath(place))
+    sys.path.insert(0, folder)  # as Python does, so that the file may import its neighbours
+    try:
+        return runpy.run_path(place, run_name="calibrant_scaler")
+    finally:
+        with suppress(ValueError):  # where the file has taken it out itself
+            sys.path.remove(folder)
+
+
+def new_method(name: str, bins: str | None = None) -> Recalibrator:
     """Return a recalibrator that is not fitted yet."""
+    from calibrant import recalibrators
+
     options: dict[str, Any] = {}
     if bins is not None:
         if name not in BINNED:
             raise InvalidArgumentError(f"--bins is for {' and '.join(BINNED)}, not for {name}.")
         options["bins"] = read_bins(bins)
-    return new_recalibrator(METHODS[name], **options)
+    method: Recalibrator = getattr(recalibrators, METHODS[name])(**options)
+    return method
 
 
 def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
@@ -226,7 +294,7 @@ def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
 
     own: Any = method
     if name == "scaling-binning":
-        own = method.get_params(deep=False)["scaler"] or new_recalibrator("PlattScaling")
+        own = method.get_params(deep=False)["scaler"] or new_method("platt")
         name = f"scaling-binning --scaler {type(own).__name__}"
         method.set_params(scaler=own)
     if isinstance(own, Recalibrator) and "input" in own.get_params(deep=False):
@@ -266,11 +334,9 @@ def _summary(fitted: Recalibrator, name: str, n: int) -> str:
     lines += [f"  note: {flag}" for flag in report.flags]
     if not report.converged:
         lines.append("  note: the fit did not converge")
-    how = (
-        "apply it to others, and audit them by group"
-        if hasattr(fitted, "groups_")
-        else ("certify on others, with --calibrator")
-    )
+    how = "certify on others, with --calibrator"
+    if hasattr(fitted, "groups_"):
+        how = "apply it to others, and audit them by group"
     lines.append(f"These rows shaped it and prove nothing: {how}.")
     return "\n".join(lines)
 

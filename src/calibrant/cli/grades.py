@@ -13,7 +13,7 @@ from calibrant.cli.verdicts import EXIT, Outcome, add_junit_argument, reported
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from calibrant.stats import GradeBacktest
+    pass
 
 EXAMPLES = """
 calibrant grades book.csv --y-true default --y-prob grade --grades A=0.001 B=0.01 C=0.05
@@ -104,7 +104,8 @@ def _run(args: argparse.Namespace) -> Outcome:
     if args.output and certificate is not None:
         write_whole(args.output, certificate.to_json())
     verdict = None if certificate is None else certificate.verdict
-    alarm, text = _is_alarm(backtest, args.alarm), str(backtest)
+    lights = LIGHTS[LIGHTS.index(args.alarm) :] if args.alarm else ()
+    alarm, text = not {*lights}.isdisjoint(backtest.light), str(backtest)
     if verdict is not None:
         text += f"\n{verdict}: an {args.norm} error of at most {args.max_error:g}"
     if alarm:
@@ -115,10 +116,6 @@ def _run(args: argparse.Namespace) -> Outcome:
         say(text)
     code = EXIT[verdict] if verdict else OK
     return Outcome(REFUTED, "alarm", text) if alarm else Outcome(code, verdict, text)
-
-
-def _is_alarm(backtest: GradeBacktest, alarm: str | None) -> bool:
-    return alarm is not None and not {*LIGHTS[LIGHTS.index(alarm) :]}.isdisjoint(backtest.light)
 
 
 def _grades(given: list[str] | None) -> dict[str, float] | list[str] | None:

@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import predictions
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import aligned, name_of, say, say_json
 from calibrant.cli.parser import (
     add_cluster_argument,

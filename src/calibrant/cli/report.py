@@ -8,8 +8,7 @@ from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.calibrators import read_levels
-from calibrant.cli.input import predictions
-from calibrant.cli.logs import add_log_argument
+from calibrant.cli.input import add_log_argument, predictions
 from calibrant.cli.output import say, say_json
 from calibrant.cli.parser import (
     LEVELS_HELP,

@@ -91,8 +91,12 @@ def run(args: argparse.Namespace) -> int:
     from calibrant._writing import held, write_whole
 
     with held(args.state):
-        monitor = _monitor(args)
-        batch = _add(monitor, args) if args.files else None
+        monitor, batch = _monitor(args), None
+        if args.files:
+            batch_name = args.name or _free_name(monitor, args.files[0])
+            with predictions(args) as given:
+                rows = {x: given[x] for x in ("y_true", "y_prob", "data") if x in given}
+                batch = monitor.update(**rows, name=batch_name, allow_repeat=args.allow_repeat)
         if batch is not None or args.restart:
             monitor.save(args.state)
     name = Path(args.state).stem
@@ -183,13 +187,6 @@ def _check_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
             f"--bins must stay as they were when {args.state} began, {own}; got {args.bins:.60}. "
             "Leave the option out, or begin another state."
         )
-
-
-def _add(monitor: CalibrationMonitor, args: argparse.Namespace) -> Any:
-    with predictions(args) as given:
-        rows = {name: given[name] for name in ("y_true", "y_prob", "data") if name in given}
-        name = args.name or _free_name(monitor, args.files[0])
-        return monitor.update(**rows, name=name, allow_repeat=args.allow_repeat)
 
 
 def _free_name(monitor: CalibrationMonitor, path: str) -> str:
