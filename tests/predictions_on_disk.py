@@ -78,3 +78,24 @@ def same(a, b):
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
     return a == b
+
+
+def refused(capsys, *argv):
+    """Return the one line with which a command refuses its input."""
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (3, ""), err
+    assert err.count("\n") == 0
+    return err
+
+
+def n_of(capsys, *argv):
+    """Return how many rows `calibrant measure` counts."""
+    code, out, err = run(capsys, "measure", *argv, "--json")
+    assert code == 0, err
+    return json.loads(out)["n"]
+
+
+def lines_to(path, lines, end="\n"):
+    """Write lines of text, and return the path as text."""
+    path.write_text(end.join(lines) + end, newline="")
+    return str(path)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import json
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -76,21 +74,6 @@ def test_columns_of_any_type_are_read_or_refused(tmp_path, kind, role, suffix, c
         assert code == 3 or role != "score" or kind == "lists of one"
 
 
-def test_text_among_numbers_of_json_lines_is_named_with_its_row(tmp_path, calibrator, capsys):
-    rows = [{"label": int(y), "score": float(p)} for y, p in zip(LABEL, SCORE, strict=True)]
-    rows[1233]["score"] = "many"
-    file = tmp_path / "preds.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
-    out = tmp_path / "out"
-    for argv in (
-        ("measure", file, *ONE),
-        ("apply", calibrator, file, "--y-prob", "score", "-o", f"{out}.jsonl"),
-        ("apply", calibrator, file, "--y-prob", "score", "-o", f"{out}.csv"),
-    ):
-        err = one_line(*run(capsys, *argv), file)
-        assert "column 'score', row 1,234 is 'many'" in err
-
-
 def test_bytes_that_are_no_text_are_named_with_their_row(tmp_path, capsys):
     csv, lines = tmp_path / "preds.csv", tmp_path / "preds.jsonl"
     csv.write_bytes(b"label,score\n" + b"1,0.5\n" * 700 + b"\xff,0.5\n" + b"1,0.5\n" * 9)
@@ -98,55 +81,6 @@ def test_bytes_that_are_no_text_are_named_with_their_row(tmp_path, capsys):
     row = b'{"label": "a", "score": 0.5}\n'
     lines.write_bytes(row * 700 + row.replace(b'a"', b'\xff"') + row * 9)
     assert "row 701" in one_line(*run(capsys, "measure", lines, *ONE), lines)
-
-
-JSON_LINES = {
-    "null": (b"null\n", "row 1 is not an object"),
-    "null later": (b'{"label": 1, "score": 0.5}\n\nnull\n', "row 2 is not an object"),
-    "a deep cell": (b'{"label": 1, "score": 0.5, "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
-                    "row 1 is not an object"),
-    "a deep cell of objects": (b'{"label": 1, "x": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
-                               "nested"),
-    "half of a deep cell": (b'{"label": 1, "score": ' + b"[" * 100_000, "row 1 is not an object"),
-    "two objects a line": (b'{"label": 1, "score": 0.5} {"label": 1, "score": 0.5}\n',
-                           "row 1 is not an object"),
-    "an object of two lines": (b'{"label": 1,\n"score": 0.5}\n', "row 1 is not an object"),
-    "a name twice": (b'{"label": 1, "score": 0.5, "score": 0.6}\n', "'score' stands there twice"),
-    "an endless number": (b'{"label": 1, "score": 1' + b"0" * 5_000 + b"}\n", "preds.jsonl"),
-    "changing types": (b'{"label": 1, "score": 0.5}\n{"label": 1, "score": [1]}\n', "row 2 is [1]"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", JSON_LINES)
-def test_json_that_is_no_line_of_objects_is_refused_with_its_row(tmp_path, case):
-    content, words = JSON_LINES[case]
-    file = tmp_path / "preds.jsonl"
-    file.write_bytes(content)
-    argv = [sys.executable, "-m", "calibrant", "measure", str(file), *ONE]
-    done = subprocess.run(argv, capture_output=True, text=True)  # a crash must not end the tests
-    assert words in one_line(done.returncode, done.stdout, done.stderr.strip(), file)
-
-
-def test_columns_that_nobody_asked_for_do_not_matter(tmp_path, capsys):
-    odd = ["1", '"a"', "[1, [2, {}]]", '{"b": null}', '"' + "[" * 500 + '"', "null", "1e400"]
-    lines = [
-        f'{{"label": {y}, "score": {p}, "odd": {odd[i % 7]}}}'
-        for i, (y, p) in enumerate(zip(LABEL, SCORE, strict=True))
-    ]
-    (tmp_path / "preds.jsonl").write_text("\n".join(lines))
-    code, out, err = run(capsys, "measure", tmp_path / "preds.jsonl", *ONE, "--json")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["n"] == N
-
-
-def test_a_line_that_is_too_long_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.streams.LARGEST_RECORD", 1 << 21)
-    row = b'{"label": 1, "score": 0.5, "x": "%s"}\n'
-    (tmp_path / "a.jsonl").write_bytes(row % b"" + row % (b"x" * (3 << 20)))
-    (tmp_path / "a.csv").write_bytes(b"label,score\n1,0.5\n1," + b"5" * (3 << 20))
-    for name, line in (("a.jsonl", 2), ("a.csv", 3)):
-        err = one_line(*run(capsys, "measure", tmp_path / name, *ONE), tmp_path / name)
-        assert f"line {line} has more than" in err
 
 
 def test_a_wide_csv_is_read(tmp_path, capsys):
@@ -236,18 +170,3 @@ def test_numbers_of_any_size_and_order_are_read(tmp_path, kind, calibrator, caps
     assert run(capsys, "measure", file, *ONE)[0] == 0
     argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.parquet")
     assert run(capsys, *argv)[0] == 0
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
-def test_text_of_powershell_is_refused_by_its_encoding(tmp_path, encoding, suffix):
-    tab = "\t" if suffix == "tsv" else ","
-    rows = '{"y": 1, "p": 0.5}\n' * 5 if suffix == "jsonl" else f"y{tab}p\n" + f"1{tab}0.5\n" * 5
-    path = tmp_path / f"preds.{suffix}"
-    path.write_bytes(
-        ("\ufeff" if encoding == "utf-16-be" else "").encode(encoding) + rows.encode(encoding)
-    )
-    with pytest.raises(
-        cb.exceptions.InvalidDocumentError, match=r"must be UTF-8, and this is UTF-16.*iconv"
-    ):
-        cb.tabulate("y", "p", data=path)
