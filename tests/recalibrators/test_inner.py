@@ -49,6 +49,43 @@ class Share:
         return np.full(len(x), self.share) if self.answer is None else self.answer(len(x))
 
 
+class Root:
+    """Answers with the square root of the score, and keeps nothing as it got it."""
+
+    def fit(self, x, y, sample_weight=None):
+        for own in (x, y, sample_weight):
+            if own is not None:
+                own *= 0
+        return self
+
+    def predict_proba(self, x):
+        x **= 0.5
+        return x
+
+
+def test_an_estimator_that_changes_its_arguments_in_place_changes_nothing_else():
+    """The scores were the caller's own array, from which bins were then made."""
+    probs, y = binary_rows(500)
+    weights = np.random.default_rng(0).exponential(size=500)
+    before = [own.copy() for own in (probs, y, weights)]
+    fitted = ScalingBinning(bins=5, scaler=Root()).fit(probs, y, weights)
+    for own, same in zip((probs, y, weights), before, strict=True):
+        np.testing.assert_array_equal(own, same)
+    rooted = ScalingBinning(bins=5, scaler=Identity()).fit(np.sqrt(probs), y, weights)
+    np.testing.assert_allclose(fitted.levels_, rooted.levels_, rtol=1e-12)
+
+
+def test_answers_that_depend_on_the_rows_beside_are_refused():
+    """A rank is no map of a score: seventeen levels were fitted, and one of them answered."""
+
+    class Rank(Root):
+        def predict_proba(self, x):
+            return x.ravel().argsort().argsort() / len(x)
+
+    with pytest.raises(InvalidProbabilitiesError, match="by the score alone; .* Rank gave"):
+        ScalingBinning(scaler=Rank()).fit(*binary_rows(500))
+
+
 def test_one_versus_rest_takes_a_classifier_of_scikit_learn():
     probs, y = class_rows(600)
     w = np.random.default_rng(0).exponential(size=600)

@@ -28,6 +28,9 @@ from calibrant.sources.arrays import as_array
 
 Fitted = TypeVar("Fitted", bound=Recalibrator)
 
+BY_ROW = 1e-4
+"""Between two answers for one score, at most: float32 sums of another batch differ by 1e-6."""
+
 
 class ForeignEstimator(Recalibrator):
     """Anything with `fit` and `predict_proba`, fitted on a table with the one column of scores.
@@ -63,10 +66,26 @@ class ForeignEstimator(Recalibrator):
             )
         weights = {} if rows.weights is None else {_weights_name(self.estimator): rows.weights}
         self.estimator_ = clone(self.estimator, safe=False)
-        self.estimator_.fit(rows.values[:, None], happened.astype(np.intp), **weights)
-        outputs = scores.replace_values(self._apply(scores.values))
+        # copies: the values may be the caller's own array, and an estimator may scale it in place
+        copies = {name: value.copy() for name, value in weights.items()}
+        self.estimator_.fit(rows.values[:, None].copy(), happened.astype(np.intp), **copies)
+        event = self._apply(scores.values)
+        self._check_by_row(scores.values, event)
+        outputs = scores.replace_values(event)
         before, after = (identity_loss(s, "squared") for s in (scores, outputs))
         self.fit_result_ = FitResult(loss=after, loss_identity=before)
+
+    def _check_by_row(self, values: FloatArray, event: FloatArray) -> None:
+        """Refuse answers that depend on the rows beside a row, such as ranks: no map of a score."""
+        values, event = values[::2], event[::2]
+        off = np.flatnonzero(np.abs(self._apply(values) - event) > BY_ROW)
+        if off.size:
+            raise InvalidProbabilitiesError(
+                "A recalibrator must answer by the score alone; asked again with half of the rows, "
+                f"{type(self.estimator).__name__} gave {off.size:,} of {len(values):,} another "
+                f"answer (first: {event[off[0]]:g} before, for the score {values[off[0]]:g}). "
+                "Learn from the rows in fit, and use nothing but what was learned in predict_proba."
+            )
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         name, n = type(self.estimator).__name__, len(probs)
