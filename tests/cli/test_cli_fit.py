@@ -237,6 +237,15 @@ def test_labels_are_fitted_applied_and_certified(tmp_path, capsys):
     assert "multi-label" in text
 
 
+@pytest.mark.parametrize("kind", [(), ("--kind", "marginal")])
+def test_logits_of_several_classes_need_a_method_that_reads_all_at_once(
+    tmp_path, csv, kind, capsys
+):
+    line = ("fit", csv, *MANY, *kind, "--input", "logits", "-o", tmp_path / "cal.json")
+    code, _, err = run(capsys, *line)
+    assert (code, "Use temperature, vector or matrix, or apply a softmax" in err) == (4, True)
+
+
 OWN = """
 import numpy as np
 

@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kind == "multi-label":
         method = MultiLabel(method)
     elif y_prob.ndim == 2 and (y_prob.shape[1] > 2 or args.kind not in (None, "binary")):
-        method = for_classes(method, args.method, args.kind)
+        method = for_classes(method, args)
     options: dict[str, Any] = {"sample_weight": rows.weights, "classes": classes}
     if groups is not None:
         from calibrant.recalibrators import ByGroup
@@ -307,18 +307,22 @@ def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
     return method
 
 
-def for_classes(method: Recalibrator, name: str, kind: str | None) -> Recalibrator:
+def for_classes(method: Recalibrator, args: argparse.Namespace) -> Recalibrator:
     """Return what applies a method to several classes."""
     from calibrant.recalibrators import OneVsRest, TopLabel
 
-    if name in ALL_CLASSES_AT_ONCE:
-        if kind is not None:
+    if args.method in ALL_CLASSES_AT_ONCE:
+        if args.kind is not None:
             raise InvalidArgumentError(
-                f"--method {name} works on all classes at once; leave --kind out."
+                f"--method {args.method} works on all classes at once; leave --kind out."
             )
         return method
-    wrapper = OneVsRest if kind == "marginal" else TopLabel
-    return wrapper(method)
+    if args.input == "logits":
+        raise InvalidArgumentError(
+            f"--method {args.method} repairs several classes by the probability of each; got "
+            "--input logits. Use temperature, vector or matrix, or apply a softmax first."
+        )
+    return OneVsRest(method) if args.kind == "marginal" else TopLabel(method)
 
 
 def _summary(fitted: Recalibrator, name: str, n: int) -> str:

@@ -25,8 +25,7 @@ from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidIn
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
     from calibrant.groups import Groups
-    from calibrant.sources.files import Hooks
-    from calibrant.sources.files.reading import File
+    from calibrant.sources.files.reading import File, Hooks
     from calibrant.sources.logs import EvaluationLog
     from calibrant.table import BinTable
     from calibrant.tables import Tables

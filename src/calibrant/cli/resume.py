@@ -27,7 +27,7 @@ from calibrant._version import __version__
 from calibrant._writing import replaced
 from calibrant.cli.output import Bar, complain
 from calibrant.exceptions import CalibrantError
-from calibrant.sources.files import Hooks
+from calibrant.sources.files.reading import Hooks
 from calibrant.tables import read_any_table
 
 if TYPE_CHECKING:

@@ -29,7 +29,14 @@ from calibrant.sources import Source, check_whole
 from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.sources.column_order import check_class_order, check_label_order
 from calibrant.sources.files.names import expand
-from calibrant.sources.files.reading import Chunk, ColumnNames, File, located, read_chunks
+from calibrant.sources.files.reading import (
+    Chunk,
+    ColumnNames,
+    File,
+    Hooks,
+    located,
+    read_chunks,
+)
 from calibrant.sources.groups import columns_named
 from calibrant.sources.patterns import shown_names
 from calibrant.table import BinTable
@@ -42,38 +49,6 @@ MOST_OUTPUTS = 1_000_000
 data, and each would have too few rows to say anything."""
 LABELS_SHOWN = 1_000
 """Labels of the first rows that are kept, for the message that none of them is the event."""
-
-
-class Hooks:
-    """Steps of reading files at which a caller may show progress or keep checkpoints."""
-
-    def begin(self, what: str, files: Sequence[File]) -> None:
-        """Begin a pass over the files."""
-
-    def advance(self, number: int, share: float, n_rows: int) -> None:
-        """Say that of file `number` this share has been read, `n_rows` rows more."""
-
-    def end(self) -> None:
-        """End the pass, whether it is finished or has failed."""
-
-    def settle(self, names: Sequence[str]) -> None:
-        """Take note of the columns that are read, labels first, in the order of the first rows."""
-
-    def restore_pass(self, number: int, sketch: Sketch) -> int:
-        """Restore the sketch of a pass that chooses bins; return how many files it holds."""
-        return 0
-
-    def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
-        """Keep the sketch of a pass after so many files."""
-
-    def restore_table(
-        self, number: int, bins: tuple[Bins, ...]
-    ) -> tuple[bool, BinTable | Tables | None]:
-        """Return whether a file has been counted in these bins, and its table if it has rows."""
-        return False, None
-
-    def save_table(self, number: int, table: BinTable | Tables | None) -> None:
-        """Keep the table of a file that has been counted."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,12 @@ from calibrant.sources.files.names import (
 )
 from calibrant.sources.files.npz import npz_chunks
 from calibrant.sources.patterns import is_pattern, paired
+
+if TYPE_CHECKING:
+    from calibrant.bins import Bins
+    from calibrant.engines.search import Sketch
+    from calibrant.table import BinTable
+    from calibrant.tables import Tables
 
 # how exceptions about arrays name a value; in a file it has a column and a row
 PLACE = re.compile(r"(?:y_(true|prob)|by)\[(\d+)(?:, (\d+))?\] = ")
@@ -117,6 +123,38 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.probs)
+
+
+class Hooks:
+    """Steps of reading files at which a caller may show progress or keep checkpoints."""
+
+    def begin(self, what: str, files: Sequence[File]) -> None:
+        """Begin a pass over the files."""
+
+    def advance(self, number: int, share: float, n_rows: int) -> None:
+        """Say that of file `number` this share has been read, `n_rows` rows more."""
+
+    def end(self) -> None:
+        """End the pass, whether it is finished or has failed."""
+
+    def settle(self, names: Sequence[str]) -> None:
+        """Take note of the columns that are read, labels first, in the order of the first rows."""
+
+    def restore_pass(self, number: int, sketch: Sketch) -> int:
+        """Restore the sketch of a pass that chooses bins; return how many files it holds."""
+        return 0
+
+    def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
+        """Keep the sketch of a pass after so many files."""
+
+    def restore_table(
+        self, number: int, bins: tuple[Bins, ...]
+    ) -> tuple[bool, BinTable | Tables | None]:
+        """Return whether a file has been counted in these bins, and its table if it has rows."""
+        return False, None
+
+    def save_table(self, number: int, table: BinTable | Tables | None) -> None:
+        """Keep the table of a file that has been counted."""
 
 
 def read_chunks(
