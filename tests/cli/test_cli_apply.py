@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv as csv_module
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -145,3 +147,19 @@ def test_groups_that_were_text_in_a_fit_are_text_in_every_output(tmp_path, after
     assert code == 0
     expected = fitted.predict_proba(SCORE, by={"site": sites})
     np.testing.assert_allclose(np.array(read(out)["score_calibrated"], float), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("after", [".parquet", ".arrow"])
+def test_an_output_that_fails_half_way_is_one_line_and_no_file(tmp_path, after):
+    """PyArrow wrote a traceback of its own when it found the stream closed."""
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    lines = ["score", *(["0.5"] * 140_000), "1.5"]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    argv = [sys.executable, "-m", "calibrant", "apply", "cal.json", "rows.csv", "--y-prob", "score"]
+    done = subprocess.run(
+        [*argv, "-o", f"out{after}"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert "row 140,001 = 1.5" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cal.json", "rows.csv"]

@@ -89,7 +89,12 @@ def table_writer(
             )
         else:
             writer = writers[format_](stream, schema)
-        yield writer
+        try:
+            yield writer
+        except BaseException:
+            if isinstance(writer, _Parquet):
+                writer.abandon()
+            raise
         writer.close()
     except pa.ArrowException as error:
         raise InvalidDocumentError(f"The table cannot be written as {format_}: {error}") from error
@@ -164,6 +169,10 @@ class _Parquet:
 
     def close(self) -> None:
         self._file.close()
+
+    def abandon(self) -> None:
+        """Let it go unfinished: PyArrow would finish it later, on a stream that is closed."""
+        self._file.is_open = False
 
 
 class _Arrow:
