@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import zipfile
@@ -157,46 +156,12 @@ def test_two_columns_of_one_name_do_not_matter_where_nobody_wants_them(tmp_path,
     assert n_of(capsys, lines_to(tmp_path / "preds.csv", lines), *ONE) == N
 
 
-def test_columns_of_an_array_do_not_hide_another_array(tmp_path, calibrators, capsys):
-    np.savez(tmp_path / "preds.npz", probs=PROBS, probs_1=SCORE)
-    argv = ("apply", calibrators[0], tmp_path / "preds.npz", "--y-prob", "probs_1")
-    assert "'probs_1'" in refused(capsys, *argv, "-o", tmp_path / "out.csv")
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_file_may_have_a_name_that_is_not_utf_8(tmp_path, suffix, capsys):
     plain = write(tmp_path / f"preds{suffix}")
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff" + suffix.encode())
     os.rename(plain, odd)
     assert n_of(capsys, odd, *ONE) == N
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
-def test_lists_stay_in_their_cell_of_a_csv(tmp_path, suffix, calibrators, capsys):
-    import pyarrow.feather as pa_feather
-
-    pa_feather.write_feather(
-        pa.table({"score": [0.5, 0.7], "tags": [["a\tb", "c"], None]}), tmp_path / "in.arrow"
-    )
-    out = tmp_path / f"out{suffix}"
-    argv = ("apply", calibrators[0], tmp_path / "in.arrow", "--y-prob", "score", "-o", out)
-    assert run(capsys, *argv)[0] == 0
-    with out.open(newline="") as stream:
-        rows = list(csv.reader(stream, delimiter="," if suffix == ".csv" else "\t"))
-    assert rows == [
-        ["score", "tags", "score_calibrated"],
-        ["0.5", "['a\\tb', 'c']", "0.5"],
-        ["0.7", "", "0.7"],
-    ]
-
-
-def test_an_array_named_like_a_pattern_is_one_array(tmp_path, capsys):
-    np.savez(tmp_path / "in.npz", **{"*": LABEL, "score": SCORE, "note": LABEL})
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
-    out = tmp_path / "out.csv"
-    argv = ("apply", tmp_path / "cal.json", tmp_path / "in.npz", "--y-prob", "score", "-o", out)
-    assert run(capsys, *argv)[0] == 0
-    assert out.read_text().splitlines()[0] == "*,score,note,score_calibrated"
 
 
 def test_lists_of_decimals_are_the_floats_that_they_read_as(tmp_path):

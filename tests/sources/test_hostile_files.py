@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import io
 import json
-import zipfile
 
 import numpy as np
 import pytest
@@ -95,78 +93,3 @@ def test_a_wide_csv_is_read(tmp_path, capsys):
     assert json.loads(out)["n"] == 6
     code, _, err = run(capsys, "measure", tmp_path / "wide.csv", "--y-prob", "scores")
     assert (code, "has no column" in err) == (3, True)
-
-
-# archives
-
-
-def npz(path, **arrays):
-    np.savez_compressed(path, **arrays)
-    return path.read_bytes()
-
-
-def test_a_large_array_in_columns_is_read_and_one_that_only_claims_to_be_large_is_not(
-    tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr("calibrant.sources.files.npz.HARMLESS_BYTES", 1 << 20)
-    file, argv = tmp_path / "a.npz", ("--y-true", "label", "--y-prob", "probs")
-    probs = np.asfortranarray(np.random.default_rng(0).dirichlet(np.ones(10), 40_000))
-    labels = probs.argmax(axis=1)
-    npz(file, label=labels, probs=probs)
-    assert run(capsys, "measure", file, *argv)[0] == 0
-    npz(file, label=labels, probs=np.zeros_like(probs))
-    err = one_line(*run(capsys, "measure", file, *argv), file)
-    assert "bytes unpack to 3,200,128" in err
-    npz(file, label=labels, probs=np.ascontiguousarray(np.full_like(probs, 0.1)))
-    assert run(capsys, "measure", file, *argv)[0] == 0
-
-
-def header(text):
-    text = text.ljust(117).encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(8 * N)
-
-
-def member(path, content, kind=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", kind) as archive:
-        for name, array in (("label.npy", LABEL), ("score.npy", content)):
-            buffer = io.BytesIO()
-            if isinstance(array, bytes):
-                buffer.write(array)
-            else:
-                np.save(buffer, array)
-            archive.writestr(name, buffer.getvalue())
-    return path.read_bytes()
-
-
-TEXTS = np.array(["0.5"] * N)
-ARRAYS = {
-    "text": TEXTS,
-    "text beyond Unicode": np.frombuffer(np.full(N, 0x11FFFF, np.uint32).tobytes(), "<U1"),
-    "three dimensions": np.zeros((N, 2, 2)),
-    "a header that is no Python": header("{'descr': '<f8', 'fortran_order': False, 'shape': (10"),
-    "a header that calls": header("{'descr': __import__('os').system('true')}"),
-    "a header without a type": header("{'descr': 7, 'fortran_order': False, 'shape': (1500,)}"),
-    "a header with a wild type": header("{'descr': '<f9', 'fortran_order': 1, 'shape': (1500,)}"),
-    "a shape of no numbers": header("{'descr': '<f8', 'fortran_order': False, 'shape': ('a',)}"),
-    "a shape that is huge": header("{'descr': '<f8', 'fortran_order': False, 'shape': (9**99,)}"),
-    "version nine": b"\x93NUMPY\x09\x00" + header("")[8:],
-}
-
-
-@pytest.mark.parametrize("case", ARRAYS)
-def test_arrays_that_are_no_predictions_are_refused(tmp_path, case, calibrator, capsys):
-    file = tmp_path / "preds.npz"
-    member(file, ARRAYS[case])
-    one_line(*run(capsys, "measure", file, *ONE), file)
-    argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.csv")
-    code, _, err = run(capsys, *argv)
-    assert code == 3 or (code, case) == (0, "text"), err
-
-
-@pytest.mark.parametrize("kind", ["<f8", ">f8", "<f2", "longdouble"])
-def test_numbers_of_any_size_and_order_are_read(tmp_path, kind, calibrator, capsys):
-    file = tmp_path / "preds.npz"
-    member(file, SCORE.astype(kind))
-    assert run(capsys, "measure", file, *ONE)[0] == 0
-    argv = ("apply", calibrator, file, "--y-prob", "score", "-o", tmp_path / "out.parquet")
-    assert run(capsys, *argv)[0] == 0
