@@ -257,3 +257,12 @@ def test_cuts_that_make_no_sense_are_refused(cuts, tmp_path, capsys):
     code, _, message = run(capsys, "measure", write(tmp_path / "p.csv"), *ONE, "--by", cuts)
     assert code == 4
     assert "numbers" in message
+
+
+def test_a_table_of_clustered_rows_says_that_it_holds_none(tmp_path, capsys):
+    file = write(tmp_path / "preds.csv", COLUMNS | {"patient": np.arange(LABEL.size) // 3})
+    table = tmp_path / "t.json"
+    for cluster in ((), ("--cluster", "patient")):
+        code, _, err = run(capsys, "measure", file, *ONE, *cluster, "--table", table)
+        assert code == 0
+        assert ("takes all rows as independent" in err) == bool(cluster)

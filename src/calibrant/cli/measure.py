@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.input import add_log_argument, predictions
-from calibrant.cli.output import aligned, name_of, say, say_json
+from calibrant.cli.output import aligned, complain, name_of, say, say_json
 from calibrant.cli.parser import (
     add_cluster_argument,
     add_command,
@@ -85,6 +85,11 @@ def _run(args: argparse.Namespace) -> Outcome:
         if args.table:
             table = result.tables if by_group else result.table
             write_whole(args.table, table.to_json())
+            if args.cluster not in (None, "none") or (not by_group and result.n_clusters):
+                complain(
+                    f"{args.table} does not tell which rows are of one cluster: what is made of "
+                    "it takes all rows as independent"
+                )
     level = args.confidence_level
     text = result.describe(level) if by_group else describe(result, level)
     if args.json:
