@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import calibrant as cb
@@ -41,6 +42,16 @@ def test_a_bad_value_is_named_with_file_column_and_row(
     assert err.startswith(f"calibrant: {file}, rows ")
     assert words in err
     assert f"column '{column}', row 1,234 = " in err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_bad_weight_is_named_with_its_row_of_the_file(tmp_path, suffix, capsys):
+    """Not with its row of a chunk: chunks are of 499 rows here."""
+    weights = np.ones(LABEL.size)
+    weights[1233] = -1
+    file = write(tmp_path / f"preds{suffix}", COLUMNS | {"w": weights})
+    code, _, err = run(capsys, "measure", file, *ONE, "--sample-weight", "w")
+    assert (code, "(first: row 1,234 = -1)" in err) == (3, True)
 
 
 @pytest.mark.parametrize("command", ["measure", "fit", "compare", "apply", "certify"])

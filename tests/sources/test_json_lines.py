@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import calibrant as cb
-from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, N, refused, run
+from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, N, n_of, refused, run
 
 PROB_NAMES = ("prob_0", "prob_1", "prob_2")
 
@@ -167,3 +167,13 @@ def test_columns_that_nobody_asked_for_do_not_matter(tmp_path, capsys):
     code, out, err = run(capsys, "measure", tmp_path / "preds.jsonl", *ONE, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["n"] == N
+
+
+def test_blank_lines_are_a_file_without_rows(tmp_path, capsys):
+    blank, rows = tmp_path / "blank.jsonl", tmp_path / "rows.jsonl"
+    blank.write_text("\n\n")
+    json_lines(rows, [{"label": 1, "score": 0.5}] * 3)
+    assert n_of(capsys, blank, rows, *ONE) == 3
+    assert "there are no rows" in refused(capsys, "measure", blank, *ONE)
+    json_lines(blank, [{}])
+    assert "no column 'label'; its columns are none" in refused(capsys, "measure", blank, *ONE)

@@ -68,6 +68,8 @@ class _Reader:
     def batches(self, block: bytes) -> list[Any]:
         """Return a block as record batches of the columns that the first block settled."""
         n = _plain_lines(block)
+        if n == 0:  # blank lines name no columns
+            return []
         table = None if n is None else self._parse(block, n)
         if table is None:
             return self._parse_slowly(block)

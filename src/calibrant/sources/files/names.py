@@ -127,6 +127,6 @@ def _no_column(name: str, names: Sequence[str], path: str) -> str:
     shown = ", ".join(repr(known)[:60] for known in names[:10])
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return (
-        f"{path} has no column {name!r:.200}; its columns are {shown}{more}. "
+        f"{path} has no column {name!r:.200}; its columns are {shown or 'none'}{more}. "
         "Columns are named by y_true=, y_prob=, sample_weight= and by=."
     )

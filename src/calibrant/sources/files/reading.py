@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from calibrant.tables import Tables
 
 # how exceptions about arrays name a value; in a file it has a column and a row
-PLACE = re.compile(r"(?:y_(true|prob)|by)\[(\d+)(?:, (\d+))?\] = ")
+PLACE = re.compile(r"(?:y_(true|prob)|by|sample_weight)\[(\d+)(?:, (\d+))?\] = ")
 
 
 @dataclass(frozen=True)
