@@ -256,12 +256,15 @@ def _is_utf8(value: bytes | None) -> bool:
 
 def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     """Return a column of equally long lists as a table."""
+    import pyarrow.compute as pc
+
     where = f"{shown}, column {name!r:.80}"
-    if not (_is_list(column.type) and _is_number(column.type.value_type)):
+    is_list = str(column.type).startswith(("list", "large_list", "fixed_size_list"))  # or a view
+    if not (is_list and _is_number(column.type.value_type)):
         raise InvalidShapeError(
             f"{where} holds {column.type!s:.80}; expected numbers or lists of numbers."
         )
-    lengths = np.asarray(_list_lengths(column))
+    lengths = _to_numpy(pc.list_value_length(column).cast(pa.float64()))  # NaN for a missing one
     width = lengths[0]
     odd = np.flatnonzero(~(lengths == width) | ~(lengths > 0))
     if odd.size:
@@ -276,24 +279,12 @@ def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     return _to_numpy(flat).reshape(len(column), int(width))
 
 
-def _is_list(kind: Any) -> bool:
-    return str(kind).startswith(("list", "large_list", "fixed_size_list"))  # and their views
-
-
 def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
-
-
-def _list_lengths(column: Any) -> AnyArray:
-    """Return the lengths of lists, NaN for a missing one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return _to_numpy(pc.list_value_length(column).cast(pa.float64()))
 
 
 def _to_numpy(column: Any) -> AnyArray:
