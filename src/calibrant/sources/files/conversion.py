@@ -256,6 +256,7 @@ def _is_utf8(value: bytes | None) -> bool:
 
 def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     """Return a column of equally long lists as a table."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     where = f"{shown}, column {name!r:.80}"
