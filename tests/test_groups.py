@@ -192,6 +192,12 @@ def test_cuts_follow_the_edge_rule_of_bins(value, interval):
     assert keys({"age": (np.full(4, value), [0, 40, 65, 120])}) == [interval]
 
 
+def test_both_zeros_are_one_group_and_one_cut():
+    tables = tabulate(Y, P, bins="width:2", by=np.array([-0.0, 0.0, -0.0, 1.0]))
+    assert [str(key) for key in tables] == ["0.0", "1.0"]
+    assert keys({"p": (P, [-0.0, 0.5, 1])}) == ["[0, 0.5]", "(0.5, 1]"]
+
+
 def test_infinite_cuts_hold_everything():
     assert keys({"x": ([-1e9, 0, 1, 1e9], [-np.inf, 0.5, np.inf])}) == ["[-inf, 0.5]", "(0.5, inf]"]
 

@@ -130,7 +130,11 @@ def grade_backtest(
         table = source.tabulate("distinct" if bins is None else bins)
     if levels is not None:
         table = _with_pds(table, levels, declared=bins is not None or not table.is_binned_model)
-    elif bins is None and _are_scores(table):
+    elif (
+        bins is None
+        and len(table.bins[0]) > MOST_GRADES
+        and float(cells_of(table).unresolved_mass.max()) > UNRESOLVED_LIMIT
+    ):  # most rows are alone with theirs: scores, not grades
         raise InvalidInputError(
             f"Grades are few PDs; these rows have {len(table.bins[0]):,} different ones. Pass "
             "bins=, the edges of a master scale such as [0, 0.01, 0.05, 1]."
@@ -143,11 +147,6 @@ def grade_backtest(
         simultaneous=simultaneous,
         correlation=correlation,
     )
-
-
-def _are_scores(table: BinTable) -> bool:
-    alone = float(cells_of(table).unresolved_mass.max())
-    return len(table.bins[0]) > MOST_GRADES and alone > UNRESOLVED_LIMIT
 
 
 def _with_pds(table: BinTable, levels: FloatArray, declared: bool) -> BinTable:

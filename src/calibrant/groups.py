@@ -293,7 +293,7 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
         if number != number:
             return None
         if abs(number) < np.inf:
-            return number
+            return number + 0.0  # -0.0 is 0.0, and prints as such
     if isinstance(value, datetime.date):  # of a time at midnight the date
         return str(value).removesuffix(" 00:00:00")
     raise InvalidGroupsError(

@@ -145,7 +145,10 @@ def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None
 def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
     """Return (name, values, cuts) of every column of arrays that `by=` holds."""
     if isinstance(by, Mapping) and by:
-        pairs = [(v if _has_cuts(v) else (v, None)) for v in by.values()]
+        pairs = [
+            v if isinstance(v, tuple) and len(v) == 2 and all(map(_is_column, v)) else (v, None)
+            for v in by.values()
+        ]
         return [(str(name), *pair) for name, pair in zip(by, pairs, strict=True)]
     if hasattr(by, "columns"):
         from calibrant.sources.frames import as_frame
@@ -200,15 +203,11 @@ def _is_column(values: Any) -> bool:
     return hasattr(values, "__len__") and not isinstance(values, str | bytes)
 
 
-def _has_cuts(values: Any) -> bool:
-    return isinstance(values, tuple) and len(values) == 2 and all(map(_is_column, values))
-
-
 def _cuts(name: str, cuts: Any) -> tuple[float, ...] | None:
     if cuts is None:
         return None
     try:
-        numbers = tuple(float(cut) for cut in cuts)
+        numbers = tuple(float(cut) + 0.0 for cut in cuts)  # -0.0 would print as another interval
     except (TypeError, ValueError):
         numbers = (np.nan,)
     if isinstance(cuts, str) or any(np.isnan(numbers)):

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._options import check_flag
 from calibrant._results import Result, shown_chance
 from calibrant._scipy import special
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, Problem
@@ -174,7 +174,8 @@ def join_bins(table: BinTable, most_bins: int) -> BinTable:
     """Join neighbouring bins of each group until at most this many are left."""
     if max(map(len, table.bins)) <= most_bins:
         return table
-    starts = [_starts(len(bins), most_bins) for bins in table.bins]
+    sizes = [(len(bins), min(len(bins), most_bins)) for bins in table.bins]
+    starts = [np.arange(fewer) * n // fewer for n, fewer in sizes]
     bins = tuple(
         Bins(np.append(old.edges[start], 1.0), old.origin, old.rule)
         for old, start in zip(table.bins, starts, strict=True)
@@ -189,10 +190,6 @@ def join_bins(table: BinTable, most_bins: int) -> BinTable:
     columns = {name: sums(getattr(table, name)) for name in (*SUMS, *WEIGHT_SUMS)}
     level = np.full(columns["count"].shape, np.nan)
     return BinTable(table.problem, bins, **columns, level=level)
-
-
-def _starts(n_bins: int, most: int) -> IntArray:
-    return np.unique(np.arange(min(n_bins, most)) * n_bins // min(n_bins, most))
 
 
 def consistency_limits(
