@@ -75,8 +75,14 @@ def test_what_cannot_be_a_reference_is_refused():
         cb.skill_score(CLASS, PROBS, 0.3)
     with pytest.raises(InvalidShapeError, match="the same columns"):
         cb.skill_score(CLASS, PROBS, np.column_stack([PROBS / 2, PROBS / 2]))
-    with pytest.raises(CalibrantError):
+    with pytest.raises(CalibrantError, match="y_true and reference must have the same number"):
         cb.skill_score(Y, P, P[:7])
+    with pytest.raises(
+        CalibrantError, match=r"reference must not be missing.*reference\[0\] = nan"
+    ):
+        cb.skill_score(Y, P, P * np.nan)
+    with pytest.raises(InvalidShapeError, match="one column per class; reference has shape"):
+        cb.skill_score(CLASS, PROBS, PROBS[:, 0])
     with pytest.raises(InvalidArgumentError, match="score must be one of"):
         cb.skill_score(Y, P, score="crps")
     with pytest.raises(InvalidArgumentError, match="not in a table"):

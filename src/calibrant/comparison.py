@@ -12,6 +12,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Reading, Source, in_memory
+from calibrant.sources.arrays import called
 from calibrant.sources.groups import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight, class_weights
 from calibrant.stats.intervals import check_level
@@ -142,9 +143,12 @@ def compare(
     names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
     data = in_memory(data, *names)
     reading = (kind, input, classes, pos_label, None, data, None, cluster)
-    sources = {
-        name: read_clustered(labels[name], probs, *reading)[0] for name, probs in models.items()
-    }
+    sources: dict[str, Source] = {}
+    for name, probs in models.items():
+        with called(f"predictions of {name!r:.40}" if several else f"prob_{name}"):
+            source, _ = read_clustered(labels[name], probs, *reading)
+            sources[name] = source.in_memory()  # of a model in several pairs, read once
+            sources[name].columns()
     options: dict[str, Any] = {"bins": bins, "class_weight": class_weight}
     if not several:
         return compare_sources(*sources.values(), confidence_level=confidence_level, **options)

@@ -16,6 +16,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, in_memory, read
+from calibrant.sources.arrays import called
 from calibrant.sources.groups import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight
 from calibrant.stats.skill import RULES, Rule, row_scores
@@ -101,7 +102,9 @@ def skill_score(
     w = np.ones(len(y)) if rows.weights is None else rows.weights
     other, name = _reference(reference, y, w)
     if other is None:
-        model = _whole(y_true, reference, reading).columns().events()[1]
+        with called("reference"):
+            kind = source.problem.kind
+            model = read_clustered(y_true, reference, kind, *reading)[0].columns().events()[1]
         if model.shape != p.shape:
             raise InvalidShapeError(
                 f"Forecast and reference must have the same columns; got {p.shape} and "

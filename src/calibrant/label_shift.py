@@ -10,11 +10,11 @@ import numpy as np
 
 from calibrant import stats
 from calibrant._options import generator, is_among, is_real
-from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidInputError
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.hypotheses import check_one_event
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
-from calibrant.sources.arrays import as_array
+from calibrant.sources.arrays import as_array, called
 from calibrant.stats.label_shift import carried, carried_to_predictions
 from calibrant.stats.questions import Question
 from calibrant.table import BinTable
@@ -138,10 +138,8 @@ def _count_unlabelled(target_prob: Any, kind: Kind, input: Input, table: BinTabl
     """Count predictions of the target; their labels are set to 0, and nothing looks at them."""
     shape = getattr(target_prob, "shape", ())  # of tensors too, which stay where they are
     n = shape[0] if shape else len(as_array(target_prob, "target_prob"))
-    try:
+    with called("target_prob"):
         return read(np.zeros(n, np.int64), target_prob, kind, input).count(table.bins)
-    except CalibrantError as error:
-        raise type(error)(str(error).replace("y_prob", "target_prob")) from error
 
 
 def _check_outputs(table: BinTable, target: BinTable) -> None:

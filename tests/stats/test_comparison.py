@@ -11,6 +11,7 @@ from scipy import special, stats
 import calibrant as cb
 from calibrant import Bins, Distinct, EqualWidth, brier_decomposition, calibration_error
 from calibrant.exceptions import (
+    CalibrantError,
     EmptyInputError,
     InvalidArgumentError,
     InvalidBinsError,
@@ -273,6 +274,16 @@ def test_a_mild_distortion_is_found_in_ten_thousand_rows():
         for _ in range(50)
     ]
     assert np.mean([r.squared_error.verdict == "a is better" for r in found]) > 0.9
+
+
+def test_wrong_predictions_are_called_by_their_model():
+    wrong = np.where(np.arange(800) == 3, np.nan, Q)
+    with pytest.raises(CalibrantError, match=r"prob_b must not be missing.*first: prob_b\[3\]"):
+        cb.compare(Y, Q, wrong)
+    with pytest.raises(CalibrantError, match="y_true and prob_a must have the same number"):
+        cb.compare(Y, Q[1:], Q)
+    with pytest.raises(CalibrantError, match="predictions of 'new' must not be missing"):
+        cb.compare(Y, {"old": Q, "new": wrong})
 
 
 def test_models_with_labels_of_their_own_are_compared():

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal
 
@@ -32,6 +33,7 @@ from calibrant.columns import (
 )
 from calibrant.engines import engine
 from calibrant.exceptions import (
+    CalibrantError,
     InvalidInputError,
     InvalidLabelsError,
     InvalidProbabilitiesError,
@@ -394,3 +396,12 @@ def _wrong_weights(weights: Any) -> InvalidWeightsError:
 def _type_name(array: AnyArray) -> str:
     names = {"b": "booleans", "i": "integers", "u": "integers", "f": "floats", "M": "dates"}
     return names.get(array.dtype.kind, "text" if array.dtype.kind in "UST" else "objects")
+
+
+@contextmanager
+def called(name: str) -> Iterator[None]:
+    """Let exceptions call predictions by the argument that they were given as, not y_prob."""
+    try:
+        yield
+    except CalibrantError as error:
+        raise type(error)(str(error).replace("y_prob", name)) from error
