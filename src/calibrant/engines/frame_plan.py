@@ -16,8 +16,14 @@ import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
-from calibrant.engines.expressions import all_of, balanced, exact_number, narwhals, stepped
-from calibrant.engines.frame_columns import FrameColumns
+from calibrant.engines.frame_columns import (
+    FrameColumns,
+    all_of,
+    balanced,
+    exact_number,
+    narwhals,
+    stepped,
+)
 from calibrant.engines.search import Query
 from calibrant.table import WEIGHT_SUMS
 

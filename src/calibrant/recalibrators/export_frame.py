@@ -11,8 +11,8 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from calibrant._types import FloatArray
-from calibrant.engines.expressions import exact_number
 from calibrant.engines.frame import blaming_columns
+from calibrant.engines.frame_columns import exact_number
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 from calibrant.groups import GroupLabel
 from calibrant.recalibrators.base import Recalibrator
