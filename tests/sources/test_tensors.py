@@ -8,6 +8,7 @@ import pytest
 import calibrant as cb
 from calibrant.exceptions import (
     EmptyInputError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidShapeError,
     InvalidWeightsError,
@@ -218,6 +219,15 @@ def test_integers_are_not_compared_with_floats_of_fewer_digits():
 def test_an_event_that_never_occurs_is_refused():
     with pytest.raises(InvalidLabelsError, match="labels: 0, 1|labels: 1, 0"):
         source_of(Y, P, pos_label=2).tabulate(5)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_complex_numbers_are_refused_as_of_arrays(place):
+    rows = [torch.tensor([0.0, 1.0]), torch.tensor([0.2, 0.9]), torch.tensor([1.0, 2.0])]
+    rows[place] = rows[place] + 1j
+    for reader in (read, read_tensors):
+        with pytest.raises(InvalidInputError):
+            reader(*rows[:2], sample_weight=rows[2]).columns()
 
 
 def test_masks_beside_tensors_are_refused():

@@ -298,7 +298,7 @@ def _is_absent(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     try:
         return not isinstance(value, NOT_NUMBERS) and math.isfinite(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last of complex tensors
         return False
 
 

@@ -140,6 +140,8 @@ def read_tensors(
     refuse_masked(y_true, "y_true")
     refuse_masked(sample_weight, "sample_weight")
     probs = y_prob.detach()
+    if any(torch.is_tensor(x) and x.is_complex() for x in (y_true, probs, sample_weight)):
+        return on_host()  # which refuses them; PyTorch would drop what is imaginary
     try:
         labels = _labels_on(y_true, probs.device)
     except (TypeError, ValueError):
