@@ -421,7 +421,15 @@ def work(rank, size):
     own = int(metrics[0].layout.table(metrics[0].sums).n)
     metrics[0].sync()
     synced = metrics[0].compute().item()
+    for add in (metrics[0].update, metrics[0]):
+        try:
+            add(logits[:3], labels[:3])
+        except Exception as error:
+            assert "sync" in str(error), error
+        else:
+            raise AssertionError("rows were added to the sums of all processes")
     metrics[0].unsync()
+    assert metrics[0].compute().item() == values[0]
     results = [metric.result().value for metric in metrics]
     answer = {"values": values, "own": own, "synced": synced, "results": results}
     with open(f"{folder}/{size}-{rank}.json", "w") as file:

@@ -75,6 +75,8 @@ except ImportError:
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Add a batch and return its own error."""
+            if self._is_synced:  # `update` refuses, but `reset` would forget it
+                self.update(*args, **kwargs)
             before = self.sums.clone()
             self.reset()
             try:  # a refused batch leaves what was there
@@ -236,6 +238,11 @@ class CalibrationError(Metric):  # type: ignore[misc]
         target : tensor
             Class numbers, of any shape.
         """
+        if self._is_synced:
+            raise InvalidArgumentError(
+                "Rows are added to the sums of this process; these are the sums of all, and what "
+                "is added to them is lost. Call unsync() before update()."
+            )
         labels, predictions = self._rows(preds, target)
         with self._lock:
             if self.sums.is_inference() and not torch.is_inference_mode_enabled():
