@@ -185,6 +185,9 @@ def test_auto_is_a_rule_of_n():
         ([0, 0.9], "run from 0 to 1"),
         ([0, 0.5, 0.5, 1], r"edges\[1\] = 0.5"),
         ([0, 0.7, 0.5, 1], "rise strictly"),
+        (["0", "0.5", "1"], "numbers that rise"),
+        ([0, 0.5 + 0j, 1], "numbers that rise"),
+        (np.array([0, 1], "m8[s]"), "numbers that rise"),
     ],
 )
 def test_edges_that_do_not_partition_are_refused(edges, message):

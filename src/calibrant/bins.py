@@ -69,8 +69,11 @@ class Bins(ReadOnlyArrays):
 
     def __post_init__(self) -> None:
         try:
-            edges = np.array(self.edges, dtype=np.float64) + 0.0  # an edge of -0.0 is 0.0
-        except (TypeError, ValueError, OverflowError) as error:
+            given = np.asarray(self.edges)
+            if given.dtype.kind not in "biufO":  # NumPy would make floats of text, too
+                raise TypeError(f"edges of {given.dtype}")
+            edges = given.astype(np.float64) + 0.0  # an edge of -0.0 is 0.0
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise InvalidBinsError(
                 f"Bin edges must be numbers that rise from 0 to 1; got {self.edges!r:.60}."
             ) from error

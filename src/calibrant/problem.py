@@ -302,7 +302,7 @@ def read_problem(
     least = 1 if kind in ("multi-label", "quantile") else 2
     if not is_integer(n_classes) or n_classes < least or (kind == "binary" and n_classes != 2):
         raise InvalidArgumentError(
-            f"n_classes must be {'2' if kind == 'binary' else f'at least {least}'} for "
+            f"n_classes must be {2 if kind == 'binary' else f'a whole number >= {least}'} for "
             f'kind="{kind}"; got {n_classes!r}.'
         )
     if names is not None and len(names) != n_classes:
