@@ -22,6 +22,7 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     InvalidWeightsError,
     MissingDependencyError,
+    SwappedArgumentsError,
 )
 from calibrant.sources import frames
 from calibrant.sources.arrays import read_arrays
@@ -416,6 +417,30 @@ def test_a_dataset_is_read_by_polars_where_there_is_no_duckdb(monkeypatch):
     monkeypatch.setattr(frames, "DATASET_READERS", {"no_duckdb": ""})
     with pytest.raises(MissingDependencyError, match="DuckDB or Polars"):
         calibrant.tabulate("won", "p", data=data, bins=EqualWidth(4))
+
+
+HOMES = {
+    "dict": lambda frame: dict(frame),
+    "pandas": lambda frame: frame,
+    "polars": lambda frame: optional("polars").from_pandas(frame),
+    "lazy": lambda frame: lazy_frame("polars", frame),
+}
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_names_that_name_no_column_are_refused_alike(home):
+    data = HOMES[home](example(20))
+    column = optional("polars").col("p")
+    for y, p in (("won", []), ("won", ()), ([], "p"), ("won", column), ("won", example(20).p)):
+        with pytest.raises(InvalidArgumentError, match="With data=, .*won"):
+            calibrant.tabulate(y, p, data=data)
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_several_columns_of_labels_are_refused_where_one_is_needed(home):
+    for kind, p in ((None, "p"), ("binary", "p"), ("top-label", NAMES), ("marginal", NAMES)):
+        with pytest.raises((InvalidLabelsError, SwappedArgumentsError), match="y_true"):
+            calibrant.tabulate(["won", "y"], p, data=HOMES[home](example(20)), kind=kind)
 
 
 def test_what_is_no_frame_is_refused():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal
@@ -16,7 +17,11 @@ from calibrant.columns import absent_event
 from calibrant.engines.cells import CellSums
 from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_columns import FrameColumns
-from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidLabelsError,
+    MissingDependencyError,
+)
 from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
@@ -133,6 +138,11 @@ def read_frame(
         check_event_shapes(row_y, row_p, kind)
         if kind == "quantile":
             check_quantile_input(input)
+    elif len(marks) > 1:
+        raise InvalidLabelsError(
+            f"y_true must be one column of labels; got {len(marks)}: {_listed(marks)}. Pick one; "
+            'where a row may have several labels, pass kind="multi-label".'
+        )
     problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
     used = tuple(names) if column is None else (names[column],)
     others = () if column is None else tuple(names[:column] + names[column + 1 :])
@@ -159,6 +169,12 @@ def _check_order(
 
 def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> tuple[Any, Any]:
     """Return lists of names for patterns; labels and predictions of one name belong together."""
+    for option, given in (("y_true", y_true), ("y_prob", y_prob)):
+        if isinstance(given, list | tuple) and not given:
+            raise InvalidArgumentError(
+                f"With data=, {option} must name a column, or several; got {given!r}. The columns "
+                f"are {_listed(known)}."
+            )
     several = kind == "multi-label" and is_pattern(y_true, known)
     labels = matching(y_true, known) if several else y_true
     if not is_pattern(y_prob, known):
@@ -267,12 +283,18 @@ def _group_column(data: Any, column: GroupColumn) -> AnyArray | Factor:
 
 def known_column(name: Any, columns: list[Any]) -> Any:
     """Return the name of a column; raise InvalidArgumentError if there is no such column."""
-    if isinstance(name, Hashable) and name in columns:
-        return name
-    shown = ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
+    with suppress(TypeError):  # of what has no hash, as series and expressions
+        if name in dict.fromkeys(columns):
+            return name
+    came = " ".join(repr(name).split())  # a series has many lines
     raise InvalidArgumentError(
-        f"With data=, columns are given by name; there is no column {name!r:.60} among {shown}."
+        f"With data=, columns are given by name; there is no column {came:.60} among "
+        f"{_listed(columns)}."
     )
+
+
+def _listed(columns: list[Any]) -> str:
+    return ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
 
 
 def is_text_column(data: Any, name: Any) -> bool:
