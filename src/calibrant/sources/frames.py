@@ -117,6 +117,12 @@ def read_frame(
     known = list(data) if frame is None else frame.collect_schema().names()
     y_true, y_prob = _expanded(y_true, y_prob, known, kind)
     _check_order(y_true, y_prob, kind, classes)
+    marks = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
+    if len(marks) > 1 and kind not in EVENT_KINDS:
+        raise InvalidLabelsError(
+            f"y_true must be one column of labels; got {len(marks)}: {_listed(marks)}. Pick one; "
+            'where a row may have several labels, pass kind="multi-label".'
+        )
     if frame is None or not _is_lazy(frame):
         columns = data if frame is None else frame
         labels, probs = _column(columns, y_true), _column(columns, y_prob)
@@ -129,7 +135,6 @@ def read_frame(
     check_input(input)
     names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     beside = [*([] if sample_weight is None else [sample_weight]), *(own.name for own in grouping)]
-    marks = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
     for name in [*marks, *names, *beside]:
         refuse_pattern(known_column(name, known))
     if kind in EVENT_KINDS:
@@ -138,11 +143,6 @@ def read_frame(
         check_event_shapes(row_y, row_p, kind)
         if kind == "quantile":
             check_quantile_input(input)
-    elif len(marks) > 1:
-        raise InvalidLabelsError(
-            f"y_true must be one column of labels; got {len(marks)}: {_listed(marks)}. Pick one; "
-            'where a row may have several labels, pass kind="multi-label".'
-        )
     problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
     used = tuple(names) if column is None else (names[column],)
     others = () if column is None else tuple(names[:column] + names[column + 1 :])
