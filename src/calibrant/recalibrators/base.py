@@ -32,11 +32,11 @@ from calibrant.recalibrators.reading import (
     Choices,
     Reads,
     check_choice,
+    in_shape,
     keep_names,
     read_again,
     read_labelled,
     read_unlabelled,
-    width_of,
 )
 from calibrant.recalibrators.scores import FitResult, Scores
 from calibrant.sources.arrays import ArraySource, read_arrays
@@ -173,14 +173,13 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 return out.to(y_prob.dtype)  # type: ignore[no-any-return]
             # The host says which value is wrong.
         probs, shape = read_unlabelled(self, y_prob)
-        out = self._apply(probs)
-        if out.ndim == 1 and width_of(shape) == 2:
-            return np.column_stack((1 - out, out))
-        return out.reshape(shape)
+        return in_shape(self._apply(probs), shape)
 
     def predict(self, y_prob: Any) -> AnyArray:
         """Return the most probable class of each row; ties go to the first."""
-        probs = self.predict_proba(y_prob)
+        return self._most_probable(self.predict_proba(y_prob))
+
+    def _most_probable(self, probs: FloatArray) -> AnyArray:
         narrow = probs.ndim == 1 or probs.shape[1] == 1
         top = (probs.ravel() > 0.5).astype(np.intp) if narrow else probs.argmax(axis=1)
         return np.asarray(self.classes_[top])
@@ -199,8 +198,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "classes_")
         rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
-        probs, codes = self._apply(rows.predictions), rows.codes()
-        return -float(np.average(squared_errors(probs, codes), weights=rows.weights))
+        return self._score_of(rows, self._apply(rows.predictions))
+
+    def _score_of(self, rows: Columns, probs: FloatArray) -> float:
+        return -float(np.average(squared_errors(probs, rows.codes()), weights=rows.weights))
 
     def certify(
         self,

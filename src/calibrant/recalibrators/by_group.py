@@ -19,7 +19,6 @@ from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 from calibrant.groups import GroupColumn, GroupKey, GroupLabel, Groups, ranking, read_labels
 from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.class_rows import squared_errors
 from calibrant.recalibrators.formulas import log_odds
 from calibrant.recalibrators.inner import is_foreign, parts_as_steps, weights_name
 from calibrant.recalibrators.pooling import (
@@ -34,11 +33,11 @@ from calibrant.recalibrators.reading import (
     SEVERAL,
     Reads,
     check_choice,
+    in_shape,
     keep_names,
     read_again,
     read_labelled,
     read_unlabelled,
-    width_of,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import Scores
@@ -276,17 +275,12 @@ class ByGroup(Recalibrator):
             the same order. Numbers are cut where the fit cut them.
         """
         probs, shape = read_unlabelled(self, y_prob)
-        out = self._repair.answers(probs, self._places(self._read_groups(by, len(probs))))
-        if out.ndim == 1 and width_of(shape) == 2:
-            return np.column_stack((1 - out, out))
-        return out.reshape(shape)
+        place = self._places(self._read_groups(by, len(probs)))
+        return in_shape(self._repair.answers(probs, place), shape)
 
     def predict(self, y_prob: Any, by: Any = None) -> AnyArray:
         """Return the most probable class of each row; ties go to the first."""
-        probs = self.predict_proba(y_prob, by)
-        narrow = probs.ndim == 1 or probs.shape[1] == 1
-        top = (probs.ravel() > 0.5).astype(np.intp) if narrow else probs.argmax(axis=1)
-        return np.asarray(self.classes_[top])
+        return self._most_probable(self.predict_proba(y_prob, by))
 
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None, by: Any = None) -> float:
         """Return the negative Brier score of the recalibrated probabilities: higher is better.
@@ -299,8 +293,7 @@ class ByGroup(Recalibrator):
         check_is_fitted(self, "classes_")
         rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
         place = self._places(self._read_groups(by, len(rows)))
-        probs = self._repair.answers(rows.predictions, place)
-        return -float(np.average(squared_errors(probs, rows.codes()), weights=rows.weights))
+        return self._score_of(rows, self._repair.answers(rows.predictions, place))
 
     def has_own_repair(self, by: Any) -> BoolArray:
         """Tell of each row whether the fit has seen its group; all others get the pooled repair.

@@ -86,7 +86,12 @@ class ClassRows:
         return z
 
     def _log_scores(self, values: AnyArray) -> FloatArray:
-        return log_scores(values, self.kind, self.smoothing, self.rows.shape[1])
+        """Return smoothed log-probabilities, or the logits themselves."""
+        values = values.astype(np.float64)
+        if self.kind == "logits":
+            return values
+        share, n_classes = self.smoothing, self.rows.shape[1]
+        return np.asarray(log_probabilities(NUMPY, values, share, n_classes))
 
     def extremes(self) -> AnyArray:
         """Return predictions, among them any 0 and the least above: all of them."""
@@ -145,13 +150,6 @@ def _moments(z: FloatArray, beta: float) -> tuple[FloatArray, FloatArray, FloatA
 def own_values(rows: AnyArray, codes: IntArray) -> AnyArray:
     """Return the entry of each row in the column of its label."""
     return np.asarray(rows[np.arange(len(codes)), codes])
-
-
-def log_scores(values: AnyArray, kind: Input, smoothing: float, n_classes: int) -> FloatArray:
-    """Return smoothed log-probabilities, or the logits themselves."""
-    if kind == "logits":
-        return values.astype(np.float64)
-    return np.asarray(log_probabilities(NUMPY, values.astype(np.float64), smoothing, n_classes))
 
 
 def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatArray:

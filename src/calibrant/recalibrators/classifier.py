@@ -364,7 +364,10 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
                 scaler = clone(scaler).set_params(input="logits")
                 recalibrator.set_params(scaler=scaler)
                 return recalibrator
-        elif "input" in recalibrator.get_params(deep=False) and not _keeps_margins(recalibrator):
+        # Identity would take margins for log-odds as they stand, and nobody declared that.
+        elif "input" in recalibrator.get_params(deep=False) and (
+            recalibrator.input == "logits" or not isinstance(recalibrator, Identity)
+        ):
             recalibrator.set_params(input="logits")
             return recalibrator
     advice = "VectorScaling() or TemperatureScaling()"
@@ -375,8 +378,3 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
         f"{type(recalibrator).__name__} does not read those. Use {advice}, which do, or an "
         "estimator with predict_proba."
     )
-
-
-def _keeps_margins(recalibrator: Recalibrator) -> bool:
-    """Whether it would take margins for log-odds as they stand, and nobody declared that."""
-    return isinstance(recalibrator, Identity) and recalibrator.input != "logits"

@@ -25,7 +25,7 @@ from calibrant.recalibrators.matrix import (
     MEMORY,
     FullWeights,
     check_linear,
-    check_regularization,
+    check_penalty,
     linear_formula,
     loss_sums,
     minimise_loss,
@@ -250,6 +250,7 @@ class JointBetaScaling(Recalibrator):
     _reads: ClassVar[Reads] = "classes"
     _learned: ClassVar[dict[str, str]] = {"smoothing_": "share", "coef_": "matrix"}
     _constants: ClassVar[tuple[str, ...]] = ("coef_",)
+    _check_parameters = check_penalty
     smoothing_: float
     coef_: FloatArray
 
@@ -313,10 +314,6 @@ class JointBetaScaling(Recalibrator):
         share, k = self.smoothing_, self.classes_.size
         p = x + (1 / k - x) * share if share else x
         return ops.log(ops.clip(p, CLIP, None)), -ops.log_complement(ops.clip(p, None, 1 - CLIP))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_regularization(self.regularization)
 
     def _check_learned(self) -> None:
         if self.coef_.shape != (3, self.classes_.size):

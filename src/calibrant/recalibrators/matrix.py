@@ -38,7 +38,7 @@ from calibrant.recalibrators.scores import FitResult, dot
 from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
 
 if TYPE_CHECKING:
-    from calibrant.recalibrators.dirichlet import DirichletScaling
+    from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 
 PRODUCT_VALUES = 1 << 21
 """Values in a block of rows that is multiplied by a large matrix. Such products bring their own
@@ -282,12 +282,23 @@ def check_linear(model: Linear) -> None:
         raise ValueError("mixing_ must lie in [0, 1)")
 
 
-def check_regularization(strength: object) -> None:
-    """Refuse what cannot multiply a penalty."""
-    if not (is_real(strength) and 0 < float(strength) <= 1e100):  # type: ignore[arg-type]
+def check_penalty(model: VectorScaling | MatrixScaling | JointBetaScaling) -> None:
+    """Refuse what cannot multiply a penalty, and whatever every recalibrator refuses."""
+    Recalibrator._check_parameters(model)
+    strength = model.regularization
+    if not (is_real(strength) and 0 < float(strength) <= 1e100):
         raise InvalidArgumentError(
-            f"regularization must be above 0 and at most 1e100; got {strength!r:.60}."
+            f"regularization must be above 0 and at most 1e100; got {strength!r:.60}. 1 is usual."
         )
+
+
+def _fit(
+    model: VectorScaling | MatrixScaling,
+    probs: AnyArray,
+    codes: IntArray,
+    weights: FloatArray | None,
+) -> None:
+    model._fit_rows(ClassRows.of(probs, codes, weights, model.input))
 
 
 class VectorScaling(Recalibrator):
@@ -364,8 +375,8 @@ class VectorScaling(Recalibrator):
     weight_: FloatArray
     bias_: FloatArray
 
-    _fit_rows = _fit_rows
-    _logs, _formula, _check_learned = _tempered_logs, linear_formula, check_linear
+    _fit, _fit_rows, _logs, _formula = _fit, _fit_rows, _tempered_logs, linear_formula
+    _check_parameters, _check_learned = check_penalty, check_linear
 
     def __init__(
         self,
@@ -376,13 +387,6 @@ class VectorScaling(Recalibrator):
         self.regularization = regularization
         self.input = input
         self.smoothing = smoothing
-
-    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        self._fit_rows(ClassRows.of(probs, codes, weights, self.input))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_regularization(self.regularization)
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         self._fit_rows(on_device.TensorRows.of_tensors(tensors))
@@ -427,15 +431,15 @@ class MatrixScaling(Recalibrator):
     _choices = INPUTS
     _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
     _weights = FullWeights()
-    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
+    _constants = VectorScaling._constants
     smoothing_: float
     temperature_: float
     mixing_: float
     weight_: FloatArray
     bias_: FloatArray
 
-    _fit_rows = _fit_rows
-    _logs, _formula, _check_learned = _tempered_logs, linear_formula, check_linear
+    _fit, _fit_rows, _logs, _formula = _fit, _fit_rows, _tempered_logs, linear_formula
+    _check_parameters, _check_learned = check_penalty, check_linear
 
     def __init__(
         self,
@@ -446,10 +450,3 @@ class MatrixScaling(Recalibrator):
         self.regularization = regularization
         self.input = input
         self.smoothing = smoothing
-
-    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
-        self._fit_rows(ClassRows.of(probs, codes, weights, self.input))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_regularization(self.regularization)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant._types import AnyArray
+from calibrant._types import AnyArray, FloatArray
 from calibrant.columns import Columns
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -202,6 +202,13 @@ def _check_values(recalibrator: Recalibrator, rows: Columns) -> None:
             )
     elif not (rows.predictions.min() >= 0 and rows.predictions.max() <= 1):
         rows.explain_predictions()
+
+
+def in_shape(answers: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return answers in the shape of the predictions; of two columns the second is the event."""
+    if answers.ndim == 1 and width_of(shape) == 2:
+        return np.column_stack((1 - answers, answers))
+    return answers.reshape(shape)
 
 
 def width_of(shape: tuple[int, ...]) -> int:

@@ -284,7 +284,9 @@ class ScalingBinning(Recalibrator):
             ends = (-reach, reach)
         if not rises(self.scaler_, *ends):
             return None
-        if isinstance(self.scaler_, ForeignEstimator) and not _rises_over(self.scaler_, values):
+        # A tree may fall anywhere, between the scores that `rises` looks at too.
+        foreign = isinstance(self.scaler_, ForeignEstimator)
+        if foreign and (np.diff(self.scaler_._apply(np.unique(values))) < 0).any():
             return None
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
@@ -317,8 +319,3 @@ class ScalingBinning(Recalibrator):
             raise ValueError("there must be one cut fewer than levels")
         if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():
             raise ValueError("cuts must rise")
-
-
-def _rises_over(scaler: ForeignEstimator, values: FloatArray) -> bool:
-    """Tell whether a map of any form, such as that of a tree, never falls between these scores."""
-    return bool((np.diff(scaler._apply(np.unique(values))) >= 0).all())
