@@ -312,6 +312,9 @@ def test_certificates_of_several_classes_are_of_what_was_repaired(recalibrator, 
         lambda f: cb.ByGroup(cb.PlattScaling(), own="slope").fit(P, Y, by=SITE),
         lambda f: cb.ByGroup(cb.PlattScaling(), cv=1).fit(P, Y, by=SITE),
         lambda f: cb.ByGroup(cb.ScalingBinning(split=(1, 1, 1))).fit(P, Y, by=SITE),
+        lambda f: cb.ByGroup(cb.TopLabel(cb.ScalingBinning(split=(1, 1, 1)))).fit(
+            np.column_stack([1 - P, P]), Y, by=SITE
+        ),
         lambda f: cb.ByGroup(cb.VectorScaling(), own="shift").fit(*class_rows(50), by=[0] * 50),
         lambda f: cb.TopLabel(f).fit(*class_rows(50)),
         lambda f: cb.RecalibratedClassifier(LogisticRegression(), f).fit(P[:, None], Y),

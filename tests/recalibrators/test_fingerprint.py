@@ -7,9 +7,7 @@ import pytest
 from shared import binary_rows
 
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.recalibrators import (
-    Fingerprint,
-)
+from calibrant.recalibrators import Fingerprint, fingerprint
 
 
 @pytest.mark.parametrize("n", [1, 10, 1024, 5000, 300_000])
@@ -88,3 +86,16 @@ def test_counts_that_no_rows_can_have_are_refused(counts):
     assert document["counts"] == "1 1 1"
     with pytest.raises(InvalidDocumentError):
         Fingerprint.from_dict({**document, "counts": counts})
+
+
+@pytest.mark.parametrize("n", [8191, 300_000])
+@pytest.mark.parametrize("n_distinct", [3, 1500, 10**9])
+def test_the_smallest_hashes_are_kept_however_many_rows_were_probed(n, n_distinct):
+    p = np.random.default_rng(n).integers(n_distinct, size=n) / n_distinct
+    own, codes = Fingerprint.of(p, np.ones(n, int)), np.ones(n, int)
+    every = fingerprint.hash_rows(
+        p[:, None], codes, fingerprint.factors_of(2), fingerprint.LARGEST
+    )[1]
+    hashes, counts = np.unique(every, return_counts=True)
+    assert own.hashes.tolist() == hashes[: fingerprint.SKETCH_SIZE].tolist()
+    assert own.counts.tolist() == counts[: fingerprint.SKETCH_SIZE].tolist()

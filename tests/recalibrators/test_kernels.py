@@ -104,30 +104,6 @@ def test_hashes_are_those_of_numpy_in_every_form(forms, shape, dtype):
             assert own[1].tolist() == small.tolist()
 
 
-@pytest.mark.parametrize("n", [8191, 300_000])
-@pytest.mark.parametrize("n_distinct", [3, 1500, 10**9])
-def test_the_smallest_hashes_are_kept_however_many_rows_were_probed(n, n_distinct):
-    p = np.random.default_rng(n).integers(n_distinct, size=n) / n_distinct
-    own, codes = Fingerprint.of(p, np.ones(n, int)), np.ones(n, int)
-    every = fingerprint.hash_rows(
-        p[:, None], codes, fingerprint.factors_of(2), fingerprint.LARGEST
-    )[1]
-    hashes, counts = np.unique(every, return_counts=True)
-    assert own.hashes.tolist() == hashes[: fingerprint.SKETCH_SIZE].tolist()
-    assert own.counts.tolist() == counts[: fingerprint.SKETCH_SIZE].tolist()
-
-
-@pytest.mark.parametrize("n", [5000, 100_000])
-def test_scores_are_added_up_only_where_many_rows_share_one(n):
-    rng = np.random.default_rng(0)
-    for n_distinct, shorter in ((20, True), (n // 60, True), (n // 4, False), (10**9, False)):
-        p = rng.integers(n_distinct, size=n) / n_distinct
-        scores = Scores.of_rows(p, rng.random(n) < p)
-        compressed = scores.compressed()
-        assert (compressed is not scores) is shorter
-        assert compressed.event_rate == pytest.approx(scores.event_rate, rel=1e-12)
-
-
 @pytest.mark.parametrize("levels", [2, 50, 10**9])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pooled_values_and_gaps_are_the_same_with_and_without_compiled_loops(

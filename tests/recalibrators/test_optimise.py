@@ -1,12 +1,16 @@
-"""L-BFGS against SciPy's, and where evaluations fail."""
+"""Newton steps to reference values; L-BFGS against SciPy's, and where evaluations fail."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
+from shared import Y, Z, binary_rows
 
-from calibrant.recalibrators.optimise import minimise_smooth
+from calibrant.recalibrators import PlattScaling, QuadraticScaling
+from calibrant.recalibrators.formulas import NUMPY, log_odds
+from calibrant.recalibrators.optimise import fit_logistic, minimise_smooth
+from calibrant.recalibrators.scores import Scores
 
 RULES = {"memory": 20, "most_steps": 500, "tolerance": 1e-15, "slope_tolerance": 1e-9}
 
@@ -61,3 +65,32 @@ def test_steps_that_run_out_are_said():
     objective, _ = quadratic(40, 1e6)
     found = minimise_smooth(objective, np.zeros(40), **{**RULES, "most_steps": 3})
     assert (found.converged, found.steps) == (False, 3)
+
+
+def test_platts_targets_give_the_reference_values():
+    scores = Scores.of_rows(Z, Y == 1)
+    found = fit_logistic(log_odds(NUMPY, Z)[None], scores.with_platt_targets())
+    np.testing.assert_allclose(found.theta, [0.7833548877, 0.0773195218], atol=1e-8)
+
+
+def test_many_rows_go_through_a_short_start_to_the_same_minimum():
+    p, y = binary_rows(400_000)
+    rough = np.round(p, 3)
+    few = PlattScaling(smoothing=0).fit(rough, y)
+    table = Scores.of_rows(rough, y == 1).distinct()
+    found = fit_logistic(log_odds(NUMPY, table.values)[None], table)
+    np.testing.assert_allclose(few.coef_, found.theta, rtol=1e-9)
+    fitted = PlattScaling().fit(p, y)
+    slope = fitted.predict_proba(p) - y
+    assert abs(slope.mean()) < 1e-10
+    assert abs((slope * log_odds(NUMPY, p)).mean()) < 1e-10
+
+
+def test_many_separable_rows_are_fitted_with_platts_targets():
+    p = np.linspace(0.01, 0.99, 140_000)
+    y = np.abs(p - 0.5) < 0.2
+    fitted = QuadraticScaling().fit(p, y)
+    features = np.stack((log_odds(NUMPY, p), log_odds(NUMPY, p) ** 2))
+    found = fit_logistic(features, Scores.of_rows(p, y).with_platt_targets())
+    assert "separable" in fitted.fit_result_.flags
+    np.testing.assert_allclose(fitted.coef_, found.theta, rtol=1e-6, atol=1e-6)

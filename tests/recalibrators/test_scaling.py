@@ -18,8 +18,6 @@ from calibrant.recalibrators import (
     VectorScaling,
 )
 from calibrant.recalibrators.formulas import NUMPY, log_odds
-from calibrant.recalibrators.optimise import fit_logistic
-from calibrant.recalibrators.scores import Scores
 
 
 def log_loss(y, p):
@@ -56,12 +54,6 @@ def test_the_squared_loss_has_the_reference_minimum_and_no_slope_there():
     assert abs(slope @ log_odds(NUMPY, Z)) < 1e-12
 
 
-def test_platts_targets_give_the_reference_values():
-    scores = Scores.of_rows(Z, Y == 1)
-    found = fit_logistic(log_odds(NUMPY, Z)[None], scores.with_platt_targets())
-    np.testing.assert_allclose(found.theta, [0.7833548877, 0.0773195218], atol=1e-8)
-
-
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_platt_scaling_equals_unpenalised_logistic_regression(seed, weighted):
@@ -72,29 +64,6 @@ def test_platt_scaling_equals_unpenalised_logistic_regression(seed, weighted):
     theirs.fit(log_odds(NUMPY, p)[:, None], y, w)
     expected = [theirs.coef_[0, 0], theirs.intercept_[0]]
     np.testing.assert_allclose(ours.coef_, expected, atol=1e-6)
-
-
-def test_many_rows_go_through_a_short_start_to_the_same_minimum():
-    p, y = binary_rows(400_000)
-    rough = np.round(p, 3)
-    few = PlattScaling(smoothing=0).fit(rough, y)
-    table = Scores.of_rows(rough, y == 1).distinct()
-    found = fit_logistic(log_odds(NUMPY, table.values)[None], table)
-    np.testing.assert_allclose(few.coef_, found.theta, rtol=1e-9)
-    fitted = PlattScaling().fit(p, y)
-    slope = fitted.predict_proba(p) - y
-    assert abs(slope.mean()) < 1e-10
-    assert abs((slope * log_odds(NUMPY, p)).mean()) < 1e-10
-
-
-def test_many_separable_rows_are_fitted_with_platts_targets():
-    p = np.linspace(0.01, 0.99, 140_000)
-    y = np.abs(p - 0.5) < 0.2
-    fitted = QuadraticScaling().fit(p, y)
-    features = np.stack((log_odds(NUMPY, p), log_odds(NUMPY, p) ** 2))
-    found = fit_logistic(features, Scores.of_rows(p, y).with_platt_targets())
-    assert "separable" in fitted.fit_result_.flags
-    np.testing.assert_allclose(fitted.coef_, found.theta, rtol=1e-6, atol=1e-6)
 
 
 def test_logits_and_their_probabilities_give_the_same_fit():
@@ -120,37 +89,6 @@ def test_a_falling_map_is_flagged():
     p, y = binary_rows()
     assert "not increasing" in PlattScaling().fit(p, 1 - y).fit_result_.flags
     assert "not increasing" not in PlattScaling().fit(p, y).fit_result_.flags
-
-
-@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
-def test_structured_scaling_lowers_the_loss_of_an_overconfident_model(cls):
-    probs, y = class_rows(3000)
-    fitted = cls().fit(probs[:1500], y[:1500])
-    after = fitted.predict_proba(probs[1500:])
-    np.testing.assert_allclose(after.sum(axis=1), 1)
-    own = np.arange(1500), y[1500:]
-    assert -np.log(after[own]).mean() < -np.log(probs[1500:][own]).mean() - 0.1
-
-
-@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
-def test_structured_scaling_is_at_its_minimum(cls):
-    probs, y = class_rows(400)
-    fitted = cls().fit(probs, y)
-    assert fitted.fit_result_.converged
-    wanted = np.bincount(y, minlength=4) / y.size
-    slack = 2 * 4 / 400 * np.abs(fitted.bias_)
-    np.testing.assert_allclose(
-        fitted.predict_proba(probs).mean(axis=0), wanted, atol=slack.max() + 1e-4
-    )
-
-
-def test_a_class_without_rows_keeps_a_finite_answer():
-    probs, y = class_rows()
-    y = np.where(y == 3, 0, y)
-    for cls in (VectorScaling, MatrixScaling):
-        fitted = cls().fit(probs, y)
-        assert np.isfinite(fitted.bias_).all()
-        assert fitted.predict_proba(probs)[:, 3].max() < 0.2
 
 
 CORPUS = {

@@ -527,10 +527,11 @@ class ByGroup(Recalibrator):
                 f"ByGroup repairs one event or classes of which a row has one; got {inner!r:.60}. "
                 "Fit a ByGroup on the column of each label."
             )
-        if isinstance(inner, ScalingBinning) and inner.split is not None:
+        binning = getattr(inner, "recalibrator", inner)
+        if isinstance(binning, ScalingBinning) and binning.split is not None:
             raise InvalidArgumentError(
                 f"Groups are pooled by weights, and a split deals out rows; got split="
-                f"{inner.split!r:.60}. Use split=None."
+                f"{binning.split!r:.60}. Use split=None."
             )
         if self.own == "shift" and inner._reads in SEVERAL:
             raise InvalidArgumentError(
