@@ -21,7 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import calibrant
 from calibrant import calibration_error
-from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
+from calibrant.exceptions import InvalidArgumentError, InvalidLabelsError, InvalidWeightsError
 from calibrant.recalibrators import (
     BetaScaling,
     HistogramBinning,
@@ -252,3 +252,17 @@ def test_fresh_rows_are_certified_and_those_of_the_fit_refused(tmp_path):
     repair = calibrant.load(tmp_path / "repair.json")
     said = model.estimator_.predict_proba(x[1500:])
     np.testing.assert_array_equal(repair.predict_proba(said), model.predict_proba(x[1500:]))
+
+
+@pytest.mark.parametrize("cv", [3, "prefit"])
+def test_labels_that_the_classifier_does_not_know_are_named(cv):
+    model = RecalibratedClassifier(GaussianNB().fit(X[FIT], Y[FIT]), cv=cv).fit(X[FIT], Y[FIT])
+    with pytest.raises(InvalidLabelsError, match=r"1 of 1,000 are others \(first: 7\)"):
+        model.certify(X[FRESH], np.r_[7, Y[FRESH][1:]])
+
+
+def test_missing_labels_and_labels_of_two_types_are_refused():
+    for first in (None, 3):
+        labels = np.array([first, *np.where(Y[1:1000], "yes", "no")], object)
+        with pytest.raises(InvalidLabelsError, match=r"of one type.*y holds .*, str"):
+            RecalibratedClassifier(GaussianNB()).fit(X[FIT], labels)

@@ -115,7 +115,7 @@ def test_what_cannot_be_applied_is_refused():
         fitted.apply_to_frame(frame, "q")
     with pytest.raises(InvalidArgumentError, match="data frame"):
         fitted.apply_to_frame([1, 2], "x")
-    with pytest.raises(InvalidArgumentError, match="ForeignEstimator has no form"):
+    with pytest.raises(InvalidArgumentError, match="LogisticRegression has no form"):
         ForeignEstimator(LogisticRegression()).fit(p, y).to_expression("x")
     with pytest.raises(InvalidArgumentError, match="MatrixScaling has no form"):
         MatrixScaling().fit(*class_rows(100)).to_expression("x")
@@ -154,3 +154,13 @@ def test_a_name_that_pandas_takes_as_it_is_is_applied():
     fitted, frame = HistogramBinning(4).fit(p, y), frame_of("pandas", {"p": p, "*": 1 - p})
     after = fitted.apply_to_frame(frame, "*")
     np.testing.assert_array_equal(after["calibrated"], fitted.predict_proba(1 - p))
+
+
+def test_columns_that_hold_no_numbers_are_refused_before_anything_is_computed():
+    pl = pytest.importorskip("polars")
+    fitted = HistogramBinning(bins=3).fit(*binary_rows(60))
+    text, dates = ["0.5", "0.7"], np.array(["2026-01-01", "2026-01-02"], "M8[D]")
+    for column in (text, dates, [[0.1], [0.2]]):
+        for frame in (pl.DataFrame({"p": column}), pl.LazyFrame({"p": column})):
+            with pytest.raises(InvalidArgumentError, match="must hold numbers; 'p' is of type"):
+                fitted.apply_to_frame(frame, "p")

@@ -109,7 +109,7 @@ def test_estimators_of_other_libraries_have_no_torch_form():
         OneVsRest(LogisticRegression()),
         TopLabel(LogisticRegression(), per_class=True, min_rows=5),
     ):
-        with pytest.raises(InvalidArgumentError, match="ForeignEstimator has no form in torch"):
+        with pytest.raises(InvalidArgumentError, match="LogisticRegression has no form in torch"):
             wrapper.fit(*class_rows(100)).to_torch()
 
 

@@ -134,3 +134,10 @@ def test_a_damaged_note_of_the_table_is_refused(name, value):
     document["table"][name] = value
     with pytest.raises(InvalidDocumentError):
         from_json(json.dumps(document))
+
+
+def test_what_is_no_table_is_refused():
+    p, y = binary_rows(60)
+    for other in (None, p, "table.json", tabulate(y, p, by=np.arange(60) % 2)):
+        with pytest.raises(InvalidArgumentError, match="fit_table needs one BinTable"):
+            PlattScaling().fit_table(other)

@@ -451,3 +451,15 @@ def test_answers_in_words_are_refused():
     p, y = binary_rows(100)
     with pytest.raises(InvalidProbabilitiesError, match="predict_proba of Words gave values of"):
         ScalingBinning(bins=3, scaler=Words()).fit(p, y)
+
+
+def test_messages_name_the_class_that_was_passed(tmp_path):
+    p, y = cubed(300, 0)
+    probs, labels = class_rows(300)
+    with pytest.raises(InvalidShapeError, match="Cube recalibrates one event"):
+        best_recalibrator(labels, probs, [Identity(), Cube()])
+    best = best_recalibrator(y, p, [Cube()])
+    with pytest.raises(InvalidShapeError, match="This Cube was fitted on 2 classes"):
+        best.predict_proba(probs)
+    with pytest.raises(InvalidArgumentError, match="Cube is not one of them"):
+        best.save(tmp_path / "cube.json")

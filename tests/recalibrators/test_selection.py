@@ -14,6 +14,7 @@ from calibrant import tabulate
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import (
     BetaScaling,
+    ByGroup,
     HistogramBinning,
     Identity,
     MatrixScaling,
@@ -224,3 +225,8 @@ def test_repairs_of_quantiles_are_no_candidates():
     quantiles = np.tile([-1.0, 0.0, 1.0], (100, 1))
     with pytest.raises(InvalidArgumentError, match=r"repairs quantiles.*pinball_loss"):
         best_recalibrator(rng.normal(size=100), quantiles, [QuantileRecalibration()])
+
+
+def test_candidates_that_need_groups_are_refused_by_their_name():
+    with pytest.raises(InvalidArgumentError, match="ByGroup needs groups too"):
+        best_recalibrator(*reversed(binary_rows(60)), [Identity(), ByGroup(PlattScaling())])

@@ -143,6 +143,12 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `certify` refuses the very rows of the table, and cannot tell whether some are among them.
         """
         self._check_parameters()
+        if not isinstance(table, BinTable):
+            raise InvalidArgumentError(
+                f"fit_table needs one BinTable, as calibrant.tabulate makes; got {table!r:.60}. "
+                "Fit rows with fit, add up the tables of several groups, and read a saved one by "
+                "BinTable.from_json."
+            )
         if self._reads in SEVERAL or self.input == "logits":
             raise InvalidArgumentError(
                 "A table counts the probabilities of one event; fit_table needs a recalibrator of "
@@ -364,6 +370,11 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         to_onnx(self, path, columns=columns, dtype=dtype)
 
+    @property
+    def _name(self) -> str:
+        """What messages call this recalibrator."""
+        return type(self).__name__
+
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         """Learn from rows; those of one event are learned from as scores."""
         self._learn(Scores.of_rows(np.ascontiguousarray(probs, np.float64), codes == 1, weights))
@@ -403,7 +414,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `learned` holds the numbers named in `_constants`: this object, or a torch module.
         """
         raise InvalidArgumentError(
-            f"{type(self).__name__} has no form in {ops.target}: its formula is not calibrant's. "
+            f"{self._name} has no form in {ops.target}: its formula is not calibrant's. "
             "Use one of calibrant's recalibrators, or predict_proba."
         )
 

@@ -251,6 +251,13 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Check that rows and labels fit together, and tell which rows have a weight."""
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         x, y = indexable(x if hasattr(x, "shape") else np.asarray(x), y)
+        types = {type(label).__name__ for label in y.tolist()} if y.dtype.kind == "O" else {""}
+        if "NoneType" in types or ("str" in types and len(types) > 1):
+            raise InvalidLabelsError(
+                "Labels must be of one type, and none may be missing; y holds "
+                f"{', '.join(sorted(types))}. Drop the rows without a label, or convert all "
+                "labels to text."
+            )
         check_classification_targets(y)
         weights = read_weights(sample_weight, len(y))
         if weights is None:
@@ -268,8 +275,12 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         table = {label: code for code, label in enumerate(self.classes_.tolist())}
         codes = np.array([table.get(label, -1) for label in y.tolist()], np.intp)
         if codes.min() < 0:
-            unknown = y[codes < 0].tolist()[0]
-            raise InvalidLabelsError(f"The prefit estimator does not know the label {unknown!r}.")
+            unknown = y[codes < 0].tolist()
+            raise InvalidLabelsError(
+                f"y must hold labels that the classifier knows, {[*table]!r:.60}; {len(unknown):,} "
+                f"of {len(y):,} are others (first: {unknown[0]!r:.40}). Write them as in its fit, "
+                "or leave these rows out."
+            )
         return codes
 
     def _fresh_recalibrator(self, estimator: Any) -> tuple[Recalibrator, Input]:
@@ -375,6 +386,6 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
         advice = "PlattScaling() or ScalingBinning()"
     raise InvalidArgumentError(
         f"The scores of {estimator}.decision_function are logits{' of several classes' * several}; "
-        f"{type(recalibrator).__name__} does not read those. Use {advice}, which do, or an "
+        f"{recalibrator._name} does not read those. Use {advice}, which do, or an "
         "estimator with predict_proba."
     )

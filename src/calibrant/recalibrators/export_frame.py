@@ -23,6 +23,9 @@ from calibrant.sources.frames import as_frame, known_column, refuse_pattern, tak
 if TYPE_CHECKING:
     from calibrant.recalibrators.by_group import ByGroup
 
+NO_NUMBERS = ("String", "Date", "Datetime", "Duration", "Time", "Binary", "List", "Array", "Struct")
+"""Types of columns that no engine should make predictions of."""
+
 
 def apply_to_frame(
     recalibrator: Recalibrator,
@@ -76,6 +79,11 @@ def apply_to_frame(
         known_column(name, columns)
         if takes_patterns(frame):
             refuse_pattern(name)
+    if str(schema[column]).partition("(")[0] in NO_NUMBERS:
+        raise InvalidArgumentError(
+            f"The column of predictions must hold numbers; {column!r:.60} is of type "
+            f"{schema[column]}. Convert it first."
+        )
     if groups:
         check_types_of_groups(recalibrator, groups, schema)
     if frame.implementation.is_duckdb() and "*" in columns:

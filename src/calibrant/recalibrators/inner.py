@@ -55,12 +55,16 @@ class ForeignEstimator(Recalibrator):
         shown = repr(own)[:N_CHAR_MAX]
         return f"{type(own).__name__}()" if shown == object.__repr__(own) else shown
 
+    @property
+    def _name(self) -> str:
+        return type(self.estimator).__name__
+
     def _learn(self, scores: Scores) -> None:
         rows = scores.with_one_label()  # cells of a table have both
         happened = rows.events > 0
         if happened.all() or not happened.any():
             raise InvalidLabelsError(
-                f"{type(self.estimator).__name__} needs rows with and without the event; all "
+                f"{self._name} needs rows with and without the event; all "
                 f"{happened.size:,} have the label {int(happened[0])}. Use one of calibrant's "
                 "recalibrators, such as PlattScaling(): they have an answer for one label too."
             )
@@ -88,7 +92,7 @@ class ForeignEstimator(Recalibrator):
             )
 
     def _apply(self, probs: AnyArray) -> FloatArray:
-        name, n = type(self.estimator).__name__, len(probs)
+        name, n = self._name, len(probs)
         answers = self.estimator_.predict_proba(probs.astype(np.float64)[:, None])
         if isinstance(answers, np.ma.MaskedArray):
             answers = np.ma.filled(answers.astype(np.float64), np.nan)

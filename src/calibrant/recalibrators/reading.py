@@ -157,7 +157,7 @@ def _log_odds(logits: AnyArray) -> AnyArray:
 
 def kind_of(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
     """Return what predictions of this shape mean; two columns are one event, the second."""
-    name, reads, width = type(recalibrator).__name__, recalibrator._reads, width_of(shape)
+    name, reads, width = recalibrator._name, recalibrator._reads, width_of(shape)
     if reads == "labels":
         return "multi-label"
     if reads == "one event" and width > 2:
@@ -186,7 +186,7 @@ def check_width(recalibrator: Recalibrator, shape: tuple[int, ...]) -> None:
     if n_classes == 2 and not of_labels:
         advice = "Pass the event's probability, (n,), or both columns, (n, 2)"
     raise InvalidShapeError(
-        f"This {type(recalibrator).__name__} was fitted on {n_classes:,} {what}; y_prob has "
+        f"This {recalibrator._name} was fitted on {n_classes:,} {what}; y_prob has "
         f"{width:,} column{'s' * (width != 1)} (shape {shape}). {advice}, or fit another "
         "recalibrator on columns like these."
     )
@@ -219,7 +219,7 @@ def width_of(shape: tuple[int, ...]) -> int:
 def check_of_one_column(recalibrator: Recalibrator, what: str, target: str) -> None:
     """Refuse an export that reads one column where the answers depend on several."""
     check_is_fitted(recalibrator, "classes_")
-    name, n_classes = type(recalibrator).__name__, recalibrator.classes_.size
+    name, n_classes = recalibrator._name, recalibrator.classes_.size
     if recalibrator._reads in SEVERAL:
         raise InvalidArgumentError(
             f"{name} has no form in {target}: its answers depend on the columns of all "

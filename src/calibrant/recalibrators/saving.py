@@ -137,8 +137,9 @@ def _encode_unfitted(recalibrator: Any) -> dict[str, Any]:
     name = type(recalibrator).__name__
     if known().get(name) is not type(recalibrator):
         raise InvalidArgumentError(
-            f"Only calibrant's own recalibrators can be saved; {name} is not one of them. As the "
-            "scaler of a ScalingBinning its steps can: as_steps()."
+            "Only calibrant's own recalibrators can be saved; "
+            f"{getattr(recalibrator, '_name', name)} is not one of them. As the scaler of a "
+            "ScalingBinning its steps can: as_steps()."
         )
     parameters = recalibrator.get_params(deep=False)
     return {

@@ -17,6 +17,7 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.by_group import ByGroup
 from calibrant.recalibrators.class_rows import fold_of_rows, squared_errors
 from calibrant.recalibrators.formulas import CLIP
 from calibrant.recalibrators.inner import as_recalibrator, is_foreign
@@ -24,11 +25,7 @@ from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.quantiles import QuantileRepair
-from calibrant.recalibrators.reading import (
-    check_choice,
-    keep_names,
-    read_labelled,
-)
+from calibrant.recalibrators.reading import check_choice, keep_names, read_labelled
 from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
@@ -147,6 +144,11 @@ def _read_candidates(candidates: Any, input: Input) -> tuple[Recalibrator, ...]:
                 "candidates must be recalibrators of probabilities, which are compared by a score "
                 f"of probabilities; {candidate!r:.60} repairs quantiles. Compare repairs of "
                 "quantiles by their pinball_loss on other rows."
+            )
+        if isinstance(candidate, ByGroup):
+            raise InvalidArgumentError(
+                "candidates must be fitted on predictions and labels alone; ByGroup needs groups "
+                "too. Choose what it repairs by, without groups, and fit a ByGroup of that."
             )
     chosen = tuple(as_recalibrator(own) if is_foreign(own) else own for own in listed)
     if not chosen or not all(isinstance(candidate, Recalibrator) for candidate in chosen):
@@ -310,7 +312,9 @@ def _default_candidates(probs: AnyArray, input: Input) -> list[Recalibrator]:
 def _folds(codes: IntArray, cv: int, rng: np.random.Generator | int | None) -> list[BoolArray]:
     """Return the mask of the rows of each fold."""
     if not (is_integer(cv) and 2 <= cv <= codes.size):
-        raise InvalidArgumentError(f"cv must be between 2 and the {codes.size:,} rows; got {cv!r}.")
+        raise InvalidArgumentError(
+            f"cv must be between 2 and the {codes.size:,} rows; got {cv!r:.60}. 5 folds are usual."
+        )
     fold = fold_of_rows(codes, cv, generator("rng", rng))
     return [fold == k for k in range(cv)]
 
