@@ -251,12 +251,12 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Check that rows and labels fit together, and tell which rows have a weight."""
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         x, y = indexable(x if hasattr(x, "shape") else np.asarray(x), y)
-        types = {type(label).__name__ for label in y.tolist()} if y.dtype.kind == "O" else {""}
-        if "NoneType" in types or ("str" in types and len(types) > 1):
+        labels = y.tolist() if y.dtype.kind == "O" else []
+        if type(None) in map(type, labels) or len({isinstance(label, str) for label in labels}) > 1:
+            types = ", ".join(sorted({type(label).__name__ for label in labels}))
             raise InvalidLabelsError(
-                "Labels must be of one type, and none may be missing; y holds "
-                f"{', '.join(sorted(types))}. Drop the rows without a label, or convert all "
-                "labels to text."
+                f"Labels must be of one type, and none may be missing; y holds {types}. "
+                "Drop the rows without a label, or convert all labels to text."
             )
         check_classification_targets(y)
         weights = read_weights(sample_weight, len(y))
