@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 import calibrant as cb
 from calibrant.exceptions import InvalidLabelsError, NotFiniteError
@@ -188,3 +190,26 @@ def test_the_rows_of_the_fit_are_known_again():
     fitted = cb.PlattScaling().fit(moved(P), moved(Y))
     with pytest.raises(cb.exceptions.InvalidInputError, match="has not seen"):
         fitted.certify(P, Y, max_error=0.1)
+
+
+class Curve:
+    """A scaler of one's own, whose fit takes no weights."""
+
+    def fit(self, X, y):
+        self.share_ = y.mean()
+        return self
+
+    def predict_proba(self, X):
+        return 2 * self.share_ * np.square(X[:, 0]) / (1 + np.square(X[:, 0]))
+
+
+@pytest.mark.parametrize(
+    "scaler", [Curve(), LogisticRegression(tol=1e-10)], ids=["own", "scikit-learn"]
+)
+def test_own_scalers_are_fitted_from_tensors_with_and_without_weights(scaler):
+    repair = cb.ScalingBinning(bins="width:6", scaler=scaler)
+    host = clone(repair).fit(P, Y)
+    fitted = clone(repair).fit(moved(P), moved(Y))
+    np.testing.assert_allclose(fitted.levels_, host.levels_, atol=1e-6)
+    found = fitted.predict_proba(moved(P[:100])).cpu().numpy()
+    np.testing.assert_allclose(found, host.predict_proba(P[:100]), atol=1e-6)

@@ -37,6 +37,7 @@ from calibrant.recalibrators.inner import (
     can_be_saved,
     check_of_one_score,
     is_foreign,
+    weights_name,
 )
 from calibrant.recalibrators.inverse import invert, rises
 from calibrant.recalibrators.scaling import Identity, PlattScaling
@@ -207,7 +208,8 @@ class ScalingBinning(Recalibrator):
         return folds
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
-        if self.split is not None:
+        # A sketch has weights, which an estimator of another library may not take.
+        if self.split is not None or (is_foreign(self.scaler) and not weights_name(self.scaler)):
             return False
         self._learn(on_device.sketch(tensors), tensors)
         return True
