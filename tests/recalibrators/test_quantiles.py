@@ -162,3 +162,14 @@ def test_rows_of_weight_zero_are_as_good_as_absent(repair):
     alone = repair().fit(q[:40], y[:40], classes=levels)
     weighted = repair().fit(q, y, sample_weight=np.arange(60) < 40, classes=levels)
     np.testing.assert_allclose(weighted.predict(q), alone.predict(q), rtol=1e-14)
+
+
+@pytest.mark.parametrize("repair", [calibrant.QuantileRecalibration, calibrant.VarianceScaling])
+def test_a_fit_that_fails_leaves_the_one_before_as_it_was(repair):
+    rng, levels = np.random.default_rng(0), (0.1, 0.5, 0.9)
+    q = calibrant.normal_quantiles(np.zeros(60), 0.6, levels)
+    fitted = repair().fit(q, rng.normal(size=60), classes=levels)
+    before = fitted.predict(q)
+    with pytest.raises(CalibrantError):
+        fitted.fit(q[:, :1], rng.normal(size=60), classes=[0.1])
+    np.testing.assert_array_equal(fitted.predict(q), before)

@@ -8,13 +8,19 @@ import pytest
 from shared import ONE_SCORE, binary_rows, class_rows
 from sklearn.base import clone
 
-from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidShapeError,
+)
 from calibrant.recalibrators import (
     Identity,
     MatrixScaling,
     PlattScaling,
     ScalingBinning,
     TemperatureScaling,
+    TopLabel,
     VectorScaling,
     best_recalibrator,
     load,
@@ -165,3 +171,29 @@ def test_the_labels_of_the_fit_in_another_order_are_refused(fitted_as, told):
     same = fitted.certify(other, np.take(names, codes), classes=names)
     renamed = fitted.certify(other, np.take(["no", "yes"], codes), classes=["no", "yes"])
     assert renamed.upper_bound == same.upper_bound
+
+
+class Broken:
+    """A recalibrator of one's own whose fit fails half-way."""
+
+    def fit(self, X, y):
+        raise RuntimeError("half-way")
+
+    def predict_proba(self, X):
+        return X[:, 0]
+
+
+def test_a_fit_that_fails_leaves_the_one_before_as_it_was():
+    probs, y = class_rows(200)
+    frame = pd.DataFrame(probs, columns=[*"abcd"])
+    fitted = TopLabel(PlattScaling()).fit(frame, y)
+    before = {name: value for name, value in vars(fitted).items() if name != "recalibrator"}
+    fitted.recalibrator = Broken()
+    with pytest.raises(RuntimeError, match="half-way"):
+        fitted.fit(probs[:, :3], y % 3)
+    for wrong in (None, y + 7):
+        with pytest.raises(InvalidLabelsError):
+            fitted.fit(probs, wrong)
+    assert {name: value for name, value in vars(fitted).items() if name != "recalibrator"} == before
+    with pytest.raises(InvalidInputError, match="in the order of the fit"):
+        fitted.predict_proba(frame[[*"bacd"]])

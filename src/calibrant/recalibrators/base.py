@@ -37,6 +37,7 @@ from calibrant.recalibrators.reading import (
     read_again,
     read_labelled,
     read_unlabelled,
+    unless_it_fails,
 )
 from calibrant.recalibrators.scores import FitResult, Scores
 from calibrant.sources.arrays import ArraySource, read_arrays
@@ -98,7 +99,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         classes: Sequence[Label] | None = None,
     ) -> Self:
-        """Learn from predictions and labels, and return self.
+        """Learn from predictions and labels, and return self; a failure changes nothing.
 
         Parameters
         ----------
@@ -123,16 +124,17 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the rows cannot be read as predictions and labels; its subclasses say what is wrong.
         """
         self._check_parameters()
-        keep_names(self, names_of(y_prob))
-        if sample_weight is None and on_device.is_on_device(y_prob):
-            tensors = on_device.read_rows(self, y_prob, y_true, classes)
-            if tensors is not None and self._fit_tensors(tensors):
-                return self
-        rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
-        codes = rows.codes()
-        self.classes_ = np.array(rows.problem.class_names)
-        self._fit(rows.predictions, codes, rows.weights)
-        self._remember(rows.predictions, codes, rows.weights)
+        with unless_it_fails(self):
+            keep_names(self, names_of(y_prob))
+            if sample_weight is None and on_device.is_on_device(y_prob):
+                tensors = on_device.read_rows(self, y_prob, y_true, classes)
+                if tensors is not None and self._fit_tensors(tensors):
+                    return self
+            rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
+            codes = rows.codes()
+            self.classes_ = np.array(rows.problem.class_names)
+            self._fit(rows.predictions, codes, rows.weights)
+            self._remember(rows.predictions, codes, rows.weights)
         return self
 
     def fit_table(self, table: BinTable) -> Self:
@@ -154,9 +156,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "A table counts the probabilities of one event; fit_table needs a recalibrator of "
                 f'one score with input="probabilities", and this is {self!r:.60}. Fit it on rows.'
             )
-        keep_names(self, ())
-        self._fit_scores(Scores.of_table(table))
-        self.table_fingerprint_ = TableFingerprint.of(table)
+        with unless_it_fails(self):
+            keep_names(self, ())
+            self._fit_scores(Scores.of_table(table))
+            self.table_fingerprint_ = TableFingerprint.of(table)
         return self
 
     def predict_proba(self, y_prob: Any) -> FloatArray:

@@ -38,6 +38,7 @@ from calibrant.recalibrators.reading import (
     read_again,
     read_labelled,
     read_unlabelled,
+    unless_it_fails,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import Scores
@@ -203,19 +204,20 @@ class ByGroup(Recalibrator):
             As of every recalibrator.
         """
         self._check_parameters()
-        keep_names(self, names_of(y_prob))
-        rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
-        groups = read_groups(_required(by), len(rows))
-        codes = rows.codes()
-        place = self._find_groups(groups, rows.weights)
-        self.classes_ = np.array(rows.problem.class_names)
-        pool = Pool(self.recalibrator, self.classes_, self._grouped(rows, codes, place))
-        k = None if self.pool == "auto" else float(self.pool)
-        choice = chosen(pool, self.own, k, self.cv)
-        self._keep(repair_of(pool, choice.own, choice.k))
-        self.pool_ = choice.k if np.isfinite(choice.k) else None
-        self.cv_loss_, self.cv_loss_pooled_ = choice.loss, choice.loss_pooled
-        self._remember(rows.predictions, codes, rows.weights)
+        with unless_it_fails(self):
+            keep_names(self, names_of(y_prob))
+            rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
+            groups = read_groups(_required(by), len(rows))
+            codes = rows.codes()
+            place = self._find_groups(groups, rows.weights)
+            self.classes_ = np.array(rows.problem.class_names)
+            pool = Pool(self.recalibrator, self.classes_, self._grouped(rows, codes, place))
+            k = None if self.pool == "auto" else float(self.pool)
+            choice = chosen(pool, self.own, k, self.cv)
+            self._keep(repair_of(pool, choice.own, choice.k))
+            self.pool_ = choice.k if np.isfinite(choice.k) else None
+            self.cv_loss_, self.cv_loss_pooled_ = choice.loss, choice.loss_pooled
+            self._remember(rows.predictions, codes, rows.weights)
         return self
 
     def _find_groups(self, groups: Groups, weights: FloatArray | None) -> IntArray:

@@ -30,6 +30,7 @@ from calibrant.exceptions import (
 from calibrant.problem import Label, Problem, read_problem
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.overlap import warn_of_overlap
+from calibrant.recalibrators.reading import unless_it_fails
 from calibrant.sources.arrays import ArraySource, as_array, read_arrays
 from calibrant.sources.events import read_forecasts, read_quantiles
 
@@ -74,9 +75,10 @@ class QuantileRepair(BaseEstimator):  # type: ignore[misc]
         """
         problem, y, q, weights = read_forecasts(y_true, y_prob, classes, sample_weight, None)
         _check_finite(q)
-        self.levels_ = np.array(problem.class_names, np.float64)
-        self._learn(q, y, np.ones(len(y)) if weights is None else weights)
-        self.fingerprint_ = _fingerprint(q, y)
+        with unless_it_fails(self):
+            self.levels_ = np.array(problem.class_names, np.float64)
+            self._learn(q, y, np.ones(len(y)) if weights is None else weights)
+            self.fingerprint_ = _fingerprint(q, y)
         return self
 
     def predict(self, y_prob: Any) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -80,6 +81,18 @@ def _check_same_classes(recalibrator: Recalibrator, classes: Sequence[Label]) ->
             "classes must name the labels in the order of the fit, whose columns these are; got "
             f"{given!r:.80} after a fit on {own!r:.80}. Leave classes out, or keep that order."
         )
+
+
+@contextmanager
+def unless_it_fails(estimator: Any) -> Iterator[None]:
+    """Let a fit change an estimator; put back what it was where the fit fails half-way."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def keep_names(recalibrator: Recalibrator, names: Sequence[str]) -> None:
