@@ -95,8 +95,8 @@ class RecalibratorScores(Result):
         width = max(30, *map(len, names)) + 2
         lines = [f"{'recalibrator':<{width}}{'loss':>10}{'excess':>10}{'s.e.':>10}"]
         for i, name in enumerate(names):
-            mark = "  <- chosen" if i == self.chosen else "  screened out"
-            mark = mark if i == self.chosen or self.screened_out[i] else ""
+            screened = "  screened out" if self.screened_out[i] else ""
+            mark = "  <- chosen" if i == self.chosen else screened
             numbers = (self.loss[i], self.excess[i], self.standard_error[i])
             lines.append(f"{name:<{width}}" + "".join(f"{x:>10.5f}" for x in numbers) + mark)
         return "\n".join(lines)
@@ -127,7 +127,12 @@ def recalibrator_scores(
     if probs.ndim == 1 and given.ndim == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
         probs = given.astype(np.float64)
-    folds = _folds(codes, cv, rng)
+    if not (is_integer(cv) and 2 <= cv <= codes.size):
+        raise InvalidArgumentError(
+            f"cv must be between 2 and the {codes.size:,} rows; got {cv!r:.60}. 5 folds are usual."
+        )
+    fold = fold_of_rows(codes, cv, generator("rng", rng))
+    folds = [fold == k for k in range(cv)]
     labelled = LabelledRows(probs, codes, weights, scoring)
     if candidates is None and probs.size > SCREENED_VALUES and labelled.can_hold_out(folds[0]):
         return _screened(chosen, labelled, folds)
@@ -309,16 +314,6 @@ def _default_candidates(probs: AnyArray, input: Input) -> list[Recalibrator]:
     ]
 
 
-def _folds(codes: IntArray, cv: int, rng: np.random.Generator | int | None) -> list[BoolArray]:
-    """Return the mask of the rows of each fold."""
-    if not (is_integer(cv) and 2 <= cv <= codes.size):
-        raise InvalidArgumentError(
-            f"cv must be between 2 and the {codes.size:,} rows; got {cv!r:.60}. 5 folds are usual."
-        )
-    fold = fold_of_rows(codes, cv, generator("rng", rng))
-    return [fold == k for k in range(cv)]
-
-
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
     """Predictions with labels and weights, and the score that candidates are compared by."""
@@ -366,8 +361,7 @@ def _screened(
 ) -> RecalibratorScores:
     """Compare all candidates on the first fold, and the first and the best few on all folds."""
     n = rows.codes.size
-    n_columns = max(rows.probs.size // n, 1)
-    step = max(1, n // max(MOST_VALUES // n_columns, FEWEST_ROWS))
+    step = max(1, n // max(MOST_VALUES // (rows.probs.size // n), FEWEST_ROWS))
     few, fold = rows.every(step), folds[0][::step]
     if not few.can_hold_out(fold):
         few, fold = rows, folds[0]
