@@ -36,8 +36,8 @@ from calibrant.stats.intervals import check_level
 from calibrant.stats.known_outputs import bound_by_sample, prefers_sample
 from calibrant.stats.questions import checked_levels, error_probability
 from calibrant.stats.sample_sizes import MOST_ROWS, check_bins, is_count
-from calibrant.stats.tail_bounds import needs_masses, sharp_upper_bound
-from calibrant.stats.tail_tuning import Plan, Squared
+from calibrant.stats.tail_bounds import sharp_upper_bound
+from calibrant.stats.tail_tuning import Plan, Squared, needs_masses
 
 _PATIENCE = 20
 """Steps of a search for rows, which takes about 4, before it doubles or halves: excess may not fall

@@ -28,8 +28,8 @@ from calibrant.stats.known_outputs import (
 )
 from calibrant.stats.questions import Question
 from calibrant.stats.refutation import lower_bound_of_table
-from calibrant.stats.tail_bounds import needs_masses, sharp_lower_bound, sharp_upper_bound
-from calibrant.stats.tail_tuning import Absolute, Squared
+from calibrant.stats.tail_bounds import sharp_lower_bound, sharp_upper_bound
+from calibrant.stats.tail_tuning import Absolute, Squared, needs_masses
 from calibrant.table import BinTable
 
 _FEW_CLASSES = 4

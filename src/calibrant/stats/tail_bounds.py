@@ -45,6 +45,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 
@@ -57,22 +58,20 @@ from calibrant.stats.tail_tuning import (
     Absolute,
     Error,
     Plan,
+    Range,
     Squared,
     ends_of,
     largest_power,
+    n_cells,
+    needs_masses,
     ranges_of,
     scope_of,
+    unit_ratio,
 )
 from calibrant.stats.tails import Penalty, Side, Tail, calibrated_tail
 
 MOST_ROWS_OF_BIN = 1e10
 """Beyond, rounding errors of log probabilities would have to be allowed for visibly."""
-_CELLS = 64
-"""At least: whole numbers up to the D at which t is about to be rejected."""
-_CELLS_OF_BIN = 2.0
-"""At least, per bin: then rounding adds a hundredth to the variance of D. Tightness only."""
-_LARGE_Q = 2.0
-"""Twice what is possible without masses; there learning them pays. Affects tightness only."""
 _MOST_COMPARED = 40
 """Outputs for which values of q are compared exactly: for more it would take seconds, and a q that
 suits them is below that without masses, unless labels hardly vary."""
@@ -135,51 +134,9 @@ def sharp_lower_bound(evidence: Evidence, setting: Setting, error: Error) -> flo
     return bound
 
 
-def needs_masses(evidence: Evidence, delta: float) -> bool:
-    """Whether all outputs are known, and have so little noise that masses should be learned.
-
-    Without masses q is less than 1. The answer is known before the rows.
-    """
-    if evidence.levels is None:
-        return False
-    plan = Plan.of(evidence, Setting("population", delta))
-    return Squared.tuned(plan, Squared.usual(plan), "left")[0] > _LARGE_Q
-
-
 def _suits(plan: Plan, evidence: Evidence) -> bool:
     """Whether errors near the usual bound are tested by exact tails: known before the rows."""
     return plan.n_bins <= MOST_BINS and evidence.n <= MOST_ROWS_OF_BIN
-
-
-@dataclass(frozen=True)
-class Range:
-    """Errors (lo, hi], tested with one penalty on a statistic rounded to units.
-
-    Attributes
-    ----------
-    scope : float
-        An error that is not smaller: it limits how far a bin can be off, where masses are known.
-    """
-
-    lo: float
-    hi: float
-    penalty: Penalty
-    unit: float
-    scope: float
-
-    def log_limit(self, plan: Plan, side: Side) -> float:
-        """Return what log W must not exceed for all errors of the range to be rejected."""
-        t = self.lo if side == "left" else self.hi
-        if not replace(
-            self.penalty, reach=t
-        ).is_finite:  # no output that is known can be so far off
-            return math.inf
-        return math.log(plan.delta) + plan.n * float(self.penalty(np.array(t)))
-
-    def open_end(self, log_w: float, plan: Plan) -> float:
-        """Return the last error of the range that is not rejected."""
-        t = self.penalty.inverse((log_w - math.log(plan.delta)) / plan.n)
-        return min(max(t, self.lo), self.hi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +189,8 @@ class TailTests:
                 q = min(q, plan.largest_q(hi, error, bent))
             # right tails are heavier than normal ones where outputs are near 0 and 1
             d = error.tuned(own, t if side == "left" else max(t, usual), side)[1]
-            ratio = _unit_ratio(evidence)
-            unit = ratio ** math.floor(math.log(d / _n_cells(evidence), ratio))
+            ratio = unit_ratio(evidence)
+            unit = ratio ** math.floor(math.log(d / n_cells(evidence), ratio))
             scope = scope_of(hi) if knows_masses else 1.0
             ranges.append(Range(lo, hi, Penalty(error.power, q, bent), unit, scope))
         return cls(evidence, setting, plan, error, side, ranges)
@@ -268,15 +225,12 @@ class TailTests:
     def most(self) -> int:
         """The largest D with which errors may be rejected (left), or from which on they are."""
         spare = 1.5 if self.side == "left" else 3.0
-        return int(spare * _unit_ratio(self.evidence) * _n_cells(self.evidence))
+        return int(spare * unit_ratio(self.evidence) * n_cells(self.evidence))
 
     def runs(self) -> Iterator[list[Range]]:
         """Yield neighbours with the same unit and reach."""
-        start = 0
-        for i in range(1, len(self.ranges) + 1):
-            if i == len(self.ranges) or _kind(self.ranges[i]) != _kind(self.ranges[start]):
-                yield self.ranges[start:i]
-                start = i
+        for _, run in groupby(self.ranges, key=lambda tested: (tested.unit, tested.scope)):
+            yield list(run)
 
     def first_open(self, squared: float | None = None, floor: float = 0.0) -> float | None:
         """Return the bound: the first error that is not rejected; None if all are.
@@ -440,16 +394,3 @@ def _declared_q(
     choice = {i: best(free.ranges[i]) for i in compared}
     nearest = [min(compared, key=lambda i: abs(i - j)) for j in range(hi.size)]
     return [values(x)[choice[i]] for x, i in zip(free.ranges, nearest, strict=True)]
-
-
-def _n_cells(evidence: Evidence) -> int:
-    return max(_CELLS, math.ceil(_CELLS_OF_BIN * evidence.s.size))
-
-
-def _unit_ratio(evidence: Evidence) -> float:
-    """Return the ratio of neighbouring units: few bins are quicker with fewer units."""
-    return 4.0 if evidence.s.size <= 32 else 2.0
-
-
-def _kind(item: Range) -> tuple[float, float]:
-    return item.unit, item.scope
