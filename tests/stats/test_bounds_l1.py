@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+import calibrant as cb
+from calibrant import exceptions as ex
 from calibrant.stats import bounds_l1
 from calibrant.stats.bounds_l1 import (
     TOLERANCE,
@@ -63,6 +65,20 @@ def test_the_one_line_bound_of_several_classes_has_the_constant_of_one():
 
 def test_the_one_line_bound_is_at_most_one():
     assert one_line_upper_bound_l1(evidence([1], 1, [0.0]), POPULATION) == 1.0
+
+
+def test_the_one_line_bound_is_the_plug_in_error_and_a_radius():
+    rng = np.random.default_rng(41)
+    levels = rng.integers(1, 10, size=4000) / 10
+    labels, scores = rng.uniform(size=4000) < levels, rng.uniform(size=4000)
+    table = cb.tabulate(labels, levels, bins=cb.Distinct())
+    plug_in = cb.stats.calibration_error(table, norm="l1", debias=False).value
+    radius = np.sqrt(np.log(20) / (2 * 4000))
+    assert cb.stats.one_line_ece_bound(table, target="sample") == pytest.approx(plug_in + radius)
+    assert cb.stats.one_line_ece_bound(table) == pytest.approx(plug_in + 2 * radius)
+    assert cb.certify(labels, levels, norm="l1").upper_bound < cb.stats.one_line_ece_bound(table)
+    with pytest.raises(ex.NoSuchEstimatorError, match="no upper bound exists"):
+        cb.stats.one_line_ece_bound(cb.tabulate(labels, scores, bins=5))
 
 
 def best_of_all_pairs(table: Evidence, delta: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,11 @@ from calibrant.stats.questions import (
 P = np.repeat([0.2, 0.5, 0.9], 40)
 Y = np.arange(120) % 3 == 0
 TABLE = cb.tabulate(Y, P, bins="distinct")
+RNG = np.random.default_rng(41)
+LEVELS = RNG.integers(1, 10, size=4000) / 10
+GOOD = RNG.uniform(size=4000) < LEVELS
+BAD = RNG.uniform(size=4000) < LEVELS**1.5
+SCORES = RNG.uniform(size=4000)
 
 
 def test_looks_and_draws_share_the_error_probability():
@@ -87,3 +94,89 @@ def test_norms_targets_and_weights_without_a_theorem_are_refused():
         Question.of(TABLE, target="all")
     with pytest.raises(ex.InvalidWeightsError, match="counts independent rows"):
         Question.of(cb.tabulate(Y, P, bins="distinct", sample_weight=1 + P))
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "max"])
+@pytest.mark.parametrize("looks", [2, 20, 1_000_000])
+def test_looks_divide_the_error_probability(norm, looks):
+    planned = cb.certify(GOOD, LEVELS, norm=norm, looks=looks)
+    once = cb.certify(GOOD, LEVELS, norm=norm, confidence_level=1 - 0.05 / looks)
+    assert planned.upper_bound == pytest.approx(once.upper_bound, rel=1e-9)
+    assert planned.lower_bound == pytest.approx(once.lower_bound, rel=1e-9)
+    assert planned.upper_bound > cb.certify(GOOD, LEVELS, norm=norm).upper_bound
+    assert planned.confidence_level == 0.95
+
+
+def test_looks_are_said_and_kept_and_checked():
+    planned = cb.certify(GOOD, LEVELS, max_error=0.08, looks=np.int64(3))
+    assert "with 95% confidence over 3 looks" in planned.reason
+    assert any("At most 3 certificates are asked of these rows" in a for a in planned.assumptions)
+    again = cb.Certificate.from_json(planned.to_json())
+    assert again.looks == 3
+    assert again.recheck()
+    document = json.loads(planned.to_json()) | {"looks": 1}
+    assert not cb.Certificate.from_json(json.dumps(document)).recheck()
+    alone = cb.certify(GOOD, LEVELS, max_error=0.08)
+    assert any("the only certificate asked of these rows" in each for each in alone.assumptions)
+
+
+def test_levels_must_be_all_outputs_of_the_rows():
+    whole = np.arange(1, 10) / 10
+    declared = cb.certify(GOOD, LEVELS, levels=whole)
+    assert declared.levels == whole.tolist()
+    assert any("no outputs but the 9 that were declared" in x for x in declared.assumptions)
+    assert cb.Certificate.from_json(declared.to_json()).recheck()
+    more = cb.certify(GOOD, LEVELS, levels=[*whole, 0.95])
+    assert more.n == 4000
+    with pytest.raises(ex.InvalidArgumentError, match="1 of the rows' 9 outputs are not among"):
+        cb.certify(GOOD, LEVELS, levels=whole[:-1])
+    with pytest.raises(ex.InvalidArgumentError, match="one by one.*looks=3 for all to hold"):
+        cb.certify(np.arange(9) % 3, np.full((9, 3), 1 / 3), kind="marginal", levels=[1 / 3])
+    with pytest.raises(ex.InvalidArgumentError, match="bins that mix"):
+        cb.certify(GOOD, SCORES, levels=whole)
+    for nonsense in ([], [0.1, np.nan], [1.2], "all", [[0.1]], 0.5):
+        with pytest.raises(ex.InvalidArgumentError, match="levels must be all outputs"):
+            cb.certify(GOOD, LEVELS, levels=nonsense)
+
+
+def test_a_mask_hides_no_level_from_the_check():
+    levels = np.ma.array([0.1, 0.3, 0.9], mask=[False, True, False])
+    with pytest.raises(ex.InvalidArgumentError, match="one or more probabilities"):
+        cb.certify([0, 1, 1], [0.1, 0.3, 0.9], levels=levels)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_error": 2}, "max_error must lie between 0 and 1"),
+        ({"max_error": 0}, "max_error must lie between 0 and 1"),
+        ({"norm": 3}, "Certificates exist for"),
+        ({"confidence_level": 95}, "Write 0.95"),
+        ({"target": "all"}, "target must be"),
+        ({"min_bin_mass": 2}, "min_bin_mass must be"),
+        ({"min_bin_mass": "guessed"}, "min_bin_mass must be"),
+        ({"min_bin_mass": True}, "min_bin_mass must be"),
+        ({"looks": 0}, "looks must be a whole number from 1 to 1,000,000; got 0"),
+        ({"looks": 2.0}, "looks must be a whole number"),
+        ({"looks": True}, "looks must be a whole number"),
+        ({"looks": 10**7}, "looks must be a whole number"),
+        ({"looks": "two"}, "1 for once"),
+        ({"looks": 100, "confidence_level": 1 - 2e-15}, "by more than rounding"),
+        ({"min_bin_mass": 0.2}, "cannot exceed 1 / 9 with 9 outputs"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(options, words):
+    with pytest.raises(ex.InvalidArgumentError, match=words):
+        cb.certify(GOOD, LEVELS, **options)
+
+
+def test_a_least_mass_that_the_rows_contradict_is_refused():
+    p = np.where(np.arange(4000) < 5, 0.9, 0.1)
+    with pytest.raises(ex.InvalidArgumentError, match="only 5 of 4,000 have the rarest output"):
+        cb.certify(GOOD, p, min_bin_mass=0.1)
+
+
+def test_weighted_rows_are_refused():
+    table = cb.tabulate(GOOD, LEVELS, bins=cb.Distinct(), sample_weight=LEVELS)
+    with pytest.raises(ex.InvalidWeightsError, match="counts independent rows"):
+        cb.stats.certify(table)

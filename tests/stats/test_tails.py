@@ -80,19 +80,6 @@ def test_a_reach_leaves_out_what_lies_beyond_it(reach):
     assert np.all(np.isinf(free.log_bounds(Penalty(2, 4.1, True))))
 
 
-def test_blocks_of_events_bound_the_law_from_above():
-    # 6,000 rows: blocks of one event, and of several as 60,000 rows would have
-    for side, q in (("left", 0.5), ("right", -0.5)):
-        bounds = []
-        for block in (1, 3):
-            scale = Scale.squared(6000, 0.3, 0.05, 0.6)
-            scale = Scale(6000, 0.3, 2, scale.centre, scale.factor, block)
-            bounds.append(Tail.of([scale] * 2, 60, side).log_bounds(Penalty(2, q, True)))
-        fine, coarse = bounds
-        # another statistic, so not the same bound: but next to it
-        np.testing.assert_allclose(fine, coarse, atol=0.15)
-
-
 def test_right_tails_fall_and_left_tails_grow():
     scales = [Scale.squared(50, s, 0.1, 0.6) for s in (0.1, 0.5, 0.8)]
     left = Tail.of(scales, 80, "left").log_bounds(Penalty(2, 0.8, True))
