@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from calibrant import Bins, Distinct, EqualMass, EqualWidth
+from calibrant import Bins, BinTable, Distinct, EqualMass, EqualWidth
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidArgumentError,
@@ -19,7 +19,7 @@ from calibrant.exceptions import (
     LengthMismatchError,
 )
 from calibrant.stats import CoxTestResult
-from calibrant.stats.hypothesis_tests import calibration_test
+from calibrant.stats.hypothesis_tests import calibration_test, statistics_of
 from calibrant.stats.logistic import logistic_fit
 from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
 
@@ -135,8 +135,6 @@ def test_draws_by_counts_and_by_rows_give_the_same_test():
 
 
 def test_the_adaptive_test_looks_at_two_four_eight_and_more_bins():
-    from calibrant.stats.hypothesis_tests import statistics_of
-
     rng = np.random.default_rng(4)
     p = rng.uniform(size=100)
     atoms = Atoms.of(distorted(p, 1.0, rng), p)
@@ -382,3 +380,20 @@ def test_one_event_where_nearly_none_was_possible_refutes_calibration(method):
     y = np.concatenate([np.eye(50)[0], np.tile([0.0, 1.0], 25)])
     result = calibration_test(y, p, method, n_resamples=999, rng=0)
     assert result.pvalue <= (0.01 if method == "adaptive" else 0.001)
+
+
+def test_the_adaptive_test_takes_a_table_of_any_number_of_rows():
+    size = 5 * 10**11
+    table = BinTable.from_counts([0.25, 0.7], [size, size], [size // 4, round(0.7 * size) + 10**7])
+    assert calibration_test(table, method="adaptive", n_resamples=99, rng=0).pvalue == 0.01
+
+
+def test_bins_of_the_adaptive_test_hold_their_upper_edge():
+    p = np.array([0.0, 5e-324, 0.125, 0.25, np.nextafter(0.25, 1), 0.75, 1.0])
+    atoms = Atoms.of(np.zeros(8), np.append(p, 0.3))
+    found = statistics_of(atoms, "adaptive", "auto")(atoms.events[None, :])[0]
+    alone = [
+        statistics_of(atoms, "exact", EqualWidth(2**k))(atoms.events[None, :])[0, 0]
+        for k in (1, 2, 3)
+    ]
+    np.testing.assert_allclose(found, alone)

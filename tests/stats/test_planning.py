@@ -116,3 +116,14 @@ def test_plans_of_the_maximum_reach_from_one_row_to_as_many_as_can_be_planned():
     assert samples_to_certify(1e-4, 10, norm="max") > 10**9
     more = samples_to_certify(0.1, 10, norm="max", looks=2)
     assert more > samples_to_certify(0.1, 10, norm="max")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "norm", "true_error"),
+    [({"n_bins": 10}, "l2", 0.8), ({"levels": [0.5]}, "l1", 0.51), ({"n_bins": 2}, "max", 0.76)],
+)
+def test_an_error_that_no_such_model_has_is_not_planned_for(outputs, norm, true_error):
+    for plan, first in ((samples_to_certify, 0.99), (smallest_certifiable_error, 100)):
+        with pytest.raises(InvalidArgumentError, match="that a model with these outputs can have"):
+            plan(first, **outputs, norm=norm, true_error=true_error)
+        plan(first, **outputs, norm=norm, true_error=0.5)

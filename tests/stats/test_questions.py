@@ -170,6 +170,11 @@ def test_settings_that_mean_nothing_are_refused(options, words):
         cb.certify(GOOD, LEVELS, **options)
 
 
+def test_a_least_mass_may_be_a_number_of_any_width():
+    narrow = cb.certify(GOOD, LEVELS, min_bin_mass=np.float32(0.0625))
+    assert narrow.to_dict() == cb.certify(GOOD, LEVELS, min_bin_mass=0.0625).to_dict()
+
+
 def test_a_least_mass_that_the_rows_contradict_is_refused():
     p = np.where(np.arange(4000) < 5, 0.9, 0.1)
     with pytest.raises(ex.InvalidArgumentError, match="only 5 of 4,000 have the rarest output"):

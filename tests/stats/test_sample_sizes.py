@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats import recommended_bins, samples_to_balance, samples_to_calibrate
+from calibrant.stats import (
+    histogram_binning_bound,
+    recommended_bins,
+    samples_to_balance,
+    samples_to_calibrate,
+)
 
 # Well-balanced bins
 
@@ -100,3 +105,9 @@ def test_recommended_bins_grow_more_slowly_than_the_rows():
     assert [recommended_bins(n) for n in (1, 1_000, 10_000, 100_000)] == [1, 13, 32, 80]
     histogram = [recommended_bins(n, purpose="histogram-binning") for n in (1, 1_000, 10_000)]
     assert histogram == [2, 10, 22]
+
+
+@pytest.mark.parametrize("n", [0, 2.5, True, "100", float("nan"), float("inf"), 10**16])
+def test_a_bound_needs_a_number_of_rows(n):
+    with pytest.raises(InvalidArgumentError, match="n must be at least 1, a whole number"):
+        histogram_binning_bound(n, 10)

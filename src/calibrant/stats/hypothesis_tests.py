@@ -210,7 +210,8 @@ def statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[FloatA
         return lambda events: kuiper(cumulative_differences(atoms, events))[:, None]
     if method == "adaptive":
         depth = max(1, int(math.log2(atoms.n)))
-        finest = Bins(np.arange(2**depth + 1) / 2**depth).index(atoms.p)
+        # that is the index in bins of these edges, which many rows would leave no memory for
+        finest = np.maximum(np.ceil(np.ldexp(atoms.p, depth)) - 1, 0).astype(np.intp)
         return lambda events: _dyadic_excesses(atoms, events, finest, depth)
     rule = as_bin_rule(bins, atoms.n)
     chosen = rule if isinstance(rule, Bins) else rule.choose(atoms.p, atoms.count)

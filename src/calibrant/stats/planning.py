@@ -132,6 +132,7 @@ def samples_to_certify(
             f"true_error={true_error!r} and max_error={max_error!r}. A model with true error 0.05 "
             "cannot be certified at 0.02: ask for a larger max_error."
         )
+    plan.check_true_error(true_error)
 
     def excess(n: int) -> float:
         bound = _bound_with_power(n, plan, true_error)
@@ -194,8 +195,10 @@ def smallest_certifiable_error(
     plan = _Plan.of(n_bins, levels, confidence_level, power, norm, balanced, looks)
     if not (is_count(n) and is_real(true_error) and 0 <= true_error < 1):
         raise InvalidArgumentError(
-            f"n must be at least 1 and true_error in [0, 1); got {n!r} and {true_error!r}."
+            "n must be at least 1 and at most 1e15, and true_error in [0, 1); got "
+            f"{n!r:.60} and {true_error!r:.60}."
         )
+    plan.check_true_error(true_error)
     return _bound_with_power(n, plan, true_error)
 
 
@@ -241,6 +244,16 @@ class _Plan:
             )
         check_bins(n_bins)
         return cls((np.arange(n_bins) + 0.5) / n_bins, False, delta, power, balanced, norm)
+
+    def check_true_error(self, true_error: float) -> None:
+        """Refuse an error that no model with these outputs can have."""
+        reach = np.maximum(self.outputs, 1 - self.outputs)
+        most = float(reach.max() if self.norm == "max" else np.sqrt(np.mean(reach**2)))
+        if true_error > most:
+            raise InvalidArgumentError(
+                "true_error must be one that a model with these outputs can have, at most "
+                f"{most:.4g}; got {true_error!r}. An output s is off by s or 1 - s at most."
+            )
 
 
 def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:

@@ -156,8 +156,7 @@ def _check(
 def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
     if min_bin_mass is None or (isinstance(min_bin_mass, str) and min_bin_mass == "learned"):
         return
-    is_share = isinstance(min_bin_mass, int | float) and type(min_bin_mass) is not bool
-    if not (is_share and 0 < min_bin_mass <= 1):
+    if not (is_real(min_bin_mass) and 0 < min_bin_mass <= 1):
         raise InvalidArgumentError(
             f'min_bin_mass must be None, "learned" or a share of the rows in (0, 1]; '
             f"got {min_bin_mass!r}."

@@ -171,8 +171,7 @@ def histogram_binning_bound(n: int, n_bins: int, *, confidence_level: float = 0.
     """
     check_level(confidence_level)
     check_bins(n_bins)
-    if n < 1:
-        raise InvalidArgumentError(f"n must be at least 1; got {n!r}.")
+    _check_rows(n)
     tail = -2 * math.log1p(-confidence_level) / n_bins
     low, high = 1.0, 2 + 2 * tail + 2 * math.sqrt(tail)
     for _ in range(100):  # solve u - 1 - log u = tail for u > 1
@@ -219,8 +218,7 @@ def recommended_bins(
     >>> recommended_bins(10_000), recommended_bins(10_000, purpose="histogram-binning")
     (32, 22)
     """
-    if not is_count(n):
-        raise InvalidArgumentError(f"n must be at least 1, a whole number; got {n!r:.60}.")
+    _check_rows(n)
     if is_among(purpose, ("evaluation",)):
         return auto_n_bins(n)
     if is_among(purpose, ("histogram-binning",)):
@@ -228,6 +226,13 @@ def recommended_bins(
     raise InvalidArgumentError(
         f'purpose must be "evaluation" or "histogram-binning"; got {purpose!r}.'
     )
+
+
+def _check_rows(n: int) -> None:
+    if not is_count(n):
+        raise InvalidArgumentError(
+            f"n must be at least 1, a whole number up to 1e15; got {n!r:.60}."
+        )
 
 
 def check_bins(n_bins: int) -> None:
