@@ -112,6 +112,7 @@ def samples_to_certify(
     -----
     A plan imagines a model whose outputs are spread evenly over [0, 1], or are `levels`, all
     equally likely, and asks the certificate itself at the error estimates that it would show.
+    Where few events are expected in all, the estimate takes few values and power may fall short.
 
     Examples
     --------
