@@ -75,8 +75,8 @@ def smallest_error(n: int) -> float:
 
     A bound that is not above it means that 0 is rejected as well.
 
-    >>> smallest_error(1000), smallest_error(10**12)
-    (1e-05, 1e-07)
+    >>> smallest_error(1000), smallest_error(10**16)
+    (1e-05, 1e-09)
     """
     return min(SMALLEST, 0.1 / math.sqrt(n))
 
