@@ -177,3 +177,21 @@ def test_blank_lines_are_a_file_without_rows(tmp_path, capsys):
     assert "there are no rows" in refused(capsys, "measure", blank, *ONE)
     json_lines(blank, [{}])
     assert "no column 'label'; its columns are none" in refused(capsys, "measure", blank, *ONE)
+
+
+@pytest.mark.parametrize("ids", [[2**63 + 1, 2**63 + 3, 7], [2**64 - 1, 2**64 - 3, 0]])
+def test_identifiers_of_64_bits_stay_apart(tmp_path, ids):
+    """PyArrow makes floats of them, and neighbours one number."""
+    rows = [{"y": i % 2, "p": 0.25, "id": ids[i % 3]} for i in range(300)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    tables = cb.tabulate("y", "p", data=path, by="id", bins=1)
+    assert {key: table.n for key, table in tables.items()} == dict.fromkeys(sorted(ids), 100)
+    assert cb.calibration_error("y", "p", data=path, cluster="id", bins=1).n_clusters == 3
+
+
+def test_integers_of_more_than_64_bits_are_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"y": 0, "p": 0.5, "id": 1}\n{"y": 1, "p": 0.5, "id": 18446744073709551616}\n')
+    with pytest.raises(cb.exceptions.InvalidInputError, match="column .id., row 2"):
+        cb.tabulate("y", "p", data=path, by="id", bins=1)

@@ -27,6 +27,7 @@ from calibrant.sources.files.streams import (
 
 DEEPEST = 100
 """Levels of nesting. PyArrow crashes at 20,000 and takes seconds at 2,000."""
+BEYOND_INT64 = 2.0**63
 
 
 def json_batches(path: str, choose: Choose, block_bytes: int) -> Batches:
@@ -95,7 +96,7 @@ class _Reader:
             table.validate(full=True)
         except (pa.ArrowException, UnicodeDecodeError):
             return None
-        return table
+        return None if any(map(_may_be_rounded, table.columns)) else table
 
     def _parse_slowly(self, block: bytes) -> list[Any]:
         import pyarrow as pa
@@ -128,20 +129,36 @@ def as_column(values: list[Any], name: str, done: int) -> Any:
     """Return values as an Arrow array; an error names the first that does not fit the others."""
     import pyarrow as pa
 
+    def array(length: int) -> Any:
+        try:
+            return pa.array(values[:length])
+        except OverflowError:  # unsigned identifiers of 64 bits, perhaps
+            return pa.array(values[:length], pa.uint64())
+
     def fails(length: int) -> bool:
         try:
-            pa.array(values[:length])
+            array(length)
         except (pa.ArrowException, OverflowError, UnicodeError):
             return True
         return False
 
     if not fails(len(values)):
-        return pa.array(values)
+        return array(len(values))
     row = bisect_left(range(1, len(values)), True, key=fails)
     raise BadContentError(
         f"column {name!r:.80}, row {done + row + 1:,} is {values[row]!r:.60}, which is not of the "
         "type that the rows before it have"
     )
+
+
+def _may_be_rounded(column: Any) -> bool:
+    """Tell whether floats may have been integers of more than 63 bits, of which Arrow makes them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(column.type):
+        return False
+    return bool((pc.max(pc.abs(column)).as_py() or 0.0) >= BEYOND_INT64)
 
 
 def _plain_lines(block: bytes) -> int | None:
