@@ -257,7 +257,7 @@ def test_fresh_rows_are_certified_and_those_of_the_fit_refused(tmp_path):
 @pytest.mark.parametrize("cv", [3, "prefit"])
 def test_labels_that_the_classifier_does_not_know_are_named(cv):
     model = RecalibratedClassifier(GaussianNB().fit(X[FIT], Y[FIT]), cv=cv).fit(X[FIT], Y[FIT])
-    with pytest.raises(InvalidLabelsError, match=r"1 of 1,000 are others \(first: 7\)"):
+    with pytest.raises(InvalidLabelsError, match=r"not know the label 7; 1 of 1,000"):
         model.certify(X[FRESH], np.r_[7, Y[FRESH][1:]])
 
 

@@ -277,9 +277,9 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if codes.min() < 0:
             unknown = y[codes < 0].tolist()
             raise InvalidLabelsError(
-                f"y must hold labels that the classifier knows, {[*table]!r:.60}; {len(unknown):,} "
-                f"of {len(y):,} are others (first: {unknown[0]!r:.40}). Write them as in its fit, "
-                "or leave these rows out."
+                f"The classifier does not know the label {unknown[0]!r:.40}; {len(unknown):,} of "
+                f"{len(y):,} labels are not among those of its fit, {[*table]!r:.60}. Write them "
+                "as in the fit, or leave these rows out."
             )
         return codes
 
