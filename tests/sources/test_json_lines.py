@@ -193,5 +193,5 @@ def test_identifiers_of_64_bits_stay_apart(tmp_path, ids):
 def test_integers_of_more_than_64_bits_are_refused(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"y": 0, "p": 0.5, "id": 1}\n{"y": 1, "p": 0.5, "id": 18446744073709551616}\n')
-    with pytest.raises(cb.exceptions.InvalidInputError, match="column .id., row 2"):
+    with pytest.raises(cb.exceptions.InvalidDocumentError, match="column .id., row 2"):
         cb.tabulate("y", "p", data=path, by="id", bins=1)
