@@ -152,7 +152,7 @@ def as_column(values: list[Any], name: str, done: int) -> Any:
 
 
 def _may_be_rounded(column: Any) -> bool:
-    """Tell whether floats may have been integers of more than 63 bits, of which Arrow makes them."""
+    """Tell whether floats may be integers of more than 63 bits, of which Arrow makes such."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
