@@ -437,7 +437,7 @@ def test_a_plan_for_very_many_outputs_is_answered():
 def test_a_tolerance_of_almost_1_is_refused_after_few_steps():
     near = 1 - 1e-15
     with pytest.raises(CalibrantError, match="More than 1e15 rows"):
-        cb.samples_to_certify(near, n_bins=1, power=near, true_error=near * (1 - 1e-12))
+        cb.samples_to_certify(near, levels=[0.0], power=near, true_error=near * (1 - 1e-12))
 
 
 @pytest.mark.parametrize("power", [1e-320, 1e-15, 1 - 1e-16])

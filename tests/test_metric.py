@@ -121,7 +121,7 @@ def test_bins_that_depend_on_the_rows_to_come_are_refused(bins):
     ("options", "message"),
     [
         ({"kind": "marginal"}, "needs n_classes= or classes="),
-        ({"kind": "top-label", "n_classes": 1}, "at least 2"),
+        ({"kind": "top-label", "n_classes": 1}, "whole number >= 2"),
         ({"kind": "binary", "n_classes": 3}, "must be 2"),
         ({"norm": "l0"}, "norm must be"),
         ({"norm": "max", "debias": True}, "No debiased estimator"),

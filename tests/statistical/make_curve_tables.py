@@ -52,7 +52,8 @@ def shares(method, model, risk, n, runs, seed=0):
         y = rng.uniform(size=n) < MODELS[model](p)
         row, true = [], None
         for simultaneous in (True, False):
-            curve = cb.reliability_curve(y, p, method=method, bins=10, simultaneous=simultaneous)
+            bins = 10 if method == "bins" else "auto"
+            curve = cb.reliability_curve(y, p, method=method, bins=bins, simultaneous=simultaneous)
             true = (
                 target(method, model, curve, p) if true is None else true
             )  # the points are the same
