@@ -6,7 +6,6 @@ import argparse
 import inspect
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy import special
 
@@ -18,6 +17,9 @@ from calibrant.exceptions import (
     InvalidBinsError,
     InvalidWeightsError,
 )
+from conftest import optional
+
+pl = optional("polars")
 
 PREDICTIONS = {"y_prob", "prob_a", "mean", "samples", "std"}
 QUANTILES = "quantiles and distributions are values of the outcome: they have no logits"
