@@ -249,7 +249,7 @@ def group_of(problem: Problem, class_label: Label | None) -> int:
     names = problem.group_names
     if not isinstance(class_label, str | int | float) or class_label not in names:
         raise InvalidArgumentError(
-            f"class_label must be one of the {problem.parts} {names!r:.80}; got {class_label!r}. Name "
-            "one; ReliabilityDisplay.grid draws a panel for each."
+            f"class_label must be one of the {problem.parts} {names!r:.80}; got {class_label!r}. "
+            "Name one; ReliabilityDisplay.grid draws a panel for each."
         )
     return names.index(class_label)
