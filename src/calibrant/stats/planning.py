@@ -112,7 +112,9 @@ def samples_to_certify(
     -----
     A plan imagines a model whose outputs are spread evenly over [0, 1], or are `levels`, all
     equally likely, and asks the certificate itself at the error estimates that it would show.
-    Where few events are expected in all, the estimate takes few values and power may fall short.
+    Where few events are expected in all, the estimate takes few values and power may fall short: of
+    `levels` 0 and 1 a plan of some thirty rows may never be certified. There, certify a table of
+    the counts that you expect, and add rows until its bound is low enough.
 
     Examples
     --------
