@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.stats import samples_to_certify, smallest_certifiable_error
+from calibrant.stats import certify, samples_to_certify, smallest_certifiable_error
+from calibrant.table import BinTable
 
 # Certificates
 
@@ -53,6 +54,22 @@ def test_looks_divide_the_error_probability_of_a_plan():
 
 def test_an_l2_plan_serves_for_l1():
     assert samples_to_certify(0.1, 5, norm="l1") == samples_to_certify(0.1, 5)
+
+
+def test_plans_of_outputs_without_noise_reckon_with_uneven_counts():
+    n = samples_to_certify(0.3, levels=[0, 1])
+    halves = BinTable.from_counts([0, 1], [n // 2, n - n // 2], [0, n - n // 2])
+    # uneven counts have larger bounds, and nine samples in ten must pass with theirs
+    assert certify(halves, levels=[0, 1]).upper_bound < 0.98 * 0.3
+    assert smallest_certifiable_error(n, levels=[0, 1]) > certify(halves, levels=[0, 1]).upper_bound
+    assert n == samples_to_certify(0.3, levels=[0, 1])  # the same tables each time
+    assert smallest_certifiable_error(n, levels=[0, 1]) <= 0.3
+
+
+def test_plans_of_few_events_know_balanced_masses_and_many_outputs():
+    rare = np.linspace(0.0, 0.002, 40)
+    bounds = [smallest_certifiable_error(500, levels=rare, balanced=x) for x in (False, True)]
+    assert 0 < bounds[1] < bounds[0] < 1
 
 
 def test_few_rows_certify_nothing():

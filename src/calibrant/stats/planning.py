@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,16 +35,19 @@ from calibrant.stats.bounds_max import spent_on_unseen
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
 from calibrant.stats.known_outputs import bound_by_sample, prefers_sample
-from calibrant.stats.questions import checked_levels, error_probability
+from calibrant.stats.proofs import bounds_of
+from calibrant.stats.questions import Question, checked_levels, error_probability
 from calibrant.stats.sample_sizes import MOST_ROWS, check_bins, is_count
 from calibrant.stats.tail_bounds import sharp_upper_bound
 from calibrant.stats.tail_tuning import Plan, Squared, needs_masses
+from calibrant.table import BinTable
 
 _PATIENCE = 20
 """Steps of a search for rows, which takes about 4, before it doubles or halves: excess may not fall
 as expected."""
-_PRECISION = 250
-"""Plans are for the least number of rows within a part in so many: power is simulated to less."""
+_PRECISION, _COARSE_PRECISION = 250, 50
+"""Plans are for the least number of rows within a part in so many: power is known to less, and to
+still less where it is simulated."""
 _BEYOND = 0.0015
 """How much farther than expected the search steps, so that the next step is on the other side."""
 _LEAST_POWER = 0.001
@@ -52,6 +56,14 @@ _LEFT_BY_LEARNING = 0.85
 """Of the error probability, where certificates learn the masses first."""
 _MOST_OUTPUTS = 128
 """More outputs than these are planned by so many, each of which stands for several."""
+_FEW_EVENTS = 10.0
+"""Expected events, or rows without one if these are rarer, up to which plans of declared levels are
+simulated: T takes few values then. With 3 events the gamma law gave a power of 0.76 for 0.9, with
+none one of 0; from 7 on it was within 0.03."""
+_TABLES = 4096
+"""That are drawn: their power is known to half a percent."""
+_MOST_BOUNDS, _LEAST_BOUNDS, _BOUNDED_OUTPUTS = 64, 16, 640
+"""Tables that are bounded, in time about proportional to their outputs: a second or two a step."""
 
 
 def samples_to_certify(
@@ -112,9 +124,10 @@ def samples_to_certify(
     -----
     A plan imagines a model whose outputs are spread evenly over [0, 1], or are `levels`, all
     equally likely, and asks the certificate itself at the error estimates that it would show.
-    Where few events are expected in all, the estimate takes few values and power may fall short: of
-    `levels` 0 and 1 a plan of some thirty rows may never be certified. There, certify a table of
-    the counts that you expect, and add rows until its bound is low enough.
+    Of `levels` next to 0 and 1, where few events are expected in all, the error takes few values
+    and the rows of every output count: there tables are drawn, always the same ones, and certified,
+    which takes seconds. The power then rises by steps, and may fall a little between them, so some
+    rows more are no certain gain.
 
     Examples
     --------
@@ -147,7 +160,9 @@ def samples_to_certify(
         usual *= math.sqrt(plan.outputs.size)
     # capped, because the square of 1e300 is not a float
     ratio = min(1.5 * usual / (max_error - true_error), math.sqrt(MOST_ROWS))
-    return _least_rows(excess, 1000 * ratio**2)
+    guess = 1000 * ratio**2
+    few = plan.expects_few_events(guess, true_error)
+    return _least_rows(excess, guess, _COARSE_PRECISION if few else _PRECISION)
 
 
 def smallest_certifiable_error(
@@ -258,6 +273,11 @@ class _Plan:
                 f"{most:.4g}; got {true_error!r}. An output s is off by s or 1 - s at most."
             )
 
+    def expects_few_events(self, n: float, true_error: float) -> bool:
+        """Whether n rows are about to have few events, or few rows without, at known outputs."""
+        rare = float(np.mean(np.minimum(self.outputs, 1 - self.outputs))) + true_error
+        return self.declared and self.outputs.size <= _MOST_OUTPUTS and n * rare < _FEW_EVENTS
+
 
 def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     """Return the bound that the `power` quantile of the squared estimate would give."""
@@ -266,6 +286,8 @@ def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
         declared = 0.5 / s.size if plan.balanced else None
         unseen, _ = spent_on_unseen(n, plan.delta, False, declared)
         return bound_max_with_power(n, s, plan.delta - unseen, plan.power, true_error)
+    if plan.expects_few_events(n, true_error):
+        return _simulated_bound(n, plan, true_error)
     quantile = _quantile(n, np.maximum(s * (1 - s), 1e-9), true_error, plan.power)
     n_bins, n_shown = s.size, min(s.size, _MOST_OUTPUTS)
     if n_shown < n_bins:
@@ -289,6 +311,37 @@ def _bound_with_power(n: int, plan: _Plan, true_error: float) -> float:
     return upper_bound(evidence, Setting("population", delta, mass / multiple), quantile)
 
 
+def _simulated_bound(n: int, plan: _Plan, true_error: float) -> float:
+    """Return the `power` quantile of the bounds of simulated tables, seeded: the same each time.
+
+    Of more different tables than can be bounded, those at even ranks of T are.
+    """
+    s, rng = plan.outputs, np.random.default_rng(0)
+    rate = np.clip(s + np.where(s <= 0.5, true_error, -true_error), 0.0, 1.0)
+    size = rng.multinomial(n, np.full(s.size, 1 / s.size), size=_TABLES)
+    drawn = np.stack([size, rng.binomial(size, rate)], axis=1)
+    tables, times = np.unique(drawn, axis=0, return_counts=True)
+    size, events = tables[:, 0], tables[:, 1]
+    off = (events - size * s) ** 2 / np.maximum(size, 1)
+    order = np.argsort(off.sum(axis=1), kind="stable")
+    tables, times = tables[order], times[order]
+    most = int(np.clip(_BOUNDED_OUTPUTS // s.size, _LEAST_BOUNDS, _MOST_BOUNDS))
+    if len(tables) > most:
+        ranks = (np.arange(most) + 0.5) / most * _TABLES
+        tables, times = tables[np.searchsorted(np.cumsum(times), ranks)], np.ones(most, np.intp)
+    bounds = np.array([_bound_of(BinTable.from_counts(s, *table), plan) for table in tables])
+    order = np.argsort(bounds)
+    share = np.cumsum(times[order]) / times.sum()
+    return float(bounds[order[np.argmax(share > plan.power - 1e-9)]])
+
+
+def _bound_of(table: BinTable, plan: _Plan) -> float:
+    asked: dict[str, Any] = {"confidence_level": 1 - plan.delta, "levels": plan.outputs}
+    if plan.balanced:
+        asked["min_bin_mass"] = 0.5 / plan.outputs.size
+    return bounds_of(table, Question.of(table, **asked))[0]
+
+
 def _quantile(
     n: int, v: np.ndarray[tuple[int], np.dtype[np.float64]], t: float, power: float
 ) -> float:
@@ -300,22 +353,22 @@ def _quantile(
     return t**2 + (1 - ETA) * float(v.sum()) / n + law * math.sqrt(variance)
 
 
-def _least_rows(excess: Callable[[int], float], guess: float) -> int:
+def _least_rows(excess: Callable[[int], float], guess: float, precision: int) -> int:
     """Return about the least n whose excess is at most 1, if excess falls about as 1 / sqrt(n)."""
     low, high, ratios, steps = 0, 0, {0: math.inf}, 0
     n = int(min(max(guess, 1.0), MOST_ROWS))
-    while not high or high - low > max(1, low // _PRECISION):
+    while not high or high - low > max(1, low // precision):
         ratio, steps = excess(n), steps + 1
         ratios[n] = ratio
         low, high = (low, n) if ratio <= 1 else (n, high)
-        if ratio <= 1 < ratio * (1 + 0.5 / _PRECISION):
+        if ratio <= 1 < ratio * (1 + 0.5 / precision):
             break
         # A ratio can be infinite for the tiniest of tolerances, and its square more often.
         aim = min(n * ratio * ratio * (1 + math.copysign(_BEYOND, ratio - 1)), 2.0 * MOST_ROWS)
         if high and low and ratios[low] < math.inf:
             # of an excess a little below 1, on a line in the logarithms of both
             drop = math.log(ratios[low] / max(ratios[high], 1e-9))
-            share = (math.log(ratios[low]) + 0.25 / _PRECISION) / drop if drop > 0 else 0.5
+            share = (math.log(ratios[low]) + 0.25 / precision) / drop if drop > 0 else 0.5
             aim = float(low * (high / low) ** share)
         if high:
             n = int(aim) if steps < _PATIENCE and low < aim < high else (low + high) // 2
