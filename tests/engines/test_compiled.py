@@ -340,7 +340,7 @@ BAD_CALLS = {
 
 @pytest.mark.parametrize("what", BAD_CALLS)
 def test_arrays_that_do_not_fit_together_are_refused_before_they_are_read(what):
-    from calibrant.engines.lookup import lookup
+    from calibrant.engines.cells import lookup
 
     arrays = {
         "p": np.linspace(0, 1, 10),

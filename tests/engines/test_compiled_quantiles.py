@@ -12,7 +12,7 @@ from calibrant.sources.arrays import read_arrays
 from conftest import kernels
 
 kernels()
-from calibrant.engines.quantiles import choose_bins  # noqa: E402
+from calibrant.engines.compiled import CompiledEngine  # noqa: E402
 
 
 def shapes(n):
@@ -39,7 +39,7 @@ def shapes(n):
 @pytest.mark.parametrize("shape", shapes(1))
 def test_uniform_mass_edges_are_those_of_sorting_to_the_last_bit(shape, n_bins, n):
     rows = read_arrays(np.zeros(n), shapes(n)[shape])
-    chosen = choose_bins(rows, EqualMass(n_bins))
+    chosen = CompiledEngine().choose(rows, EqualMass(n_bins))
     expected = NumpyEngine().choose(rows, EqualMass(n_bins))
     assert chosen[0].edges.tolist() == expected[0].edges.tolist()
 
@@ -49,7 +49,7 @@ def test_a_search_for_few_quantiles_sorts_few_values_heaped_ones_too(monkeypatch
     sizes, sort = [], np.sort
     monkeypatch.setattr(np, "sort", lambda values: sizes.append(values.size) or sort(values))
     rows = read_arrays(np.zeros(600_000), shapes(600_000)["uniform"] ** power)
-    choose_bins(rows, EqualMass(15))
+    CompiledEngine().choose(rows, EqualMass(15))
     assert 0 < sum(sizes) < 150_000
 
 

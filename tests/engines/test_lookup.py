@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import Bins, EqualWidth
-from calibrant.engines.lookup import is_even, lookup
+from calibrant.engines.cells import is_even, lookup
 from conftest import kernels
 
 EDGES = {

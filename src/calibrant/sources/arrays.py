@@ -17,6 +17,7 @@ import numpy as np
 from calibrant._digests import RowDigest
 from calibrant._documents import shown
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._lazy import pa
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray
@@ -233,8 +234,6 @@ def _decoded(values: Any) -> Any:
 
     PyArrow looks them up by the index -1: a missing value would be the last of the dictionary.
     """
-    import pyarrow as pa
-
     if isinstance(values, pa.Table):
         columns = [_decoded(column) for column in values.columns]
         return pa.Table.from_arrays(columns, values.column_names)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from calibrant._lazy import pa
 from calibrant.exceptions import InvalidDocumentError, MissingDependencyError
 from calibrant.sources.files.delimited import csv_batches
 from calibrant.sources.files.json_lines import json_batches
@@ -98,7 +99,6 @@ def _chosen_once(choose: Choose, names: list[str]) -> list[str]:
 
 def _parquet(path: str, choose: Choose) -> Batches:
     """Read ahead one block a column: PyArrow would by default keep all that it has read."""
-    import pyarrow as pa
     import pyarrow.parquet as pa_parquet
 
     # as bytes: the system takes names that are not UTF-8, which PyArrow could not encode
@@ -119,16 +119,12 @@ def _parquet(path: str, choose: Choose) -> Batches:
 
 def _arrow(path: str, choose: Choose) -> Batches:
     """Read the file format of Arrow, or else its stream format."""
-    import pyarrow as pa
-
     with pa.memory_map(os.fsencode(path)) as file:
         yield from (_arrow_file if file.read(8) == ARROW_FILE else _arrow_stream)(file, choose)
 
 
 def _arrow_file(file: Any, choose: Choose) -> Batches:
     """Read the batches that the last bytes of the file list, all of them that there are."""
-    import pyarrow as pa
-
     reader = pa.ipc.open_file(file)
     names, total = choose(reader.schema.names), reader.num_record_batches
     file.seek(len(ARROW_FILE))
@@ -144,8 +140,6 @@ def _arrow_file(file: Any, choose: Choose) -> Batches:
 
 
 def _arrow_stream(file: Any, choose: Choose) -> Batches:
-    import pyarrow as pa
-
     file.seek(0)
     stream = pa.ipc.open_stream(file)
     names, done = choose(stream.schema.names), 0

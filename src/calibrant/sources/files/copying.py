@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
 from calibrant._json import json_text
+from calibrant._lazy import pa
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.sources.files import arrow
 from calibrant.sources.files.arrow import arrow_library, readable, record_batches
@@ -132,8 +133,6 @@ class _Csv:
 
 def _values(column: Any) -> list[Any]:
     """Return Python's values; times that Python does not have as text."""
-    import pyarrow as pa
-
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
@@ -177,8 +176,6 @@ class _Parquet:
 
 class _Arrow:
     def __init__(self, stream: IO[bytes], schema: Any) -> None:
-        import pyarrow as pa
-
         self._file = pa.ipc.new_file(stream, schema)
 
     def write(self, batch: Any) -> None:

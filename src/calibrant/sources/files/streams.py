@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import pa
 from calibrant.sources.files.names import COMPRESSIONS
 
 LARGEST_RECORD = 1 << 26
@@ -36,8 +37,6 @@ def opened(path: str) -> Iterator[tuple[Any, Callable[[], float]]]:
     with open(path, "rb") as raw:
         stream: Any = raw
         if codec := COMPRESSIONS.get(Path(path).suffix.lower()):
-            import pyarrow as pa
-
             stream = pa.CompressedInputStream(pa.PythonFile(raw), codec)
         yield stream, lambda: raw.tell() / size
 
@@ -49,8 +48,6 @@ def arrow_stream(block: bytes) -> Any:
     the interpreter ended, a process whose work was done was aborted: once in 500, on a busy
     machine.
     """
-    import pyarrow as pa
-
     owned = pa.allocate_buffer(len(block))
     memoryview(owned).cast("B")[:] = block
     return pa.BufferReader(owned)
