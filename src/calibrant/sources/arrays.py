@@ -47,7 +47,7 @@ from calibrant.exceptions import (
 from calibrant.groups import Groups, required
 from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
-from calibrant.sources.column_order import check_class_order, check_label_order, names_of
+from calibrant.sources.column_names import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked

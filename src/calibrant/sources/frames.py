@@ -27,10 +27,16 @@ from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, for_numpy, read_arrays, refuse_masked
-from calibrant.sources.column_order import check_class_order, check_label_order
+from calibrant.sources.column_names import (
+    check_class_order,
+    check_label_order,
+    is_pattern,
+    matching,
+    paired,
+    shown_names,
+)
 from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import columns_named, series_factor
-from calibrant.sources.patterns import is_pattern, matching, paired, shown_names
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
