@@ -207,6 +207,17 @@ class CellSums:
         return place
 
 
+def inner_edges(bins: tuple[Bins, ...]) -> FloatArray:
+    """Return the edges between the bins of each group, (groups, edges), ended by infinity."""
+    every = [own.edges for own in bins]
+    sizes = np.array([edges.size for edges in every])
+    padded = np.full((len(bins), int(sizes.max())), np.inf)
+    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(every)
+    inner = padded[:, 1:-1]
+    inner[inner == 1.0] = np.inf  # the last edge of groups with fewer bins
+    return np.ascontiguousarray(inner)
+
+
 @dataclass(frozen=True, eq=False)
 class Lookup:
     """Where the edges of each group lie on a grid of its own, or on one that all share.

@@ -19,9 +19,9 @@ import numpy as np
 
 from calibrant._lazy import torch
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.bins import Bins, inner_edges
+from calibrant.bins import Bins
 from calibrant.engines import cuda
-from calibrant.engines.cells import table_of
+from calibrant.engines.cells import inner_edges, table_of
 from calibrant.engines.pairs import has_float64, significand
 from calibrant.engines.tensors import (
     CHUNK_VALUES,

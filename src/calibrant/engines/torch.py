@@ -23,9 +23,9 @@ import numpy as np
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._lazy import torch
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, EqualMass, NearQuantiles, inner_edges
+from calibrant.bins import BinRule, Bins, EqualMass, NearQuantiles
 from calibrant.engines import cuda, cuda_quantiles
-from calibrant.engines.cells import levels_of, named_sums
+from calibrant.engines.cells import inner_edges, levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.pairs import (
     BEYOND,

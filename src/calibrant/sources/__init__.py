@@ -25,10 +25,11 @@ from typing import (
 
 import numpy as np
 
+from calibrant._bins_argument import as_bin_rule, bins_one_by_one, is_auto
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._options import check_flag
 from calibrant._types import AnyArray
-from calibrant.bins import BinRule, Bins, BinsLike, Distinct, as_bin_rule, bins_one_by_one, is_auto
+from calibrant.bins import BinRule, Bins, BinsLike, Distinct
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn

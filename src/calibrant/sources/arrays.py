@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._digests import RowDigest
 from calibrant._documents import shown
 from calibrant._influences import Influence, InfluenceSums
@@ -21,7 +22,7 @@ from calibrant._lazy import pa
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray
-from calibrant.bins import BinRule, Bins, Distinct, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, Distinct, EqualMass
 from calibrant.columns import (
     LARGEST_WEIGHT,
     NOT_NUMBERS,

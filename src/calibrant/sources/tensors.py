@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._lazy import torch
 from calibrant._logits import probabilities_of
-from calibrant.bins import BinRule, Bins, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
 from calibrant.engines.pairs import Pair, are_bits, has_float64, on_host, wide, wide_array
 from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, edges_on, widened
