@@ -25,7 +25,7 @@ import torch
 
 import calibrant
 from calibrant.engines.exact_sums import ExactSums
-from calibrant.engines.tensor_quantiles import near_quantiles
+from calibrant.engines.torch import near_quantiles
 from calibrant.engines.tensors import Tensors
 from calibrant.problem import read_problem
 

@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as hnp
 
 import calibrant
 from calibrant import Bins, Distinct, EqualMass, EqualWidth, Hybrid
-from calibrant.bins import NearQuantiles, as_bin_rule, auto_n_bins
+from calibrant._bins_argument import as_bin_rule, auto_n_bins
+from calibrant.bins import NearQuantiles
 from calibrant.exceptions import InvalidArgumentError, InvalidBinsError, InvalidDocumentError
 
 # No edge fits between 0 and the smallest float, so these two alone cannot be told apart.

@@ -119,4 +119,4 @@ def test_no_object_pretends_to_be_another():
         for path in source.rglob("*.py")
         if re.search(r"def __getattr(ibute)?__\(", path.read_text(encoding="utf-8"))
     }
-    assert asking == {"__init__.py", "_scipy.py"}
+    assert asking == {"__init__.py", "_lazy.py"}

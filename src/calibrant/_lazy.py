@@ -1,11 +1,39 @@
-"""Names of a package that are loaded when they are first asked for, read from its stub."""
+"""What is loaded when it is first asked for: names of a package, read from its stub, and packages.
+
+Importing a heavy package takes longer than most calls, and none of these is needed by every call.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import torch
+
+__all__ = ["Later", "attach", "nw", "pa", "pc", "torch"]
+
+
+class Later:
+    """A module that is imported when one of its names is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._module = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._module), name)
+        setattr(self, name, value)
+        return value
+
+
+if not TYPE_CHECKING:
+    nw, pa, pc = Later("narwhals"), Later("pyarrow"), Later("pyarrow.compute")
+    torch = Later("torch")
 
 
 def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from calibrant._bins_argument import as_bin_rule
 from calibrant._documents import check_header, check_names, header, is_whole, read_json, shown
 from calibrant._version import __version__
-from calibrant.bins import Bins, as_bin_rule
+from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.problem import Problem
 from calibrant.stats.monitor_records import ROUNDING, MonitoredBatch, MonitorState

@@ -9,7 +9,6 @@ labels, so every statement that is conditional on the predictions stays valid.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -81,7 +80,7 @@ class Bins(ReadOnlyArrays):
             raise InvalidBinsError(
                 f"Bin edges must be a 1-D array of at least 2 numbers; got shape {edges.shape}."
             )
-        if not np.all(np.isfinite(edges)):
+        if not np.isfinite(edges).all():
             raise InvalidBinsError("Bin edges must be finite; some are NaN or infinite.")
         if edges[0] != 0.0 or edges[-1] != 1.0:
             raise InvalidBinsError(
@@ -144,19 +143,15 @@ class Bins(ReadOnlyArrays):
         """Rebuild bins from `to_dict`; raise InvalidDocumentError if that cannot be done."""
         check_names(document, ("edges", "origin", "rule", "requested"), "A document of bins")
         edges, requested = document["edges"], document["requested"]
+        wrong = ""
         if not isinstance(edges, list) or not all(map(is_number, edges)):
-            raise InvalidDocumentError(
-                f'Not valid bins: "edges" must be a list of numbers; got {shown(edges)}.'
-            )
-        if not is_text(document["rule"], LONGEST_NAME):
-            raise InvalidDocumentError(
-                f'Not valid bins: "rule" must be a short name; got {shown(document["rule"])}.'
-            )
-        if requested is not None and not is_whole(requested, 1):
-            raise InvalidDocumentError(
-                f'Not valid bins: "requested" must be null or a number of '
-                f"bins; got {shown(requested)}."
-            )
+            wrong = f'"edges" must be a list of numbers; got {shown(edges)}.'
+        elif not is_text(document["rule"], LONGEST_NAME):
+            wrong = f'"rule" must be a short name; got {shown(document["rule"])}.'
+        elif requested is not None and not is_whole(requested, 1):
+            wrong = f'"requested" must be null or a number of bins; got {shown(requested)}.'
+        if wrong:
+            raise InvalidDocumentError(f"Not valid bins: {wrong}")
         try:
             array = np.array(edges, np.float64)
             return cls(array, document["origin"], document["rule"], requested)
@@ -376,131 +371,7 @@ BinsLike: TypeAlias = (
     | Sequence[Sequence[Bins]]
     | npt.NDArray[np.floating[Any]]
 )
-"""What ``bins=`` may be, in every function and on the command line; see `as_bin_rule`."""
-
-
-def auto_n_bins(n: int) -> int:
-    """Return the number of uniform-mass bins that ``bins="auto"`` means for n rows.
-
-    About ``0.8 n^(2/5)``, which balances what coarse bins hide against the noise that fine ones
-    add, and never fewer than ten rows a bin.
-
-    >>> [auto_n_bins(n) for n in (10, 100, 1_000, 10_000, 100_000)]
-    [1, 5, 13, 32, 80]
-    """
-    return max(1, min(int(0.8 * n**0.4 + 0.5), n // 10))
-
-
-def is_auto(bins: BinsLike) -> bool:
-    """Tell whether ``bins=`` leaves the number of bins to the number of rows."""
-    return isinstance(bins, str) and bins == "auto"
-
-
-def bins_one_by_one(bins: object, n_columns: int) -> tuple[Bins, ...] | None:
-    """Read bins that are said column by column; None: they are said in another way.
-
-    `BinTable.bins` and `Tables.bins` are such bins: later rows are counted as earlier ones were.
-
-    Examples
-    --------
-    >>> bins_one_by_one((Bins([0, 0.5, 1]), Bins([0, 0.2, 1])), 2)[1].edges
-    array([0. , 0.2, 1. ])
-    >>> bins_one_by_one([0, 0.5, 1], 2) is None
-    True
-    """
-    if isinstance(bins, tuple) and bins and isinstance(bins[0], tuple):  # of groups
-        if len(bins) > 1:
-            raise InvalidBinsError(
-                f"Groups that share their bins were required; got the bins of {len(bins)} groups. "
-                "Pass those of one of them, tables[group].bins."
-            )
-        bins = bins[0]
-    if not (isinstance(bins, list | tuple) and any(isinstance(one, Bins) for one in bins)):
-        return None
-    if all(isinstance(one, Bins) for one in bins) and len(bins) == n_columns:
-        return tuple(bins)
-    raise InvalidBinsError(
-        "Bins given one by one must be one Bins for each column of predictions that is counted; "
-        f"got {len(bins)} for {n_columns}. Pass table.bins of a table of the same problem, or one "
-        "Bins for all."
-    )
-
-
-def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
-    """Read what a user passed as ``bins=`` for n rows.
-
-    ============================  ===========================================================
-    15, "mass:15", EqualMass(15)  15 bins that hold the same number of predictions
-    "auto"                        as many of those as suit n rows: `auto_n_bins`
-    "width:15", EqualWidth(15)    15 bins of the same width
-    "hybrid:15", Hybrid(15)       15 bins of least within-bin variance
-    "distinct", Distinct()        a bin for each distinct prediction
-    [0, 0.2, 1], Bins(...)        the bins with these edges
-    table.bins                    those of a table counted before
-    ============================  ===========================================================
-
-    Only "auto" looks at n.
-
-    Examples
-    --------
-    >>> as_bin_rule("hybrid:20", 1000), as_bin_rule(7, 1000)
-    (Hybrid(n_bins=20, balance=3.0), EqualMass(n_bins=7))
-    >>> as_bin_rule([0, 0.5, 1], 1000).edges
-    array([0. , 0.5, 1. ])
-    """
-    rule: Any = EqualMass(auto_n_bins(n)) if is_auto(bins) else bins
-    if isinstance(rule, str):
-        rule = _rule_of_text(rule)
-    if isinstance(rule, EqualWidth):
-        return rule.bins
-    if isinstance(rule, Bins):
-        return rule
-    if is_integer(rule):
-        return EqualMass(int(rule))
-    if isinstance(rule, list | tuple) or (hasattr(rule, "__array__") and np.ndim(rule)):
-        given = bins_one_by_one(rule, 1)
-        return given[0] if given else Bins(rule)
-    # Arrays, their scalars and the rules as classes have a method `choose` as well.
-    if isinstance(rule, BinRule) and not isinstance(rule, type | np.ndarray | np.generic):
-        return rule
-    raise InvalidArgumentError(f"bins must be {_BINS_MAY_BE}; got {bins!r:.60}.")
-
-
-_RULES: dict[str, type[EqualMass | EqualWidth | Hybrid]] = {
-    "mass": EqualMass,
-    "width": EqualWidth,
-    "hybrid": Hybrid,
-}
-_BINS_MAY_BE = (
-    'a number of bins, "auto", "mass:15", "width:15", "hybrid:15", "distinct", a rule such as '
-    "EqualMass(15), or edges from 0 to 1"
-)
-
-
-def _rule_of_text(text: str) -> EqualMass | EqualWidth | Hybrid | Distinct:
-    """Return the rule that a text such as "width:15" names."""
-    if text == "distinct":
-        return Distinct()
-    name, number = text.split(":", 1) if ":" in text else ("mass", text)
-    if text in _RULES:
-        raise InvalidArgumentError(
-            f'bins must say how many; got "{text}". Add a number, as in "{text}:15".'
-        )
-    # No machine counts numbers of 16 digits, and of 4,301 Python reads none.
-    if name not in _RULES or not re.fullmatch("[0-9]{1,15}", number):
-        raise InvalidArgumentError(f"bins must be {_BINS_MAY_BE}; got {text!r:.60}.")
-    return _RULES[name](int(number))
-
-
-def inner_edges(bins: tuple[Bins, ...]) -> FloatArray:
-    """Return the edges between the bins of each group, (groups, edges), ended by infinity."""
-    every = [own.edges for own in bins]
-    sizes = np.array([edges.size for edges in every])
-    padded = np.full((len(bins), int(sizes.max())), np.inf)
-    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(every)
-    inner = padded[:, 1:-1]
-    inner[inner == 1.0] = np.inf  # the last edge of groups with fewer bins
-    return np.ascontiguousarray(inner)
+"""What ``bins=`` may be, in every function and on the command line: `calibrant._bins_argument`."""
 
 
 def count_below(edges: FloatArray, values: FloatArray) -> IntArray:
@@ -515,12 +386,12 @@ def count_below(edges: FloatArray, values: FloatArray) -> IntArray:
     return below.astype(np.intp)
 
 
-def _check_n_bins(n_bins: object, most: int = MOST_BINS) -> None:
-    if not is_integer(n_bins) or n_bins < 1:  # type: ignore[operator]
+def _check_n_bins(n_bins: Any, most: int = MOST_BINS) -> None:
+    if not is_integer(n_bins) or n_bins < 1:
         raise InvalidArgumentError(
             f"The number of bins must be a whole number >= 1; got {n_bins!r:.60}."
         )
-    if n_bins > most:  # type: ignore[operator]
+    if n_bins > most:
         raise InvalidArgumentError(
             f"The number of bins must be at most {most:,}; got {n_bins:,}. More do not fit into "
             "memory, and would show noise: ask for fewer."

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Unpack, get_args, overload
 
 from calibrant import stats
+from calibrant._bins_argument import is_auto
 from calibrant._options import check_flag, is_among
-from calibrant.bins import BinsLike, is_auto
+from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Counting, Reading, Source, as_log, read

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant import stats
+from calibrant._bins_argument import is_auto
 from calibrant._options import is_among, is_real
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import BinsLike, is_auto
+from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label

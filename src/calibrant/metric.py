@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
-from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant._bins_argument import as_bin_rule
+from calibrant.bins import Bins, BinsLike
 from calibrant.exceptions import (
     EmptyInputError,
     IncompatibleTablesError,

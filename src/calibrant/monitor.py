@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from calibrant import stats
+from calibrant._bins_argument import as_bin_rule
 from calibrant._digests import digest_of_document
 from calibrant._documents import is_text
 from calibrant._monitor_document import OPTIONS, document_of, fill, read_document
 from calibrant._options import check_flag, is_real
 from calibrant._results import filled
 from calibrant._writing import write_whole
-from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant.bins import Bins, BinsLike
 from calibrant.exceptions import (
     IncompatibleTablesError,
     InvalidArgumentError,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibrant as cb
-from calibrant.sources.files.copying import table_writer
+from calibrant.sources.files.arrow import table_writer
 from predictions_on_disk import (
     COLUMNS,
     LABEL,

@@ -1,13 +1,16 @@
-"""Bytes of files: who owns them, their encoding, and lines without an end."""
+"""Files: names, formats and patterns, who owns their bytes, encodings, and lines without an end."""
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 
 import calibrant as cb
-from calibrant.sources.files.streams import arrow_stream
+from calibrant.exceptions import InvalidInputError
+from calibrant.sources.files.streams import arrow_stream, expand, format_of
+from conftest import optional
 from predictions_on_disk import (
     ONE,
     run,
@@ -55,3 +58,52 @@ def test_text_of_powershell_is_refused_by_its_encoding(tmp_path, encoding, suffi
         cb.exceptions.InvalidDocumentError, match=r"must be UTF-8, and this is UTF-16.*iconv"
     ):
         cb.tabulate("y", "p", data=path)
+
+
+def test_patterns_stand_for_files_in_order(tmp_path):
+    for name in ("b.csv", "a.csv", "[x].csv"):
+        (tmp_path / name).touch()
+    star = str(tmp_path / "?.csv")
+    assert expand([star, str(tmp_path / "a.csv"), "-"]) == [
+        str(tmp_path / "a.csv"),
+        str(tmp_path / "b.csv"),
+        "-",
+    ]
+    assert expand([str(tmp_path / "[x].csv")]) == [str(tmp_path / "[x].csv")]
+    with pytest.raises(InvalidInputError, match="is a folder"):
+        expand([str(tmp_path)])
+    for nothing in (str(tmp_path / "c*"), ""):
+        with pytest.raises(InvalidInputError, match="There is no file"):
+            expand([nothing])
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [("a.csv", "csv"), ("a.CSV.gz", "csv"), ("a.b.pq", "parquet"), ("a.ndjson.zst", "jsonl")],
+)
+def test_the_suffix_names_the_format(name, format_):
+    assert format_of(name) == format_
+
+
+@pytest.mark.parametrize("name", ["a.pkl", "a.pickle", "a", "a.gz", "a.npy"])
+def test_other_suffixes_are_refused(name):
+    with pytest.raises(InvalidInputError, match="known are .csv"):
+        format_of(name)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_a_row_that_is_longer_than_a_block_is_read(tmp_path, suffix, monkeypatch):
+    optional("pyarrow")
+    from calibrant.sources.files import arrow
+
+    monkeypatch.setattr(arrow, "BLOCK_BYTES", 1 << 12)
+    texts = ["a", "b" * 3000, "c" * 100_000, "d" * 2_000_000, "e"] * 3
+    path, separator = tmp_path / f"long.{suffix}", "\t" if suffix == "tsv" else ","
+    if suffix == "jsonl":
+        lines = [json.dumps({"n": i, "text": text}) for i, text in enumerate(texts)]
+    else:
+        lines = [f"n{separator}text", *(f"{i}{separator}{t}" for i, t in enumerate(texts))]
+    path.write_text("\n".join(lines))
+    batches = [batch for batch, _ in arrow.record_batches(str(path), suffix, list, "long")]
+    assert [int(n) for batch in batches for n in batch.column("n").to_pylist()] == [*range(15)]
+    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts

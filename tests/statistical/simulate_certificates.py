@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 from simulate import BinnedModel, calibrated, grid, mild, overconfident, rare, strong
 
-from calibrant.bins import auto_n_bins
+from calibrant._bins_argument import auto_n_bins
 from calibrant.stats import bounds, bounds_l1
 from calibrant.stats.bounds import ETA
 from calibrant.stats.evidence import Evidence, Setting

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import EqualWidth, tabulate
-from calibrant.bins import auto_n_bins
+from calibrant._bins_argument import auto_n_bins
 from calibrant.stats.evidence import Evidence, Setting, evidence_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.bins import auto_n_bins
+from calibrant._bins_argument import auto_n_bins
 from calibrant.stats import tail_bounds
 from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.moments_l2 import BinObjective

@@ -20,7 +20,7 @@ from calibrant.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
     from calibrant.recalibrators import Recalibrator
-    from calibrant.sources.files.reading import File
+    from calibrant.sources.files.streams import File
 
 EXAMPLES = """
 calibrant apply cal.json preds.csv --y-prob score -o repaired.csv
@@ -118,7 +118,7 @@ def _check_escape(escape: bool, format_: str) -> None:
 @contextmanager
 def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
     from calibrant._writing import replaced
-    from calibrant.sources.files.names import COMPRESSIONS, format_of
+    from calibrant.sources.files.streams import COMPRESSIONS, format_of
 
     if output == "-":
         with binary_output() as stream:
@@ -138,7 +138,7 @@ def _apply_to_table(
     file: File, repair: Repair, stream: IO[bytes], format_: str, escape: bool
 ) -> int:
     from calibrant.exceptions import EmptyInputError
-    from calibrant.sources.files.copying import read_tables, table_writer
+    from calibrant.sources.files.arrow import read_tables, table_writer
 
     as_text = None if format_ in ("csv", "tsv") else repair.text_groups()
     batches = read_tables(file, as_text)
@@ -160,7 +160,7 @@ def _apply_to_table(
 def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
     """Add to the objects of each line, and leave all else as it is."""
     from calibrant.exceptions import EmptyInputError
-    from calibrant.sources.files.copying import json_rows
+    from calibrant.sources.files.arrow import json_rows
 
     with Bar("repairing", [file]) as bar:
         for rows, share in json_rows(file):
@@ -239,7 +239,7 @@ class Repair:
 
     def _chosen(self, names: list[str]) -> list[str]:
         """Return the columns to repair, in the order that the first rows have fixed."""
-        from calibrant.sources.files.names import in_fixed_order, match_columns
+        from calibrant.sources.column_names import in_fixed_order, match_columns
 
         if self._columns is not None and names == self._last_names:
             return self._columns
@@ -257,7 +257,7 @@ class Repair:
         return self._columns
 
     def _new_name(self, name: str) -> str:
-        from calibrant.sources.files.copying import as_formula_safe
+        from calibrant.sources.files.arrow import as_formula_safe
 
         return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
 
@@ -286,7 +286,8 @@ class Repair:
     ) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
         from calibrant.sources.files.conversion import as_numbers, side_by_side
-        from calibrant.sources.files.reading import Chunk, File, located
+        from calibrant.sources.files.reading import Chunk, located
+        from calibrant.sources.files.streams import File
 
         pairs = zip(columns, names, strict=True)
         parts = [as_numbers(column, name, self.shown, self.n_rows) for column, name in pairs]

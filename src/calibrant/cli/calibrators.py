@@ -99,7 +99,7 @@ def arrays_to_certify(
 def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
     """Refuse the columns of a calibrator's fit in another order."""
     from calibrant.recalibrators.reading import fitted_names
-    from calibrant.sources.column_order import check_same_order
+    from calibrant.sources.column_names import check_same_order
 
     check_same_order(names, fitted_names(calibrator))
 

@@ -21,7 +21,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError, Length
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
     from calibrant.sources.arrays import ArraySource
-    from calibrant.sources.files.reading import File
+    from calibrant.sources.files.streams import File
     from calibrant.stats import Comparison, TableComparison
     from calibrant.table import BinTable
 
@@ -161,8 +161,8 @@ def _models(
 ) -> tuple[ArraySource, ArraySource]:
     """Read the labels and predictions of both models; those of b by the names of a's columns."""
     from calibrant.cli.resume import Progress
+    from calibrant.sources.column_names import in_fixed_order
     from calibrant.sources.files import Files, read_files
-    from calibrant.sources.files.names import in_fixed_order
 
     for name, files in ((args.files[0], files_a), (args.files[-1], files_b)):
         if len(files) > 1:

@@ -25,7 +25,8 @@ from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidIn
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
     from calibrant.groups import Groups
-    from calibrant.sources.files.reading import File, Hooks
+    from calibrant.sources.files.reading import Hooks
+    from calibrant.sources.files.streams import File
     from calibrant.sources.logs import EvaluationLog
     from calibrant.table import BinTable
     from calibrant.tables import Tables
@@ -88,8 +89,7 @@ def columns_of(args: argparse.Namespace, files: list[File], hooks: Hooks) -> dic
 @contextmanager
 def open_files(patterns: Sequence[str], format_: str | None) -> Iterator[list[File]]:
     """Return the files that names and patterns stand for."""
-    from calibrant.sources.files.names import STANDARD_INPUT, expand, format_of
-    from calibrant.sources.files.reading import File
+    from calibrant.sources.files.streams import STANDARD_INPUT, File, expand, format_of
 
     with ExitStack() as stack:
         files = []
@@ -126,7 +126,7 @@ def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
 
     A table has its bins, its problem and its labels: options about them are refused.
     """
-    from calibrant.sources.files.names import expand
+    from calibrant.sources.files.streams import expand
 
     paths = expand(args.files)
     tables = [path for path in paths if is_table(path)]

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant import stats
     from calibrant._writing import write_whole
     from calibrant.cli.input import check_reads_no_output, sum_of
-    from calibrant.sources.files.names import expand
+    from calibrant.sources.files.streams import expand
     from calibrant.tables import Tables
 
     paths = expand(args.files)

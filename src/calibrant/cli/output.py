@@ -20,7 +20,7 @@ from calibrant._json import json_text
 from calibrant.exceptions import CalibrantError
 
 if TYPE_CHECKING:
-    from calibrant.sources.files.reading import File
+    from calibrant.sources.files.streams import File
 
 LONGEST_WORD = 120
 LONGEST_MESSAGE = 4_000

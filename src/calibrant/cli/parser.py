@@ -159,7 +159,7 @@ def add_command(
 
 def bins_text(text: str) -> str:
     """Check what stands after --bins, as Python's ``bins=`` is checked."""
-    from calibrant.bins import as_bin_rule
+    from calibrant._bins_argument import as_bin_rule
     from calibrant.cli.output import in_options
 
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from calibrant.bins import Bins
     from calibrant.engines.search import Sketch
-    from calibrant.sources.files.reading import File
+    from calibrant.sources.files.streams import File
     from calibrant.table import BinTable
     from calibrant.tables import Tables
 

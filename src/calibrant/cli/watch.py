@@ -168,7 +168,8 @@ def _check_settings(monitor: CalibrationMonitor, args: argparse.Namespace) -> No
 
 def _check_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
     """Refuse other bins than those that the first batch or the reference has settled."""
-    from calibrant.bins import Bins, Distinct, EqualMass, as_bin_rule
+    from calibrant._bins_argument import as_bin_rule
+    from calibrant.bins import Bins, Distinct, EqualMass
 
     first = monitor.reference or next(iter(monitor.batches), None)
     if args.bins is None or first is None:

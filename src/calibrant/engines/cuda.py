@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibrant._lazy import torch
 from calibrant._types import AnyArray
 from calibrant.engines import nvrtc
 from calibrant.engines.nvrtc import limits
@@ -65,8 +66,6 @@ def serves(predictions: Any) -> bool:
 @cache
 def _compiles(device: int) -> bool:
     """Try to compile; a driver, a library or a permission may be missing."""
-    import torch
-
     if torch.version.cuda is None:  # of ROCm, which says "cuda" as well
         return False
     try:
@@ -109,8 +108,6 @@ def launch(
 
 @cache
 def _types() -> dict[Any, int]:
-    import torch
-
     types = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
     return types | {torch.int64: 3}  # a state, without predictions
 
@@ -118,8 +115,6 @@ def _types() -> dict[Any, int]:
 @cache
 def _exponentials(device: Any) -> Any:
     """Return exp of the bfloat16 numbers from 2^-16 to 2^8, then of their negatives."""
-    import torch
-
     bits = np.arange(111 << 7, 135 << 7, dtype=np.uint32) << 16
     values = bits.view(np.float32).astype(np.float64)
     return torch.from_numpy(np.exp(np.concatenate([values, -values]))).to(device)
@@ -129,8 +124,6 @@ def readable_labels(
     problem: Problem, labels: Any, ignore_index: int | None
 ) -> tuple[Any, tuple[int, int]]:
     """Return labels as kernels read them, and whether and which of them is left out."""
-    import torch
-
     simple = problem.classes is None and problem.pos_label is None
     if simple and labels.dtype in (torch.bool, torch.uint8, torch.int32, torch.int64):
         small = labels.dtype in (torch.bool, torch.uint8)
@@ -148,8 +141,6 @@ def readable_labels(
 
 def readable_events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[int, int]]:
     """Do as `readable_labels` for columns of 0 and 1, whatever the classes are called."""
-    import torch
-
     if labels.dtype not in (torch.bool, torch.uint8, torch.int32, torch.int64):
         labels = comparable(labels)
         marks = torch.where(labels == 1, 1, torch.where(labels == 0, 0, -1))
@@ -169,7 +160,6 @@ def fits(sums: Any, predictions: Any) -> bool:
 
 def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
     """Return the edges of all groups; of one alone, also a table of where to search among them."""
-    import torch
 
     def make() -> dict[str, Any]:
         rows = sums.edges_on(device, torch.float32 if narrow else torch.float64)
@@ -235,8 +225,6 @@ def _add_column(sums: Any, state: Any, labels: Any, p: Any, ignored: tuple[int, 
 
 def confidences(tensors: Tensors) -> Any:
     """Return the checked confidence of each row of a top-label problem."""
-    import torch
-
     x = tensors.predictions
     flags = torch.zeros(4, dtype=torch.int64, device=x.device)
     labels, ignored = readable_labels(tensors.problem, tensors.labels, None)
@@ -256,8 +244,6 @@ def read_rows(
     edges: Any = None,
 ) -> Rows:
     """Read rows of several classes once; cuda.cu says what is kept of them."""
-    import torch
-
     x = x if x.stride(1) == 1 else x.contiguous()
     n, n_columns = x.shape
     rows = Rows()
@@ -292,8 +278,6 @@ def read_events(
     state: Any, events: Any, x: Any, ignored: tuple[int, int], are_logits: bool
 ) -> Rows:
     """Check rows of several events, and return which are left out."""
-    import torch
-
     x = x if x.stride(1) == 1 else x.contiguous()
     n, n_columns = x.shape
     code = torch.empty(n, dtype=torch.int32, device=x.device)
@@ -346,7 +330,6 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
 
     None where a cell has 2^31 rows, whose level takes more than 64 bits to tell.
     """
-    import torch
 
     def make() -> dict[str, Any]:
         both = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
@@ -372,8 +355,6 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
 
 def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:
     """Return log total, mean and variance of the log-scores of each row under a softmax, (3, n)."""
-    import torch
-
     x = x if x.stride(1) == 1 else x.contiguous()
     out = torch.empty(3, len(x), dtype=torch.float64, device=x.device)
     launch(

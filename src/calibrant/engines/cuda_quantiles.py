@@ -1,4 +1,4 @@
-"""Cells of predictions on a GPU, for the quantiles of `calibrant.engines.tensor_quantiles`.
+"""Cells of predictions on a GPU, for the quantiles of `calibrant.engines.torch`.
 
 The kernels are in cuda.cu. Many classes are read a block at a time, by five kernels each: the host
 waits once for a block, to learn how many rows are to be listed.
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import torch
 from calibrant.engines.cuda import (
     Rows,
     bucket_starts,
@@ -53,8 +54,6 @@ class _Reader:
     @property
     def number(self) -> Any:
         """The type of cuts and lists: float64, or float32 if that holds every prediction."""
-        import torch
-
         narrow = is_narrow(self.x) and not self.are_logits
         return torch.float32 if narrow else torch.float64
 
@@ -90,8 +89,6 @@ class _Reader:
 
     def found(self, values: Any, cuts: Any, sizes: Any, begin: Any, held: Any, targets: Any) -> Any:
         """Return the five arrays of `NearQuantiles` from the lists of open cells."""
-        import torch
-
         n_groups, n_quantiles = len(sizes), len(targets)
         shape = (5, n_groups, n_quantiles)
         out = torch.empty(shape, dtype=torch.float64, device=self.x.device)
@@ -112,8 +109,6 @@ class OneColumn(_Reader):
     tile = 1
 
     def __init__(self, tensors: Tensors, step: int) -> None:
-        import torch
-
         x = tensors.predictions
         x = x if x.is_floating_point() else x.double()
         flags = torch.zeros(4, dtype=torch.int64, device=x.device)
@@ -122,8 +117,6 @@ class OneColumn(_Reader):
 
     def sample(self) -> Any:
         """Return the predictions of every so many rows, (1, rows), to the last bit."""
-        import torch
-
         part = self.x[:: self.step]
         if not self.are_logits:
             return part.T.double() + 0.0
@@ -137,8 +130,6 @@ class OneColumn(_Reader):
 
     def count(self, cuts: Any) -> Any:
         """Return the rows of each cell that cuts make, (1, cells), on the host."""
-        import torch
-
         self.cuts, self.first = cuts.to(self.number), _first(cuts)
         shape = (1, 2 * cuts.shape[1] + 1)
         counts = torch.zeros(shape, dtype=torch.int32, device=self.x.device)
@@ -147,9 +138,7 @@ class OneColumn(_Reader):
         return counts.cpu()  # few numbers, for which a GPU takes longer
 
     def neighbours(self, sizes: Any, begin: Any, near: Any, rows: Any, targets: Any) -> Any:
-        """Return the five arrays of `NearQuantiles`; see `tensor_quantiles`."""
-        import torch
-
+        """Return the five arrays of `NearQuantiles`; see `calibrant.engines.torch`."""
         where, n_quantiles = self.x.device, len(targets)
         if not n_quantiles:  # of one bin
             return torch.empty(5, 1, 0, dtype=torch.float64, device=where)
@@ -184,8 +173,6 @@ class Classes(_Reader):
         targets : tensor of shape (quantiles,)
             The rows up to a quantile.
         """
-        import torch
-
         where, (n, n_groups), n_quantiles = self.x.device, self.x.shape, len(targets)
         if not n_quantiles:  # of one bin
             return torch.empty(5, n_groups, 0, dtype=torch.float64, device=where)
@@ -222,8 +209,6 @@ class Classes(_Reader):
 
 def blocks_of_classes(tensors: Tensors, step: int, n_bins: int) -> Iterator[Classes]:
     """Check all rows, and yield as many classes at a time as a small share of memory allows."""
-    import torch
-
     x = tensors.predictions
     x = x if x.is_floating_point() else x.double()
     x = x if x.stride(1) == 1 else x.contiguous()
@@ -251,14 +236,10 @@ def blocks_of_classes(tensors: Tensors, step: int, n_bins: int) -> Iterator[Clas
 
 def _first(cuts: Any) -> Any:
     """Return where among the cuts of one column to begin a search, by the leading bits."""
-    import torch
-
     starts = _search_starts(cuts.device)
     return torch.searchsorted(cuts[0].contiguous(), starts).to(torch.int16)
 
 
 @cache
 def _search_starts(device: Any) -> Any:
-    import torch
-
     return torch.from_numpy(bucket_starts(SEARCH_SHIFT).astype(np.float64)).to(device)

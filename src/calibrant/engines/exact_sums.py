@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import torch
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.bins import Bins, inner_edges
+from calibrant.bins import Bins
 from calibrant.engines import cuda
-from calibrant.engines.cells import table_of
+from calibrant.engines.cells import inner_edges, table_of
 from calibrant.engines.pairs import has_float64, significand
 from calibrant.engines.tensors import (
     CHUNK_VALUES,
@@ -118,8 +119,6 @@ class ExactSums:
 
     def zeros(self, device: Any) -> Any:
         """Return the state without rows."""
-        import torch
-
         return torch.zeros(FLAGS + int(np.prod(self.shape)), dtype=torch.int64, device=device)
 
     def add(self, state: Any, labels: Any, predictions: Any) -> None:
@@ -144,8 +143,6 @@ class ExactSums:
 
     def _add_chunk(self, state: Any, labels: Any, predictions: Any) -> None:
         """Add rows by plain PyTorch, whose temporaries grow with them."""
-        import torch
-
         p, event, missing, impossible, unknown = events_of(
             self.problem, labels, predictions, self.are_logits
         )
@@ -180,7 +177,6 @@ class ExactSums:
 
     def constants(self, device: Any, dtype: Any) -> dict[str, Any]:
         """Return edges and scales on a device, for predictions of this type."""
-        import torch
 
         def make() -> dict[str, Any]:
             exponent = HALF + self.exponent_of_cell.ravel()
@@ -278,8 +274,6 @@ class ExactSums:
 
     def moments(self, state: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the rows of each cell and outcome of one group, and the mean and spread of p."""
-        import torch
-
         state = state.cpu()
         refuse_rows(*state[:ROUNDED].tolist())
         cells = state[FLAGS:].view(-1, WIDE)
@@ -331,8 +325,6 @@ def _carried(limbs: Any) -> Any:
 
 def _totals(limbs: Any) -> Any:
     """Return the sums of 1, p and p^2 of each cell and outcome, in `_units`, each to rounding."""
-    import torch
-
     x = limbs.double()
     unit, half = 2.0**LIMB, 2.0**-HALF
     halves = x[1:11].view(2, 5, x.shape[1])

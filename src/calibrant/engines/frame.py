@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._lazy import nw
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import LARGEST_WEIGHT, check_heaviest
@@ -273,8 +274,6 @@ def collected(lazy: Any, by: Sequence[str] = ()) -> dict[str, AnyArray]:
 
 def _told(column: Any) -> AnyArray:
     """Return what a column says of groups; Python's times have no nanoseconds, NumPy's do."""
-    import narwhals as nw
-
     if column.dtype == nw.Datetime("ns"):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_list(), object)
@@ -336,8 +335,6 @@ def blaming_columns(frame: Any, names: Iterable[str]) -> Iterator[None]:
     Only after a failure is each column asked for alone, and none is blamed if not even the rows
     can be counted: then the frame is at fault, and its own exception tells more.
     """
-    import narwhals as nw
-
     try:
         yield
     except CalibrantError:

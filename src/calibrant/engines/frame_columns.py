@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import nw
 from calibrant._types import FloatArray
 from calibrant.columns import LARGEST_WEIGHT
 from calibrant.exceptions import (
@@ -77,7 +78,6 @@ class FrameColumns:
     @property
     def has_one_small_group(self) -> bool:
         """Whether one column of integers that fit into 64 bits tells groups apart."""
-        nw = narwhals()
         if len(self.by) != 1 or self.by[0].cuts is not None:
             return False
         wide = (nw.UInt64, nw.UInt128, nw.Int128)
@@ -86,7 +86,6 @@ class FrameColumns:
 
     def read(self, group: int) -> tuple[Any, Any, Any, list[tuple[Any, int]]]:
         """Return the rows; p and y as expressions of them; and the checks with their codes."""
-        nw = narwhals()
         if self.problem.is_marginal:
             rows, probs = self.probabilities()
             p = probs[group]
@@ -112,7 +111,6 @@ class FrameColumns:
 
         Quantiles that are missing or cross make no fine label: nobody knows what happened.
         """
-        nw = narwhals()
         if self.problem.kind == "quantile":
             y, quantiles = self._outcome(), [self._number(name) for name in self.predictions]
             rising = [a <= b for a, b in pairwise(quantiles)]
@@ -128,7 +126,7 @@ class FrameColumns:
 
     def probabilities(self) -> tuple[Any, list[Any]]:
         """Return the rows, and the probability of every event as expressions of them."""
-        nw, kind = narwhals(), self.problem.kind
+        kind = self.problem.kind
         if kind == "quantile":
             number, none = exact_number(self.frame), self._outcome() * 0.0
             return self.frame, [none + number(float(level)) for level in self.problem.class_names]
@@ -155,7 +153,6 @@ class FrameColumns:
 
         That is the number of the interval, or -1 where a value lies outside the cuts.
         """
-        nw = narwhals()
         value, dtype = nw.col(column.name), self._schema[column.name]
         if column.cuts is None:
             if dtype.is_float():
@@ -187,14 +184,14 @@ class FrameColumns:
         scores = {f"{prefix}{k}": self._number(n) for k, n in enumerate(self.predictions)}
         best = f"{prefix}best"
         rows = self.frame.with_columns(**scores)
-        return rows.with_columns(narwhals().max_horizontal(*scores).alias(best)), list(scores), best
+        return rows.with_columns(nw.max_horizontal(*scores).alias(best)), list(scores), best
 
     def _faults(self, probs: list[Any], known: Any, group: int = 0) -> list[tuple[Any, int]]:
         faults = [
             (all_of(p.is_between(0, 1) for p in probs), PROB_OUTSIDE),
             (all_of(~p.is_null() for p in probs), PROB_MISSING),
             (known, LABEL_UNKNOWN),
-            (~narwhals().col(self.label_of(group)).is_null(), LABEL_MISSING),
+            (~nw.col(self.label_of(group)).is_null(), LABEL_MISSING),
         ]
         if self.weights is None:
             return faults
@@ -203,12 +200,11 @@ class FrameColumns:
 
     def _number(
         self,
-        name: str | None,
+        name: Any,
         rule: str = "Predictions must be numbers in [0, 1]",
         refusal: type[InvalidInputError] = InvalidProbabilitiesError,
     ) -> Any:
         """Return a column as float64; refuse another type by the rule that it breaks."""
-        nw = narwhals()
         dtype = self._schema[name]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise refusal(
@@ -218,7 +214,6 @@ class FrameColumns:
 
     def _codes(self, column: str) -> tuple[Any, Any]:
         """Return the class index of each label as a float, and whether it is one."""
-        nw = narwhals()
         label, dtype, problem = nw.col(column), self._schema[column], self.problem
         if problem.kind == "multi-label":  # whose classes are names of columns, not of values
             problem = Problem("binary")
@@ -245,7 +240,6 @@ class FrameColumns:
 
     def _is_label(self, name: str, label: Label, code: float) -> Any:
         """Return the code where the column holds the label, else 0; integers stay integers."""
-        nw = narwhals()
         column, dtype = nw.col(name), self._schema[name]
         if isinstance(label, str):
             return nw.when(column == label).then(nw.lit(code)).otherwise(nw.lit(0.0))
@@ -273,13 +267,6 @@ class FrameColumns:
         return prefix
 
 
-def narwhals() -> Any:
-    """Import the package when a frame comes, and not before."""
-    import narwhals
-
-    return narwhals
-
-
 def all_of(conditions: Iterable[Any]) -> Any:
     """Return whether all conditions hold."""
     return reduce(lambda a, b: a & b, conditions)
@@ -300,31 +287,27 @@ def stepped(p: Any, edges: FloatArray, values: FloatArray, number: Callable[[flo
     middle = edges.size // 2
     below = stepped(p, edges[:middle], values[: middle + 1], number)
     above = stepped(p, edges[middle + 1 :], values[middle + 1 :], number)
-    return narwhals().when(p > number(edges[middle])).then(above).otherwise(below)
+    return nw.when(p > number(edges[middle])).then(above).otherwise(below)
 
 
 def equal(a: Any, b: Any) -> Any:
     """Return 1.0 where a equals b, else 0.0."""
-    nw = narwhals()
     return nw.when(a == b).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
 def sigmoid(z: Any) -> Any:
     """Return 1 / (1 + exp(-z)), without an overflow, which not every engine takes for infinity."""
-    nw = narwhals()
     p = nw.lit(1.0) / (nw.lit(1.0) + (-nw.when(z > -STEEPEST).then(z).otherwise(z * 0.0)).exp())
     return nw.when(z < -STEEPEST).then(nw.lit(0.0)).otherwise(p)
 
 
 def sum_of_exps(scores: list[str], best: str) -> Any:
     """Return the sum of the exponentials of all scores, less the best of them."""
-    nw = narwhals()
     return balanced([(nw.col(name) - nw.col(best)).exp() for name in scores])
 
 
 def first_equal(columns: list[str], best: str) -> Any:
     """Return the number of the first column that equals the best."""
-    nw = narwhals()
     last = nw.lit(float(len(columns)))
     places = (
         nw.when(nw.col(c) == nw.col(best)).then(nw.lit(float(k))).otherwise(last)
@@ -338,7 +321,6 @@ def exact_number(frame: Any) -> Callable[[float], Any]:
 
     Ibis writes floats as decimals, which DuckDB reads with an error; it reads text without.
     """
-    nw = narwhals()
     if frame.implementation.is_ibis():
         return lambda x: nw.lit(repr(float(x))).cast(nw.Float64)
     return lambda x: nw.lit(float(x))

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._lazy import nw
 from calibrant._types import FloatArray
 from calibrant.engines.frame_columns import (
     FrameColumns,
     all_of,
     balanced,
     exact_number,
-    narwhals,
     stepped,
 )
 from calibrant.engines.search import Query
@@ -102,7 +102,6 @@ def _stretched(p: Any) -> Any:
     q = 1 - p. Written so that every operation rises or falls with p also when it is rounded, and
     none divides by zero.
     """
-    nw = narwhals()
 
     def share(x: Any, c: float) -> Any:
         return nw.lit(STEEP_SHARE) / (nw.lit(c) / (x + 1e-300) + 1.0)
@@ -132,7 +131,6 @@ def plan_sums(
     With `by`, rows are told apart by the columns of groups as well. A `quick` plan does not say
     what is wrong with bad rows, only that there are some, by a key of -1.
     """
-    nw = narwhals()
     folded = all(own.grid is not None for own in passes.values())
     keys = ["key"] if folded else ["key", "side"]
     largest = max(own.largest_key for own in passes.values())
@@ -172,7 +170,6 @@ def plan_influences(
     columns: FrameColumns, edges: Sequence[FloatArray], influence: Influence
 ) -> Any:
     """Return one lazy plan that sums what each row adds to a marginal error."""
-    nw = narwhals()
     number, first, second = exact_number(columns.frame), [], []
     frame, probs = columns.probabilities()
     for k, p in enumerate(probs):
@@ -209,7 +206,6 @@ def _keyed(
     A folded key tells what happened too, or, with a `size`, the group; only cells, which are
     whole numbers, have room. A key with a group is larger by 1: a remainder of 0 means bad rows.
     """
-    nw = narwhals()
     rows, p, y, faults = columns.read(group)
     for grid, numbers in own.within:
         rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
@@ -243,7 +239,6 @@ def _keyed(
 
 def _or_bad(faults: list[tuple[Any, int]], key: Any, bad: float) -> Any:
     """Return the key where all checks hold, else the same number whatever does not."""
-    nw = narwhals()
     return nw.when(all_of(fine for fine, _ in faults)).then(key).otherwise(nw.lit(bad))
 
 
@@ -253,7 +248,6 @@ def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:
     The one test of all checks comes first, so that engines which evaluate branches only where
     they are taken pay for the search of the fault in bad rows alone.
     """
-    nw = narwhals()
     fault = nw.lit(float(faults[0][1]))
     for fine, code in faults[1:]:
         fault = nw.when(fine).then(fault).otherwise(nw.lit(float(code)))
@@ -262,6 +256,5 @@ def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:
 
 def _integer(largest: float) -> Any:
     """Return the smallest type that holds the key: engines group by small ones faster."""
-    nw = narwhals()
     sizes: list[Callable[[], Any]] = [nw.Int8, nw.Int16, nw.Int32, nw.Int64]
     return next(t for t, bits in zip(sizes, (7, 15, 31, 63), strict=True) if largest < 2.0**bits)

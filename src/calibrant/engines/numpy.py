@@ -18,11 +18,11 @@ from calibrant.columns import Columns
 from calibrant.engines.cells import (
     add_compensated,
     distinct,
+    lookup,
     merged_levels,
     named_sums,
     table_of,
 )
-from calibrant.engines.lookup import lookup
 from calibrant.groups import GroupLabel, Groups
 from calibrant.table import BinTable
 

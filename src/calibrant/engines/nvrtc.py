@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from calibrant._lazy import torch
 from calibrant.exceptions import MissingDependencyError
 
 DYNAMIC_SHARED = 8
@@ -35,8 +36,6 @@ def limits(device: int) -> tuple[int, int]:
 
 def compiled(device: int, source: str, name: str) -> ctypes.c_void_p:
     """Return the kernel of this name for a device; raise RuntimeError if it cannot be compiled."""
-    import torch
-
     binary = _binary(source, torch.cuda.get_device_capability(device))
     module, kernel, driver = ctypes.c_void_p(), ctypes.c_void_p(), _driver()
     with _current(device):
@@ -55,8 +54,6 @@ def start(
     shared: int,
 ) -> None:
     """Start a kernel on the current stream, in a few microseconds; `packed` are its arguments."""
-    import torch
-
     size = ctypes.c_size_t(len(packed))
     # A list of a pointer to all arguments (1) and their size (2), ended by 0.
     first = ctypes.cast(ctypes.c_char_p(packed), ctypes.c_void_p)
@@ -97,8 +94,6 @@ def _read(size_of: Any, read: Any, program: ctypes.c_void_p) -> bytes:
 @cache
 def _compiler() -> Any:
     """Load NVRTC: PyTorch's own, if it is not on the system's path."""
-    import torch
-
     major = (torch.version.cuda or "").split(".")[0]
     name = f"nvrtc64_{major}0_0.dll" if sys.platform == "win32" else f"libnvrtc.so.{major}"
     packages = Path(torch.__file__).parents[1]
@@ -118,8 +113,6 @@ def _driver() -> Any:
 @cache
 def _handle(device: int) -> ctypes.c_int:
     """Return the driver's handle of a device, which it numbers as PyTorch does."""
-    import torch
-
     torch.cuda.init()
     handle = ctypes.c_int()
     _check(_driver().cuDeviceGet(ctypes.byref(handle), device))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import torch
 from calibrant._types import AnyArray, FloatArray
 
 ONE, BEYOND = 1023 << 52, 2047 << 52
@@ -81,8 +82,6 @@ class Pair:
     @classmethod
     def of(cls, values: Any) -> Pair:
         """Return a tensor of any type as pairs."""
-        import torch
-
         if values.dtype in (torch.int64, torch.int32):
             high = values.float()
             return cls(*_two_sum(high, (values - high.long()).float()))
@@ -92,8 +91,6 @@ class Pair:
     @classmethod
     def summed(cls, high: Any, low: Any) -> Pair:
         """Return pairs in order: `low` below the last place of `high`; infinite ones have none."""
-        import torch
-
         low = torch.where(high.isfinite(), low, 0.0)
         total = high + low
         return cls(total, torch.where(total.isfinite(), low - (total - high), 0.0))
@@ -157,8 +154,6 @@ class Pair:
         return Pair.summed(product, low + (self.high * other.low + self.low * other.high))
 
     def __truediv__(self, other: Any) -> Pair:
-        import torch
-
         other = self._as_pair(other)
         first = self.high / other.high
         rest = self - other * Pair.of(first)
@@ -201,8 +196,6 @@ class Pair:
 
     def bits(self) -> Any:
         """Return the bits that probabilities have as float64; 0 below 2^-126."""
-        import torch
-
         _, inverse = _power(self.high)
         number = self.both(lambda x: x * inverse)._rounded(52)
         below = number < 1 << 52  # a power of two and less: with the exponent before
@@ -230,44 +223,32 @@ class Pair:
 
     def log(self) -> Pair:
         """Return logarithms: one step of Newton's method from that of float32."""
-        import torch
-
         first = self.high.log()
         low: Pair = torch.where(first.isfinite(), self * (-Pair.of(first)).exp() - 1.0, 0.0)
         return Pair.of(first) + low
 
     def log1p(self) -> Pair:
-        import torch
-
         total = self + 1.0
         lost: Pair = torch.where(total == 0.0, 0.0, ((total - 1.0) - self) / total)
         return total.log() - lost
 
     def clamp(self, min: float | None = None, max: float | None = None) -> Pair:  # noqa: A002
-        import torch
-
         x: Pair = self if min is None else torch.where(self < min, min, self)
         return x if max is None else torch.where(x > max, max, x)
 
     def amax(self, dim: int, keepdim: bool = False) -> Pair:
-        import torch
-
         high = self.high.amax(dim, keepdim=True)
         low = torch.where(self.high == high, self.low, -torch.inf).amax(dim, keepdim=True)
         found = Pair.summed(high, low)
         return found if keepdim else found.both(lambda x: x.squeeze(dim))
 
     def argmax(self, dim: int) -> Any:
-        import torch
-
         rank = torch.arange(self.shape[dim], 0, -1, device=self.device)
         return ((self == self.amax(dim, keepdim=True)) * rank).argmax(dim)
 
     def sum(self, dim: int | None = None, keepdim: bool = False) -> Pair:
         if dim is None:
             return self.both(lambda x: x.reshape(-1)).sum(0)
-        import torch
-
         unit, inverse = _power(self.high.abs().amax(dim, keepdim=True))
         bits = 62 - self.shape[dim].bit_length()
         total = self.both(lambda x: x * inverse)._rounded(bits).sum(dim, keepdim=True)
@@ -311,8 +292,6 @@ def _of_units(total: Any, bits: int, unit: Any) -> Pair:
 
 def exponents(x: Any) -> Any:
     """Return the exponents of float32 numbers above 0, from their bits."""
-    import torch
-
     return ((x.contiguous().view(torch.int32) >> 23) & 0xFF) - 127
 
 
@@ -324,16 +303,12 @@ def _power(x: Any) -> tuple[Any, Any]:
 
 def _two_to(exponent: Any) -> Any:
     """Return powers of two by their bits: those of a device's exp2 may be rounded."""
-    import torch
-
     return ((exponent + 127) << 23).view(torch.float32)
 
 
 def has_float64(device: Any) -> bool:
     """Tell whether tensors on a device can be float64."""
     if device.type == "xpu":
-        import torch
-
         return bool(torch.xpu.get_device_properties(device).has_fp64)
     return bool(device.type != "mps")
 
@@ -347,8 +322,6 @@ def wide(values: Any) -> Any:
 
 def wide_array(array: AnyArray, device: Any) -> Any:
     """Move numbers of the host to a device, in float64 or as pairs."""
-    import torch
-
     array = np.ascontiguousarray(array, np.float64)
     if has_float64(device):
         return torch.from_numpy(array.copy()).to(device)
@@ -377,8 +350,6 @@ def probabilities(p: Any) -> Any:
 
 def significand(bits: Any) -> Any:
     """Return the 53 bits of probabilities that do not tell their exponent."""
-    import torch
-
     return torch.where(bits > 0, (bits & ((1 << 52) - 1)) | (1 << 52), 0)
 
 
@@ -389,8 +360,6 @@ def are_bits(predictions: Any) -> bool:
 
 def float64_bits(x: Any) -> Any:
     """Return the bits of numbers as float64, in int64."""
-    import torch
-
     if has_float64(x.device):
         return (x.double() + 0.0).view(torch.int64)
     x = x.float().contiguous()

@@ -19,8 +19,9 @@ from typing import Literal
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.columns import Columns
 
 Values = tuple[FloatArray, FloatArray]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import torch
 from calibrant._types import AnyArray
 from calibrant.engines.pairs import ONE, Pair, are_bits, has_float64, wide
 from calibrant.exceptions import InvalidLabelsError, InvalidProbabilitiesError, NotFiniteError
@@ -42,8 +43,6 @@ class Tensors:
 
 def is_narrow(predictions: Any) -> bool:
     """Tell types whose every number is a float32."""
-    import torch
-
     return predictions.dtype in (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -59,8 +58,6 @@ def comparable(labels: Any) -> Any:
 
     PyTorch cuts a number to fit small integers: a uint8 of 156 would equal -100.
     """
-    import torch
-
     if labels.dtype == torch.bool:
         return labels
     return widened(labels) if labels.is_floating_point() else labels.long()
@@ -81,8 +78,6 @@ def events_of(
     They mark a missing prediction, an impossible one (or a missing one too), an unknown label.
     Without labels, no event happens.
     """
-    import torch
-
     x = widened(predictions)
     one = ONE if are_bits(x) else 1
     if problem.has_event_columns:
@@ -134,8 +129,6 @@ def chunks_of(tensors: Tensors, *, check_labels: bool = True) -> Iterator[tuple[
 
 def edges_on(edges: AnyArray, device: Any, dtype: Any) -> Any:
     """Return edges on a device for predictions of this type, float64, float32 or bits."""
-    import torch
-
     # A float32 is above an edge if it is above the last float32 that is not.
     if dtype == torch.int64:
         rounded: AnyArray = np.ascontiguousarray(edges + 0.0).view(np.int64)
@@ -163,16 +156,12 @@ def refuse_rows(missing: int, impossible: int, unknown: int) -> None:
 
 def _first_largest(x: Any, largest: Any) -> Any:
     """Return the lowest index of the largest value of each row; argmax alone may return any."""
-    import torch
-
     rank = torch.arange(x.shape[1], 0, -1, device=x.device, dtype=x.dtype)
     return (rank * (x == largest)).argmax(1)
 
 
 def codes_of(problem: Problem, labels: Any) -> Any:
     """Return class numbers, -1 where a label is not among the classes."""
-    import torch
-
     labels = comparable(labels)
     if problem.pos_label is not None:
         return torch.where(labels != labels, -1, _equal(labels, problem.pos_label).long())
@@ -188,8 +177,6 @@ def codes_of(problem: Problem, labels: Any) -> Any:
 
 def _equal(labels: Any, name: Label) -> Any:
     """Tell which labels equal a name; PyTorch would compare integers with floats as float32."""
-    import torch
-
     number = same_number(name, np.dtype("f8" if labels.is_floating_point() else "i8"))
     is_narrow_label = labels.dtype == torch.float32  # which would be compared with one
     if number is None or (is_narrow_label and float(np.float32(number)) != number):

@@ -14,7 +14,8 @@ import numpy as np
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
 from calibrant.sources import read
-from calibrant.sources.files.reading import ColumnNames, File, read_chunks
+from calibrant.sources.files.reading import ColumnNames, read_chunks
+from calibrant.sources.files.streams import File
 
 CIFAR10 = "cifar10"
 IMAGENET = "imagenet"

@@ -41,7 +41,7 @@ from calibrant.recalibrators.reading import (
 )
 from calibrant.recalibrators.scores import FitResult, Scores
 from calibrant.sources.arrays import ArraySource, read_arrays
-from calibrant.sources.column_order import names_of
+from calibrant.sources.column_names import names_of
 from calibrant.stats import Certificate, Recheck
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.stats.questions import MinBinMass

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._bins_argument import as_bin_rule, is_auto
 from calibrant._options import is_integer
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, BinsLike, Hybrid, as_bin_rule, is_auto
+from calibrant.bins import BinRule, Bins, BinsLike, Hybrid
 from calibrant.columns import Columns
 from calibrant.engines import engine
 from calibrant.engines.tensors import Tensors

@@ -43,7 +43,7 @@ from calibrant.recalibrators.reading import (
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import Scores
 from calibrant.sources.arrays import ArraySource
-from calibrant.sources.column_order import names_of
+from calibrant.sources.column_names import names_of
 from calibrant.sources.groups import read_groups
 from calibrant.stats.estimators import ClassWeight, Norm, Target
 from calibrant.table import BinTable

@@ -20,7 +20,7 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import NUMERIC, Kind, Label, read_classes
 from calibrant.sources.arrays import as_array, read_arrays
-from calibrant.sources.column_order import (
+from calibrant.sources.column_names import (
     check_class_order,
     check_label_order,
     check_same_names,

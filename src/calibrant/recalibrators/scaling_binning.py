@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant._bins_argument import as_bin_rule, auto_n_bins
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, as_bin_rule, auto_n_bins, count_below
+from calibrant.bins import Bins, BinsLike, count_below
 from calibrant.engines.tensors import Tensors, counted
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input

@@ -32,7 +32,7 @@ from calibrant.recalibrators.temperature import TemperatureScaling
 from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources import read_named
 from calibrant.sources.arrays import as_array
-from calibrant.sources.column_order import names_of
+from calibrant.sources.column_names import names_of
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 

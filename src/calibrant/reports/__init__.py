@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from calibrant._bins_argument import is_auto
 from calibrant._clock import now
 from calibrant._options import check_flag
 from calibrant._results import Result, filled
 from calibrant._writing import write_whole
-from calibrant.bins import BinsLike, is_auto
+from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.problem import Input, Kind, Label
 from calibrant.reports.findings import Findings, findings_of, of_rows

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calibrant import stats
+from calibrant._bins_argument import is_auto
 from calibrant._digests import Digests
 from calibrant._json import plain
 from calibrant._types import AnyArray, IntArray
-from calibrant.bins import BinsLike, is_auto
+from calibrant.bins import BinsLike
 from calibrant.exceptions import UnresolvedWarning
 from calibrant.recalibrators import (
     Identity,

@@ -14,13 +14,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._digests import RowDigest
 from calibrant._documents import shown
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._lazy import pa
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray
-from calibrant.bins import BinRule, Bins, Distinct, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, Distinct, EqualMass
 from calibrant.columns import (
     LARGEST_WEIGHT,
     NOT_NUMBERS,
@@ -46,7 +48,7 @@ from calibrant.exceptions import (
 from calibrant.groups import Groups, required
 from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
-from calibrant.sources.column_order import check_class_order, check_label_order, names_of
+from calibrant.sources.column_names import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
@@ -233,8 +235,6 @@ def _decoded(values: Any) -> Any:
 
     PyArrow looks them up by the index -1: a missing value would be the last of the dictionary.
     """
-    import pyarrow as pa
-
     if isinstance(values, pa.Table):
         columns = [_decoded(column) for column in values.columns]
         return pa.Table.from_arrays(columns, values.column_names)

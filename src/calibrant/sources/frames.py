@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._lazy import nw
 from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import absent_event
@@ -26,10 +27,16 @@ from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, for_numpy, read_arrays, refuse_masked
-from calibrant.sources.column_order import check_class_order, check_label_order
+from calibrant.sources.column_names import (
+    check_class_order,
+    check_label_order,
+    is_pattern,
+    matching,
+    paired,
+    shown_names,
+)
 from calibrant.sources.events import check_event_shapes, check_quantile_input
 from calibrant.sources.groups import columns_named, series_factor
-from calibrant.sources.patterns import is_pattern, matching, paired, shown_names
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -87,8 +94,6 @@ class FrameSource(Source):
 
     def check_event(self) -> None:
         """Refuse a pos_label that no row has."""
-        import narwhals as nw
-
         label = self._columns.label_of(0)
         distinct = self._columns.frame.select(nw.col(label)).unique().collect()
         labels = np.asarray(distinct.get_column(label).to_numpy())
@@ -217,8 +222,6 @@ def collected(data: Any, *names: Any) -> Any:
 
 def as_frame(data: Any) -> Any:
     """Wrap any data frame with narwhals; raise InvalidArgumentError if it is none."""
-    import narwhals as nw
-
     module = type(data).__module__
     if module.startswith("pyarrow.") and hasattr(data, "to_batches") and hasattr(data, "scanner"):
         data = _scanned(data)
@@ -251,8 +254,6 @@ def _scanned(dataset: Any) -> Any:
 
 
 def _is_lazy(frame: Any) -> bool:
-    import narwhals as nw
-
     return isinstance(frame, nw.LazyFrame)
 
 
@@ -299,8 +300,6 @@ def _listed(columns: list[Any]) -> str:
 
 def is_text_column(data: Any, name: Any) -> bool:
     """Tell whether a column holds text, or what only its values would tell."""
-    import narwhals as nw
-
     if isinstance(data, Mapping):
         return np.asarray(data[known_column(name, list(data))]).dtype.kind in "OUST"
     schema = as_frame(data).collect_schema()

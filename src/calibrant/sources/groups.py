@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from calibrant._digests import row_hashes
+from calibrant._lazy import nw
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -84,8 +85,6 @@ def series_factor(column: GroupColumn, values: Any) -> Factor | None:
     """Return the codes of a series that its own package looks up; None for anything else."""
     if column.cuts is not None or not _is_looked_up(values):
         return None
-    import narwhals as nw
-
     series = _series(values)
     if not isinstance(series.dtype, nw.String | nw.Categorical | nw.Enum):
         # a lookup of integers by pandas would go through floats as well
@@ -105,8 +104,6 @@ def _is_looked_up(values: Any) -> bool:
     """
     if isinstance(values, np.ndarray | list | tuple):
         return False
-    import narwhals as nw
-
     series = _series(values)
     if not isinstance(series, nw.Series):
         return False
@@ -119,8 +116,6 @@ def _is_looked_up(values: Any) -> bool:
 
 def _series(values: Any) -> Any:
     """Return a series of any package; whatever is none as it is."""
-    import narwhals as nw
-
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and isinstance(values, arrow.Array):  # which is no series to narwhals
         values = arrow.chunked_array([values])

@@ -11,9 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._influences import Influence, InfluenceSums
+from calibrant._lazy import torch
 from calibrant._logits import probabilities_of
-from calibrant.bins import BinRule, Bins, EqualMass, auto_n_bins
+from calibrant.bins import BinRule, Bins, EqualMass
 from calibrant.columns import LARGEST_WEIGHT, Columns, check_heaviest
 from calibrant.engines.pairs import Pair, are_bits, has_float64, on_host, wide, wide_array
 from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, edges_on, widened
@@ -129,8 +131,6 @@ def read_tensors(
 
     Labels that are text have no tensor: then the predictions come to the host instead.
     """
-    import torch
-
     check_input(input)
 
     def on_host() -> ArraySource:
@@ -197,8 +197,6 @@ def _as_events(
     pos_label: Label | None,
 ) -> tuple[Problem, Any, Any] | None:
     """Do as `calibrant.sources.events.as_events`; None where values are wrong."""
-    import torch
-
     labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
     if labels.ndim == 0 or probs.ndim == 0:
         return None
@@ -241,8 +239,6 @@ def _event_column(probs: Any, column: int, input: Input) -> Any:
 
 def _labels_on(y_true: Any, device: Any) -> Any:
     """Move labels to a device; ValueError where it cannot hold them."""
-    import torch
-
     if has_float64(device):
         return torch.as_tensor(y_true, device=device)
     given = labels = torch.as_tensor(y_true)
@@ -255,8 +251,6 @@ def _labels_on(y_true: Any, device: Any) -> Any:
 
 def _weights_on(sample_weight: Any, device: Any) -> Any:
     """Move weights to a device, in float64 or as pairs."""
-    import torch
-
     if has_float64(device):
         return torch.as_tensor(sample_weight, device=device).detach().double()
     if getattr(sample_weight, "device", None) == device:

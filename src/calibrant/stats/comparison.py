@@ -41,9 +41,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant._bins_argument import as_bin_rule, bins_one_by_one
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, as_bin_rule, bins_one_by_one
+from calibrant.bins import Bins, BinsLike
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidShapeError,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._types import BoolArray, FloatArray
-from calibrant.bins import auto_n_bins
 from calibrant.stats.estimators import Target, cells_of
 from calibrant.table import BinTable
 

@@ -30,11 +30,12 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from calibrant._bins_argument import as_bin_rule
 from calibrant._options import generator, is_among, is_integer
 from calibrant._results import Result, shown_chance
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, as_bin_rule
+from calibrant.bins import Bins, BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 from calibrant.stats.logistic import LogisticFit, in_the_large, logistic_fit

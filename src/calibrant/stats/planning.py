@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._options import check_flag, is_among, is_real
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.bins import auto_n_bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, upper_bound
 from calibrant.stats.bounds_max import spent_on_unseen

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._types import FloatArray
-from calibrant.bins import auto_n_bins
 from calibrant.stats.e_values import Binning, ClassSums, TiltPenalty, log_e_value
 from calibrant.stats.estimators import Target
 from calibrant.table import BinTable

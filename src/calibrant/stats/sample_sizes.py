@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._options import is_among, is_integer, is_real
 from calibrant._scipy import special
-from calibrant.bins import MOST_BINS, auto_n_bins
+from calibrant.bins import MOST_BINS
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.intervals import check_level
 

@@ -27,18 +27,20 @@ from calibrant.groups import Groups
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, check_whole
 from calibrant.sources.arrays import ArraySource, read_arrays
-from calibrant.sources.column_order import check_class_order, check_label_order
-from calibrant.sources.files.names import expand
+from calibrant.sources.column_names import (
+    check_class_order,
+    check_label_order,
+    shown_names,
+)
 from calibrant.sources.files.reading import (
     Chunk,
     ColumnNames,
-    File,
     Hooks,
     located,
     read_chunks,
 )
+from calibrant.sources.files.streams import File, expand
 from calibrant.sources.groups import columns_named
-from calibrant.sources.patterns import shown_names
 from calibrant.table import BinTable
 from calibrant.tables import RunningTables, Tables
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import pa, pc
 from calibrant._types import AnyArray
 from calibrant.exceptions import (
     InvalidDocumentError,
@@ -35,8 +36,6 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
     """
     if isinstance(column, np.ndarray):
         return column
-    import pyarrow as pa
-
     column = _plain(column, name, shown, start)
     if not _is_text(column.type):
         kind = column.type
@@ -66,8 +65,6 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
     """
     if isinstance(column, np.ndarray):
         return column
-    import pyarrow as pa
-
     column = _plain(column, name, shown, start)
     if pa.types.is_floating(column.type):
         return _to_numpy(column)
@@ -133,8 +130,6 @@ def as_group(
         return column
     if own.cuts is not None:
         return as_numbers(column, own.name, shown, start)
-    import pyarrow.compute as pc
-
     column = _plain(column, own.name, shown, start)
     if blank_is_missing and _is_text(column.type):
         column = _as_null(column, ("",))
@@ -157,15 +152,11 @@ def side_by_side(parts: Sequence[AnyArray], names: Sequence[str], shown: str) ->
 
 
 def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _cast(column: Any, kind: Any) -> Any:
     """Return the column as another type, None if that cannot be done."""
-    import pyarrow as pa
-
     try:
         return column.cast(kind)
     except pa.ArrowException:
@@ -179,22 +170,15 @@ def _cast(column: Any, kind: Any) -> Any:
 
 def _trimmed(column: Any) -> Any:
     """Trim text that may be numbers, and put null for what stands for a missing one."""
-    import pyarrow.compute as pc
-
     return _as_null(pc.utf8_trim_whitespace(column), BLANKS)
 
 
 def _as_null(column: Any, blanks: Sequence[str]) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return pc.if_else(pc.is_in(column, pa.array(blanks, column.type)), None, column)
 
 
 def _first_bad(column: Any, start: int) -> str:
     """Name the row and the value of the first text that is not a number."""
-    import pyarrow as pa
-
     for row, value in enumerate(column, start + 1):
         try:
             value.cast(pa.float64())
@@ -208,9 +192,6 @@ def _plain(column: Any, name: str, shown: str, start: int) -> Any:
 
     Old writers of Parquet do not say which bytes are text.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_dictionary(column.type):
@@ -233,15 +214,11 @@ def _plain(column: Any, name: str, shown: str, start: int) -> Any:
 
 def _floats(column: Any) -> Any:
     """Return numbers as float64; decimals by their text, of 0.7 Arrow makes 0.7000000000000001."""
-    import pyarrow as pa
-
     readable = column.cast(pa.string()) if pa.types.is_decimal(column.type) else column
     return readable.cast(pa.float64(), safe=False)
 
 
 def _is_bytes(kind: Any) -> bool:
-    import pyarrow as pa
-
     plain = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     return bool(plain or pa.types.is_fixed_size_binary(kind) or str(kind) == "binary_view")
 
@@ -256,9 +233,6 @@ def _is_utf8(value: bytes | None) -> bool:
 
 def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
     """Return a column of equally long lists as a table."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     where = f"{shown}, column {name!r:.80}"
     is_list = str(column.type).startswith(("list", "large_list", "fixed_size_list"))  # or a view
     if not (is_list and _is_number(column.type.value_type)):
@@ -281,16 +255,12 @@ def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
 
 
 def _is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
 
 
 def _to_numpy(column: Any) -> AnyArray:
-    import pyarrow as pa
-
     # Arrow's own conversion first loads pandas where it is installed: 0.4 s at the first column.
     primitive = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if primitive and not column.null_count and len(column):

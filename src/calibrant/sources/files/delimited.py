@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import pa
 from calibrant.sources.files.streams import (
     LARGEST_RECORD,
     BadContentError,
@@ -86,16 +87,12 @@ class _Parser:
     def __init__(
         self, delimiter: str, names: list[str], kept: list[str], text: list[str], line: int
     ) -> None:
-        import pyarrow as pa
-
         self.delimiter, self.names, self.kept = delimiter, names, kept
         self.types = dict.fromkeys(text, pa.string())
         self.row, self.line, self.blank = 0, line, b""
 
     def batches(self, block: bytes, lines: LineBlocks) -> list[Any]:
         """Parse a block, and more of the file where the block ends inside of a quoted cell."""
-        import pyarrow as pa
-
         if len(self.names) == 1:
             block = self._without_last_blanks(block)
         while block:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant._lazy import pa, pc
 from calibrant.sources.files.streams import (
     BadContentError,
     Batches,
@@ -79,8 +80,6 @@ class _Reader:
 
     def _parse(self, block: bytes, n: int) -> Any:
         """Return the table, None if this parser cannot tell."""
-        import pyarrow as pa
-
         try:
             table = _read_json(block)
             if table.num_rows != n:
@@ -99,8 +98,6 @@ class _Reader:
         return None if any(map(_may_be_rounded, table.columns)) else table
 
     def _parse_slowly(self, block: bytes) -> list[Any]:
-        import pyarrow as pa
-
         rows = _objects(block, self.done)
         if not rows:
             return []
@@ -127,7 +124,6 @@ class _Reader:
 
 def as_column(values: list[Any], name: str, done: int) -> Any:
     """Return values as an Arrow array; an error names the first that does not fit the others."""
-    import pyarrow as pa
 
     def array(length: int) -> Any:
         try:
@@ -153,9 +149,6 @@ def as_column(values: list[Any], name: str, done: int) -> Any:
 
 def _may_be_rounded(column: Any) -> bool:
     """Tell whether floats may be integers of more than 63 bits, of which Arrow makes such."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_floating(column.type):
         return False
     return bool((pc.max(pc.abs(column)).as_py() or 0.0) >= BEYOND_INT64)

@@ -18,6 +18,13 @@ from calibrant.exceptions import (
     InvalidInputError,
 )
 from calibrant.groups import Factor, GroupColumn
+from calibrant.sources.column_names import (
+    check_columns,
+    in_fixed_order,
+    is_pattern,
+    match_columns,
+    paired,
+)
 from calibrant.sources.files.arrow import record_batches
 from calibrant.sources.files.conversion import (
     as_group,
@@ -26,14 +33,8 @@ from calibrant.sources.files.conversion import (
     named_numbers,
     side_by_side,
 )
-from calibrant.sources.files.names import (
-    check_columns,
-    format_of,
-    in_fixed_order,
-    match_columns,
-)
 from calibrant.sources.files.npz import npz_chunks
-from calibrant.sources.patterns import is_pattern, paired
+from calibrant.sources.files.streams import File
 
 if TYPE_CHECKING:
     from calibrant.bins import Bins
@@ -43,20 +44,6 @@ if TYPE_CHECKING:
 
 # how exceptions about arrays name a value; in a file it has a column and a row
 PLACE = re.compile(r"(?:y_(true|prob)|by|sample_weight)\[(\d+)(?:, (\d+))?\] = ")
-
-
-@dataclass(frozen=True)
-class File:
-    """A file to read: where it is, its format, and the name that messages call it."""
-
-    path: str
-    format: str
-    shown: str
-
-    @classmethod
-    def of(cls, path: str) -> File:
-        """Return the file of this name, its format told by the suffix."""
-        return cls(path, format_of(path), path)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,36 @@
-"""Bytes of a file, unpacked where its name says so and cut into blocks of whole lines."""
+"""Files by name: which a pattern stands for, their format, their bytes in blocks of whole lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import glob
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calibrant.sources.files.names import COMPRESSIONS
+from calibrant._lazy import pa
+from calibrant.exceptions import InvalidInputError
 
+STANDARD_INPUT = "-"
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+}
 LARGEST_RECORD = 1 << 26
 """Bytes of one line or one quoted cell. A row of 100,000 probabilities has 2 MB; what has more
 than 64 MB is a quote that never closes or a file of another format, and is not worth the memory."""
@@ -25,6 +45,67 @@ Batches = Iterator[tuple[Any, float]]
 """Record batches, and the share of the file that has been read."""
 
 
+@dataclass(frozen=True)
+class File:
+    """A file to read: where it is, its format, and the name that messages call it."""
+
+    path: str
+    format: str
+    shown: str
+
+    @classmethod
+    def of(cls, path: str) -> File:
+        """Return the file of this name, its format told by the suffix."""
+        return cls(path, format_of(path), path)
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """Return the files that names and patterns such as ``part-*.parquet`` stand for, in order.
+
+    A file that is named several times, be it in another spelling or by a link, comes once.
+    """
+    files: dict[Hashable, str] = {}
+    for pattern in patterns:
+        is_name = pattern == STANDARD_INPUT or (pattern != "" and Path(pattern).exists())
+        paths = [pattern] if is_name else sorted(glob.glob(pattern, recursive=True))
+        if not paths:
+            raise InvalidInputError(f"There is no file {pattern!r}.")
+        for file in paths:
+            files.setdefault(_identity(file), file)
+    for file in files.values():
+        if Path(file).is_dir():
+            raise InvalidInputError(
+                f"{file!r} is a folder. Name its files, such as '{file.rstrip('/')}/*.parquet'."
+            )
+    return list(files.values())
+
+
+def _identity(path: str) -> Hashable:
+    """Return what two names of one file have in common."""
+    try:
+        facts = os.fstat(sys.stdin.fileno()) if path == STANDARD_INPUT else os.stat(path)
+    except (OSError, ValueError, AttributeError):  # no such file, or no standard input
+        return path
+    if not facts.st_ino:  # some file systems do not number their files
+        return os.path.realpath(path)
+    return facts.st_dev, facts.st_ino
+
+
+def format_of(path: str) -> str:
+    """Return the format that a file's name ends in, compression aside."""
+    name = Path(path)
+    suffixes = [suffix.lower() for suffix in name.suffixes[-2:]]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix not in FORMATS:
+        raise InvalidInputError(
+            f"{path} ends in {name.suffix!r}; known are .csv, .tsv, .parquet, .jsonl, .arrow and "
+            ".npz. Rename it or convert it."
+        )
+    return FORMATS[suffix]
+
+
 class BadContentError(Exception):
     """A file holds what its format does not allow; the message says where, not in which file."""
 
@@ -36,8 +117,6 @@ def opened(path: str) -> Iterator[tuple[Any, Callable[[], float]]]:
     with open(path, "rb") as raw:
         stream: Any = raw
         if codec := COMPRESSIONS.get(Path(path).suffix.lower()):
-            import pyarrow as pa
-
             stream = pa.CompressedInputStream(pa.PythonFile(raw), codec)
         yield stream, lambda: raw.tell() / size
 
@@ -49,8 +128,6 @@ def arrow_stream(block: bytes) -> Any:
     the interpreter ended, a process whose work was done was aborted: once in 500, on a busy
     machine.
     """
-    import pyarrow as pa
-
     owned = pa.allocate_buffer(len(block))
     memoryview(owned).cast("B")[:] = block
     return pa.BufferReader(owned)

@@ -20,8 +20,7 @@ from calibrant.exceptions import (
     InvalidInputError,
 )
 from calibrant.sources.files.json_lines import json_objects
-from calibrant.sources.files.names import expand
-from calibrant.sources.files.streams import BadContentError
+from calibrant.sources.files.streams import BadContentError, expand
 from calibrant.sources.logs.confidences import confidence_of, vote_in
 from calibrant.sources.logs.evaluation import EvaluationLog, EvaluationPairs
 from calibrant.sources.logs.inspect_ai import Declined, inspect_answers

@@ -1,11 +1,50 @@
-"""Columns are read by place: names that say another order are refused, by every door."""
+"""Names of columns: patterns, and an order that is refused by every door where names say another."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.exceptions import InvalidInputError, InvalidLabelsError
-from calibrant.sources.column_order import check_class_order, check_label_order, names_of
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidLabelsError
+from calibrant.sources.column_names import (
+    check_class_order,
+    check_label_order,
+    is_pattern,
+    match_columns,
+    matching,
+    names_of,
+    paired,
+    shown_names,
+)
+
+
+def test_a_column_may_be_called_like_a_pattern():
+    assert is_pattern("p_*", ["p_a", "p_b"])
+    assert not is_pattern("p_*", ["p_*", "p_a"])
+    assert not is_pattern("p", ["p_a"])
+    assert not is_pattern(3, [3])
+
+
+def test_a_pattern_stands_for_columns_in_their_order():
+    assert matching("p_?", ["p_b", 7, "q", "p_a", "p_10"]) == ["p_b", "p_a"]
+    with pytest.raises(InvalidArgumentError, match=r"no column is like 'r_\*' among p_b, 7"):
+        matching("r_*", ["p_b", 7])
+
+
+def test_labels_and_predictions_are_paired_by_what_the_star_stands_for():
+    assert paired(["y_b", "y_a"], ["p_a_1", "p_b_1"], "y_*", "p_*_1") == ["p_b_1", "p_a_1"]
+    with pytest.raises(InvalidArgumentError, match=r"1 have only one of the two \(first: 'c'\)"):
+        paired(["y_a", "y_c"], ["p_a"], "y_*", "p_*")
+    for pattern in ("p_*_*", "p_?", "p_[ab]*"):
+        with pytest.raises(InvalidArgumentError, match="one \\* each"):
+            paired(["y_a"], ["p_a"], "y_*", pattern)
+
+
+def test_names_of_several_labels_are_shown_as_one():
+    assert shown_names(["y_a", "y_b"], ("p_a", "p_b")) == ("y_a, y_b", "p_a", "p_b")
+    assert shown_names("y", "p") == ("y", "p")
+
 
 RNG = np.random.default_rng(7)
 P = RNG.dirichlet(np.ones(3), 60)
@@ -258,3 +297,17 @@ def test_commands_know_the_columns_again(tmp_path, capsys):
     certify = ["certify", str(swapped), "--y-true", "y", "--calibrator", cal, "--y-prob", "[abc]"]
     assert main([*certify, "--max-error", "0.5"]) in (3, 4)
     assert "order of the fit, a, b, c; got b, a, c" in capsys.readouterr().err
+
+
+def test_a_name_is_itself_before_it_is_a_pattern():
+    names = ["p[0]", "p0", "p1"]
+    assert match_columns(names, ["p[0]"], "f") == ["p[0]"]
+    assert match_columns(names, ["p?", "p1"], "f") == ["p0", "p1"]
+    with pytest.raises(InvalidInputError, match="f has no column 'q'; its columns are 'p\\[0\\]'"):
+        match_columns(names, ["q"], "f")
+
+
+def test_a_column_that_is_named_twice_is_a_slip():
+    """Taken once, two columns of classes would be one, of an event that nobody named."""
+    with pytest.raises(InvalidInputError, match="named once; 'no' is named twice"):
+        match_columns(["no", "yes"], ["no", "no"], "f")

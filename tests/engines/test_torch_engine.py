@@ -7,9 +7,8 @@ import pytest
 
 import calibrant as cb
 from calibrant.engines import cuda_quantiles
-from calibrant.engines.tensor_quantiles import near_quantiles
 from calibrant.engines.tensors import Tensors
-from calibrant.engines.torch import TorchEngine
+from calibrant.engines.torch import TorchEngine, near_quantiles
 from calibrant.problem import read_problem
 from conftest import optional
 

@@ -1,17 +1,131 @@
-"""The order of columns: predictions are read by place, and names may say that the places are wrong.
+"""Names of columns: which ones a pattern means, and whether they stand in the order they must.
 
-Nothing is put in order silently: a wrong guess would be a wrong number.
+Predictions are read by place, and names may say that the places are wrong. Nothing is put in order
+silently: a wrong guess would be a wrong number.
 """
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from calibrant.exceptions import InvalidInputError, InvalidLabelsError
+from calibrant.exceptions import InvalidArgumentError, InvalidInputError, InvalidLabelsError
 from calibrant.problem import Label, read_classes
 
 DIGITS = "0123456789"
+MOST_COMPARED = 1_000
+"""Names among which a similar one is looked for: each takes some 10 microseconds."""
+
+
+def is_pattern(name: Any, known: Sequence[Any]) -> bool:
+    """Tell a pattern from the name of a column, which may look like one."""
+    return isinstance(name, str) and name not in known and any(sign in name for sign in "*?[")
+
+
+def matching(pattern: str, known: Sequence[Any]) -> list[str]:
+    """Return the columns that a pattern stands for, in their order."""
+    names = fnmatch.filter([name for name in known if isinstance(name, str)], pattern)
+    if names:
+        return names
+    shown = ", ".join(map(str, known[:10])) + (", ..." if len(known) > 10 else "")
+    raise InvalidArgumentError(
+        f"With data=, columns are given by name or by pattern; no column is like {pattern!r:.60} "
+        f"among {shown}."
+    )
+
+
+def paired(
+    labels: Sequence[str], names: Sequence[str], label_pattern: str, pattern: str
+) -> list[str]:
+    """Return columns of predictions in the order of the labels, told by what ``*`` stands for.
+
+    Two patterns with one ``*`` each name the same labels, or are refused: columns may come in any
+    order, and a pair that does not belong together would give a wrong number.
+
+    >>> paired(["y_cat", "y_dog"], ["p_dog", "p_cat"], "y_*", "p_*")
+    ['p_cat', 'p_dog']
+    """
+    parts = [each.split("*") for each in (label_pattern, pattern)]
+    if any(len(ends) != 2 or any(sign in each for sign in "?[") for ends, each in
+           zip(parts, (label_pattern, pattern), strict=True)):  # fmt: skip
+        raise InvalidArgumentError(
+            "Patterns of labels and of their predictions must have one * each, such as y_* and "
+            f"prob_*; got {label_pattern!r:.60} and {pattern!r:.60}. Name the columns in two lists."
+        )
+    own, others = (
+        {name[len(head) : len(name) - len(tail)]: name for name in group}
+        for group, (head, tail) in zip((labels, names), parts, strict=True)
+    )
+    alone = [part for part in (*own, *others) if (part in own) != (part in others)]
+    if alone:
+        raise InvalidArgumentError(
+            f"Every label needs its prediction: {label_pattern!r:.60} and {pattern!r:.60} must "
+            f"stand for the same labels; {len(alone):,} have only one of the two (first: "
+            f"{alone[0]!r:.60}). Rename the columns, or name them in two lists."
+        )
+    return [others[part] for part in own]
+
+
+def shown_names(y_true: Any, y_prob: Any) -> tuple[str, ...]:
+    """Return the name of the labels, several as one, and those of the predictions."""
+    labels, names = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
+    return (", ".join(map(str, labels)), *map(str, names))
+
+
+def match_columns(names: Sequence[str], patterns: Sequence[str], path: str) -> list[str]:
+    """Return the columns that names and patterns stand for."""
+    known, chosen = set(names), dict[str, None]()
+    twice = [name for name, times in Counter(patterns).items() if times > 1]
+    if twice:  # one of the two is a slip, and without it fewer columns mean another problem
+        raise InvalidInputError(
+            f"Every column is named once; {twice[0]!r:.80} is named twice. Name the column that is "
+            "meant in its place."
+        )
+    for name in patterns:
+        hits = [name] if name in known else fnmatch.filter(names, name)
+        if not hits:
+            raise InvalidInputError(_no_column(name, names, path))
+        chosen |= dict.fromkeys(hits)
+    return list(chosen)
+
+
+def check_columns(names: Sequence[str], expected: Sequence[str], path: str) -> None:
+    """Refuse a file that lacks one of these columns, which are names and never patterns."""
+    for name in expected:
+        if name not in names:
+            raise InvalidInputError(_no_column(name, names, path))
+
+
+def in_fixed_order(names: Sequence[str], fixed: Sequence[str], path: str) -> list[str]:
+    """Return the names in the order that the first rows fixed; refuse others than those."""
+    there, known = set(names), set(fixed)
+    missing = [name for name in fixed if name not in there]
+    added = [name for name in names if name not in known]
+    if missing or added:
+        what = f"has no column {missing[0]!r:.80}" if missing else f"has a column {added[0]!r:.80}"
+        rest = "unlike the rows before" if missing else "which the rows before have not"
+        raise InvalidInputError(
+            f"{path} {what}, {rest}. All files of a run must have the same {len(fixed):,} columns "
+            "of predictions."
+        )
+    return list(fixed)
+
+
+def _no_column(name: str, names: Sequence[str], path: str) -> str:
+    """Say which columns there are, and which one is perhaps meant."""
+    short = [known for known in names[:MOST_COMPARED] if len(known) <= 100]
+    near = difflib.get_close_matches(name[:100], short, 1)
+    if near:
+        return f"{path} has no column {name!r:.200}; perhaps {near[0]!r} is meant."
+    shown = ", ".join(repr(known)[:60] for known in names[:10])
+    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return (
+        f"{path} has no column {name!r:.200}; its columns are {shown or 'none'}{more}. "
+        "Columns are named by y_true=, y_prob=, sample_weight= and by=."
+    )
 
 
 def names_of(values: Any) -> tuple[str, ...]:
