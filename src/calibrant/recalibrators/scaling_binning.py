@@ -40,8 +40,9 @@ from calibrant.recalibrators.inner import (
     weights_name,
 )
 from calibrant.recalibrators.inverse import invert, rises
-from calibrant.recalibrators.scaling import Identity, PlattScaling
+from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
+from calibrant.recalibrators.temperature import Identity
 from calibrant.table import BinTable
 
 
