@@ -12,7 +12,7 @@ from calibrant.recalibrators.formulas import NUMPY, log_odds
 from calibrant.recalibrators.optimise import fit_logistic, minimise_smooth
 from calibrant.recalibrators.scores import Scores
 
-RULES = {"memory": 20, "most_steps": 500, "tolerance": 1e-15, "slope_tolerance": 1e-9}
+RULES = {"most_steps": 500, "tolerance": 1e-15, "slope_tolerance": 1e-9}
 
 
 def quadratic(d: int, condition: float):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from shared import binary_rows
+from sklearn.base import clone
 
+from calibrant.recalibrators import BetaScaling, PlattScaling, QuadraticScaling
 from calibrant.recalibrators.formulas import NUMPY
 from calibrant.recalibrators.logistic import (
     BETA,
@@ -19,6 +21,10 @@ from calibrant.recalibrators.scores import Scores
 FAMILIES = {
     "Platt": PLATT, "quadratic": QUADRATIC, "beta": BETA, "one slope": BETA_WITH_ONE_SLOPE,
 }  # fmt: skip
+RECALIBRATORS = {
+    "Platt": PlattScaling(), "quadratic": QuadraticScaling(), "beta": BetaScaling(),
+    "one slope": BetaScaling("log-odds"),
+}  # fmt: skip
 P = np.linspace(0.001, 0.999, 501)
 
 
@@ -27,8 +33,11 @@ def test_the_coefficients_that_change_nothing_change_nothing(name):
     family = FAMILIES[name]
     out = family.formula(NUMPY, P, family.identity, 0.0)
     np.testing.assert_allclose(out, P, rtol=1e-12)
-    assert family.leaves_alone(np.array(family.identity), 0.0)
-    assert not family.leaves_alone(np.array(family.identity), 0.01)
+    fitted = clone(RECALIBRATORS[name]).fit(*binary_rows())
+    fitted.coef_, fitted.smoothing_ = np.array(family.identity), 0.0
+    assert fitted.is_identity_
+    fitted.smoothing_ = 0.01
+    assert not fitted.is_identity_
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Temperature scaling: one number for all classes."""
+"""Temperature scaling, one number for all classes, and the identity."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from shared import Y, Z, binary_rows
 
-from calibrant.recalibrators import (
-    TemperatureScaling,
-)
+from calibrant.recalibrators import Identity, TemperatureScaling
 
 
 def test_temperatures_equal_the_reference_values():
@@ -24,3 +22,8 @@ def test_one_column_and_two_classes_have_the_same_temperature():
     one = TemperatureScaling().fit(p, y)
     two = TemperatureScaling().fit(np.column_stack((1 - p, p)), y)
     assert one.temperature_ == pytest.approx(two.temperature_, rel=1e-9)
+
+
+def test_the_identity_returns_what_it_got():
+    p, y = binary_rows(50)
+    np.testing.assert_array_equal(Identity().fit(p, y).predict_proba(p), p)

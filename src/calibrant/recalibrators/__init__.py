@@ -12,7 +12,6 @@ from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import AccuracyWarning, MultiLabel, OneVsRest
 from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
-from calibrant.recalibrators.prior_shift import PriorShift
 from calibrant.recalibrators.quantiles import (
     QuantileRecalibration,
     QuantileRepair,
@@ -22,15 +21,15 @@ from calibrant.recalibrators.resolution import ResolutionReport, resolution_repo
 from calibrant.recalibrators.saving import load
 from calibrant.recalibrators.scaling import (
     BetaScaling,
-    Identity,
     PlattScaling,
+    PriorShift,
     QuadraticScaling,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import FitResult
 from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
 from calibrant.recalibrators.spline import SplineCalibration
-from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.recalibrators.temperature import Identity, TemperatureScaling
 from calibrant.recalibrators.top_label import TopLabel
 
 __all__ = [

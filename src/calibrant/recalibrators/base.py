@@ -307,9 +307,9 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def inverse(self, p: Any, side: Literal["least", "greatest"] = "least") -> FloatArray:
         """Return the least, or the greatest, score that is mapped to each probability.
 
-        See `calibrant.recalibrators.inverse.inverse`.
+        See `calibrant.recalibrators.formulas.inverse`.
         """
-        from calibrant.recalibrators.inverse import inverse
+        from calibrant.recalibrators.formulas import inverse
 
         return inverse(self, p, side)
 

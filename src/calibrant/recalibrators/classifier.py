@@ -38,8 +38,9 @@ from calibrant.recalibrators.inner import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.overlap import warn_of_overlap
-from calibrant.recalibrators.scaling import Identity, PlattScaling
+from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.temperature import Identity
 from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources.arrays import read_weights
 from calibrant.stats import Certificate

@@ -22,16 +22,12 @@ from calibrant.recalibrators.formulas import (
     may_keep,
 )
 from calibrant.recalibrators.matrix import (
-    MEMORY,
     FullWeights,
-    check_linear,
-    check_penalty,
-    linear_formula,
-    loss_sums,
-    minimise_loss,
+    _Linear,
+    check_regularization,
 )
-from calibrant.recalibrators.optimise import minimise_smooth
-from calibrant.recalibrators.reading import INPUTS, Reads
+from calibrant.recalibrators.optimise import minimise_loss, minimise_smooth
+from calibrant.recalibrators.reading import Reads
 from calibrant.recalibrators.scores import FitResult
 from calibrant.recalibrators.temperature import smoothed_rows
 
@@ -54,7 +50,7 @@ TINY = 1e-300
 """The least probability that a softmax of logits is taken for."""
 
 
-class DirichletScaling(Recalibrator):
+class DirichletScaling(_Linear):
     """Fit ``softmax(W log(z) + b)``: Dirichlet calibration, with off-diagonal regularisation.
 
     If the scores of each class were Dirichlet distributed, this would be Bayes' rule. The penalty
@@ -101,8 +97,6 @@ class DirichletScaling(Recalibrator):
     (3, 3)
     """
 
-    _reads: ClassVar[Reads] = "classes"
-    _choices = INPUTS
     _learned: ClassVar[dict[str, str]] = {
         "smoothing_": "share",
         "regularization_": "positive",
@@ -111,12 +105,7 @@ class DirichletScaling(Recalibrator):
     }
     _constants: ClassVar[tuple[str, ...]] = ("weight_", "bias_")
     _weights = FullWeights()
-    smoothing_: float
     regularization_: float
-    weight_: FloatArray
-    bias_: FloatArray
-
-    _formula, _check_learned = linear_formula, check_linear
 
     def __init__(
         self,
@@ -155,7 +144,7 @@ class DirichletScaling(Recalibrator):
         penalty = np.full((k, k + 1), strength / max(k * (k - 1), 1))
         np.fill_diagonal(penalty, 0.0)
         penalty[:, k] = strength / k
-        return minimise_loss(loss_sums(self, rows), self._weights, penalty, most_steps)
+        return minimise_loss(self._loss_sums(rows), self._weights, penalty, most_steps)
 
     def _chosen_strength(self, rows: ClassRows) -> tuple[float, bool]:
         """Return the penalty, and whether rows held out lose less by it than by no repair."""
@@ -190,7 +179,6 @@ class DirichletScaling(Recalibrator):
         return float(outside.weights @ -np.log(own))
 
     def _logs(self, ops: RowOperations, x: Any, learned: Any = None) -> Any:
-        """Return the log-probabilities of rows."""
         if self.input == "logits":
             # Of the softmax, which may round to 0 where logits are far apart.
             return ops.log(ops.clip(ops.softmax(x), TINY, None))
@@ -250,7 +238,6 @@ class JointBetaScaling(Recalibrator):
     _reads: ClassVar[Reads] = "classes"
     _learned: ClassVar[dict[str, str]] = {"smoothing_": "share", "coef_": "matrix"}
     _constants: ClassVar[tuple[str, ...]] = ("coef_",)
-    _check_parameters = check_penalty
     smoothing_: float
     coef_: FloatArray
 
@@ -284,15 +271,7 @@ class JointBetaScaling(Recalibrator):
             lost = -float(shares @ np.log(own))
             return lost + penalty * float((change**2).sum()), gradient.ravel()
 
-        # Tolerances as in `minimise_loss`: far below the noise of any label.
-        found = minimise_smooth(
-            objective,
-            np.zeros(3 * k),
-            memory=MEMORY,
-            most_steps=500,
-            tolerance=1e-12,
-            slope_tolerance=1e-7,
-        )
+        found = minimise_smooth(objective, np.zeros(3 * k))
         change = found.x.reshape(3, k) * scale
         after = max(found.value - penalty * float((change**2).sum()), 0.0)
         before, flags = rows.loss(), ()
@@ -314,6 +293,10 @@ class JointBetaScaling(Recalibrator):
         share, k = self.smoothing_, self.classes_.size
         p = x + (1 / k - x) * share if share else x
         return ops.log(ops.clip(p, CLIP, None)), -ops.log_complement(ops.clip(p, None, 1 - CLIP))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_regularization(self.regularization)
 
     def _check_learned(self) -> None:
         if self.coef_.shape != (3, self.classes_.size):

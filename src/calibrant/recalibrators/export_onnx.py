@@ -15,7 +15,7 @@ from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.graphs import Value, formula
 from calibrant.recalibrators.reading import SEVERAL, check_choice
-from calibrant.recalibrators.scaling import Identity
+from calibrant.recalibrators.temperature import Identity
 
 try:
     import onnx

@@ -52,13 +52,13 @@ Equals = Callable[[str, str], str]
 
 def equals_doubled(x: str, text: str) -> str:
     """Compare with a literal of standard SQL, in which a quotation mark is doubled."""
-    doubled = _writable(text).replace("'", "''")
+    doubled = text.replace("'", "''")
     return f"{x} = '{doubled}'"
 
 
 def equals_escaped(x: str, text: str) -> str:
     """Compare with a literal in which a backslash escapes."""
-    escaped = _writable(text).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"{x} = '{escaped}'"
 
 
@@ -69,7 +69,7 @@ def equals_binary(x: str, text: str) -> str:
 
 def equals_hex(x: str, text: str) -> str:
     """Compare bytes: MySQL's texts are equal without regard to case and to blanks at the end."""
-    return f"HEX(CONVERT({x} USING utf8mb4)) = '{_writable(text).encode().hex().upper()}'"
+    return f"HEX(CONVERT({x} USING utf8mb4)) = '{text.encode().hex().upper()}'"
 
 
 def _writable(text: str) -> str:
@@ -83,7 +83,10 @@ def _writable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a database writes names, float64 and numbers, the smaller of two, and equal texts."""
+    """How a database writes names, float64 and numbers, the smaller of two, and equal texts.
+
+    In a numeric column of some, `holds_text`, there can be text too.
+    """
 
     mark: str
     float64: str
@@ -91,6 +94,7 @@ class Dialect:
     least: str = "LEAST"
     greatest: str = "GREATEST"
     equals: Equals = equals_doubled
+    holds_text: bool = False
 
     def clip(self, x: str, low: str, high: str) -> str:
         """Return a number kept within two others."""
@@ -105,7 +109,7 @@ DIALECTS = {
     "postgresql": Dialect('"', "DOUBLE PRECISION"),
     "snowflake": Dialect('"', "DOUBLE", equals=equals_escaped),
     "spark": Dialect("`", "DOUBLE", equals=equals_escaped),
-    "sqlite": Dialect('"', "REAL", _fraction, "MIN", "MAX", equals_binary),
+    "sqlite": Dialect('"', "REAL", _fraction, "MIN", "MAX", equals_binary, holds_text=True),
 }
 
 TINY_FACTOR, HUGE_FACTOR = 1e-100, 1e100
@@ -164,9 +168,9 @@ def to_sql(
     if recalibrator.input == "logits":
         largest = sys.float_info.max
         valid = f"{x} >= {sql.number(-largest)} AND {x} <= {sql.number(largest)}"
-    if dialect == "sqlite":
+    if sql.holds_text:
         valid = f"TYPEOF({name}) IN ('integer', 'real') AND {valid}"
-    refused = operations.outside(getattr(recalibrator, "by_", ()), dialect == "sqlite")
+    refused = operations.outside(getattr(recalibrator, "by_", ()))
     # PostgreSQL reads 5e-01 as a decimal number, so the answer is cast too.
     return f"CASE {refused}WHEN {valid} THEN CAST(\n{answer.text}\nAS {sql.float64}) END"
 
@@ -183,6 +187,16 @@ def quote(name: str, dialect: str) -> str:
     return f"{mark}{escaped}{mark}"
 
 
+def _operator(symbol: str, reflected: bool = False) -> Callable[[_Sql, Any], _Sql]:
+    """Return a method of arithmetic that writes it."""
+
+    def method(own: _Sql, other: Any) -> _Sql:
+        left, right = (other, own) if reflected else (own, other)
+        return _Sql(f"({own._operand(left)} {symbol} {own._operand(right)})", own.dialect)
+
+    return method
+
+
 @dataclass(frozen=True)
 class _Sql:
     """An SQL expression, in brackets where it needs them."""
@@ -190,29 +204,13 @@ class _Sql:
     text: str
     dialect: Dialect
 
-    def _combined(self, left: Any, operator: str, right: Any) -> _Sql:
-        texts = [self._operand(side) for side in (left, right)]
-        return _Sql(f"({texts[0]} {operator} {texts[1]})", self.dialect)
-
     def _operand(self, x: Any) -> str:
         if isinstance(x, _Sql):
             return x.text
         return str(x) if type(x) is int else self.dialect.number(x)
 
-    def __add__(self, other: Any) -> _Sql:
-        return self._combined(self, "+", other)
-
-    def __sub__(self, other: Any) -> _Sql:
-        return self._combined(self, "-", other)
-
-    def __rsub__(self, other: Any) -> _Sql:
-        return self._combined(other, "-", self)
-
-    def __mul__(self, other: Any) -> _Sql:
-        return self._combined(self, "*", other)
-
-    def __truediv__(self, other: Any) -> _Sql:
-        return self._combined(self, "/", other)
+    __add__, __mul__, __truediv__ = _operator("+"), _operator("*"), _operator("/")
+    __sub__, __rsub__ = _operator("-"), _operator("-", reflected=True)
 
     def __neg__(self) -> _Sql:
         return _Sql(f"(-{self.text})", self.dialect)
@@ -278,29 +276,34 @@ class _SqlOperations:
         return "CASE " + "\n".join(whens)
 
     def _condition(self, fitted: ByGroup, labels: tuple[GroupLabel, ...]) -> str:
-        sides = []
+        sides, number = [], self.dialect.number
         for column, name, label in zip(fitted.by_, self.groups, labels, strict=True):
             if column.cuts is not None:
-                x = f"CAST({name} AS {self.dialect.float64})"
-                sides.append(interval_in_sql(column, label, x, self.dialect.number))
+                x, (low, high, first) = self._as_number(name), interval_of(column, label)
+                above = [f"-{x} {'<=' if first else '<'} {number(-low)}"] if low > -math.inf else []
+                below = [f"{x} <= {number(high)}"] if high < math.inf else []
+                sides += above + below or [f"({x} <= 0 OR -{x} < 0)"]
             elif isinstance(label, str):
-                sides.append(self.dialect.equals(name, label))
+                sides.append(self.dialect.equals(name, _writable(label)))
             elif isinstance(label, float):
-                sides.append(f"{name} = {self.dialect.number(label)}")
+                sides.append(f"{name} = {number(label)}")
             else:
                 sides.append(f"{name} = {str(label).upper()}")
         return " AND ".join(sides)
 
-    def outside(self, by: tuple[GroupColumn, ...], has_types: bool) -> str:
-        """Return the case of numbers outside their cuts, which has no answer."""
-        sides = []
+    def _as_number(self, name: str) -> str:
+        return f"CAST({name} AS {self.dialect.float64})"
+
+    def outside(self, by: tuple[GroupColumn, ...]) -> str:
+        """Return the case of numbers outside their cuts, which `predict_proba` would refuse."""
+        sides, number = [], self.dialect.number
         for column, name in zip(by, self.groups, strict=True):
             if column.cuts is not None:
-                x = f"CAST({name} AS {self.dialect.float64})"
-                sides.append(outside_in_sql(column, x, self.dialect.number))
-                sides.append(f"TYPEOF({name}) = 'text'" if has_types else None)
-        said = " OR ".join(side for side in sides if side)
-        return f"WHEN {said} THEN NULL\n" if said else ""
+                x, low, high = self._as_number(name), column.cuts[0], column.cuts[-1]
+                sides += [f"{x} < {number(low)}"] if low > -math.inf else []
+                sides += [f"-{x} < {number(-high)}"] if high < math.inf else []
+                sides += [f"TYPEOF({name}) = 'text'"] if self.dialect.holds_text else []
+        return f"WHEN {' OR '.join(sides)} THEN NULL\n" if sides else ""
 
 
 def group_names(recalibrator: Any, by: Any) -> tuple[str, ...]:
@@ -315,24 +318,6 @@ def group_names(recalibrator: Any, by: Any) -> tuple[str, ...]:
             f"got {by!r:.60}. Leave it out where they are called so."
         )
     return names
-
-
-def outside_in_sql(column: GroupColumn, x: str, number: Callable[[float], str]) -> str | None:
-    """Return SQL that a number lies outside the cuts, which `predict_proba` would refuse."""
-    low, high = (column.cuts or (-math.inf,))[0], (column.cuts or (math.inf,))[-1]
-    sides = [f"{x} < {number(low)}"] if low > -math.inf else []
-    sides += [f"-{x} < {number(-high)}"] if high < math.inf else []
-    return " OR ".join(sides) or None
-
-
-def interval_in_sql(
-    column: GroupColumn, label: GroupLabel, x: str, number: Callable[[float], str]
-) -> str:
-    """Return SQL that a number lies in one of the intervals between the cuts."""
-    low, high, first = interval_of(column, label)
-    sides = [f"-{x} {'<=' if first else '<'} {number(-low)}"] if low > -math.inf else []
-    sides += [f"{x} <= {number(high)}"] if high < math.inf else []
-    return " AND ".join(sides) or f"({x} <= 0 OR -{x} < 0)"
 
 
 def interval_of(column: GroupColumn, label: GroupLabel) -> tuple[float, float, bool]:

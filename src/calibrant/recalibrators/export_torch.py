@@ -12,7 +12,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, Missin
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.graphs import Value, formula
 from calibrant.recalibrators.reading import SEVERAL
-from calibrant.recalibrators.scaling import Identity
+from calibrant.recalibrators.temperature import Identity
 
 try:
     import torch

@@ -10,7 +10,7 @@ optimizer takes scalars within 1e-5 of 1 for 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -35,6 +35,13 @@ class Graph(Protocol):
 
     def constant(self, name: str | None, array: AnyArray) -> Any:
         """Add an array of float64 or int64 that the graph keeps; a learned one has a name."""
+
+
+def _operator(op: str, reflected: bool = False) -> Callable[..., Value]:
+    """Return a method of arithmetic that adds a node."""
+    if reflected:
+        return lambda value, other: node(value.graph, op, other, value)
+    return lambda value, *others: node(value.graph, op, value, *others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,46 +75,13 @@ class Value:
             return Value(self.graph, self.node("row", key).result, self.array[key])
         return self.node("column", key[1]) if key[1] is not None else self.node("table")
 
-    def __add__(self, other: Any) -> Value:
-        return self.node("add", other)
-
-    def __radd__(self, other: Any) -> Value:
-        return node(self.graph, "add", other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return self.node("subtract", other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return node(self.graph, "subtract", other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.node("multiply", other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return node(self.graph, "multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return self.node("divide", other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return node(self.graph, "divide", other, self)
-
-    def __matmul__(self, other: Any) -> Value:
-        return self.node("matmul", other)
-
-    def __neg__(self) -> Value:
-        return self.node("negative")
-
-    @property
-    def T(self) -> Value:  # noqa: N802
-        """The transpose of a table."""
-        return self.node("transpose")
-
-    def __gt__(self, other: Any) -> Value:
-        return self.node("greater", other)
-
-    def __eq__(self, other: Any) -> Any:
-        return self.node("equal", other)
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
+    __matmul__, __neg__ = _operator("matmul"), _operator("negative")
+    __gt__, __eq__ = _operator("greater"), _operator("equal")  # type: ignore[assignment]
+    T = property(_operator("transpose"))
 
 
 def formula(recalibrator: Recalibrator, x: Value) -> Value:

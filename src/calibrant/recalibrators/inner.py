@@ -22,8 +22,8 @@ from calibrant.exceptions import (
 )
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.reading import SEVERAL
-from calibrant.recalibrators.scaling import Identity
 from calibrant.recalibrators.scores import FitResult, Scores, identity_loss
+from calibrant.recalibrators.temperature import Identity
 from calibrant.sources.arrays import as_array
 
 Fitted = TypeVar("Fitted", bound=Recalibrator)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import logit
 
 from calibrant._threads import in_pieces
 from calibrant._types import FloatArray
@@ -44,6 +45,8 @@ SMOOTHING_ROWS = 1 << 12
 """So many rows, at equal steps through all, decide how much is mixed in; few distinct scores, as of
 votes, are added up first and all used."""
 
+ALL = slice(None)
+
 FARTHEST_LOGIT = 1e75
 """Logits beyond count as this one where they are squared: an infinite square times a coefficient of
 0 is not a number, and finite answers are 0 and 1 long before."""
@@ -76,15 +79,6 @@ class Family:
         """Return the mean loss of the map with these coefficients."""
         return mean_loss(linear(coef, self.features(NUMPY, scores.values, share)), scores, loss)
 
-    def leaves_alone(self, coef: FloatArray, share: float) -> bool:
-        """Tell whether a map is the identity."""
-        return share == 0 and coef.tolist() == list(self.identity)
-
-    def check(self, coef: FloatArray) -> None:
-        """Raise ValueError unless there is a coefficient for every feature and an intercept."""
-        if coef.size != len(self.identity):
-            raise ValueError(f"coef_ must hold {len(self.identity)} numbers")
-
 
 def fit_family(
     family: Family,
@@ -97,8 +91,12 @@ def fit_family(
 ) -> tuple[FloatArray, float, FitResult]:
     """Return the coefficients, the share of smoothing that they belong to, and how the fit went."""
     scores = scores.compressed()
+
+    def loss_with(share: float, few: Scores) -> float:
+        return fit_logistic(family.matrix(few.values, share), few, loss).loss
+
     as_they_are = kind == "logits" or on_probabilities
-    mixed = 0.0 if as_they_are and smoothing == "auto" else _share(family, scores, smoothing, loss)
+    mixed = 0.0 if as_they_are else share_to_mix(scores, smoothing, SMOOTHING_ROWS, loss_with)
     share = None if as_they_are else mixed
     ends = np.array([scores.values.min(), scores.values.max()])
     low, high = (float(end) for end in base(NUMPY, ends, share))
@@ -128,18 +126,16 @@ def base(ops: Operations, x: Any, share: Share) -> Any:
     return ops.factor(x) if share is None else log_odds(ops, x, share)
 
 
-def _share(family: Family, scores: Scores, smoothing: Smoothing, loss: Loss) -> float:
-    """Return how much is mixed in: as declared, or what fits a sample of the rows best."""
+def share_to_mix(
+    scores: Scores, smoothing: Smoothing, n_rows: int, loss: Callable[[float, Scores], float]
+) -> float:
+    """Return how much is mixed in: as declared, or what fits about so many of the rows best."""
     if smoothing != "auto":
         return float(smoothing)
     if scores.values.min() > 0 and scores.values.max() < 1:
         return 0.0
-    few = scores.thinned(SMOOTHING_ROWS).with_pseudo_rows(1)
-
-    def loss_with(share: float) -> float:
-        return fit_logistic(family.matrix(few.values, share), few, loss).loss
-
-    return best_share(np.minimum(scores.values, 1 - scores.values), 2, loss_with)
+    few = scores.thinned(n_rows).with_pseudo_rows(1)
+    return best_share(np.minimum(scores.values, 1 - scores.values), 2, lambda s: loss(s, few))
 
 
 def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
@@ -150,20 +146,21 @@ def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
     return (() if n1 > 0 and short else ("one class",)) + (("constant scores",) if constant else ())
 
 
-def maximise(features: Callable[[], FloatArray], scores: Scores, loss: Loss = "log") -> Solved:
+def solve(
+    family: Family, scores: Scores, share: Share, loss: Loss, features: slice = ALL
+) -> Solved:
     """Maximise the likelihood, of Platt's targets where the rows are separable."""
+
+    def design() -> FloatArray:  # made anew for each fit, which overwrites it
+        return family.matrix(scores.values, share)[features]
+
     if not scores.is_separated:
-        solution = fit_logistic(features(), scores, loss)
+        solution = fit_logistic(design(), scores, loss)
         if not solution.is_separable:
             return solution.theta, solution.iterations, solution.loss, ()
-    solution = fit_logistic(features(), scores.with_platt_targets())
+    solution = fit_logistic(design(), scores.with_platt_targets())
     flags = ("separable",) if solution.converged else ("separable", "not converged")
     return solution.theta, solution.iterations, None, flags
-
-
-def solve(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
-    """Fit all features of a family by `maximise`."""
-    return maximise(lambda: family.matrix(scores.values, share), scores, loss)
 
 
 def _solve_with_one_slope(family: Family, scores: Scores, share: Share, loss: Loss) -> Solved:
@@ -177,20 +174,19 @@ def _solve_beta(family: Family, scores: Scores, share: Share, loss: Loss) -> Sol
     coef, iterations, after, flags = solve(family, scores, share, loss)
     if min(coef[0], coef[1]) >= 0:
         return coef, iterations, after, flags
-    options = [_without(family, j, scores, share) for j in (0, 1)]
+    options = [_with_one_feature(family, j, scores, share) for j in (1, 0)]
     coef, iterations, after = min(options, key=lambda option: option[2])
     return coef, iterations, after, (*flags, "term dropped")
 
 
-def _without(family: Family, j: int, scores: Scores, share: Share) -> tuple[FloatArray, int, float]:
-    """Fit with coefficient j at 0; the other at 0 too where it would be negative."""
-    (slope, shift), iterations, _, _ = maximise(
-        lambda: family.matrix(scores.values, share)[[1 - j]], scores
-    )
-    rate = float(scores.with_platt_targets().events.sum()) / scores.total
-    coef = np.zeros(3)
-    coef[1 - j] = max(slope, 0.0)
-    coef[2] = shift if slope > 0 else np.log(rate / (1 - rate))
+def _with_one_feature(
+    family: Family, j: int, scores: Scores, share: Share
+) -> tuple[FloatArray, int, float]:
+    """Fit with the other coefficient at 0; both at 0 where this one would be negative too."""
+    (slope, shift), iterations, *_ = solve(family, scores, share, "log", slice(j, j + 1))
+    smooth = scores.with_platt_targets()
+    coef = np.array([0.0, 0.0, shift if slope > 0 else logit(smooth.event_rate)])
+    coef[j] = max(slope, 0.0)
     return coef, iterations, family.loss_of(coef, scores, share, "log")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import (
     ClassRows,
-    RankOnePlusDiagonal,
     curvature,
     map_rows,
     own_values,
@@ -32,13 +31,10 @@ from calibrant.recalibrators.formulas import (
     log_probabilities,
     may_keep,
 )
-from calibrant.recalibrators.optimise import minimise_smooth
+from calibrant.recalibrators.optimise import minimise_loss
 from calibrant.recalibrators.reading import INPUTS, Reads
 from calibrant.recalibrators.scores import FitResult, dot
 from calibrant.recalibrators.temperature import fit_row_temperature, smoothed_rows
-
-if TYPE_CHECKING:
-    from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 
 PRODUCT_VALUES = 1 << 21
 """Values in a block of rows that is multiplied by a large matrix. Such products bring their own
@@ -51,13 +47,6 @@ below that, rows are multiplied in runs of that length, and threads of our own s
 
 RUNS = 24
 """Runs of rows in a block: half a megabyte of 100 classes, and 8 blocks of 5,000 rows."""
-
-MEMORY = 20
-"""Steps that L-BFGS remembers: 5,000 rows of 10 classes take 24 evaluations, and 28 with its usual
-10; more save none."""
-
-MOST_REMEMBERED = 1 << 23
-"""Numbers in all of these steps, each kept twice: 128 MB. A thousand classes have a million."""
 
 
 class DiagonalWeights:
@@ -126,10 +115,7 @@ class FullWeights:
         else:
             size = max(1, PRODUCT_VALUES // k)
             parts = [block(slice(i, min(i + size, n))) for i in range(0, n, size)]
-        total: list[Any] = [0.0, 0.0, 0.0]
-        for terms in parts:
-            total = [a + b for a, b in zip(total, terms, strict=True)]
-        return total
+        return [sum(terms) for terms in zip(*parts, strict=True)]
 
 
 def _run_rows(k: int) -> int:
@@ -144,39 +130,6 @@ def _in_runs(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     run = _run_rows(k) or n
     whole = n // run * run if run else 0
     return rows[:whole].reshape(-1, max(run, 1), k), rows[whole:]
-
-
-def minimise_loss(
-    loss: LossSums | on_device.DeviceLoss,
-    weights: DiagonalWeights | FullWeights,
-    penalty: FloatArray,
-    most_steps: int = 500,
-) -> tuple[FloatArray, float, bool, int]:
-    """Minimise the mean log loss plus the penalty of the parameters.
-
-    Return the parameters, their mean log loss, whether it converged, and iterations.
-    """
-    round_variables = RankOnePlusDiagonal.of_moments(*loss.moments(), penalty)
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        parameters = round_variables.to_parameters(x.reshape(penalty.shape))
-        value, bias, slope = loss.slopes(*weights.read(parameters))
-        gradient = np.column_stack((slope, bias)) + 2 * penalty * parameters
-        lost = value + float((penalty * parameters**2).sum())
-        return lost, round_variables.to_slopes(gradient).ravel()
-
-    # Tolerances that leave errors far below the noise of any label: tighter ones only cost.
-    found = minimise_smooth(
-        objective,
-        np.zeros(penalty.size),
-        memory=min(MEMORY, max(5, MOST_REMEMBERED // penalty.size)),
-        most_steps=most_steps,
-        tolerance=weights.tolerance,
-        slope_tolerance=1e-7,
-    )
-    parameters = round_variables.to_parameters(found.x.reshape(penalty.shape))
-    lost = max(found.value - float((penalty * parameters**2).sum()), 0.0)
-    return parameters, lost, found.converged, found.steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,89 +172,106 @@ class LossSums:
             scaled[np.arange(len(scaled)), codes] -= w
             return value, scaled.sum(axis=0), self.weights.slope(scaled, z)
 
-        value, of_bias, of_weights = self.weights.sums(self.z.shape, block)
-        return value, of_bias, of_weights
+        return tuple(self.weights.sums(self.z.shape, block))
 
 
-Linear: TypeAlias = "VectorScaling | MatrixScaling | DirichletScaling"
-"""Maps ``softmax(W z + b)`` of rows, with z made of their log-probabilities by `_logs`."""
-
-
-def _fit_rows(model: VectorScaling | MatrixScaling, rows: ClassRows) -> None:
-    rows = smoothed_rows(rows, model.smoothing)
-    model.smoothing_ = rows.smoothing
-    beta, _, flags, _ = fit_row_temperature(rows)
-    model.temperature_, model.mixing_ = 1 / beta, 1 / (rows.size + 1)
-    penalty = model.regularization * model._weights.penalty(rows.rows.shape[1]) / rows.size
-    loss: LossSums | on_device.DeviceLoss
-    if isinstance(rows, on_device.TensorRows):
-        loss = on_device.DeviceLoss(rows, partial(model._logs, on_device.TORCH, learned=model))
-    else:
-        loss = loss_sums(model, rows)
-    parameters, after, converged, iterations = minimise_loss(loss, model._weights, penalty)
-    before = rows.loss()
-    if not after <= before and may_keep(rows.extremes(), model.smoothing, model.input):
-        model.smoothing_, model.temperature_, model.mixing_ = 0.0, 1.0, 0.0
-        parameters, after, flags = np.zeros(penalty.shape), before, (*flags, "kept identity")
-    model.weight_, model.bias_ = model._weights.read(parameters)
-    model.fit_result_ = FitResult(converged, iterations, after, before, flags)
-
-
-def loss_sums(model: Linear, rows: ClassRows) -> LossSums:
-    """Return the log loss of a linear map of the log-probabilities of rows."""
-    z = map_rows(rows.rows, partial(model._logs, NUMPY, learned=model))
-    return LossSums(model._weights, z, rows.codes, rows.weights / rows.weights.sum())
-
-
-def _tempered_logs(
-    model: VectorScaling | MatrixScaling, ops: RowOperations, x: Any, learned: Any
-) -> Any:
-    """Return the log-probabilities of the tempered distribution, mixed with the uniform one."""
-    k = model.classes_.size
-    z = x if model.input == "logits" else log_probabilities(ops, x, model.smoothing_, k)
-    shares = ops.softmax(z / learned.temperature_)
-    return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
-
-
-def linear_formula(model: Linear, ops: RowOperations, x: Any, learned: Any) -> Any:
-    """Return ``softmax(W z + b)``, or the rows where leaving them alone was better."""
-    if "kept identity" in model.fit_result_.flags:
-        return ops.softmax(x) if model.input == "logits" else x
-    z = model._logs(ops, x, learned)
-    scaled = z * learned.weight_ if model.weight_.ndim == 1 else z @ learned.weight_.T
-    return ops.softmax(scaled + learned.bias_)
-
-
-def check_linear(model: Linear) -> None:
-    """Raise ValueError if what was loaded does not fit together."""
-    k = model.classes_.size
-    shape = (k,) if model._learned["weight_"] == "vector" else (k, k)
-    if model.weight_.shape != shape or model.bias_.shape != (k,):
-        raise ValueError(f"weight_ must have the shape {shape} and bias_ {(k,)}")
-    if not 0 <= getattr(model, "mixing_", 0.0) < 1:
-        raise ValueError("mixing_ must lie in [0, 1)")
-
-
-def check_penalty(model: VectorScaling | MatrixScaling | JointBetaScaling) -> None:
-    """Refuse what cannot multiply a penalty, and whatever every recalibrator refuses."""
-    Recalibrator._check_parameters(model)
-    strength = model.regularization
-    if not (is_real(strength) and 0 < float(strength) <= 1e100):
+def check_regularization(strength: object) -> None:
+    """Refuse what cannot multiply a penalty."""
+    if not (is_real(strength) and 0 < float(strength) <= 1e100):  # type: ignore[arg-type]
         raise InvalidArgumentError(
             f"regularization must be above 0 and at most 1e100; got {strength!r:.60}. 1 is usual."
         )
 
 
-def _fit(
-    model: VectorScaling | MatrixScaling,
-    probs: AnyArray,
-    codes: IntArray,
-    weights: FloatArray | None,
-) -> None:
-    model._fit_rows(ClassRows.of(probs, codes, weights, model.input))
+class _Linear(Recalibrator):
+    """Maps ``softmax(W z + b)`` of rows, with z made of their log-probabilities by `_logs`."""
+
+    _reads: ClassVar[Reads] = "classes"
+    _choices = INPUTS
+    _weights: ClassVar[DiagonalWeights | FullWeights]
+    smoothing: Smoothing
+    smoothing_: float
+    weight_: FloatArray
+    bias_: FloatArray
+
+    def _logs(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        raise NotImplementedError
+
+    def _loss_sums(self, rows: ClassRows) -> LossSums:
+        """Return the log loss of linear maps of the log-probabilities of rows."""
+        z = map_rows(rows.rows, partial(self._logs, NUMPY, learned=self))
+        return LossSums(self._weights, z, rows.codes, rows.weights / rows.weights.sum())
+
+    def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        if "kept identity" in self.fit_result_.flags:
+            return ops.softmax(x) if self.input == "logits" else x
+        z = self._logs(ops, x, learned)
+        scaled = z * learned.weight_ if self.weight_.ndim == 1 else z @ learned.weight_.T
+        return ops.softmax(scaled + learned.bias_)
+
+    def _check_learned(self) -> None:
+        k = self.classes_.size
+        shape = (k,) if self._learned["weight_"] == "vector" else (k, k)
+        if self.weight_.shape != shape or self.bias_.shape != (k,):
+            raise ValueError(f"weight_ must have the shape {shape} and bias_ {(k,)}")
 
 
-class VectorScaling(Recalibrator):
+class _Structured(_Linear):
+    """Linear maps of tempered log-probabilities, mixed with a little of the uniform ones."""
+
+    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
+    temperature_: float
+    mixing_: float
+
+    def __init__(
+        self,
+        regularization: float = 1.0,
+        input: Input = "probabilities",
+        smoothing: Smoothing = "auto",
+    ) -> None:
+        self.regularization = regularization
+        self.input = input
+        self.smoothing = smoothing
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        self._fit_rows(ClassRows.of(probs, codes, weights, self.input))
+
+    def _fit_rows(self, rows: ClassRows) -> None:
+        rows = smoothed_rows(rows, self.smoothing)
+        self.smoothing_ = rows.smoothing
+        beta, _, flags, _ = fit_row_temperature(rows)
+        self.temperature_, self.mixing_ = 1 / beta, 1 / (rows.size + 1)
+        penalty = self.regularization * self._weights.penalty(rows.rows.shape[1]) / rows.size
+        loss: LossSums | on_device.DeviceLoss
+        if isinstance(rows, on_device.TensorRows):
+            loss = on_device.DeviceLoss(rows, partial(self._logs, on_device.TORCH, learned=self))
+        else:
+            loss = self._loss_sums(rows)
+        parameters, after, converged, iterations = minimise_loss(loss, self._weights, penalty)
+        before = rows.loss()
+        if not after <= before and may_keep(rows.extremes(), self.smoothing, self.input):
+            self.smoothing_, self.temperature_, self.mixing_ = 0.0, 1.0, 0.0
+            parameters, after, flags = np.zeros(penalty.shape), before, (*flags, "kept identity")
+        self.weight_, self.bias_ = self._weights.read(parameters)
+        self.fit_result_ = FitResult(converged, iterations, after, before, flags)
+
+    def _logs(self, ops: RowOperations, x: Any, learned: Any) -> Any:
+        k = self.classes_.size
+        z = x if self.input == "logits" else log_probabilities(ops, x, self.smoothing_, k)
+        shares = ops.softmax(z / learned.temperature_)
+        return ops.log(shares * (1 - learned.mixing_) + learned.mixing_ / k)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_regularization(self.regularization)
+
+    def _check_learned(self) -> None:
+        super()._check_learned()
+        if not 0 <= self.mixing_ < 1:
+            raise ValueError("mixing_ must lie in [0, 1)")
+
+
+class VectorScaling(_Structured):
     r"""Fit ``softmax((1 + v) z + b)``, one scale and one bias for each class.
 
     Here z are the log-probabilities after temperature scaling, mixed with ``1 / (n + 1)`` of
@@ -358,8 +328,6 @@ class VectorScaling(Recalibrator):
     array([ 0.4, -0.3, -0.1])
     """
 
-    _reads: ClassVar[Reads] = "classes"
-    _choices = INPUTS
     _learned: ClassVar[dict[str, str]] = {
         "smoothing_": "share",
         "temperature_": "positive",
@@ -368,32 +336,13 @@ class VectorScaling(Recalibrator):
         "bias_": "vector",
     }
     _weights = DiagonalWeights()
-    _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")
-    smoothing_: float
-    temperature_: float
-    mixing_: float
-    weight_: FloatArray
-    bias_: FloatArray
-
-    _fit, _fit_rows, _logs, _formula = _fit, _fit_rows, _tempered_logs, linear_formula
-    _check_parameters, _check_learned = check_penalty, check_linear
-
-    def __init__(
-        self,
-        regularization: float = 1.0,
-        input: Input = "probabilities",
-        smoothing: Smoothing = "auto",
-    ) -> None:
-        self.regularization = regularization
-        self.input = input
-        self.smoothing = smoothing
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         self._fit_rows(on_device.TensorRows.of_tensors(tensors))
         return True
 
 
-class MatrixScaling(Recalibrator):
+class MatrixScaling(_Structured):
     """Fit ``softmax((I + W) z + b)``, in which classes can borrow from each other.
 
     As `VectorScaling`; the off-diagonal entries of W have the stronger penalty
@@ -427,26 +376,5 @@ class MatrixScaling(Recalibrator):
     (3, 3)
     """
 
-    _reads: ClassVar[Reads] = "classes"
-    _choices = INPUTS
     _learned: ClassVar[dict[str, str]] = {**VectorScaling._learned, "weight_": "matrix"}
     _weights = FullWeights()
-    _constants = VectorScaling._constants
-    smoothing_: float
-    temperature_: float
-    mixing_: float
-    weight_: FloatArray
-    bias_: FloatArray
-
-    _fit, _fit_rows, _logs, _formula = _fit, _fit_rows, _tempered_logs, linear_formula
-    _check_parameters, _check_learned = check_penalty, check_linear
-
-    def __init__(
-        self,
-        regularization: float = 1.0,
-        input: Input = "probabilities",
-        smoothing: Smoothing = "auto",
-    ) -> None:
-        self.regularization = regularization
-        self.input = input
-        self.smoothing = smoothing

@@ -22,8 +22,8 @@ from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.formulas import is_share
 from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.reading import fitted_names, keep_names
-from calibrant.recalibrators.scaling import Identity
 from calibrant.recalibrators.scores import FitResult
+from calibrant.recalibrators.temperature import Identity
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1

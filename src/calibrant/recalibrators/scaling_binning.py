@@ -31,7 +31,7 @@ from calibrant.recalibrators.binning import (
     refuse_ties,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.formulas import NUMPY, Operations
+from calibrant.recalibrators.formulas import NUMPY, Operations, invert, rises
 from calibrant.recalibrators.inner import (
     ForeignEstimator,
     as_recalibrator,
@@ -40,9 +40,9 @@ from calibrant.recalibrators.inner import (
     is_foreign,
     weights_name,
 )
-from calibrant.recalibrators.inverse import invert, rises
-from calibrant.recalibrators.scaling import Identity, PlattScaling
+from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
+from calibrant.recalibrators.temperature import Identity
 from calibrant.table import BinTable
 
 

@@ -26,9 +26,9 @@ from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.quantiles import QuantileRepair
 from calibrant.recalibrators.reading import check_choice, keep_names, read_labelled
-from calibrant.recalibrators.scaling import BetaScaling, Identity, PlattScaling
+from calibrant.recalibrators.scaling import BetaScaling, PlattScaling
 from calibrant.recalibrators.spline import SplineCalibration
-from calibrant.recalibrators.temperature import TemperatureScaling
+from calibrant.recalibrators.temperature import Identity, TemperatureScaling
 from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources import read_named
 from calibrant.sources.arrays import as_array

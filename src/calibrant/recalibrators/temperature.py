@@ -1,4 +1,4 @@
-"""Temperature scaling: one number for all classes, found by a bracketed Newton method."""
+"""Temperature scaling, one number for all classes, and what leaves all as it is."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from calibrant.recalibrators.formulas import (
     log_probabilities,
     may_keep,
 )
-from calibrant.recalibrators.logistic import base
+from calibrant.recalibrators.logistic import base, share_to_mix
 from calibrant.recalibrators.optimise import MAX_ITERATIONS, STEP_TOLERANCE
-from calibrant.recalibrators.reading import INPUTS, Reads
+from calibrant.recalibrators.reading import INPUTS, Reads, read_unlabelled
 from calibrant.recalibrators.scores import FitResult, Scores, dot, identity_loss, mean_loss
+from calibrant.sources.arrays import as_array
 
 Slopes: TypeAlias = Callable[[float], tuple[float, float]]
 
@@ -37,6 +38,49 @@ WARM_VALUES = 1 << 20
 SMOOTHING_VALUES = 1 << 18
 """About so many values, at equal steps through the rows, decide how much is mixed in: one number,
 that a few thousand rows determine well enough, for a handful of fits."""
+
+
+class Identity(Recalibrator):
+    """Leave the probabilities alone; of logits, answer with the probabilities they stand for.
+
+    Parameters
+    ----------
+    input : {"probabilities", "logits"}
+        What the predictions are; they are never guessed.
+
+    See Also
+    --------
+    best_recalibrator : answers with this one where no repair is needed.
+
+    Examples
+    --------
+    >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.1])
+    array([0.1])
+    """
+
+    _reads: ClassVar[Reads] = "either"
+    _choices = INPUTS
+
+    def __init__(self, input: Input = "probabilities") -> None:
+        self.input = input
+
+    def predict_proba(self, y_prob: Any) -> FloatArray:
+        """Return the probabilities as they came, or those of the logits."""
+        if self.input == "logits":
+            return super().predict_proba(y_prob)
+        read_unlabelled(self, y_prob)
+        return as_array(y_prob, "y_prob").astype(np.float64)
+
+    def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
+        self.fit_result_ = FitResult()
+
+    def _learn(self, scores: Scores) -> None:
+        self.fit_result_ = FitResult()
+
+    def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
+        if self.input == "probabilities":
+            return x
+        return ops.sigmoid(x) if self.classes_.size == 2 else ops.softmax(x)
 
 
 class TemperatureScaling(Recalibrator):
@@ -95,11 +139,7 @@ class TemperatureScaling(Recalibrator):
     temperature_: float
     smoothing_: float
 
-    def __init__(
-        self,
-        input: Input = "probabilities",
-        smoothing: Smoothing = "auto",
-    ) -> None:
+    def __init__(self, input: Input = "probabilities", smoothing: Smoothing = "auto") -> None:
         self.input = input
         self.smoothing = smoothing
 
@@ -123,9 +163,18 @@ class TemperatureScaling(Recalibrator):
         return True
 
     def _learn(self, scores: Scores) -> None:
+
+        def loss_with(share: float, few: Scores) -> float:
+            logits = log_odds(NUMPY, few.values, share)
+            beta = inverse_temperature(_odds_slopes(few.replace_values(logits)))[0]
+            return mean_loss(beta * logits, few)
+
         scores = scores.compressed()
-        self.smoothing_ = self._share(scores)
-        logits = base(NUMPY, scores.values, None if self.input == "logits" else self.smoothing_)
+        share = None
+        if self.input == "probabilities":
+            share = share_to_mix(scores, self.smoothing, SMOOTHING_VALUES, loss_with)
+        self.smoothing_ = share or 0.0
+        logits = base(NUMPY, scores.values, share)
         odds = scores.replace_values(logits)
         all_right = _all_right(odds)
         slopes = _odds_slopes(odds.with_pseudo_rows(2) if all_right else odds)
@@ -134,20 +183,6 @@ class TemperatureScaling(Recalibrator):
         after = mean_loss(beta * logits, scores)
         flags = (("separable",) if all_right else ()) + flags
         self._keep_the_better(scores.values, beta, iterations, flags, after, before)
-
-    def _share(self, scores: Scores) -> float:
-        if self.smoothing != "auto":
-            return float(self.smoothing)
-        if self.input == "logits":
-            return 0.0
-        few = scores.thinned(SMOOTHING_VALUES).with_pseudo_rows(1)
-
-        def loss(share: float) -> float:
-            logits = log_odds(NUMPY, few.values, share)
-            beta = inverse_temperature(_odds_slopes(few.replace_values(logits)))[0]
-            return mean_loss(beta * logits, few)
-
-        return best_share(np.minimum(scores.values, 1 - scores.values), 2, loss)
 
     @property
     def is_identity_(self) -> bool:
