@@ -25,8 +25,8 @@ import torch
 
 import calibrant
 from calibrant.engines.exact_sums import ExactSums
-from calibrant.engines.torch import near_quantiles
 from calibrant.engines.tensors import Tensors
+from calibrant.engines.torch import near_quantiles
 from calibrant.problem import read_problem
 
 Run = Callable[[], Any]

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from calibrant import Identity, MatrixScaling
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import HistogramBinning, PlattScaling
-from calibrant.recalibrators.inner import ForeignEstimator
+from calibrant.recalibrators.foreign import ForeignEstimator
 from conftest import optional
 from lazy_frames import QUICK, SLOW, arrow_table, lazy_frame
 

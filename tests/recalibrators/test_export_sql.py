@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.recalibrators import HistogramBinning, PlattScaling, ScalingBinning
-from calibrant.recalibrators.inner import ForeignEstimator
+from calibrant.recalibrators.foreign import ForeignEstimator
 from conftest import optional
 
 HOSTILE = "a\" b; DROP TABLE t; --`\\'"

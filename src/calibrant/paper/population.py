@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, Hybrid
 from calibrant.recalibrators import BetaScaling, PlattScaling, QuadraticScaling, Recalibrator
-from calibrant.recalibrators.inner import as_recalibrator
+from calibrant.recalibrators.foreign import as_recalibrator
 from calibrant.stats.estimators import Cells, raw_error
 
 ONE = np.ones(1)

@@ -205,8 +205,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        check_is_fitted(self, "classes_")
-        rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
+        rows = read_again(self, y_prob, y_true, sample_weight)
         return self._score_of(rows, self._apply(rows.predictions))
 
     def _score_of(self, rows: Columns, probs: FloatArray) -> float:
@@ -320,32 +319,41 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "classes_")
         write_whole(path, to_json(self))
 
-    def to_sql(self, column: str, dialect: str = "duckdb") -> str:
+    def to_sql(self, column: str, dialect: str = "duckdb", by: Sequence[str] | None = None) -> str:
         """Return an SQL expression that gives the same answers for a column of predictions.
 
-        See `calibrant.recalibrators.export_sql.to_sql`.
+        `by` names the columns of groups of a `ByGroup`, where they are called otherwise than in its
+        fit. A group that is NULL or unknown gets the pooled repair, as by `predict_proba`; a number
+        outside its cuts gives NULL. See `calibrant.recalibrators.export_sql.to_sql`.
         """
         from calibrant.recalibrators.export_sql import to_sql
 
-        return to_sql(self, column, dialect)
+        return to_sql(self, column, dialect, by)
 
-    def to_expression(self, column: str) -> Any:
+    def to_expression(self, column: str, by: Sequence[str] | None = None) -> Any:
         """Return a narwhals expression that gives the same answers for a column of predictions.
 
-        See `calibrant.recalibrators.export_frame.to_expression`.
+        See `to_sql`, and `calibrant.recalibrators.export_frame.to_expression`.
         """
         from calibrant.recalibrators.export_frame import to_expression
 
-        return to_expression(self, column)
+        return to_expression(self, column, by)
 
-    def apply_to_frame(self, data: Any, column: str, *, output: str = "calibrated") -> Any:
+    def apply_to_frame(
+        self,
+        data: Any,
+        column: str,
+        *,
+        output: str = "calibrated",
+        by: Sequence[str] | None = None,
+    ) -> Any:
         """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
 
-        See `calibrant.recalibrators.export_frame.apply_to_frame`.
+        See `to_sql`, and `calibrant.recalibrators.export_frame.apply_to_frame`.
         """
         from calibrant.recalibrators.export_frame import apply_to_frame
 
-        return apply_to_frame(self, data, column, output=output)
+        return apply_to_frame(self, data, column, output=output, by=by)
 
     def to_torch(self, dtype: Any = None) -> Any:
         """Return a torch module with the same answers, in the type of its input or in `dtype`.

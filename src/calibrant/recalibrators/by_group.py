@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias
 
@@ -12,42 +11,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import stats, verify
 from calibrant._options import is_integer, is_real
-from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant._types import AnyArray, BoolArray, FloatArray
 from calibrant.bins import BinsLike
-from calibrant.columns import Columns
-from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
-from calibrant.groups import GroupColumn, GroupKey, GroupLabel, Groups, ranking, read_labels
+from calibrant.exceptions import InvalidArgumentError
+from calibrant.groups import GroupColumn, GroupLabel, read_labels
 from calibrant.problem import Input, Kind, Label
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.foreign import is_foreign, weights_name
 from calibrant.recalibrators.formulas import log_odds
-from calibrant.recalibrators.inner import is_foreign, parts_as_steps, weights_name
-from calibrant.recalibrators.pooling import (
-    GroupedRows,
-    Pool,
-    Repair,
-    chosen,
-    repair_of,
-    rows_by_group,
-)
+from calibrant.recalibrators.pooling import GroupedRows, Pool, Repair, chosen, repair_of
 from calibrant.recalibrators.reading import (
+    NO_GROUPS,
     SEVERAL,
+    Choices,
     Reads,
-    check_choice,
+    groups_again,
+    groups_of_fit,
+    groups_of_rows,
     in_shape,
     keep_names,
+    places,
     read_again,
     read_labelled,
     read_unlabelled,
     unless_it_fails,
 )
+from calibrant.recalibrators.saving import parts_as_steps
 from calibrant.recalibrators.scaling_binning import ScalingBinning
-from calibrant.recalibrators.scores import Scores
+from calibrant.recalibrators.scores import FitResult
 from calibrant.sources.arrays import ArraySource
 from calibrant.sources.column_names import names_of
-from calibrant.sources.groups import read_groups
 from calibrant.stats.estimators import ClassWeight, Norm, Target
-from calibrant.table import BinTable
-from calibrant.tables import Tables
 
 Own: TypeAlias = Literal["auto", "shift", "map"]
 
@@ -56,6 +50,16 @@ MOST_POOLED = 1e12
 
 MOST_FOLDS = 100
 """Folds; a larger number is a mistake, and would take hours without a word."""
+
+
+def _refused(reason: str) -> Any:
+    """Return a method that raises, in the place of one that takes predictions and no groups."""
+
+    def refuse(self: ByGroup, *args: Any, **options: Any) -> NoReturn:
+        """Refuse: it takes predictions, and no groups."""
+        raise InvalidArgumentError(reason)
+
+    return refuse
 
 
 class ByGroup(Recalibrator):
@@ -114,11 +118,6 @@ class ByGroup(Recalibrator):
     --------
     audit : for whom is it wrong?
 
-    Notes
-    -----
-    In the fit of a group, its n rows have the weight ``n / (n + pool)`` and all rows together
-    ``pool / (n + pool)``.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -143,6 +142,7 @@ class ByGroup(Recalibrator):
         "cv_loss_": "number?",
         "cv_loss_pooled_": "number?",
     }
+    _choices: ClassVar[Choices] = {"own": ("auto", "shift", "map")}
     by_: tuple[GroupColumn, ...]
     groups_: list[tuple[GroupLabel, ...]]
     sizes_: FloatArray
@@ -207,60 +207,23 @@ class ByGroup(Recalibrator):
         with unless_it_fails(self):
             keep_names(self, names_of(y_prob))
             rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
-            groups = read_groups(_required(by), len(rows))
-            codes = rows.codes()
-            place = self._find_groups(groups, rows.weights)
+            groups = groups_of_rows(by, len(rows))
+            self.by_, (self.groups_, self.sizes_) = groups.by, groups_of_fit(groups, rows.weights)
             self.classes_ = np.array(rows.problem.class_names)
-            pool = Pool(self.recalibrator, self.classes_, self._grouped(rows, codes, place))
+            grouped = GroupedRows.of(rows, places(groups, self.groups_), len(self.groups_))
+            pool = Pool(self.recalibrator, self.classes_, grouped)
             k = None if self.pool == "auto" else float(self.pool)
             choice = chosen(pool, self.own, k, self.cv)
-            self._keep(repair_of(pool, choice.own, choice.k))
+            repair = repair_of(pool, choice.own, choice.k)
+            self.pooled_, self.recalibrators_ = repair.pooled, repair.maps or []
+            self.shifts_ = np.empty(0) if repair.shifts is None else repair.shifts
             self.pool_ = choice.k if np.isfinite(choice.k) else None
             self.cv_loss_, self.cv_loss_pooled_ = choice.loss, choice.loss_pooled
-            self._remember(rows.predictions, codes, rows.weights)
+            pooled = self.pooled_.fit_result_
+            every = FitResult.of_all([pooled, *(part.fit_result_ for part in self.recalibrators_)])
+            self.fit_result_ = replace(pooled, converged=every.converged, flags=every.flags)
+            self._remember(rows.predictions, rows.codes(), rows.weights)
         return self
-
-    def _find_groups(self, groups: Groups, weights: FloatArray | None) -> IntArray:
-        """Keep the groups that rows with a weight are in, and return the number of each row's."""
-        used = np.ones(len(groups.codes), bool) if weights is None else weights > 0
-        counts = np.bincount(groups.codes[used], minlength=len(groups.labels))
-        rank, labels = ranking(groups.by), groups.labels
-        known = [code for code in np.flatnonzero(counts).tolist() if None not in labels[code]]
-        known.sort(key=lambda code: rank(labels[code]))
-        if not known:
-            raise InvalidGroupsError(
-                f"A repair by group needs rows that are in one; of all {len(groups.codes):,} rows "
-                "a column of by= says nothing, or they have no weight. Pass other columns, or "
-                "fit the recalibrator itself."
-            )
-        self.by_, self.groups_ = groups.by, [labels[code] for code in known]
-        self.sizes_ = counts[known].astype(np.float64)
-        return self._places(groups)
-
-    def _places(self, groups: Groups) -> IntArray:
-        """Return the number of each row's group; -1 where the fit has not seen it."""
-        number = {labels: i for i, labels in enumerate(self.groups_)}
-        return np.array([number.get(labels, -1) for labels in groups.labels])[groups.codes]
-
-    def _grouped(self, rows: Columns, codes: IntArray, place: IntArray) -> GroupedRows:
-        """Return rows with weights that add up to their effective number."""
-        n, weights = len(self.groups_), rows.weights
-        if weights is None:
-            return GroupedRows(rows.predictions, codes, np.ones(len(codes)), place, n)
-        weights = weights / weights.max()
-        weights = weights * (weights.sum() / (weights**2).sum())
-        return GroupedRows(rows.predictions, codes, weights, place, n).take(weights > 0)
-
-    def _keep(self, repair: Repair) -> None:
-        self.pooled_, self.recalibrators_ = repair.pooled, repair.maps or []
-        self.shifts_ = np.empty(0) if repair.shifts is None else repair.shifts
-        results = [part.fit_result_ for part in self.recalibrators_]
-        pooled = self.pooled_.fit_result_
-        self.fit_result_ = replace(
-            pooled,
-            converged=pooled.converged and all(result.converged for result in results),
-            flags=tuple(sorted({x for result in (pooled, *results) for x in result.flags})),
-        )
 
     @property
     def _repair(self) -> Repair:
@@ -277,7 +240,7 @@ class ByGroup(Recalibrator):
             the same order. Numbers are cut where the fit cut them.
         """
         probs, shape = read_unlabelled(self, y_prob)
-        place = self._places(self._read_groups(by, len(probs)))
+        place = places(groups_again(self, by, len(probs)), self.groups_)
         return in_shape(self._repair.answers(probs, place), shape)
 
     def predict(self, y_prob: Any, by: Any = None) -> AnyArray:
@@ -292,9 +255,8 @@ class ByGroup(Recalibrator):
         y_prob, y_true, sample_weight, by
             As in `fit`.
         """
-        check_is_fitted(self, "classes_")
-        rows = read_again(self, y_prob, y_true, sample_weight, self.classes_.tolist())
-        place = self._places(self._read_groups(by, len(rows)))
+        rows = read_again(self, y_prob, y_true, sample_weight)
+        place = places(groups_again(self, by, len(rows)), self.groups_)
         return self._score_of(rows, self._repair.answers(rows.predictions, place))
 
     def has_own_repair(self, by: Any) -> BoolArray:
@@ -308,8 +270,7 @@ class ByGroup(Recalibrator):
         2
         """
         check_is_fitted(self, "classes_")
-        groups = self._read_groups(by, None)
-        return np.asarray(self._places(groups) >= 0)
+        return places(groups_again(self, by, None), self.groups_) >= 0
 
     def certify(  # type: ignore[override]
         self,
@@ -343,10 +304,10 @@ class ByGroup(Recalibrator):
             As in `calibrant.audit`.
         """
         rows = read_again(self, y_prob, y_true, classes=classes)
-        groups = self._read_groups(by, len(rows))
+        groups = groups_again(self, by, len(rows))
         self._check_fresh(rows.predictions, rows.codes())
-        source = ArraySource(self._certifiable_by(rows, kind, self._places(groups)), groups)
-        tables = verify.tabulate_groups(source, bins)
+        answers = self._repair.certifiable(rows, kind, places(groups, self.groups_))
+        tables = verify.tabulate_groups(ArraySource(answers, groups), bins)
         return stats.audit(
             tables,
             max_error=max_error,
@@ -354,131 +315,32 @@ class ByGroup(Recalibrator):
             confidence_level=confidence_level,
             target=target,
             class_weight=class_weight,
-            levels=dict(self._levels_of(tables)),
+            levels=dict(self._repair.levels_of(tables, self.groups_)),
         )
 
-    def _levels_of(self, tables: Tables) -> Iterator[tuple[GroupKey, FloatArray]]:
-        """Yield all outputs of groups, fixed by the fit, where those of their rows are such."""
-        number = {labels: i for i, labels in enumerate(self.groups_)}
-        for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
-            known, table = self._repair.levels(number.get(labels, -1)), tables.at(place)
-            one_event = table.n_groups == 1 and table.is_binned_model
-            if known is not None and one_event:
-                outputs = table.level[table.count > 0]
-                if np.isin(outputs, known).all():
-                    yield key, known
-
-    def _certifiable_by(self, rows: Columns, kind: Kind | None, place: IntArray) -> Columns:
-        """Return the rows with recalibrated predictions, as the problem that is certified."""
-        out = self.pooled_._certifiable(rows, kind)
-        if self.own_ == "shift":
-            answers = self._repair.answers(rows.predictions, place, levels=True)
-            return replace(out, predictions=answers)
-        for group, own in rows_by_group(place) if self.recalibrators_ else ():
-            part = self.recalibrators_[group]._certifiable(rows.take(own), kind)
-            out.predictions[own] = part.predictions
-        return out
-
-    def to_sql(self, column: str, dialect: str = "duckdb", by: Sequence[str] | None = None) -> str:
-        """Return an SQL expression of the predictions and the columns of groups.
-
-        A group that is NULL or unknown gets the pooled repair, as by `predict_proba`; a number
-        outside its cuts gives NULL. `by` names the columns of groups where they are called
-        otherwise than in the fit. See `calibrant.recalibrators.export_sql.to_sql`.
-        """
-        from calibrant.recalibrators.export_sql import to_sql
-
-        return to_sql(self, column, dialect, by)
-
-    def to_expression(self, column: str, by: Sequence[str] | None = None) -> Any:
-        """Return a narwhals expression of the predictions and the columns of groups.
-
-        See `to_sql`, and `calibrant.recalibrators.export_frame.to_expression`.
-        """
-        from calibrant.recalibrators.export_frame import to_expression
-
-        return to_expression(self, column, by)
-
-    def apply_to_frame(
-        self,
-        data: Any,
-        column: str,
-        *,
-        output: str = "calibrated",
-        by: Sequence[str] | None = None,
-    ) -> Any:
-        """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
-
-        See `to_sql`, and `calibrant.recalibrators.export_frame.apply_to_frame`.
-        """
-        from calibrant.recalibrators.export_frame import apply_to_frame
-
-        return apply_to_frame(self, data, column, output=output, by=by)
-
-    def to_torch(self, dtype: Any = None) -> NoReturn:
-        """Refuse: a module is given predictions, and no groups."""
-        self._refuse_export("torch")
-
-    def to_onnx(self, path: str | os.PathLike[str], **options: Any) -> NoReturn:
-        """Refuse: a model is given predictions, and no groups."""
-        self._refuse_export("ONNX")
-
-    def _refuse_export(self, target: str) -> NoReturn:
-        check_is_fitted(self, "classes_")
-        raise InvalidArgumentError(
-            f"An export to {target} has the predictions as its one input; the answers of ByGroup "
-            "depend on groups too. Use to_sql, apply_to_frame or predict_proba, or export the "
-            "parts: pooled_ and recalibrators_."
-        )
-
-    def inverse(self, p: Any, side: Literal["least", "greatest"] = "least") -> NoReturn:
-        """Refuse: every group has an inverse of its own."""
-        raise InvalidArgumentError(
-            "Every group has an inverse of its own; inverse takes probabilities and no groups. Use "
-            "that of a part: pooled_ or one of recalibrators_."
-        )
-
-    def fit_table(self, table: BinTable) -> NoReturn:
-        """Refuse: a table has no groups, and folds need rows."""
-        raise InvalidArgumentError(
-            f"A repair by group is fitted on rows with their groups; got {table!r:.60}. Use fit "
-            "with by=, or fit_table of the recalibrator itself."
-        )
-
-    def recheck(self, *args: Any, **options: Any) -> NoReturn:
-        """Refuse: a certificate of one group is checked with the rows of that group."""
-        raise InvalidArgumentError(
-            "The certificate of a group is checked against its own repaired rows; ByGroup holds "
-            "all groups. Pass what predict_proba gives for the rows of the group, and their "
-            "labels, to calibrant.recheck."
-        )
-
-    def _read_groups(self, by: Any, n: int | None) -> Groups:
-        """Read groups in the columns of the fit; refuse text for numbers and numbers for text."""
-        groups = read_groups(_required(by), n, self.by_)
-        for i, column in enumerate(self.by_):
-            fitted, given = (
-                {isinstance(key[i], str) for key in keys if key[i] is not None}
-                for keys in (self.groups_, groups.labels)
-            )
-            if len(fitted) == 1 and given and not fitted & given:
-                wrong = next(x[i] for x in groups.labels if x[i] is not None)
-                what = ("text", "numbers") if fitted == {True} else ("numbers", "text")
-                raise InvalidGroupsError(
-                    f"Groups by {column.name!r:.60} were {what[0]} in the fit, such as "
-                    f"{self.groups_[0][i]!r:.40}; here they are {what[1]}, such as {wrong!r:.40}, "
-                    "and none would be known again. Convert the column."
-                )
-        return groups
-
-    def _learn(self, scores: Scores) -> NoReturn:
-        raise InvalidArgumentError(
-            "ByGroup learns from rows with their groups, and can stand in no other recalibrator. "
-            "Put it outermost, as in ByGroup(TopLabel(PlattScaling()))."
-        )
-
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        return np.asarray(_required(None))
+    fit_table = _refused(
+        "A repair by group is fitted on rows with their groups; a table has none. Use fit with "
+        "by=, or fit_table of the recalibrator itself."
+    )
+    inverse = _refused(
+        "Every group has an inverse of its own; inverse takes probabilities and no groups. Use "
+        "that of a part: pooled_ or one of recalibrators_."
+    )
+    recheck = _refused(
+        "The certificate of a group is checked against its own repaired rows; ByGroup holds "
+        "all groups. Pass what predict_proba gives for the rows of the group, and their "
+        "labels, to calibrant.recheck."
+    )
+    to_torch = to_onnx = _refused(
+        "An export to torch or ONNX has the predictions as its one input; the answers of ByGroup "
+        "depend on groups too. Use to_sql, apply_to_frame or predict_proba, or export the "
+        "parts: pooled_ and recalibrators_."
+    )
+    _learn = _refused(
+        "ByGroup learns from rows with their groups, and can stand in no other recalibrator. "
+        "Put it outermost, as in ByGroup(TopLabel(PlattScaling()))."
+    )
+    _apply = _refused(NO_GROUPS)
 
     def _formula(self, ops: Any, x: Any, learned: Any) -> Any:
         """Return the answers by operations that know the columns of groups."""
@@ -493,52 +355,52 @@ class ByGroup(Recalibrator):
         return ops.by_group(self, parts, pooled)
 
     def _check_parameters(self) -> None:
-        check_choice("own", self.own, ("auto", "shift", "map"))
+        super()._check_parameters()
         if not (is_integer(self.cv) and 2 <= self.cv <= MOST_FOLDS):
             raise InvalidArgumentError(
                 f"cv must be from 2 to {MOST_FOLDS} folds; got {self.cv!r:.60}. Each is a fit of "
                 "every candidate: 5 to 10 choose as well as more."
             )
-        pool = self.pool
+        pool, inner = self.pool, self.recalibrator
         named = isinstance(pool, str) and pool == "auto"
         if not named and not (is_real(pool) and 0 <= float(pool) <= MOST_POOLED):
             raise InvalidArgumentError(
                 f'pool must be "auto" or a number of rows from 0 to 1e12; got {pool!r:.60}. To '
                 "pool everything, fit the recalibrator itself."
             )
-        self._check_inner()
-
-    def _check_inner(self) -> None:
-        inner = self.recalibrator
-        if is_foreign(inner):
-            if weights_name(inner):
-                return
+        weighted = inner
+        if not is_foreign(inner):
+            if not isinstance(inner, Recalibrator) or isinstance(inner, ByGroup):
+                raise InvalidArgumentError(
+                    "recalibrator must be what repairs all groups, such as PlattScaling() or "
+                    f"TopLabel(ScalingBinning()); got {inner!r:.100}. Cross several columns of "
+                    "groups in by=."
+                )
+            inner._check_parameters()
+            if inner._reads == "labels":
+                raise InvalidArgumentError(
+                    "ByGroup repairs one event or classes of which a row has one; got "
+                    f"{inner!r:.60}. Fit a ByGroup on the column of each label."
+                )
+            if self.own == "shift" and inner._reads in SEVERAL:
+                raise InvalidArgumentError(
+                    'own="shift" shifts the log-odds of one event; the recalibrator repairs all '
+                    f'classes: {inner!r:.60}. Use own="map".'
+                )
+            weighted = getattr(inner, "recalibrator", inner)
+            if isinstance(weighted, ScalingBinning):
+                if weighted.split is not None:
+                    raise InvalidArgumentError(
+                        "Groups are pooled by weights, and a split deals out rows; got split="
+                        f"{weighted.split!r:.60}. Use split=None."
+                    )
+                weighted = weighted.scaler
+        pools_rows = self.own != "shift" and pool != 0
+        if pools_rows and is_foreign(weighted) and weights_name(weighted) is None:
             raise InvalidArgumentError(
-                f"Groups are pooled by weights, and the fit of {type(inner).__name__} takes no "
-                "sample_weight. Use one of calibrant's recalibrators, such as PlattScaling()."
-            )
-        if not isinstance(inner, Recalibrator) or isinstance(inner, ByGroup):
-            raise InvalidArgumentError(
-                "recalibrator must be what repairs all groups, such as PlattScaling() or "
-                f"TopLabel(ScalingBinning()); got {inner!r:.100}. Cross several columns of groups "
-                "in by=."
-            )
-        inner._check_parameters()
-        if inner._reads == "labels":
-            raise InvalidArgumentError(
-                f"ByGroup repairs one event or classes of which a row has one; got {inner!r:.60}. "
-                "Fit a ByGroup on the column of each label."
-            )
-        binning = getattr(inner, "recalibrator", inner)
-        if isinstance(binning, ScalingBinning) and binning.split is not None:
-            raise InvalidArgumentError(
-                f"Groups are pooled by weights, and a split deals out rows; got split="
-                f"{binning.split!r:.60}. Use split=None."
-            )
-        if self.own == "shift" and inner._reads in SEVERAL:
-            raise InvalidArgumentError(
-                'own="shift" shifts the log-odds of one event; the recalibrator repairs all '
-                f'classes: {inner!r:.60}. Use own="map".'
+                f"Groups are pooled by weights, and the fit of {type(weighted).__name__} takes no "
+                "sample_weight or makes no use of it. Use one of calibrant's recalibrators, such "
+                'as PlattScaling(), or what needs no weights: own="shift", or pool=0.'
             )
 
     def _check_learned(self) -> None:
@@ -549,18 +411,7 @@ class ByGroup(Recalibrator):
         sizes = (len(self.sizes_) == n, len(self.recalibrators_) in (0, n))
         # only where pooling left groups nothing of their own do they have neither
         lost = not self.recalibrators_ and not self.shifts_.size and self.pool_ is not None
-        if not all(sizes) or self.shifts_.size not in (0, n) or lost:
+        if not all(sizes) or self.shifts_.size not in (0, n) or lost or None in self.recalibrators_:
             raise ValueError("there must be a size and a repair for each group")
         if self.shifts_.size and self.recalibrators_:
             raise ValueError("groups have shifts or maps of their own, not both")
-        if None in self.recalibrators_:
-            raise ValueError("there must be a recalibrator for each group")
-
-
-def _required(by: Any) -> Any:
-    if by is None:
-        raise InvalidArgumentError(
-            "ByGroup needs the group of each row; got none. Pass by=, one value for each row or "
-            "several columns."
-        )
-    return by

@@ -25,16 +25,17 @@ from calibrant.exceptions import (
 )
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.cross_fitting import (
+from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.foreign import (
+    as_recalibrator,
     check_estimator,
     class_scores,
     classes_of,
     fitted,
+    is_foreign,
     train_and_test,
     weights_if_taken,
 )
-from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.inner import as_recalibrator, is_foreign
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.overlap import warn_of_overlap

@@ -311,6 +311,11 @@ def group_names(recalibrator: Any, by: Any) -> tuple[str, ...]:
     own = tuple(column.name for column in getattr(recalibrator, "by_", ()))
     if by is None:
         return own
+    if not own:
+        raise InvalidArgumentError(
+            "by names the columns of groups of a ByGroup; this "
+            f"{type(recalibrator).__name__} has none. Leave it out."
+        )
     names = (by,) if isinstance(by, str) else tuple(by) if isinstance(by, list | tuple) else ()
     if len(names) != len(own) or not all(isinstance(name, str) for name in names):
         raise InvalidArgumentError(

@@ -18,17 +18,17 @@ from calibrant.problem import Kind
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import HistogramBinning
-from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.inner import (
+from calibrant.recalibrators.foreign import (
     as_recalibrator,
     check_inner,
     fit_one,
     fit_one_on_device,
-    parts_as_steps,
-    sum_of_fits,
 )
+from calibrant.recalibrators.formulas import NUMPY, RowOperations
 from calibrant.recalibrators.reading import Choices, Reads, read_again, read_unlabelled
+from calibrant.recalibrators.saving import parts_as_steps
 from calibrant.recalibrators.scaling_binning import ScalingBinning
+from calibrant.recalibrators.scores import FitResult
 
 LIGHT = 30.0
 """How much lighter than average a bin of one class may be; half the number of classes, where that
@@ -127,7 +127,7 @@ class OneVsRest(Recalibrator):
         self.recalibrators_ = [
             fit_one(self._fresh(k), probs[:, i], codes == i, weights) for i in range(k)
         ]
-        self.fit_result_ = sum_of_fits(self.recalibrators_)
+        self.fit_result_ = FitResult.of_all(part.fit_result_ for part in self.recalibrators_)
         few = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
         tops = probs[few].argmax(axis=1), self._chosen(probs[few])
         right = [top == codes[few] for top in tops]
@@ -140,7 +140,7 @@ class OneVsRest(Recalibrator):
         for i, part in enumerate(self.recalibrators_):
             if not fit_one_on_device(part, on_device.column(tensors, i)):
                 return False
-        self.fit_result_ = sum_of_fits(self.recalibrators_)
+        self.fit_result_ = FitResult.of_all(part.fit_result_ for part in self.recalibrators_)
         x, codes = tensors.predictions, tensors.labels
         few = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
         out = on_device.answers(self, x[few])
@@ -278,7 +278,7 @@ class MultiLabel(Recalibrator):
             fit_one(as_recalibrator(self.recalibrator), p, y == 1, weights)
             for p, y in zip(probs.T, codes.T, strict=True)
         ]
-        self.fit_result_ = sum_of_fits(self.recalibrators_)
+        self.fit_result_ = FitResult.of_all(part.fit_result_ for part in self.recalibrators_)
 
     def predict(self, y_prob: Any) -> AnyArray:
         """Return 1 for each label that is more probable than not, in the shape of `y_prob`."""
@@ -307,14 +307,14 @@ class MultiLabel(Recalibrator):
         """
         return [part.to_sql(name, dialect) for name, part in self._by_column(column)]
 
-    def to_expression(self, column: Sequence[str]) -> list[Any]:
+    def to_expression(self, column: Sequence[str]) -> list[Any]:  # type: ignore[override]
         """Return a narwhals expression for each label, of the columns of all in their order.
 
         See `calibrant.recalibrators.export_frame.to_expression`.
         """
         return [part.to_expression(name) for name, part in self._by_column(column)]
 
-    def apply_to_frame(
+    def apply_to_frame(  # type: ignore[override]
         self, data: Any, column: Sequence[str], *, output: Sequence[str] | None = None
     ) -> Any:
         """Add a column of recalibrated predictions for each label to a data frame.

@@ -20,7 +20,7 @@ chosen is never worse there than pooled answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -29,12 +29,16 @@ import numpy as np
 
 from calibrant._logits import sigmoid
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
+from calibrant.columns import Columns
+from calibrant.groups import GroupKey, GroupLabel
+from calibrant.problem import Kind
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import fold_of_rows, own_values
+from calibrant.recalibrators.foreign import as_recalibrator
 from calibrant.recalibrators.formulas import CLIP, NUMPY, log_odds
-from calibrant.recalibrators.inner import as_recalibrator
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.scores import Scores
+from calibrant.tables import Tables
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0, 30_000.0)
 """The k that are tried. The loss is flat around its minimum: steps of three are fine enough."""
@@ -77,6 +81,16 @@ class GroupedRows:
     place: IntArray
     n_groups: int
 
+    @classmethod
+    def of(cls, rows: Columns, place: IntArray, n_groups: int) -> GroupedRows:
+        """Take columns, without the rows of weight zero."""
+        weights, codes = rows.weights, rows.codes()
+        if weights is None:
+            return cls(rows.predictions, codes, np.ones(len(codes)), place, n_groups)
+        weights = weights / weights.max()
+        weights = weights * (weights.sum() / (weights**2).sum())
+        return cls(rows.predictions, codes, weights, place, n_groups).take(weights > 0)
+
     def take(self, rows: IntArray | BoolArray) -> GroupedRows:
         """Return some of the rows."""
         probs, codes = self.probs[rows], self.codes[rows]
@@ -86,10 +100,6 @@ class GroupedRows:
     def is_one_event(self) -> bool:
         """Whether there is one score for each row."""
         return self.probs.ndim == 1
-
-    def by_group(self) -> Iterator[tuple[int, IntArray]]:
-        """Yield the number and the rows of every group that has any."""
-        yield from rows_by_group(self.place)
 
 
 def rows_by_group(place: IntArray) -> Iterator[tuple[int, IntArray]]:
@@ -113,16 +123,19 @@ class Pool:
     @cached_property
     def pooled(self) -> Recalibrator:
         """The repair of all rows."""
-        rows = self.rows
-        fresh, even = self._fresh(self.warns), (rows.weights == 1).all()
-        fresh._fit(rows.probs, rows.codes, None if even else rows.weights)
-        return fresh
+        return self._fitted(self.rows, self.warns)
 
     def _fresh(self, warns: bool = False) -> Recalibrator:
         fresh = as_recalibrator(self.recalibrator)
         if isinstance(fresh, OneVsRest):
             fresh._warns = warns  # once, of the pooled repair; flags tell of the groups
         fresh.classes_, fresh.fingerprint_ = self.classes, None
+        return fresh
+
+    def _fitted(self, rows: GroupedRows, warns: bool = False) -> Recalibrator:
+        """Return the repair of these rows alone."""
+        fresh, even = self._fresh(warns), (rows.weights == 1).all()
+        fresh._fit(rows.probs, rows.codes, None if even else rows.weights)
         return fresh
 
     @cached_property
@@ -160,31 +173,25 @@ class Pool:
     def maps(self, k: float) -> list[Recalibrator]:
         """Return the repair of each group; one without rows has the pooled one."""
         out = [self.pooled] * self.rows.n_groups
-        for group, rows in self.rows.by_group():
+        for group, rows in rows_by_group(self.rows.place):
             own = self.rows.take(rows)
-            out[group] = self._map_of_scores(own, k) if own.is_one_event else self._map(own, k)
+            if k == 0:
+                out[group] = self._fitted(own)
+            else:
+                out[group] = (self._map_of_scores if own.is_one_event else self._map)(own, k)
         return out
 
     def _map_of_scores(self, own: GroupedRows, k: float) -> Recalibrator:
-        fresh, happened = self._fresh(), own.codes == 1
-        if k == 0:
-            even = (own.weights == 1).all()
-            values = np.ascontiguousarray(own.probs, np.float64)
-            fresh._learn(Scores.of_rows(values, happened, None if even else own.weights))
-            return fresh
-        prior = self._prior
+        fresh, prior = self._fresh(), self._prior
         share, size = k / prior.total, float(own.weights.sum())
         values = np.concatenate((own.probs, prior.values))
-        events = np.concatenate((own.weights * happened, share * prior.events))
+        events = np.concatenate((own.weights * (own.codes == 1), share * prior.events))
         weights = np.concatenate((own.weights, share * prior.weight))
         fresh._learn(Scores(values, events, weights, size + k))
         return fresh
 
     def _map(self, own: GroupedRows, k: float) -> Recalibrator:
         fresh, prior = self._fresh(), self._prior_rows
-        if k == 0:
-            fresh._fit(own.probs, own.codes, own.weights)
-            return fresh
         weights = prior.weights * (k / prior.weights.sum())
         pairs = (own.probs, prior.probs), (own.codes, prior.codes), (own.weights, weights)
         fresh._fit(*(np.concatenate(pair) for pair in pairs))
@@ -248,13 +255,21 @@ class Repair:
     shifts: FloatArray | None = None
     maps: list[Recalibrator] | None = None
 
-    def levels(self, group: int) -> FloatArray | None:
-        """Return all outputs of a group, -1 for those of none; None if they are infinitely many."""
-        own = self.pooled if group < 0 or self.maps is None else self.maps[group]
-        known = own._all_levels()
-        if known is None or group < 0 or self.shifts is None:
-            return known
-        return shifted(known, self.shifts[group])
+    def levels_of(
+        self, tables: Tables, known: Sequence[tuple[GroupLabel, ...]]
+    ) -> Iterator[tuple[GroupKey, FloatArray]]:
+        """Yield all outputs of groups, fixed by the fit, where those of their rows are such."""
+        number = {labels: i for i, labels in enumerate(known)}
+        for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
+            group, table = number.get(labels, -1), tables.at(place)
+            own = self.pooled if group < 0 or self.maps is None else self.maps[group]
+            levels = own._all_levels()
+            if levels is None or table.n_groups > 1 or not table.is_binned_model:
+                continue
+            if group >= 0 and self.shifts is not None:
+                levels = shifted(levels, self.shifts[group])
+            if np.isin(table.level[table.count > 0], levels).all():
+                yield key, levels
 
     def answers(self, probs: AnyArray, place: IntArray, *, levels: bool = False) -> FloatArray:
         """Return the answer for each row; -1 for a row of no known group.
@@ -269,6 +284,17 @@ class Repair:
         elif self.maps is not None:
             for group, rows in rows_by_group(place):
                 out[rows] = getattr(self.maps[group], apply)(probs[rows])
+        return out
+
+    def certifiable(self, rows: Columns, kind: Kind | None, place: IntArray) -> Columns:
+        """Return the rows with recalibrated predictions, as the problem that is certified."""
+        out = self.pooled._certifiable(rows, kind)
+        if self.shifts is not None:
+            return replace(out, predictions=self.answers(rows.predictions, place, levels=True))
+        maps = self.maps or []
+        for group, own in rows_by_group(place) if maps else ():
+            part = maps[group]._certifiable(rows.take(own), kind)
+            out.predictions[own] = part.predictions
         return out
 
 

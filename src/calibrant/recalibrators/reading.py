@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.columns import Columns
 from calibrant.exceptions import (
     InvalidArgumentError,
+    InvalidGroupsError,
     InvalidLabelsError,
     InvalidShapeError,
     NotFiniteError,
     SwappedArgumentsError,
 )
+from calibrant.groups import GroupColumn, GroupLabel, Groups, ranking
 from calibrant.problem import NUMERIC, Kind, Label, read_classes
 from calibrant.sources.arrays import as_array, read_arrays
 from calibrant.sources.column_names import (
@@ -26,9 +28,11 @@ from calibrant.sources.column_names import (
     check_same_names,
     names_of,
 )
+from calibrant.sources.groups import read_groups
 
 if TYPE_CHECKING:
     from calibrant.recalibrators.base import Recalibrator
+    from calibrant.recalibrators.by_group import ByGroup
 
 Reads: TypeAlias = Literal["one event", "classes", "either", "labels"]
 """The columns that a recalibrator takes: one event, in one or two; all classes, of which a row has
@@ -39,6 +43,10 @@ Choices: TypeAlias = dict[str, tuple[object, ...]]
 """What parameters with few values may be."""
 INPUTS: Choices = {"input": ("probabilities", "logits")}
 """The choices of recalibrators that read either."""
+NO_GROUPS = (
+    "ByGroup needs the group of each row; got none. Pass by=, one value for each row or several "
+    "columns."
+)
 
 
 def read_again(
@@ -105,6 +113,56 @@ def keep_names(recalibrator: Recalibrator, names: Sequence[str]) -> None:
 def fitted_names(recalibrator: Recalibrator) -> list[str]:
     """Return the names of the columns of the fit, if they had names."""
     return list(getattr(recalibrator, "feature_names_in_", ()))
+
+
+def groups_of_rows(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = None) -> Groups:
+    """Read the groups of rows, which `ByGroup` needs."""
+    if by is None:
+        raise InvalidArgumentError(NO_GROUPS)
+    return read_groups(by, n, like)
+
+
+def groups_of_fit(
+    groups: Groups, weights: FloatArray | None
+) -> tuple[list[tuple[GroupLabel, ...]], FloatArray]:
+    """Return the labels of groups that rows with a weight are in, in order, and their sizes."""
+    used = np.ones(len(groups.codes), bool) if weights is None else weights > 0
+    counts = np.bincount(groups.codes[used], minlength=len(groups.labels))
+    rank, labels = ranking(groups.by), groups.labels
+    known = [code for code in np.flatnonzero(counts).tolist() if None not in labels[code]]
+    known.sort(key=lambda code: rank(labels[code]))
+    if not known:
+        raise InvalidGroupsError(
+            f"A repair by group needs rows that are in one; of all {len(groups.codes):,} rows "
+            "a column of by= says nothing, or they have no weight. Pass other columns, or "
+            "fit the recalibrator itself."
+        )
+    return [labels[code] for code in known], counts[known].astype(np.float64)
+
+
+def places(groups: Groups, known: Sequence[tuple[GroupLabel, ...]]) -> IntArray:
+    """Return the number of each row's group; -1 where the fit has not seen it."""
+    number = {labels: i for i, labels in enumerate(known)}
+    return np.array([number.get(labels, -1) for labels in groups.labels])[groups.codes]
+
+
+def groups_again(repair: ByGroup, by: Any, n: int | None) -> Groups:
+    """Read groups in the columns of the fit; refuse text for numbers and numbers for text."""
+    groups = groups_of_rows(by, n, repair.by_)
+    for i, column in enumerate(repair.by_):
+        fitted, given = (
+            {isinstance(key[i], str) for key in keys if key[i] is not None}
+            for keys in (repair.groups_, groups.labels)
+        )
+        if len(fitted) == 1 and given and not fitted & given:
+            wrong = next(x[i] for x in groups.labels if x[i] is not None)
+            what = ("text", "numbers") if fitted == {True} else ("numbers", "text")
+            raise InvalidGroupsError(
+                f"Groups by {column.name!r:.60} were {what[0]} in the fit, such as "
+                f"{repair.groups_[0][i]!r:.40}; here they are {what[1]}, such as {wrong!r:.40}, "
+                "and none would be known again. Convert the column."
+            )
+    return groups
 
 
 def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, tuple[int, ...]]:

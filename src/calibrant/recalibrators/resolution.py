@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.validation import check_is_fitted
 
 from calibrant._logits import sigmoid
 from calibrant._results import Result
@@ -78,8 +77,7 @@ def resolution_report(
             "resolution_report reads recalibrators of one score; apply it to the parts of a "
             f"{type(recalibrator).__name__}."
         )
-    check_is_fitted(recalibrator, "classes_")
-    rows = read_again(recalibrator, y_prob, y_true, sample_weight, recalibrator.classes_.tolist())
+    rows = read_again(recalibrator, y_prob, y_true, sample_weight)
     codes, scores = rows.codes(), rows.predictions.astype(np.float64)
     before = sigmoid(scores) if recalibrator.input == "logits" else scores
     after = recalibrator._apply(scores)

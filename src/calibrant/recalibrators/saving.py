@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from copy import copy
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant._documents import check_header, header, read_json
 from calibrant._types import FloatArray
@@ -24,6 +26,8 @@ from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.reading import fitted_names, keep_names
 from calibrant.recalibrators.scores import FitResult
 from calibrant.recalibrators.temperature import Identity
+
+Fitted = TypeVar("Fitted", bound=Recalibrator)
 
 FORMAT = "calibrant.recalibrator"
 SCHEMA = 1
@@ -47,6 +51,48 @@ def known() -> dict[str, type[Recalibrator]]:
         for name, value in public.items()
         if isinstance(value, type) and issubclass(value, Recalibrator) and value is not Recalibrator
     }
+
+
+def parts_as_steps(wrapper: Fitted) -> Fitted:
+    """Return the same answers with steps in place of scalers of your own, which can be saved.
+
+    See `ScalingBinning.as_steps`. A recalibrator of your own that is no scaler stays what it is,
+    and cannot be saved.
+    """
+    check_is_fitted(wrapper, "classes_")
+    steps: Any = copy(wrapper)
+    steps.recalibrator = _without_own_scaler(steps.recalibrator)
+    for name, kind in steps._learned.items():
+        part = getattr(wrapper, name)
+        if kind == "recalibrator":
+            setattr(steps, name, _steps_of(part))
+        elif kind == "recalibrators":
+            setattr(steps, name, [None if own is None else _steps_of(own) for own in part])
+    return steps  # type: ignore[no-any-return]
+
+
+def _steps_of(fitted: Recalibrator) -> Recalibrator:
+    steps: Recalibrator = fitted.as_steps() if hasattr(fitted, "as_steps") else fitted
+    return steps
+
+
+def can_be_saved(recalibrator: Any) -> bool:
+    """Tell whether a recalibrator is calibrant's own, and the scaler in it too."""
+    scaler = getattr(recalibrator, "scaler", None)
+    own = known().get(type(recalibrator).__name__) is type(recalibrator)
+    return own and (scaler is None or can_be_saved(scaler))
+
+
+def _without_own_scaler(recalibrator: Any) -> Any:
+    """Return parameters without a scaler of the user's, as `as_steps` leaves it out."""
+    scaler = getattr(recalibrator, "scaler", None)
+    if scaler is not None and not can_be_saved(scaler):
+        recalibrator = copy(recalibrator)
+        recalibrator.scaler = Identity(recalibrator.input)
+    elif isinstance(getattr(recalibrator, "recalibrator", None), Recalibrator):
+        recalibrator = copy(recalibrator)
+        recalibrator.recalibrator = _without_own_scaler(recalibrator.recalibrator)
+    return recalibrator
 
 
 def to_json(recalibrator: Recalibrator) -> str:

@@ -31,15 +31,15 @@ from calibrant.recalibrators.binning import (
     refuse_ties,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.formulas import NUMPY, Operations, invert, rises
-from calibrant.recalibrators.inner import (
+from calibrant.recalibrators.foreign import (
     ForeignEstimator,
     as_recalibrator,
-    can_be_saved,
     check_of_one_score,
     is_foreign,
     weights_name,
 )
+from calibrant.recalibrators.formulas import NUMPY, Operations, invert, rises
+from calibrant.recalibrators.saving import can_be_saved
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
 from calibrant.recalibrators.temperature import Identity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -281,3 +281,15 @@ class FitResult:
         head = f"{'converged' if self.converged else 'stopped'} after {self.iterations:,} steps"
         losses = f"mean loss {self.loss_identity:.4f} before, {self.loss:.4f} after"
         return ", ".join([head, losses, *self.flags])
+
+    @classmethod
+    def of_all(cls, results: Iterable[FitResult]) -> FitResult:
+        """Sum up several fits: mean losses, most iterations, all flags."""
+        every = list(results)
+        return cls(
+            all(result.converged for result in every),
+            max(result.iterations for result in every),
+            float(np.mean([result.loss for result in every])),
+            float(np.mean([result.loss_identity for result in every])),
+            tuple(sorted({flag for result in every for flag in result.flags})),
+        )

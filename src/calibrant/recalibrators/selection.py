@@ -19,8 +19,8 @@ from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.by_group import ByGroup
 from calibrant.recalibrators.class_rows import fold_of_rows, squared_errors
+from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
 from calibrant.recalibrators.formulas import CLIP
-from calibrant.recalibrators.inner import as_recalibrator, is_foreign
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest

@@ -15,16 +15,16 @@ from calibrant.problem import Kind, read_problem
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.class_rows import in_blocks
-from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.inner import (
+from calibrant.recalibrators.foreign import (
     as_recalibrator,
     check_inner,
     fit_one,
     fit_one_on_device,
-    parts_as_steps,
-    sum_of_fits,
 )
+from calibrant.recalibrators.formulas import NUMPY, RowOperations
 from calibrant.recalibrators.reading import Choices, Reads, read_unlabelled
+from calibrant.recalibrators.saving import parts_as_steps
+from calibrant.recalibrators.scores import FitResult
 
 MARGIN = 2.0**-20
 """How far below the predicted class the others stay, as a share: visible in float32 too."""
@@ -117,14 +117,15 @@ class TopLabel(Recalibrator):
             self.by_class_ = [
                 self._one_class(top == k, confidence, right, weights) for k in range(probs.shape[1])
             ]
-        self.fit_result_ = sum_of_fits([self.pooled_, *self.by_class_])
+        parts = [self.pooled_, *self.by_class_]
+        self.fit_result_ = FitResult.of_all(part.fit_result_ for part in parts if part is not None)
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         self.pooled_, self.by_class_ = as_recalibrator(self.recalibrator), []
         top = on_device.top_labels(tensors)
         if self.per_class or not fit_one_on_device(self.pooled_, top):
             return False
-        self.fit_result_ = sum_of_fits([self.pooled_])
+        self.fit_result_ = FitResult.of_all([self.pooled_.fit_result_])
         return True
 
     def _one_class(

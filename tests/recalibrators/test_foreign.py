@@ -1,20 +1,39 @@
-"""Estimators of other libraries stand in wrappers."""
+"""Estimators of other libraries: in wrappers, and fold by fold under a recalibrator."""
 
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from shared import binary_rows, class_rows
-from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
-from calibrant import RecalibratedClassifier, best_recalibrator, load, tabulate
+from calibrant import (
+    RecalibratedClassifier,
+    best_recalibrator,
+    calibration_error,
+    load,
+    tabulate,
+)
 from calibrant.exceptions import (
     InvalidArgumentError,
     InvalidInputError,
@@ -31,6 +50,7 @@ from calibrant.recalibrators import (
     OneVsRest,
     PlattScaling,
     ScalingBinning,
+    TemperatureScaling,
     TopLabel,
 )
 
@@ -421,19 +441,128 @@ class Unweighted:
 
 
 class Anything(Unweighted):
+    """Takes any keyword, and uses the weights among them."""
+
     def fit(self, X, y, **options):
-        assert options["sample_weight"].size == len(X)
+        self.rate_ = np.average(y, weights=options.get("sample_weight"))
+        return self
+
+
+class Swallowing(Unweighted):
+    """Takes any keyword, and makes no use of it."""
+
+    def fit(self, X, y, **options):
         return super().fit(X, y)
 
 
-@pytest.mark.parametrize("wrapper", [OneVsRest, TopLabel])
-def test_weights_that_a_fit_does_not_take_are_not_dropped(wrapper):
-    p, y = class_rows(300, 3)
-    weights = np.linspace(1, 2, 300)
-    with pytest.raises(InvalidArgumentError, match="fit of Unweighted takes none"):
-        wrapper(Unweighted()).fit(p, y, sample_weight=weights)
-    wrapper(Unweighted()).fit(p, y)
-    wrapper(Anything()).fit(p, y, sample_weight=weights)
+class PassingOn(Unweighted):
+    """Takes any keyword, and passes all on to a fit that takes no weights."""
+
+    def fit(self, X, y, **options):
+        KNeighborsClassifier().fit(X, y, **options)
+        return super().fit(X, y)
+
+
+class Positional(Unweighted):
+    """Takes weights by position alone."""
+
+    def fit(self, X, y, sample_weight=None, /):
+        return super().fit(X, y)
+
+
+WITHOUT_WEIGHTS = [
+    Unweighted(),
+    Swallowing(),
+    PassingOn(),
+    Positional(),
+    GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [5]}, cv=2),
+]
+ONE_P, ONE_Y = cubed(200, 0)
+ONE_SITE = np.where(np.arange(200) % 3, "a", "b")
+MANY_P, MANY_Y = class_rows(200, 3)
+FITS = {
+    "OneVsRest": lambda own, w: OneVsRest(own).fit(MANY_P, MANY_Y, w),
+    "TopLabel": lambda own, w: TopLabel(own, per_class=True).fit(MANY_P, MANY_Y, w),
+    "MultiLabel": lambda own, w: MultiLabel(own).fit(MANY_P, MANY_Y[:, None] == range(3), w),
+    "ScalingBinning": lambda own, w: ScalingBinning(5, own).fit(ONE_P, ONE_Y, w),
+    "shifts": lambda own, w: ByGroup(own, own="shift").fit(ONE_P, ONE_Y, w, by=ONE_SITE),
+    "maps": lambda own, w: ByGroup(own, pool=0, own="map").fit(ONE_P, ONE_Y, w, by=ONE_SITE),
+    "of several": lambda own, w: ByGroup(OneVsRest(own), pool=0).fit(
+        MANY_P, MANY_Y, w, by=ONE_SITE
+    ),
+    "classifier": lambda own, w: RecalibratedClassifier(GaussianNB(), own, cv=2).fit(
+        ONE_P[:, None], ONE_Y, w
+    ),
+    "best": lambda own, w: best_recalibrator(ONE_Y, ONE_P, [Identity(), own], sample_weight=w),
+    "best of several": lambda own, w: best_recalibrator(
+        MANY_Y, MANY_P, [Identity(), OneVsRest(own)], sample_weight=w
+    ),
+}
+
+
+@pytest.mark.parametrize("wrapper", FITS)
+def test_weights_that_a_fit_does_not_take_or_use_are_not_dropped(wrapper):
+    fit, weights = FITS[wrapper], np.linspace(1, 2, 200)
+    for own in WITHOUT_WEIGHTS:
+        with pytest.raises(InvalidArgumentError, match=f"fit of {type(own).__name__} takes none"):
+            fit(own, weights)
+        fit(own, None)
+    fit(Anything(), weights)
+
+
+@pytest.mark.parametrize("own", WITHOUT_WEIGHTS, ids=lambda own: type(own).__name__)
+def test_groups_are_pooled_by_weights_that_a_fit_must_take(own):
+    """A fit that dropped them had the rows of the pool count like those of the group."""
+    for repair, p, y in (
+        (ByGroup(own), ONE_P, ONE_Y),
+        (ByGroup(own, pool=20, own="map"), ONE_P, ONE_Y),
+        (ByGroup(ScalingBinning(5, own)), ONE_P, ONE_Y),
+        (ByGroup(OneVsRest(own)), MANY_P, MANY_Y),
+    ):
+        for weights in (None, np.linspace(1, 2, 200)):
+            with pytest.raises(InvalidArgumentError, match="takes no sample_weight or makes no"):
+                repair.fit(p, y, weights, by=ONE_SITE)
+
+
+def test_a_map_without_pooling_is_that_of_the_rows_of_the_group_where_no_weights_are_taken():
+    own = ONE_SITE == "a"
+    alone = Unweighted().fit(ONE_P[own][:, None], ONE_Y[own]).predict_proba(ONE_P[:, None])
+    fitted = ByGroup(Unweighted(), pool=0, own="map").fit(ONE_P, ONE_Y, by=ONE_SITE)
+    np.testing.assert_array_equal(fitted.predict_proba(ONE_P[own], by=ONE_SITE[own]), alone[own])
+
+
+def test_a_table_needs_an_own_scaler_that_uses_weights():
+    table = tabulate(ONE_Y, ONE_P.round(1), bins="distinct")
+    with pytest.raises(InvalidArgumentError, match="fit of Swallowing takes none"):
+        ScalingBinning("width:5", Swallowing()).fit_table(table)
+
+
+def test_a_search_gets_the_weights_under_the_name_that_its_estimator_has():
+    weights = np.random.default_rng(1).exponential(size=200)
+    line = LogisticRegression(tol=1e-10)
+    piped = GridSearchCV(make_pipeline(line), {"logisticregression__C": [1.0]}, cv=2)
+    for search in (GridSearchCV(line, {"C": [1.0]}, cv=2), piped):
+        found, plain = (ScalingBinning(5, own).fit(ONE_P, ONE_Y, weights) for own in (search, line))
+        np.testing.assert_allclose(found.levels_, plain.levels_, atol=1e-8)
+
+
+class Refusing(GaussianNB):
+    """Names weights, and fails on them, as estimators around others do."""
+
+    def fit(self, X, y, sample_weight=None):
+        if sample_weight is not None:
+            raise TypeError("the inner estimator takes no weights.")
+        return super().fit(X, y)
+
+
+def test_a_fit_that_names_weights_and_fails_on_them_is_refused_in_words():
+    weights = np.linspace(1, 2, 200)
+    said = r"fit of Refusing failed with them: the inner .* no weights\. If it cannot take"
+    for fit in FITS.values():
+        with pytest.raises(InvalidArgumentError, match=said):
+            fit(Refusing(), weights)
+    with pytest.raises(InvalidArgumentError, match=said):
+        RecalibratedClassifier(Refusing(), cv=2).fit(ONE_P[:, None], ONE_Y, weights)
 
 
 def test_candidates_in_wrappers_are_printed_without_addresses():
@@ -463,3 +592,143 @@ def test_messages_name_the_class_that_was_passed(tmp_path):
         best.predict_proba(probs)
     with pytest.raises(InvalidArgumentError, match="Cube is not one of them"):
         best.save(tmp_path / "cube.json")
+
+
+X, Y = make_classification(2000, 20, random_state=0)
+FIT, FRESH = slice(0, 1000), slice(1000, None)
+IRIS = load_iris(return_X_y=True)
+
+
+def fitted_on(cv):
+    return RecalibratedClassifier(GaussianNB(), PlattScaling(), cv).fit(X[FIT], Y[FIT])
+
+
+SPLITTERS = {
+    "time series": (TimeSeriesSplit(3), 750),
+    "shuffle": (ShuffleSplit(3, test_size=0.2, random_state=0), None),
+    "repeated": (RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), 1000),
+    "stratified": (StratifiedKFold(4), 1000),
+    "predefined": (PredefinedSplit(np.repeat([-1, 0, 1], [400, 300, 300])), 600),
+    "pairs": ([(np.arange(500), np.arange(500, 1000))], 500),
+    "masks": ([(np.arange(1000) < 500, np.arange(1000) >= 500)], 500),
+}
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_only_rows_that_a_fold_tests_are_fitted_on(name):
+    cv, n_tested = SPLITTERS[name]
+    model = fitted_on(cv)
+    plain = GaussianNB().fit(X[FIT], Y[FIT])
+    error = calibration_error(Y[FRESH], model.predict_proba(X[FRESH])[:, 1]).value
+    assert error < 0.06 < calibration_error(Y[FRESH], plain.predict_proba(X[FRESH])[:, 1]).value
+    assert model.n_tested_ + model.n_untested_ == 1000
+    assert n_tested is None or model.n_tested_ == n_tested
+    assert model.recalibrator_.fingerprint_.n == model.n_tested_
+
+
+def test_groups_reach_the_splitter():
+    groups = np.arange(1000) // 10
+    model = RecalibratedClassifier(GaussianNB(), cv=GroupKFold(5))
+    model.fit(X[FIT], Y[FIT], groups=groups)
+    assert model.n_untested_ == 0
+    with pytest.raises(ValueError, match="groups"):
+        RecalibratedClassifier(GaussianNB(), cv=GroupKFold(5)).fit(X[FIT], Y[FIT])
+
+
+@pytest.mark.parametrize(
+    ("cv", "labels", "message"),
+    [
+        (TimeSeriesSplit(3), np.repeat([0, 1], [60, 40]), "training rows of fold 1 must hold"),
+        (KFold(2), np.repeat([0, 1], 50), r"training rows of fold 1 must hold.*first: 0"),
+        (5, np.repeat(["a", "b", "c"], [50, 49, 1]), r"training rows of fold . .*first: 'c'"),
+        (LeaveOneOut(), np.repeat([0, 1], [99, 1]), "training rows of fold 100 must hold"),
+        ([(np.arange(50), np.arange(50, 60))], np.r_[np.arange(50) % 2, [1] * 50], "10 rows that"),
+        ([(np.arange(50), np.arange(0))], np.arange(100) % 2, "The 0 rows that the folds test"),
+    ],
+)
+def test_folds_without_a_class_are_refused(cv, labels, message):
+    with pytest.raises(InvalidLabelsError, match=message):
+        RecalibratedClassifier(GaussianNB(), cv=cv).fit(X[:100], labels)
+
+
+def test_folds_that_test_their_own_training_rows_are_refused():
+    with pytest.raises(InvalidArgumentError, match="fold 1 of cv shares 10"):
+        fitted_on([(np.arange(100), np.arange(90, 200))])
+    for cv in (1, 0, -3, True):
+        with pytest.raises(InvalidArgumentError, match="2 folds or more"):
+            fitted_on(cv)
+
+
+def test_weights_that_the_estimator_does_not_take_are_used_for_the_recalibrator_with_a_warning():
+    w = np.random.default_rng(0).exponential(size=1000)
+    model = RecalibratedClassifier(KNeighborsClassifier(), cv=StratifiedKFold(3))
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight") as caught:
+        model.fit(X[FIT], Y[FIT], sample_weight=w)
+    assert [one.filename for one in caught] == [__file__]
+    plain = RecalibratedClassifier(KNeighborsClassifier(), cv=StratifiedKFold(3))
+    assert (plain.fit(X[FIT], Y[FIT]).recalibrator_.coef_ != model.recalibrator_.coef_).all()
+
+
+@pytest.mark.parametrize("cv", [3, "prefit"])
+def test_no_warning_where_weights_are_taken_or_nothing_is_fitted(cv):
+    estimator = LogisticRegression() if cv == 3 else KNeighborsClassifier().fit(X[FRESH], Y[FRESH])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = RecalibratedClassifier(estimator, cv=cv).fit(X[FIT], Y[FIT], np.ones(1000))
+    assert model.n_tested_ == 1000
+
+
+def test_decision_scores_of_pairs_of_classes_are_refused():
+    with pytest.raises(InvalidArgumentError, match="Use 'ovr'"):
+        RecalibratedClassifier(SVC(decision_function_shape="ovo")).fit(*IRIS)
+
+
+class Reversed(ClassifierMixin, BaseEstimator):
+    """A classifier whose classes are in falling order."""
+
+    def __init__(self, method="predict_proba"):
+        self.method = method
+
+    def fit(self, X, y):
+        self.inner_ = LogisticRegression(max_iter=1000).fit(X, y)
+        self.classes_ = self.inner_.classes_[::-1]
+        return self
+
+    def __getattr__(self, name):
+        if name == vars(self).get("method"):
+            return lambda x: self.said(name, x)
+        raise AttributeError(name)
+
+    def said(self, method, x):
+        if method == "predict_proba":
+            return self.inner_.predict_proba(x)[:, ::-1]
+        scores = self.inner_.decision_function(x)
+        return -scores if scores.ndim == 1 else scores[:, ::-1]
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+@pytest.mark.parametrize("data", [(X[FIT], Y[FIT]), IRIS], ids=["two classes", "three classes"])
+def test_the_order_of_the_estimators_classes_does_not_matter(method, data):
+    x, y = data
+    recalibrator = TemperatureScaling(input="probabilities")
+    plain = LogisticRegression(max_iter=1000)
+    expected = RecalibratedClassifier(plain, recalibrator, cv=3).fit(x, y)
+    model = RecalibratedClassifier(Reversed(method), recalibrator, cv=3).fit(x, y)
+    np.testing.assert_array_equal(model.classes_, np.unique(y))
+    np.testing.assert_allclose(model.predict_proba(x), expected.predict_proba(x), atol=1e-6)
+    prefit = RecalibratedClassifier(Reversed(method).fit(x, y), recalibrator, cv="prefit")
+    prefit.fit(x, y)
+    np.testing.assert_array_equal(prefit.classes_, np.unique(y)[::-1])
+    assert prefit.score(x, y) > 0.8
+
+
+class Percent(GaussianNB):
+    """A classifier that predicts percentages."""
+
+    def predict_proba(self, X):
+        return 100 * super().predict_proba(X)
+
+
+def test_predictions_that_are_no_probabilities_are_refused_and_not_clipped():
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        RecalibratedClassifier(Percent()).fit(X[FIT], Y[FIT])
