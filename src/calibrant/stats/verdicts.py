@@ -45,6 +45,15 @@ def in_present_words(text: str) -> str:
     return text
 
 
+def decided(upper: float, lower: float, max_error: float | None) -> Verdict | None:
+    """Return the verdict of these bounds on a tolerance; None without one."""
+    if max_error is None:
+        return None
+    if upper <= max_error:
+        return "certified"
+    return "refuted" if lower > max_error else "undecided"
+
+
 def verdict_of(
     table: BinTable, question: Question, upper: float, lower: float, too_good: bool
 ) -> tuple[Verdict | None, str]:
