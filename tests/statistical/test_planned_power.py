@@ -9,7 +9,7 @@ import pytest
 from simulate_certificates import UnevenModel, evidence_of_counts, upper_bounds
 
 from calibrant import samples_to_certify
-from calibrant.stats.evidence import Setting
+from calibrant.stats.questions import Setting
 
 pytestmark = pytest.mark.slow
 

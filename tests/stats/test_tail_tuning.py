@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.questions import Evidence, Setting
 from calibrant.stats.tail_tuning import (
     Absolute,
     Plan,

@@ -51,8 +51,7 @@ from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import NoSuchEstimatorError
 from calibrant.stats.branch_and_bound import Intervals, highest
 from calibrant.stats.estimators import ClassWeight, Target
-from calibrant.stats.evidence import Evidence, Setting, evidence_of
-from calibrant.stats.questions import Question
+from calibrant.stats.questions import Evidence, Question, Setting, evidence_of
 from calibrant.table import BinTable
 
 # These trade tightness for time, and none of them affects validity.
@@ -114,6 +113,26 @@ def upper_bound_l1_between(
             return min(accepted, hi)
         hi = lo
     return None
+
+
+def lower_bound_l1(evidence: Evidence, setting: Setting) -> float:
+    """Return l such that the l1 error is at least l with probability 1 - delta.
+
+    Given the counts, E|x_j - s_j| <= |e_j| + sqrt(v / N_j) with v a label's variance, at most 1/4,
+    and changing one label moves the plug-in error of a class by at most 1 / n, so that McDiarmid's
+    inequality bounds the error of the sample (for several classes its exponential moments are
+    combined by Hoelder's inequality). For the population Hoeffding's inequality for the mean of
+    |e_j| over rows is added, with half of the error probability for each.
+    """
+    plug_in = float(evidence.weight @ (evidence.mass * np.abs(evidence.rate - evidence.s)))
+    bias = float(evidence.weight @ (evidence.mass * np.sqrt(0.25 / evidence.size)))
+    if setting.target == "sample":
+        return max(plug_in - bias - _hoeffding(setting.delta, evidence.n), 0.0)
+    return max(plug_in - bias - 2 * _hoeffding(setting.delta / 2, evidence.n), 0.0)
+
+
+def _hoeffding(delta: float, n: int) -> float:
+    return math.sqrt(-math.log(delta) / (2 * n))
 
 
 def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:

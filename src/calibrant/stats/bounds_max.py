@@ -28,8 +28,8 @@ import numpy as np
 
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.stats.evidence import Evidence
 from calibrant.stats.intervals import clopper_pearson
+from calibrant.stats.questions import Evidence
 
 UNSEEN_SHARE = 0.05
 """Of the error probability, for outputs that were not seen; affects tightness, not validity."""

@@ -52,7 +52,7 @@ import numpy as np
 from calibrant._types import FloatArray
 from calibrant.stats.binomial_laws import Blocks, Scale
 from calibrant.stats.bounds import smallest_error
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.questions import Evidence, Setting
 from calibrant.stats.tail_tuning import (
     MOST_BINS,
     Absolute,

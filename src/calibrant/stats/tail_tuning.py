@@ -21,13 +21,12 @@ from calibrant.stats.binomial_laws import Scale
 from calibrant.stats.bounds import (
     ETA,
     lower_bound,
-    lower_bound_l1,
     smallest_accepted,
     smallest_error,
     upper_bound_between,
 )
-from calibrant.stats.bounds_l1 import upper_bound_l1_between
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.bounds_l1 import lower_bound_l1, upper_bound_l1_between
+from calibrant.stats.questions import Evidence, Setting
 from calibrant.stats.tails import Penalty, Side
 
 Ends: TypeAlias = tuple[float, float]
