@@ -29,9 +29,9 @@ bounded in closed form through the best sub-Gaussian constant of a Bernoulli var
 turns E exp(Z_k) <= 1 for each class into E exp(sum w_k Z_k) <= 1, and g is convex.
 
 **Several classes, for the inputs of the rows at hand** (l1 and l2): all inputs are held fixed. Then
-rows are independent, and row i has label k with probability pi_ik.
-Let z_ik be label minus prediction, and for each class k and bin j let d_kj be the mean of z_ik over
-its rows, and e_kj that of pi_ik minus prediction. With class weights w_k the error is
+rows are independent, and row i has label k with probability pi_ik. Let z_ik be label minus
+prediction, and for each class k and bin j let d_kj be the mean of z_ik over its rows, and e_kj that
+of pi_ik minus prediction. With class weights w_k the error is
 
     t = (sum_k w_k sum_j (N_kj / n) abs(e_kj)^p)^(1/p),    p = 1 or 2.
 
@@ -115,10 +115,7 @@ def upper_bound_between(
 ) -> float | None:
     """Return the largest error in (least, most] that is not rejected; None if all are.
 
-    Parameters
-    ----------
-    q : float, optional
-        Used instead of the one that suits the range: a test that is prescribed.
+    A test that is prescribed has q, instead of the one that suits the range.
     """
     for first, last in upper_ranges(evidence):
         lo, hi = max(first, least), min(last, most)
@@ -164,18 +161,8 @@ def upper_bound_of_classes(
 ) -> float:
     """Return u such that the l1 or l2 error on these inputs is at most u, with 1 - delta.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        The occupied bins of all classes.
-    weights : ndarray
-        The weight of each class; they add up to 1.
-    power : {1.0, 2.0}
-        The norm.
-    delta : float
-        The error probability.
-    one_label : bool
-        Whether every row has exactly one of the labels, and no other dependence is used.
+    `weights` are those of the classes and add up to 1; `one_label` says that every row has exactly
+    one of the labels, and no other dependence is used.
 
     Examples
     --------
@@ -247,16 +234,16 @@ class UpperTest:
         Parabolas, or a tolerance of half of what the bins may add, often show that t = least is
         rejected.
         """
-        accepted = self.accepted(observed, self.peaks(None))
-        if accepted <= least:
-            return accepted
-        spare = self._gain(least) - self.lam * observed + math.log(self.setting.delta)
+        u = self.q * least**2
+        gain = self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
+        spare = gain - self.lam * observed + math.log(self.setting.delta)
         half = spare / float(self.evidence.weight.sum()) / 2
-        if half > TOLERANCE:
-            accepted = self.accepted(observed, self.peaks(half))
+        accepted = math.inf
+        for tolerance in (None, *([half] if half > TOLERANCE else []), TOLERANCE):
+            accepted = self.accepted(observed, self.peaks(tolerance))
             if accepted <= least:
-                return accepted
-        return self.accepted(observed, self.peaks(TOLERANCE))
+                break
+        return accepted
 
     def accepted(self, observed: float, peaks: float) -> float:
         """Return the largest t that is not rejected, given sum w A_j."""
@@ -264,10 +251,6 @@ class UpperTest:
         share = max(share, 0.0) / self.evidence.n
         u = share if self.setting.target == "sample" else -math.expm1(-share)
         return math.sqrt(u / self.q)
-
-    def _gain(self, t: float) -> float:
-        u = self.q * t**2
-        return self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
 
     def peaks(self, tolerance: float | None) -> float:
         """Return sum w A_j, each too large by at most the tolerance; None for a first look.
@@ -322,10 +305,7 @@ def smallest_accepted(
 ) -> float:
     """Return the smallest t that the test of errors up to hi does not reject.
 
-    Parameters
-    ----------
-    r : float, optional
-        Of the factor (1 + r e^2)^N for any e: a test of the population's error, prescribed.
+    A test of the population's error that is prescribed has r, of (1 + r e^2)^N for any e.
     """
     squares = setting.largest_squares(evidence, hi)
     spread, largest = _sub_gaussian(evidence.s, np.sqrt(squares)), float(squares.max())

@@ -228,10 +228,10 @@ def _at_other_rates(
 
     `rates` are the anchor, for which `inner` holds, and the ends of the interval.
     """
-    anchor, *interval = rates
+    anchor, low, high = rates
     n, power = float(mass.sum()), 1.0 if inner.norm == "l1" else 2.0
     upper, lower = 0.0, 1.0
-    for rate in np.linspace(*interval, _RATES):
+    for rate in np.linspace(low, high, _RATES):
         w1, w0 = rate / anchor, (1 - rate) / (1 - anchor)
         density = w1 * t + w0 * (1 - t)
         factor = w1 * w0 / density

@@ -11,9 +11,10 @@ probability 1 - delta if their error probabilities add up to delta. Every output
 one that nobody has seen may be off by 1.
 
 Exact tails of the population's error (`calibrant.stats.tail_bounds`) are tighter where outputs are
-many or labels vary; this is where rows are few and labels hardly vary, because the sample's tests
-may be tuned to the counts. Which of the two is taken is decided by what both give a calibrated
-model with equal counts, before any row is seen, so that one has the whole error probability.
+many or labels vary; this bound is where rows are few and labels hardly vary, because the sample's
+tests may be tuned to the counts. Which of the two is taken is decided by what both give a
+calibrated model with equal counts, before any row is seen, so that one has the whole error
+probability.
 """
 
 from __future__ import annotations

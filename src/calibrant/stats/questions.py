@@ -27,7 +27,7 @@ import numpy as np
 
 from calibrant._options import is_among, is_integer, is_real
 from calibrant._scipy import special
-from calibrant._types import BoolArray, FloatArray
+from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.bins import MOST_BINS, auto_n_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
 from calibrant.stats.estimators import (
@@ -301,6 +301,16 @@ class Evidence:
         """The share of rows in each bin."""
         return self.size / self.n
 
+    @property
+    def events(self) -> FloatArray:
+        """The number of events in each bin."""
+        return np.rint(self.rate * self.size)
+
+    @property
+    def class_of(self) -> IntArray:
+        """The number of each bin's class, from 0 on: every class has all rows."""
+        return np.asarray((np.cumsum(self.size) - self.size / 2) // self.n, np.intp)
+
     def squared(self, eta: float) -> float:
         """Return T: the weighted squared error, less eta times its bias."""
         bias = self.rate * (1 - self.rate) / np.maximum(self.size - 1, 1) * (self.size > 1)
@@ -340,13 +350,13 @@ class Setting:
     def largest_squares(self, evidence: Evidence, t: float) -> FloatArray:
         """Return for each bin what its e^2 cannot exceed if the error is t."""
         mass = evidence.mass if self.target == "sample" else self.least_mass
-        return _largest_squares(t, evidence.weight * mass)
+        return largest_power(t, evidence.weight * mass, 2)
 
     def nominal_square(self, evidence: Evidence, t: float) -> float:
         """Return the largest e^2 for which the test of an error t is tuned."""
         if self.target == "sample" or self.nominal_mass is None:
             return float(self.largest_squares(evidence, t).max())
-        return float(_largest_squares(t, evidence.weight * self.nominal_mass).max())
+        return float(largest_power(t, evidence.weight * self.nominal_mass, 2).max())
 
     def sees_counts(self, evidence: Evidence) -> bool:
         """Whether the tests may be tuned to the counts.
@@ -380,6 +390,7 @@ def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
     return np.asarray((table.count > 0) & (weights > 0)[:, None])
 
 
-def _largest_squares(t: float, mass: FloatArray) -> FloatArray:
-    """Return what e_j^2 cannot exceed if the error is t, given lower bounds of w_k p_j."""
-    return np.minimum(1.0, np.divide(t**2, mass, out=np.ones_like(mass), where=mass > 0))
+def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
+    """Return what |e_j|^power cannot exceed if the error is t, given lower bounds of w_k p_j."""
+    mass = np.asarray(mass)
+    return np.minimum(1.0, np.divide(t**power, mass, out=np.ones_like(mass), where=mass > 0))
