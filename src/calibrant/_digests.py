@@ -173,20 +173,14 @@ def _factors(n: int) -> HashArray:
     return np.ascontiguousarray((mixed | np.uint64(1)).reshape(n, 2).T)
 
 
-def digest_of_text(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
 def digest_of_document(document: Any) -> str:
     """Return the SHA-256 of the canonical JSON of a document: sorted names, no spaces.
 
     >>> digest_of_document({"b": 1, "a": 2}) == digest_of_document({"a": 2, "b": 1})
     True
     """
-    return digest_of_text(
-        json.dumps(document, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    )
+    text = json.dumps(document, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest_of_columns(y_true: str, y_prob: Sequence[str]) -> str:

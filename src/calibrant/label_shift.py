@@ -15,7 +15,7 @@ from calibrant.hypotheses import check_one_event
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import read
 from calibrant.sources.arrays import as_array, called
-from calibrant.stats.label_shift import carried, carried_to_predictions
+from calibrant.stats.label_shift import carried
 from calibrant.stats.questions import Question
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -131,7 +131,7 @@ def certify_label_shift(
     else:
         target = _count_unlabelled(target_prob, source.problem.kind, input, table)
     _check_outputs(table, target)
-    return carried_to_predictions(table, target.count[0], draw, **options)
+    return carried(table, target.count[0], draw, **options)
 
 
 def _count_unlabelled(target_prob: Any, kind: Kind, input: Input, table: BinTable) -> BinTable:

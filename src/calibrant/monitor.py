@@ -9,13 +9,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from calibrant import stats
 from calibrant._bins_argument import as_bin_rule
 from calibrant._digests import digest_of_document
 from calibrant._documents import is_text
-from calibrant._monitor_document import OPTIONS, document_of, fill, read_document
 from calibrant._options import check_flag, is_real
 from calibrant._results import filled
 from calibrant._writing import write_whole
@@ -24,11 +20,8 @@ from calibrant.exceptions import (
     IncompatibleTablesError,
     InvalidArgumentError,
     InvalidDocumentError,
-    InvalidInputError,
-    InvalidWeightsError,
 )
 from calibrant.problem import (
-    EVENT_KINDS,
     Input,
     Kind,
     Label,
@@ -38,23 +31,23 @@ from calibrant.problem import (
     read_classes,
     read_label,
 )
-from calibrant.sources import Source, read
-from calibrant.stats.estimators import cells_of
-from calibrant.stats.intervals import check_level, score_interval
-from calibrant.stats.monitor_records import LONGEST_NAME, MonitoredBatch, MonitorState, in_words
-from calibrant.stats.monitoring import (
-    REFERENCE_SHARE,
-    Batch,
-    Reference,
-    Tolerance,
+from calibrant.sources import read
+from calibrant.stats.intervals import check_level
+from calibrant.stats.monitor_records import (
+    LONGEST_NAME,
+    OPTIONS,
+    MonitoredBatch,
+    MonitorState,
+    check_new,
+    check_watchable,
+    document_of,
+    in_words,
+    read_document,
+    recorded,
 )
+from calibrant.stats.monitoring import REFERENCE_SHARE, Batch, Reference, Tolerance
 from calibrant.table import BinTable
 from calibrant.tables import Tables
-
-MOST_BINS = 200
-"""Work and memory of a batch grow with the square: these take 50 ms."""
-FEWEST_TO_COMPARE = 100
-"""Rows of a batch that is compared with earlier ones: fewer may be the same by chance."""
 
 
 class CalibrationMonitor:
@@ -96,6 +89,7 @@ class CalibrationMonitor:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> monitor = CalibrationMonitor(max_error=0.02)
     >>> for day in range(1, 41):
@@ -193,63 +187,41 @@ class CalibrationMonitor:
                 f"A monitor watches one table; these are tables of {len(y_true):,} groups. Watch "
                 "each group by a monitor of its own, update(tables[key]), or their sum."
             )
-        source = self._read(y_true, y_prob, data)
+        if isinstance(y_true, BinTable) and y_prob is None and data is None:
+            source = read(y_true)
+        else:
+            meaning = (self.kind, self.input, self.classes, self.pos_label)
+            source = read(y_true, y_prob, *meaning, data=data)
         source.keep_digest()
         with self._lock:
             if self._meaning is None:
                 table = source.tabulate(self._rule if source.has_rows else "auto")
             else:
-                self._check_problem(source.problem)
-                table = source.count((self._meaning[1],))
-            _check_table(table)
+                problem, bins = self._meaning
+                if source.problem != problem:
+                    raise IncompatibleTablesError(
+                        f"Every batch must pose the same problem, {problem}; this one is "
+                        f"{source.problem}. Start another monitor for it."
+                    )
+                table = source.count((bins,))
+            check_watchable(table)
             digest = source.digest() or digest_of_document(table.to_dict())
             name = f"batch {len(self._batches) + 1}" if name is None else name
-            self._check_new(name, digest, table.n, allow_repeat)
+            check_new(self._batches, name, table.n, None if allow_repeat else digest)
             return self._bet(table, name, digest)
-
-    def _read(self, y_true: Any, y_prob: Any, data: Any) -> Source:
-        if isinstance(y_true, BinTable) and y_prob is None and data is None:
-            return read(y_true)
-        meaning = (self.kind, self.input, self.classes, self.pos_label)
-        return read(y_true, y_prob, *meaning, data=data)
-
-    def _check_problem(self, problem: Problem) -> None:
-        if self._meaning is not None and problem != self._meaning[0]:
-            raise IncompatibleTablesError(
-                f"Every batch must pose the same problem, {self._meaning[0]}; this one is "
-                f"{problem}. Start another monitor for it."
-            )
-
-    def _check_new(self, name: str, digest: str, n: int, allow_repeat: bool) -> None:
-        same = next((batch for batch in self._batches if batch.digest == digest), None)
-        if same is not None and n >= FEWEST_TO_COMPARE and not allow_repeat:
-            raise InvalidInputError(
-                f"Every batch counts once; the {n:,} rows of {name!r} came before, as "
-                f"{same.name!r}. Leave them out, or pass allow_repeat=True if they are others that "
-                "happen to be the same."
-            )
-        if any(batch.name == name for batch in self._batches):
-            raise InvalidArgumentError(
-                f"Names of batches must differ; there is already one called {name!r}. Give another "
-                f"name, such as {name + ', late labels'!r} for labels that came after the others."
-            )
 
     def _bet(self, table: BinTable, name: str, digest: str) -> MonitoredBatch:
         """Settle the bets on a batch, and learn from it for the next."""
         before = self._state or MonitorState.new(len(table.bins[0]))
-        state = before.after(Batch.of(table), self._hypothesis(before))
-        error = stats.calibration_error(table).value
-        limits = score_interval(cells_of(table), np.ones(1), self.confidence_level)
-        low, high = (min(max(float(limit), 0.0), 1.0) for limit in limits)
-        record = MonitoredBatch(
+        hypothesis: Tolerance | Reference = Tolerance(self.max_error or 0.0, before.past)
+        if self.reference is not None:
+            hypothesis = Reference(Batch.of(self.reference), 1 - self.confidence_level)
+        state = before.after(Batch.of(table), hypothesis)
+        record = MonitoredBatch.of(
+            table,
+            self.confidence_level,
             name=name,
             period=self._period,
-            n=table.n,
-            events=round(float(table.sum_y.sum())),
-            mean_prediction=min(float(table.sum_p.sum()) / table.n, 1.0),
-            error=error,
-            low=min(low, error),
-            high=max(high, error),
             log_evidence=state.log_evidence,
             alarm=self.alarm or state.log_evidence >= math.log(self.threshold),
             digest=digest,
@@ -259,18 +231,13 @@ class CalibrationMonitor:
         self._batches = (*self._batches, record)
         return record
 
-    def _hypothesis(self, state: MonitorState) -> Tolerance | Reference:
-        if self.reference is not None:
-            return Reference(Batch.of(self.reference), 1 - self.confidence_level)
-        return Tolerance(self.max_error or 0.0, state.past)
-
     def _set_reference(self, reference: BinTable) -> None:
         if not isinstance(reference, BinTable) or reference.n == 0:
             raise InvalidArgumentError(
                 "reference must be a BinTable with rows, such as tabulate(y_true, y_prob, "
                 f"bins=10) gives; got {reference!r:.60}."
             )
-        _check_table(reference)
+        check_watchable(reference)
         self.reference, self._meaning = reference, (reference.problem, reference.bins[0])
 
     @property
@@ -380,9 +347,28 @@ class CalibrationMonitor:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as plain values that JSON can hold."""
+        """Return the state as plain values that JSON can hold, with a digest of all of them."""
         with self._lock:
-            return document_of(self)
+            bins: Any = self._rule if self._meaning is None else self._meaning[1]
+            if not isinstance(bins, str | int):
+                bins = as_bin_rule(bins, 1)
+                if not isinstance(bins, Bins):
+                    raise InvalidArgumentError(
+                        "A monitor without batches is saved if its bins have a name or edges; got "
+                        f'{bins!r:.60}. Give bins="mass:10" or the like, or add a batch first.'
+                    )
+                bins = bins.to_dict()
+            stated = {
+                **{name: getattr(self, name) for name in OPTIONS},
+                "reference": None if self.reference is None else self.reference.to_dict(),
+                "classes": None if self.classes is None else list(self.classes),
+                "bins": bins,
+                "problem": None if self._meaning is None else self._meaning[0].to_dict(),
+                "period": self._period,
+                "state": None if self._state is None else self._state.to_dict(),
+                "batches": [batch.to_dict() for batch in self._batches],
+            }
+        return document_of(stated)
 
     def to_json(self) -> str:
         """Return the state as JSON, from which `from_json` goes on as if nothing had happened."""
@@ -394,36 +380,19 @@ class CalibrationMonitor:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CalibrationMonitor:
-        """Rebuild a monitor from `to_json`."""
+        """Rebuild a monitor from `to_json`; a document that was changed since is refused."""
         document = read_document(text)
         try:
             monitor = cls(**{name: document[name] for name in (*OPTIONS, "bins")})
         except InvalidArgumentError as error:
             raise InvalidDocumentError(f"Not a valid monitor: {error!s:.300}") from error
-        fill(monitor, document)
+        problem, bins = document["problem"], document["bins"]
+        if problem is not None and isinstance(bins, Bins):
+            meaning = Problem.from_dict(problem), bins
+            if monitor._meaning not in (None, meaning):
+                raise InvalidDocumentError("Not a valid monitor: its bins are not its reference's.")
+            monitor._meaning = meaning
+        n_bins = None if monitor._meaning is None else len(monitor._meaning[1])
+        record = recorded(document, n_bins, monitor.threshold)
+        monitor._batches, monitor._period, monitor._state = record
         return monitor
-
-
-def _check_table(table: BinTable) -> None:
-    """Refuse what has no single event, too many bins, or rows that do not count alike."""
-    if len(table.bins[0]) > MOST_BINS:
-        raise InvalidArgumentError(
-            f"A monitor bets on each bin, of which there may be {MOST_BINS}; there are "
-            f"{len(table.bins[0]):,}. Count in fewer: bins=10 sees most drifts soonest."
-        )
-    kind = table.problem.kind
-    if kind in EVENT_KINDS:
-        raise InvalidArgumentError(
-            f'A monitor watches one event; kind is "{kind}", of {table.n_groups:,}. Watch one of '
-            "them as a binary problem: whether it happened, with its probability."
-        )
-    if table.n_groups > 1:
-        raise InvalidArgumentError(
-            f"A monitor watches one event; this problem has {table.n_groups:,} classes, "
-            'kind="marginal". Leave kind= out to watch whether the top label is right, or watch '
-            "each class k by itself: y_true == k with its column."
-        )
-    if table.is_weighted:
-        raise InvalidWeightsError(
-            "A monitor counts independent rows; this table has sample weights. Leave them out."
-        )

@@ -179,6 +179,10 @@ TABLES = {
 OTHERS = {
     "monitor": lambda: monitor(max_error=0.05),
     "monitor-reference": lambda: monitor(reference=cb.tabulate(Y[::-1], P[::-1], bins=5)),
+    "monitor-digest": lambda: monitor(max_error=0.05),
+    "monitor-reference-digest": lambda: monitor(
+        reference=cb.tabulate(Y[::-1], P[::-1], bins=5), confidence_level=0.9
+    ),
     "metric": metric,
     "metric-weighted": lambda: metric(sample_weight=WEIGHTS),
     "metric-by-group": lambda: metric("region", by=GROUP),

@@ -35,8 +35,8 @@ from simulate_certificates import (
 )
 
 from calibrant import samples_to_certify
-from calibrant.stats.evidence import Setting
 from calibrant.stats.intervals import score_interval as score
+from calibrant.stats.questions import Setting
 from calibrant.stats.tail_bounds import sharp_lower_bound
 from calibrant.stats.tail_tuning import Absolute, Squared
 

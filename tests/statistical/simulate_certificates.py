@@ -18,8 +18,8 @@ from simulate import BinnedModel, calibrated, grid, mild, overconfident, rare, s
 from calibrant._bins_argument import auto_n_bins
 from calibrant.stats import bounds, bounds_l1
 from calibrant.stats.bounds import ETA
-from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.moments_l2 import TOLERANCE
+from calibrant.stats.questions import Evidence, Setting
 from calibrant.stats.tail_bounds import TailTests
 from calibrant.stats.tail_tuning import Plan, Squared
 from calibrant.stats.tails import Side, Tail

@@ -34,8 +34,7 @@ from simulate_certificates import (
 
 from calibrant import EqualWidth, certify, samples_to_certify, tabulate
 from calibrant.stats import certificates, proofs
-from calibrant.stats.evidence import Setting, evidence_of
-from calibrant.stats.questions import Question
+from calibrant.stats.questions import Question, Setting, evidence_of
 from calibrant.stats.tail_bounds import sharp_lower_bound, sharp_upper_bound
 from calibrant.stats.tail_tuning import Absolute, Squared
 

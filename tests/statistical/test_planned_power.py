@@ -10,7 +10,7 @@ from simulate_certificates import UnevenModel, evidence_of_counts, upper_bounds
 
 from calibrant import BinTable, samples_to_certify
 from calibrant.stats import certify
-from calibrant.stats.evidence import Setting
+from calibrant.stats.questions import Setting
 
 pytestmark = pytest.mark.slow
 

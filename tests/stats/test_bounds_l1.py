@@ -18,7 +18,7 @@ from calibrant.stats.bounds_l1 import (
     one_line_upper_bound_l1,
     upper_bound_l1,
 )
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.questions import Evidence, Setting
 
 TEN = (np.arange(10) + 0.5) / 10
 POPULATION, SAMPLE = Setting("population", 0.05), Setting("sample", 0.05)

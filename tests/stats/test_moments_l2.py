@@ -9,8 +9,8 @@ import pytest
 from scipy import special, stats
 
 from calibrant.stats import bounds, moments_l2
-from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.moments_l2 import TOLERANCE, BinObjective, log_moment
+from calibrant.stats.questions import Evidence, Setting
 
 NEAR_ENDS = [0.0, 1.0, 1e-12, 1e-6, 1 - 1e-9]
 

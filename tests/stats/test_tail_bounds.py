@@ -7,8 +7,8 @@ import pytest
 
 from calibrant._bins_argument import auto_n_bins
 from calibrant.stats import tail_bounds
-from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.moments_l2 import BinObjective
+from calibrant.stats.questions import Evidence, Setting
 from calibrant.stats.tail_bounds import TailTests, sharp_lower_bound, sharp_upper_bound
 from calibrant.stats.tail_tuning import Plan, Squared, ends_of
 from calibrant.stats.tails import Tail

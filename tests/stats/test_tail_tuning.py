@@ -7,14 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.questions import Evidence, Setting, largest_power
 from calibrant.stats.tail_tuning import (
     Absolute,
     Plan,
     Range,
     Squared,
     ends_of,
-    largest_power,
     ranges_of,
     scope_of,
 )
@@ -40,7 +39,7 @@ def test_the_population_is_tested_with_a_q_that_suits_every_error_within_reach(
 ):
     levels = np.array(levels)
     plan = Plan(1000, levels.size, 0.05, mass, levels, np.full(levels.size, 1 / levels.size))
-    reach = largest_power(scope_of(t), np.array(mass), error) ** (1 / error.power)
+    reach = largest_power(scope_of(t), np.array(mass), error.power) ** (1 / error.power)
     farthest = np.minimum(reach, np.maximum(levels, 1 - levels)).max()
     assert 0 < plan.largest_q(t, error, True) * farthest**error.power < 1
 

@@ -35,13 +35,10 @@ from calibrant.stats.intervals import check_level
 from calibrant.stats.planning import samples_to_certify
 from calibrant.stats.proofs import bounds_of
 from calibrant.stats.questions import Question
-from calibrant.stats.results import CalibrationErrorResult
-from calibrant.stats.verdicts import Verdict, assumptions_of
+from calibrant.stats.verdicts import MOST_BINS_TO_PLAN, Verdict, assumptions_of, overall
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
-MOST_BINS_TO_PLAN = 30
-"""Plans of more outputs take longer than the certificate itself."""
 GROUPS_CHOSEN = (
     "The groups were chosen before the labels were looked at, and all of them are listed."
 )
@@ -279,8 +276,26 @@ def audit(
     for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
         table = tables.at(place)
         question = Question.of(table, **options, levels=declared.get(key))
-        own = float(pvalues[place]), float(adjusted[place])
-        groups.append(_judged(table, labels, question, errors[key], own, rows_needed))
+        upper, lower, verdict = verified_bounds(table, question)
+        interval = errors[key]._interval(question.confidence_level)
+        needed = None
+        if verdict == "undecided" and table.is_binned_model:
+            needed = _rows_needed(table, question, rows_needed)
+        group = AuditedGroup(
+            group=labels,
+            n=table.n,
+            n_events=int(table.sum_y.sum()),
+            error=errors[key].value,
+            low=interval.low,
+            high=interval.high,
+            lower_bound=lower,
+            upper_bound=upper,
+            verdict=verdict,
+            pvalue=float(pvalues[place]),
+            adjusted_pvalue=float(adjusted[place]),
+            rows_needed=needed,
+        )
+        groups.append(group)
         if progress is not None:
             progress(len(groups) / len(tables))
     alone = {**options, "confidence_level": confidence_level}
@@ -304,36 +319,6 @@ def audit(
         ],
         options=options,
         levels=declared,
-    )
-
-
-def _judged(
-    table: BinTable,
-    labels: tuple[GroupLabel, ...],
-    question: Question,
-    error: CalibrationErrorResult,
-    pvalues: tuple[float, float],
-    rows_needed: dict[int, int | None],
-) -> AuditedGroup:
-    """Judge one group; the p-values are its own and the adjusted one."""
-    upper, lower, verdict = verified_bounds(table, question)
-    interval = error._interval(question.confidence_level)
-    needed = None
-    if verdict == "undecided" and table.is_binned_model:
-        needed = _rows_needed(table, question, rows_needed)
-    return AuditedGroup(
-        group=labels,
-        n=table.n,
-        n_events=int(table.sum_y.sum()),
-        error=error.value,
-        low=interval.low,
-        high=interval.high,
-        lower_bound=lower,
-        upper_bound=upper,
-        verdict=verdict,
-        pvalue=pvalues[0],
-        adjusted_pvalue=pvalues[1],
-        rows_needed=needed,
     )
 
 
@@ -361,15 +346,6 @@ def _bound_of_the_worst(
             own = bounds_of(table, question, floor=largest)[0]
         largest = max(largest, min(own, known))
     return largest
-
-
-def overall(verdicts: list[Verdict | None]) -> Verdict | None:
-    """Return the verdict on all groups: refuted if any is, certified if all are."""
-    if None in verdicts:
-        return None
-    if "refuted" in verdicts:
-        return "refuted"
-    return "certified" if set(verdicts) == {"certified"} else "undecided"
 
 
 def _rows_needed(table: BinTable, question: Question, known: dict[int, int | None]) -> int | None:

@@ -73,15 +73,12 @@ class Scale:
 
     def starts(self, most: int) -> FloatArray:
         """Return the first events of all blocks with d up to `most`."""
-        extent = self._extent(most)
+        # the distance from the centre beyond which d exceeds `most`
+        extent = float(((most + 1) / self.factor) ** (1 / self.power)) + self.block
         low = max(0, math.floor(self.centre - extent) // self.block * self.block)
         high = min(self.size, math.ceil(self.centre + extent))
         start = np.arange(low, high + 1, self.block, dtype=np.float64)
         return start[self.of(start) <= most]
-
-    def _extent(self, most: int) -> float:
-        """Return a distance from the centre beyond which d exceeds `most`."""
-        return float(((most + 1) / self.factor) ** (1 / self.power)) + self.block
 
 
 def _block(size: int, s: float) -> int:

@@ -27,6 +27,30 @@ bounded in closed form through the best sub-Gaussian constant of a Bernoulli var
 
 **Several classes** with weights w_k: labels of one row are dependent, but Hoelder's inequality
 turns E exp(Z_k) <= 1 for each class into E exp(sum w_k Z_k) <= 1, and g is convex.
+
+**Several classes, for the inputs of the rows at hand** (l1 and l2): all inputs are held fixed. Then
+rows are independent, and row i has label k with probability pi_ik. Let z_ik be label minus
+prediction, and for each class k and bin j let d_kj be the mean of z_ik over its rows, and e_kj that
+of pi_ik minus prediction. With class weights w_k the error is
+
+    t = (sum_k w_k sum_j (N_kj / n) abs(e_kj)^p)^(1/p),    p = 1 or 2.
+
+A row of several classes has one label: another one moves two classes. That is why many classes need
+no more rows than few; Hoelder's inequality, which serves the population, allows all classes to err
+together. Let w be the sum of the two largest weights, and L = log(1 / delta). Where a row may have
+several labels, or where events are thresholds of ordered classes or levels of quantiles, another
+outcome may move all of them: then w is the sum of all weights, 1, and the proofs are the same.
+
+**l2**: t <= T + sqrt(w L / (2 n)), T the plug-in error. Proof: t and T are norms of e and d with
+the weights w_k N_kj / n, so T t >= <d, e> = t^2 + <d - e, e>. The last term is a mean over rows of
+sum_k w_k e_k (y_k - pi_k), e_k the error of the row's bin in class k. With one label or another it
+varies by at most w_a abs(e_a) + w_b abs(e_b), whose square is at most w sum_k w_k e_k^2, by the
+inequality of Cauchy and Schwarz (or by sum_k w_k abs(e_k), whose square is at most 1 times it,
+where all events may change). The mean of these squares over rows is w t^2, so by Hoeffding's
+inequality the term is below -t sqrt(w L / (2 n)) with probability at most delta. Divide by t.
+
+**l1**: t <= T + w sqrt(L / (2 n)). Proof: E abs(d_kj) >= abs(e_kj), so E T >= t. Another label of
+one row moves T by at most w / n; McDiarmid's inequality does the rest.
 """
 
 from __future__ import annotations
@@ -41,8 +65,8 @@ import numpy as np
 from calibrant._scipy import special
 from calibrant._types import FloatArray
 from calibrant.stats.estimators import Target
-from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.moments_l2 import TOLERANCE, BinObjective
+from calibrant.stats.questions import Evidence, Setting
 
 # These affect tightness only, never validity. What they change was measured on calibrated models of
 # 10 and 40 outputs and 1,000 to 10,000 rows.
@@ -91,10 +115,7 @@ def upper_bound_between(
 ) -> float | None:
     """Return the largest error in (least, most] that is not rejected; None if all are.
 
-    Parameters
-    ----------
-    q : float, optional
-        Used instead of the one that suits the range: a test that is prescribed.
+    A test that is prescribed has q, instead of the one that suits the range.
     """
     for first, last in upper_ranges(evidence):
         lo, hi = max(first, least), min(last, most)
@@ -131,24 +152,30 @@ def lower_bound(evidence: Evidence, setting: Setting, least: float = 0.0) -> flo
     return 1.0
 
 
-def lower_bound_l1(evidence: Evidence, setting: Setting) -> float:
-    """Return l such that the l1 error is at least l with probability 1 - delta.
+def upper_bound_of_classes(
+    evidence: Evidence,
+    weights: FloatArray,
+    power: float,
+    delta: float,
+    one_label: bool = True,
+) -> float:
+    """Return u such that the l1 or l2 error on these inputs is at most u, with 1 - delta.
 
-    Given the counts, E|x_j - s_j| <= |e_j| + sqrt(v / N_j) with v a label's variance, at most 1/4,
-    and changing one label moves the plug-in error of a class by at most 1 / n, so that McDiarmid's
-    inequality bounds the error of the sample (for several classes its exponential moments are
-    combined by Hoelder's inequality). For the population Hoeffding's inequality for the mean of
-    |e_j| over rows is added, with half of the error probability for each.
+    `weights` are those of the classes and add up to 1; `one_label` says that every row has exactly
+    one of the labels, and no other dependence is used.
+
+    Examples
+    --------
+    >>> one = np.ones(4)
+    >>> evidence = Evidence(100, 100 * one, one / 4, one / 4, one / 4, 1)
+    >>> round(upper_bound_of_classes(evidence, one / 4, 2.0, 0.05), 4)
+    0.0865
     """
-    plug_in = float(evidence.weight @ (evidence.mass * np.abs(evidence.rate - evidence.s)))
-    bias = float(evidence.weight @ (evidence.mass * np.sqrt(0.25 / evidence.size)))
-    if setting.target == "sample":
-        return max(plug_in - bias - _hoeffding(setting.delta, evidence.n), 0.0)
-    return max(plug_in - bias - 2 * _hoeffding(setting.delta / 2, evidence.n), 0.0)
-
-
-def _hoeffding(delta: float, n: int) -> float:
-    return math.sqrt(-math.log(delta) / (2 * n))
+    moved = float(np.sort(weights)[-2:].sum()) if one_label else 1.0
+    distance = np.abs(evidence.rate - evidence.s)
+    plug_in = float(np.sum(evidence.weight * evidence.mass * distance**power)) ** (1 / power)
+    radius = math.sqrt(-math.log(delta) / (2 * evidence.n)) * moved ** (1 / power)
+    return float(min(plug_in + radius, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,16 +234,16 @@ class UpperTest:
         Parabolas, or a tolerance of half of what the bins may add, often show that t = least is
         rejected.
         """
-        accepted = self.accepted(observed, self.peaks(None))
-        if accepted <= least:
-            return accepted
-        spare = self._gain(least) - self.lam * observed + math.log(self.setting.delta)
+        u = self.q * least**2
+        gain = self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
+        spare = gain - self.lam * observed + math.log(self.setting.delta)
         half = spare / float(self.evidence.weight.sum()) / 2
-        if half > TOLERANCE:
-            accepted = self.accepted(observed, self.peaks(half))
+        accepted = math.inf
+        for tolerance in (None, *([half] if half > TOLERANCE else []), TOLERANCE):
+            accepted = self.accepted(observed, self.peaks(tolerance))
             if accepted <= least:
-                return accepted
-        return self.accepted(observed, self.peaks(TOLERANCE))
+                break
+        return accepted
 
     def accepted(self, observed: float, peaks: float) -> float:
         """Return the largest t that is not rejected, given sum w A_j."""
@@ -224,10 +251,6 @@ class UpperTest:
         share = max(share, 0.0) / self.evidence.n
         u = share if self.setting.target == "sample" else -math.expm1(-share)
         return math.sqrt(u / self.q)
-
-    def _gain(self, t: float) -> float:
-        u = self.q * t**2
-        return self.evidence.n * (u if self.setting.target == "sample" else -math.log1p(-u))
 
     def peaks(self, tolerance: float | None) -> float:
         """Return sum w A_j, each too large by at most the tolerance; None for a first look.
@@ -282,10 +305,7 @@ def smallest_accepted(
 ) -> float:
     """Return the smallest t that the test of errors up to hi does not reject.
 
-    Parameters
-    ----------
-    r : float, optional
-        Of the factor (1 + r e^2)^N for any e: a test of the population's error, prescribed.
+    A test of the population's error that is prescribed has r, of (1 + r e^2)^N for any e.
     """
     squares = setting.largest_squares(evidence, hi)
     spread, largest = _sub_gaussian(evidence.s, np.sqrt(squares)), float(squares.max())

@@ -51,8 +51,7 @@ from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import NoSuchEstimatorError
 from calibrant.stats.branch_and_bound import Intervals, highest
 from calibrant.stats.estimators import ClassWeight, Target
-from calibrant.stats.evidence import Evidence, Setting, evidence_of
-from calibrant.stats.questions import Question
+from calibrant.stats.questions import Evidence, Question, Setting, evidence_of
 from calibrant.table import BinTable
 
 # These trade tightness for time, and none of them affects validity.
@@ -68,21 +67,9 @@ _STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.2, 4.5, 7.0, 12.0, 25.0,
 def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     """Return u such that the l1 error is at most u with probability 1 - delta.
 
-    The exact bound of this module. It holds for a model with finitely many outputs, if rows are
-    independent and their labels had no part in choosing outputs or bins. It is the same for
-    both targets and makes no use of a least mass.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        The occupied bins, one class after the other.
-    setting : Setting
-        Its error probability is delta.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
+    The exact bound of this module, of bins that stand one class after the other. It holds for a
+    model with finitely many outputs, if rows are independent and their labels had no part in
+    choosing outputs or bins. It is the same for both targets and makes no use of a least mass.
 
     Examples
     --------
@@ -101,10 +88,7 @@ def upper_bound_l1_between(
 ) -> float | None:
     """Return the largest error in (least, most] that is not rejected; None if all are.
 
-    Parameters
-    ----------
-    r : float, optional
-        Used instead of the one that suits the range: a test that is prescribed.
+    A test that is prescribed has r, instead of the one that suits the range.
     """
     hi = most
     while hi > least:
@@ -114,6 +98,22 @@ def upper_bound_l1_between(
             return min(accepted, hi)
         hi = lo
     return None
+
+
+def lower_bound_l1(evidence: Evidence, setting: Setting) -> float:
+    """Return l such that the l1 error is at least l with probability 1 - delta.
+
+    Given the counts, E|x_j - s_j| <= |e_j| + sqrt(v / N_j) with v a label's variance, at most 1/4,
+    and changing one label moves the plug-in error of a class by at most 1 / n, so that McDiarmid's
+    inequality bounds the error of the sample (for several classes its exponential moments are
+    combined by Hoelder's inequality). For the population Hoeffding's inequality for the mean of
+    |e_j| over rows is added, with half of the error probability for each.
+    """
+    plug_in = float(evidence.weight @ (evidence.mass * np.abs(evidence.rate - evidence.s)))
+    bias = float(evidence.weight @ (evidence.mass * np.sqrt(0.25 / evidence.size)))
+    shares = 1 if setting.target == "sample" else 2
+    radius = math.sqrt(-math.log(setting.delta / shares) / (2 * evidence.n))
+    return max(plug_in - bias - shares * radius, 0.0)
 
 
 def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
@@ -133,11 +133,6 @@ def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     class k. (A label touches two classes only. The smaller c that this suggests, the sum of the two
     largest weights, needs the predictions for all classes to be held fixed. It then belongs
     to event rates given all of these, not to the error that is meant here.)
-
-    Parameters
-    ----------
-    evidence, setting
-        As in `upper_bound_l1`; the target matters.
 
     Examples
     --------
@@ -185,21 +180,17 @@ def _choose_g(evidence: Evidence, r: float, gain: float) -> FloatArray:
     """Return for each bin the g of its class: with it normal bins would reject the largest T."""
     shares, log_scale, table = _normal_peaks()
     g = r / shares
-    class_of = ((np.cumsum(evidence.size) - evidence.size / 2) // evidence.n).astype(np.intp)
-    scale = 0.5 * np.log(evidence.size * _variance_at_peak(evidence))
+    s, size = evidence.s, evidence.size
+    class_of = evidence.class_of
+    # of a label, at the rate where the maximum over pi is about to be
+    shift = 1.5 * np.sqrt((s * (1 - s) + 1 / size) / size)
+    pi = s + np.clip(0.5 - s, -shift, shift)
+    scale = 0.5 * np.log(size * (pi * (1 - pi)))
     heights = [np.interp(scale + math.log(g[i]), log_scale, row) for i, row in enumerate(table)]
     peaks = np.stack([np.bincount(class_of, row) for row in heights])
     threshold = (gain - peaks) / g[:, None]
     threshold[r > -np.expm1(-g)] = -np.inf
     return np.asarray(g[threshold.argmax(axis=0)][class_of])
-
-
-def _variance_at_peak(evidence: Evidence) -> FloatArray:
-    """Return the variance of a label where the maximum over pi is about to be."""
-    s, size = evidence.s, evidence.size
-    shift = 1.5 * np.sqrt((s * (1 - s) + 1 / size) / size)
-    pi = s + np.clip(0.5 - s, -shift, shift)
-    return np.asarray(pi * (1 - pi))
 
 
 @cache
@@ -235,7 +226,7 @@ class HalfObjective:
         """Return the functions with these numbers."""
         return HalfObjective(self.size[index], self.s[index], self.g[index], self.r)
 
-    def at(self, pi: FloatArray) -> FloatArray:
+    def known(self, pi: FloatArray) -> FloatArray:
         """Return the value of each function at one pi each, rounded up as `log_moment` is."""
         gain = self.size * np.log1p(-self.r * (pi - self.s))
         return log_moment(pi, self.size, self.s, self.g) - gain
@@ -249,11 +240,7 @@ class HalfObjective:
         """Return an upper bound of the maximum of each bin, too large by at most the tolerance."""
         if tolerance == math.inf:
             return self._fold(np.maximum(self.ceiling(self.s), self.ceiling(np.ones_like(self.s))))
-        return highest(self._fold(self.at(self.s)), _Intervals.cover(self), tolerance)
-
-    def known(self, points: FloatArray) -> FloatArray:
-        """Return the values, which intervals keep of their ends."""
-        return self.at(points)
+        return highest(self._fold(self.known(self.s)), _Intervals.cover(self), tolerance)
 
     def _fold(self, values: FloatArray) -> FloatArray:
         return np.maximum(*np.split(values, 2))

@@ -28,8 +28,8 @@ import numpy as np
 
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.stats.evidence import Evidence
 from calibrant.stats.intervals import clopper_pearson
+from calibrant.stats.questions import Evidence
 
 UNSEEN_SHARE = 0.05
 """Of the error probability, for outputs that were not seen; affects tightness, not validity."""
@@ -52,7 +52,7 @@ def upper_bound_max(evidence: Evidence, delta: float) -> float:
 
 def upper_bounds_of_bins(evidence: Evidence, delta: float) -> FloatArray:
     """Return u_j such that each output by itself is off by at most its u_j, with 1 - delta."""
-    low, high = clopper_pearson(_events(evidence), evidence.size, 2 * delta)
+    low, high = clopper_pearson(evidence.events, evidence.size, 2 * delta)
     # below a confidence of 1/2 limits may lie on the other side of both rates
     return np.maximum(np.maximum(high - evidence.s, evidence.s - low), 0.0)
 
@@ -64,7 +64,9 @@ def lower_bound_max(evidence: Evidence, delta: float) -> float:
 
 def lower_bounds_of_bins(evidence: Evidence, delta: float) -> FloatArray:
     """Return l_j such that every output is off by at least its l_j, with probability 1 - delta."""
-    alpha = _shared_out(evidence, delta)
+    bins = np.bincount(evidence.class_of)
+    # equal shares for classes, and for the bins of a class
+    alpha = np.asarray(-np.expm1(np.log1p(-delta / bins.size) / bins)[evidence.class_of])
     low, high = np.zeros_like(alpha), np.ones_like(alpha)
     for _ in range(_HALVINGS):
         m = (low + high) / 2
@@ -78,16 +80,8 @@ def spent_on_unseen(
 ) -> tuple[float, str | None]:
     """Return what outputs without rows cost of delta, and what the bound says nothing of.
 
-    Parameters
-    ----------
-    n : int
-        Rows.
-    delta : float
-        The error probability.
-    several : bool
-        Whether there are several classes.
-    declared_mass : float, optional
-        A lower bound of the probabilities of all outputs.
+    `several` says whether there are several classes; the probabilities of all outputs may have been
+    declared to be at least `declared_mass`.
 
     Examples
     --------
@@ -106,13 +100,9 @@ def spent_on_unseen(
     return 0.0, "The upper bound says nothing of outputs that no row has."
 
 
-def _events(evidence: Evidence) -> FloatArray:
-    return np.rint(evidence.rate * evidence.size)
-
-
 def _largest_tail(evidence: Evidence, m: FloatArray) -> FloatArray:
     """Return the largest P(D >= observed) among rates within m of each prediction."""
-    size, s, events = evidence.size, evidence.s, _events(evidence)
+    size, s, events = evidence.size, evidence.s, evidence.events
     mirrored = 2 * size * s - events  # as far off, on the other side
     slack = 1e-9 * size  # a mirrored count that is whole but for rounding belongs to the tail
     above = np.maximum(events, np.ceil(mirrored - slack))
@@ -127,10 +117,3 @@ def _at_least(k: FloatArray, size: FloatArray, pi: FloatArray) -> FloatArray:
     inner = np.clip(k, 1, size)
     tail = special.betainc(inner, size - inner + 1, pi)
     return np.where(k <= 0, 1.0, np.where(k > size, 0.0, tail))
-
-
-def _shared_out(evidence: Evidence, delta: float) -> FloatArray:
-    """Return the error probability of each bin: equal for classes, and for the bins of a class."""
-    class_of = ((np.cumsum(evidence.size) - evidence.size / 2) // evidence.n).astype(np.intp)
-    bins = np.bincount(class_of)
-    return np.asarray(-np.expm1(np.log1p(-delta / bins.size) / bins)[class_of])

@@ -84,19 +84,10 @@ def highest(
 ) -> FloatArray:
     """Return upper bounds of the maxima, too large by at most about the tolerance.
 
-    Parameters
-    ----------
-    best : ndarray
-        A value of each function. Functions with the same number modulo its length share a maximum.
-    intervals : Intervals
-        They cover the range of every function.
-    tolerance : float
-        How much too large the bound may be.
-    most_intervals : int, optional
-        For each maximum on average: where more must be told apart, because functions are flat,
-        their bounds are taken as they are.
-    most_rounds : int
-        How often intervals are split.
+    Intervals cover the range of every function, and are split `most_rounds` times at most. `best`
+    is a value of each; functions with the same number modulo its length share a maximum. Where more
+    than `most_intervals` for each maximum on average must be told apart, because functions are
+    flat, their bounds are taken as they are.
     """
     best, settled = best.copy(), best.copy()
     for remaining in reversed(range(most_rounds)):

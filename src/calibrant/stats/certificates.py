@@ -50,6 +50,7 @@ from calibrant.stats.verdicts import (
     TOO_GOOD,
     Verdict,
     assumptions_of,
+    decided,
     in_present_words,
     judgement,
     trivial_error,
@@ -326,18 +327,14 @@ def certify(
 def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
     """Return the upper and the lower bound and the verdict, without the words of a certificate."""
     upper, lower, _ = bounds_of(table, question)
-    if question.max_error is None:
-        return upper, lower, None
-    if _is_too_good(table, question, upper):
-        return upper, lower, "undecided"
-    if upper <= question.max_error:
-        return upper, lower, "certified"
-    return upper, lower, "refuted" if lower > question.max_error else "undecided"
+    verdict = decided(upper, lower, question.max_error)
+    if verdict is not None and _is_too_good(table, question, upper):
+        verdict = "undecided"
+    return upper, lower, verdict
 
 
 def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
-    doubtful = question.power != 2 or upper <= smallest_error(table.n)
-    if not doubtful:
+    if question.power == 2 and upper > smallest_error(table.n):
         return False
     return agrees_too_well(table, question.weights, question.target, question.draws or 1)
 

@@ -29,7 +29,7 @@ from calibrant.stats.estimators import (
 from calibrant.stats.quantile_coverage import CoverageCertificate, certify_coverage
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.selective import SelectiveCurve, selective_curve
-from calibrant.stats.verdicts import Verdict
+from calibrant.stats.verdicts import Verdict, overall
 from calibrant.tables import Tables
 
 SIDES = ("upper", "lower")
@@ -186,12 +186,7 @@ class GroupCertificates(GroupResults[Certificate]):
     @property
     def verdict(self) -> Verdict | None:
         """The worst of all: refuted if any group is, certified if all are; None without a limit."""
-        verdicts = {certificate.verdict for certificate in self._made}
-        if verdicts == {None}:
-            return None
-        if "refuted" in verdicts:
-            return "refuted"
-        return "certified" if verdicts == {"certified"} else "undecided"
+        return overall(certificate.verdict for certificate in self._made)
 
     @cached_property
     def _made(self) -> list[Certificate]:

@@ -26,8 +26,9 @@ with K^2 = max of w1^2 w0^2 / (min(w1, w0) D(t)^2) for l2, K = max of w1 w0 / D(
 likewise from below, with the least of these. The second norm is seen in the target's predictions.
 The bound is the worst over the interval.
 
-**Test.** Nothing is carried where a test rejects label shift at p < 0.01. The rate, its interval
-and the test are in `calibrant.stats.target_rate`.
+**Test.** Under label shift the target's predictions are a mixture of those of the source's events
+and others. The squared distance from the nearest mixture, in units of its noise, is compared with
+a chi-square distribution. Nothing is carried where that rejects label shift at p < 0.01.
 """
 
 from __future__ import annotations
@@ -39,12 +40,11 @@ import numpy as np
 
 from calibrant._results import Result, statement
 from calibrant._scipy import special
-from calibrant._types import AnyArray, FloatArray
+from calibrant._types import FloatArray
 from calibrant.bins import Distinct
 from calibrant.exceptions import InvalidInputError, NoSuchEstimatorError
 from calibrant.stats.certificates import Certificate, certify
-from calibrant.stats.target_rate import label_shift_pvalue, likeliest_rate, rate_interval
-from calibrant.stats.verdicts import Verdict
+from calibrant.stats.verdicts import Verdict, decided
 from calibrant.table import BinTable
 
 OVERFLOW_SHARE = 0.02
@@ -57,6 +57,11 @@ _RATES = 33
 """Rates of an interval at which bounds are computed."""
 FEWEST_ROWS = 20
 """Events, others and predictions of the target from which a rate is estimated."""
+FEWEST_EXPECTED = 5.0
+"""Rows of source and target in a cell of the test; neighbours are joined until so many are
+expected."""
+_GRID = 2801
+"""Log-odds of rates that may be in the interval of the rate."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,29 +131,54 @@ class LabelShiftCertificate(Result):
 
 def carried(
     table: BinTable,
-    target_rate: float,
+    target: float | FloatArray,
     rng: np.random.Generator,
     *,
     max_error: float | None,
     norm: str,
     confidence_level: float,
 ) -> LabelShiftCertificate:
-    """Certify the moved outputs of a table of distinct outputs for a known base rate."""
+    """Certify the moved outputs of a table of distinct outputs for another population.
+
+    `target` is its base rate, if that is known, or counts its rows in the bins of the table.
+    """
     delta = 1 - confidence_level
-    return _answer(table, target_rate, None, rng, max_error, norm, delta, delta)
+    if isinstance(target, float):
+        left, rate, interval, pvalue = delta, target, (target, target), None
+    else:
+        pvalue = _checked_shift(table, target)
+        # not clipped to the interval: the anchor must not depend on the labelled rows themselves
+        left, rate = (1 - RATE_SHARE) * delta, likeliest_rate(table, target)
+        interval = rate_interval(table, target, RATE_SHARE * delta / 2)
+    sample, offset = sample_of_target(table, rate, OVERFLOW_SHARE * left, rng)
+    inner = certify(sample, norm=norm, confidence_level=1 - (1 - OVERFLOW_SHARE) * left)
+    upper, lower = inner.upper_bound, inner.lower_bound
+    if not isinstance(target, float):
+        moved = special.expit(special.logit(table.level[0]) + offset)
+        seen, rates = (target > 0) & ~np.isnan(moved), (rate, *interval)
+        share = RATE_SHARE * delta / 2
+        upper, lower = _at_other_rates(inner, rates, moved[seen], target[seen], share)
+    return LabelShiftCertificate(
+        verdict=decided(upper, lower, max_error),
+        upper_bound=upper,
+        lower_bound=lower,
+        target_rate=float(rate),
+        rate_interval=(float(interval[0]), float(interval[1])),
+        source_rate=float(table.sum_y.sum() / table.n),
+        offset=offset,
+        pvalue=pvalue,
+        n=table.n,
+        n_used=sample.n,
+        confidence_level=1 - delta,
+        max_error=max_error,
+        norm=norm,
+        assumptions=_assumptions(not isinstance(target, float), pvalue),
+        certificate=inner,
+    )
 
 
-def carried_to_predictions(
-    table: BinTable,
-    target: FloatArray,
-    rng: np.random.Generator,
-    *,
-    max_error: float | None,
-    norm: str,
-    confidence_level: float,
-) -> LabelShiftCertificate:
-    """Certify for the population of unlabelled rows, counted in the bins of the table."""
-    delta = 1 - confidence_level
+def _checked_shift(table: BinTable, target: FloatArray) -> float | None:
+    """Return the p-value of the test of label shift; refuse too few rows, and another shift."""
     fewest = min(table.sum_y.sum(), table.n - table.sum_y.sum(), target.sum())
     if fewest < FEWEST_ROWS:
         raise InvalidInputError(
@@ -163,78 +193,21 @@ def carried_to_predictions(
             f"(chi-square test, p = {pvalue:.2g} < {REFUSED_BELOW:g}). Label rows of the target, "
             "and certify those."
         )
-    interval = rate_interval(table, target, RATE_SHARE * delta / 2)
-    # not clipped to the interval: the anchor must not depend on the labelled rows themselves
-    anchor = likeliest_rate(table, target)
-    estimated = Estimated(interval, pvalue, target)
-    left = (1 - RATE_SHARE) * delta
-    return _answer(table, anchor, estimated, rng, max_error, norm, delta, left)
+    return pvalue
 
 
-@dataclass(frozen=True, eq=False)
-class Estimated:
-    """Where the rate lies, the test of label shift, and the target's rows in each bin."""
-
-    interval: tuple[float, float]
-    pvalue: float | None
-    target: FloatArray
-
-
-def _answer(
-    table: BinTable,
-    rate: float,
-    estimated: Estimated | None,
-    rng: np.random.Generator,
-    max_error: float | None,
-    norm: str,
-    delta: float,
-    left: float,
-) -> LabelShiftCertificate:
-    sample, offset = sample_of_target(table, rate, OVERFLOW_SHARE * left, rng)
-    level = 1 - (1 - OVERFLOW_SHARE) * left
-    inner = certify(sample, norm=norm, confidence_level=level)
-    upper, lower, interval, pvalue = inner.upper_bound, inner.lower_bound, (rate, rate), None
-    if estimated is not None:
-        interval, pvalue = estimated.interval, estimated.pvalue
-        moved = special.expit(special.logit(table.level[0]) + offset)
-        upper, lower = _at_other_rates(inner, rate, estimated, moved, RATE_SHARE * delta / 2)
-    verdict: Verdict | None = None
-    if max_error is not None:
-        verdict = (
-            "certified" if upper <= max_error else "refuted" if lower > max_error else "undecided"
+def _assumptions(is_estimated: bool, pvalue: float | None) -> list[str]:
+    tested = "not tested here: pass target_prob= to test it"
+    rate = "The base rate of the target is the one that was given."
+    if is_estimated:
+        tested = "not tested: nearly all rows have one output, which contradicts nothing"
+        rate = (
+            "The target's predictions are independent draws from it, and so many that their means "
+            "are normal: the interval of the rate and the limit of what the shift moves are "
+            "asymptotic, everything else is exact."
         )
-    return LabelShiftCertificate(
-        verdict=verdict,
-        upper_bound=upper,
-        lower_bound=lower,
-        target_rate=float(rate),
-        rate_interval=(float(interval[0]), float(interval[1])),
-        source_rate=float(table.sum_y.sum() / table.n),
-        offset=offset,
-        pvalue=pvalue,
-        n=table.n,
-        n_used=sample.n,
-        confidence_level=1 - delta,
-        max_error=max_error,
-        norm=norm,
-        assumptions=_assumptions(estimated),
-        certificate=inner,
-    )
-
-
-def _assumptions(estimated: Estimated | None) -> list[str]:
-    tested = (
-        "not tested here: pass target_prob= to test it" if estimated is None
-        else "not tested: nearly all rows have one output, which contradicts nothing"
-        if estimated.pvalue is None
-        else f"the predictions do not contradict it: chi-square test, p = {estimated.pvalue:.2g}"
-    )  # fmt: skip
-    rate = (
-        "The base rate of the target is the one that was given." if estimated is None
-        else "The target's predictions are independent draws from it, and so many that their "
-        "means are normal: the interval of the rate and the limit of what the shift moves are "
-        "asymptotic, everything else is exact."
-    )  # fmt: skip
+    if pvalue is not None:
+        tested = f"the predictions do not contradict it: chi-square test, p = {pvalue:.2g}"
     return [
         "Labelled rows are independent, and their labels were not used to make the outputs.",
         f"Given its label, an input looks the same in both populations ({tested}).",
@@ -245,14 +218,20 @@ def _assumptions(estimated: Estimated | None) -> list[str]:
 
 
 def _at_other_rates(
-    inner: Certificate, anchor: float, estimated: Estimated, outputs: FloatArray, delta: float
+    inner: Certificate,
+    rates: tuple[float, float, float],
+    t: FloatArray,
+    mass: FloatArray,
+    delta: float,
 ) -> tuple[float, float]:
-    """Return the worst bounds over the interval of the rate."""
-    used = (estimated.target > 0) & ~np.isnan(outputs)
-    t, mass = outputs[used], estimated.target[used]
+    """Return the worst bounds over an interval of the rate, of moved outputs t of these masses.
+
+    `rates` are the anchor, for which `inner` holds, and the ends of the interval.
+    """
+    anchor, low, high = rates
     n, power = float(mass.sum()), 1.0 if inner.norm == "l1" else 2.0
     upper, lower = 0.0, 1.0
-    for rate in np.linspace(*estimated.interval, _RATES):
+    for rate in np.linspace(low, high, _RATES):
         w1, w0 = rate / anchor, (1 - rate) / (1 - anchor)
         density = w1 * t + w0 * (1 - t)
         factor = w1 * w0 / density
@@ -289,7 +268,22 @@ def sample_of_target(
     # half an event more keeps the offset finite; the number of events is all that it knows
     offset = float(special.logit(rate) - math.log((n1 + 0.5) / (n0 + 0.5)))
     moved = special.expit(special.logit(table.level[0][used]) + offset)
-    return _table_of(table, moved, own_events + own_others, own_events), offset
+    # outputs that have become equal are joined
+    count = own_events + own_others
+    values, place = np.unique(moved[count > 0], return_inverse=True)
+    size, happened = (
+        np.bincount(place, x[count > 0].astype(np.float64)).astype(np.float64)
+        for x in (count, own_events)
+    )
+    sums = {
+        "count": size,
+        "sum_y": happened,
+        "sum_p": size * values,
+        "sum_pp": size * values**2,
+        "sum_py": happened * values,
+    }
+    bins, rows = Distinct().choose(values, size), {name: x[None, :] for name, x in sums.items()}
+    return BinTable(table.problem, (bins,), **rows, level=values[None, :]), offset
 
 
 def _largest_sample(n1: int, n0: int, rate: float, overflow: float) -> int:
@@ -308,20 +302,92 @@ def _largest_sample(n1: int, n0: int, rate: float, overflow: float) -> int:
     return low
 
 
-def _table_of(table: BinTable, level: FloatArray, count: AnyArray, events: AnyArray) -> BinTable:
-    """Return the table of these outputs; those that have become equal are joined."""
-    seen = count > 0
-    values, place = np.unique(level[seen], return_inverse=True)
-    size, happened = (
-        np.bincount(place, x[seen].astype(np.float64)).astype(np.float64) for x in (count, events)
-    )
-    bins = Distinct().choose(values, size)
-    sums = {
-        "count": size,
-        "sum_y": happened,
-        "sum_p": size * values,
-        "sum_pp": size * values**2,
-        "sum_py": happened * values,
-    }
-    rows = {name: x[None, :] for name, x in sums.items()}
-    return BinTable(table.problem, (bins,), **rows, level=values[None, :])
+def likeliest_rate(table: BinTable, target: FloatArray) -> float:
+    """Return the base rate that makes the target's predictions likeliest, outputs taken at word."""
+    from scipy.optimize import brentq  # half a second, which few callers need
+
+    n1 = float(table.sum_y.sum())
+    prior = (n1 + 0.5) / (table.n + 1)
+    s = np.where(np.isnan(table.level[0]), 0.5, table.level[0])
+    w1, w0 = s / prior, (1 - s) / (1 - prior)
+
+    def slope(q: float) -> float:
+        mixed = np.maximum(q * w1 + (1 - q) * w0, 1e-300)
+        return float(target @ ((w1 - w0) / mixed))
+
+    low, high = 1e-6, 1 - 1e-6
+    if slope(low) <= 0:
+        return low
+    if slope(high) >= 0:
+        return high
+    return float(brentq(slope, low, high))
+
+
+def rate_interval(table: BinTable, target: FloatArray, delta: float) -> tuple[float, float]:
+    """Return where the base rate of the target lies with probability 1 - delta, asymptotically.
+
+    All q at which mean(target) - q mean(events) - (1 - q) mean(others) is within z of its own
+    standard deviations of 0: a quadratic in q, solved on a fine grid, wide where it says little.
+    """
+    score = np.nan_to_num(table.level[0], nan=0.5)
+    events = table.sum_y[0]
+    moments = [_moments(score, x) for x in (target, events, table.count[0] - events)]
+    (mean, noise), (mean1, noise1), (mean0, noise0) = moments
+    q = special.expit(np.linspace(-14, 14, _GRID))
+    gap = mean - q * mean1 - (1 - q) * mean0
+    z = float(special.ndtri(1 - delta / 2))
+    near = np.flatnonzero(gap**2 <= z**2 * (noise + q**2 * noise1 + (1 - q) ** 2 * noise0))
+    if not near.size:  # beyond both ends: the nearest one
+        near = np.array([0 if abs(gap[0]) < abs(gap[-1]) else q.size - 1])
+    return float(q[max(near[0] - 1, 0)]), float(q[min(near[-1] + 1, q.size - 1)])
+
+
+def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Return the mean of scores with these numbers of rows, and its variance."""
+    n = float(weight.sum())
+    mean = float(weight @ score) / n
+    return mean, float(weight @ (score - mean) ** 2) / n / max(n - 1, 1)
+
+
+def label_shift_pvalue(table: BinTable, target: FloatArray) -> float | None:
+    """Test that the target's predictions are a mixture of the source's events and others.
+
+    None if all of them are expected in one cell, where everything is a mixture.
+    """
+    from scipy.optimize import minimize_scalar  # half a second, which few callers need
+
+    events = table.sum_y[0]
+    counts = np.stack([events, table.count[0] - events, target])
+    cells = _joined(counts, likeliest_rate(table, target))
+    if cells.shape[1] < 2:
+        return None
+    one, other, seen = cells / cells.sum(axis=1, keepdims=True)
+    n1, n0, n = cells.sum(axis=1)
+
+    def distance(q: float) -> float:
+        mixed = q * one + (1 - q) * other
+        # multinomial noise of all three; each covariance is that of Pearson's statistic
+        noise = mixed / n + q**2 * one / n1 + (1 - q) ** 2 * other / n0
+        return float(np.sum((seen - mixed) ** 2 / np.maximum(noise, 1e-300)))
+
+    best = minimize_scalar(distance, bounds=(0.0, 1.0), method="bounded")
+    nearest = min(best.fun, distance(0.0), distance(1.0))
+    # two cells can only contradict rates from 0 to 1, at whose ends there is a degree of freedom
+    return float(special.chdtrc(max(cells.shape[1] - 2, 1), nearest))
+
+
+def _joined(cells: FloatArray, rate: float) -> FloatArray:
+    """Join neighbouring cells until enough rows of the target are expected in each.
+
+    Those expected by a mixture at this rate: where a target that is none has no rows is what tells.
+    """
+    sizes = cells.sum(axis=1)
+    mixed = rate * cells[0] / sizes[0] + (1 - rate) * cells[1] / sizes[1]
+    expected = np.minimum(sizes[2] * mixed, cells[0] + cells[1])
+    starts, enough = [0], 0.0
+    for i, rows in enumerate(expected):
+        if enough >= FEWEST_EXPECTED and expected[i:].sum() >= FEWEST_EXPECTED:
+            starts.append(i)
+            enough = 0.0
+        enough += rows
+    return np.add.reduceat(cells, starts, axis=1)

@@ -272,10 +272,6 @@ class _Intervals(Intervals[BinObjective]):
         return np.asarray(2 * self.objective.q * (v * (2 - low) / low**2 + turn) <= 1)
 
     def _end_bounds(self) -> FloatArray:
-        own = self.owners
-        return self._end_moment() + np.maximum(own.gain(self.left), own.gain(self.right))
-
-    def _end_moment(self) -> FloatArray:
         """Bound the log moment next to 0 or 1: all rows agree but for few; or by the tangent."""
         own = self.owners
         at_zero = self.left == 0
@@ -285,7 +281,8 @@ class _Intervals(Intervals[BinObjective]):
         agree = np.logaddexp(np.where(at_zero, self.at_left, self.at_right), np.log(other + 1e-300))
         beyond = np.where(at_zero, inner < own.c, inner > own.c) & (self.right - self.left < 1)
         tangent, _ = _log_tangent(inner, own.size, own.a, own.c)
-        return np.where(beyond, np.minimum(agree, tangent), agree)
+        gain = np.maximum(own.gain(self.left), own.gain(self.right))
+        return np.where(beyond, np.minimum(agree, tangent), agree) + gain
 
 
 def _cover(objective: BinObjective, reach: FloatArray | float) -> FloatArray:

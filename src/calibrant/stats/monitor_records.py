@@ -1,4 +1,8 @@
-"""What a monitor keeps: a line for each batch, and the numbers that its bets depend on."""
+"""What a monitor keeps: a line for each batch, the numbers that its bets depend on, its document.
+
+The document has the digest of all that it states. That finds accidents and careless edits, and is
+no signature: whoever edits on purpose can compute it anew.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._documents import check_entries, check_names, is_number, is_text, is_whole, shown
+from calibrant._digests import digest_of_document
+from calibrant._documents import (
+    check_entries,
+    check_header,
+    check_names,
+    header,
+    is_number,
+    is_text,
+    is_whole,
+    read_json,
+    shown,
+)
 from calibrant._results import Result
 from calibrant._types import FloatArray
+from calibrant._version import __version__
 from calibrant.bins import Bins
-from calibrant.exceptions import InvalidDocumentError
+from calibrant.exceptions import (
+    InvalidArgumentError,
+    InvalidDocumentError,
+    InvalidInputError,
+    InvalidWeightsError,
+)
+from calibrant.problem import EVENT_KINDS
+from calibrant.stats.estimators import cells_of
+from calibrant.stats.intervals import score_interval
 from calibrant.stats.monitoring import (
     Batch,
     EProcess,
@@ -25,7 +49,21 @@ from calibrant.stats.monitoring import (
     log_e_values,
     remembered,
 )
+from calibrant.stats.results import calibration_error
+from calibrant.table import BinTable
 
+FORMAT = "calibrant.monitor"
+SCHEMA = 2
+UNSEALED = 1
+"""The schema of documents that had no digest yet: all but that is checked."""
+OPTIONS = (
+    "max_error", "reference", "confidence_level", "kind", "classes", "pos_label", "input",
+)  # fmt: skip
+CONTENTS = ("bins", "problem", "period", "state", "batches")
+MOST_BINS = 200
+"""Work and memory of a batch grow with the square: these take 50 ms."""
+FEWEST_TO_COMPARE = 100
+"""Rows of a batch that is compared with earlier ones: fewer may be the same by chance."""
 LONGEST_NAME = 200
 """Of a batch: it stands in messages, and in every document."""
 ROUNDING = 1e-6
@@ -65,6 +103,22 @@ class MonitoredBatch(Result):
     log_evidence: float
     alarm: bool
     digest: str
+
+    @classmethod
+    def of(cls, table: BinTable, confidence_level: float, **known: Any) -> MonitoredBatch:
+        """Return the record of a batch that was counted into a table."""
+        error = calibration_error(table).value
+        limits = score_interval(cells_of(table), np.ones(1), confidence_level)
+        low, high = (min(max(float(limit), 0.0), 1.0) for limit in limits)
+        return cls(
+            n=table.n,
+            events=round(float(table.sum_y.sum())),
+            mean_prediction=min(float(table.sum_p.sum()) / table.n, 1.0),
+            error=error,
+            low=min(low, error),
+            high=max(high, error),
+            **known,
+        )
 
     @property
     def evidence(self) -> float:
@@ -216,3 +270,110 @@ def _numbers(document: dict[str, Any], name: str, n: int, least: float = -math.i
             all(is_number(x, least) for x in values)):  # fmt: skip
         raise InvalidDocumentError(f'The state of a monitor needs {n:,} numbers as "{name}".')
     return np.array(values, np.float64)
+
+
+def check_watchable(table: BinTable) -> None:
+    """Refuse what has no single event, too many bins, or rows that do not count alike."""
+    if len(table.bins[0]) > MOST_BINS:
+        raise InvalidArgumentError(
+            f"A monitor bets on each bin, of which there may be {MOST_BINS}; there are "
+            f"{len(table.bins[0]):,}. Count in fewer: bins=10 sees most drifts soonest."
+        )
+    kind = table.problem.kind
+    if kind in EVENT_KINDS:
+        raise InvalidArgumentError(
+            f'A monitor watches one event; kind is "{kind}", of {table.n_groups:,}. Watch one of '
+            "them as a binary problem: whether it happened, with its probability."
+        )
+    if table.n_groups > 1:
+        raise InvalidArgumentError(
+            f"A monitor watches one event; this problem has {table.n_groups:,} classes, "
+            'kind="marginal". Leave kind= out to watch whether the top label is right, or watch '
+            "each class k by itself: y_true == k with its column."
+        )
+    if table.is_weighted:
+        raise InvalidWeightsError(
+            "A monitor counts independent rows; this table has sample weights. Leave them out."
+        )
+
+
+def check_new(batches: Sequence[MonitoredBatch], name: str, n: int, digest: str | None) -> None:
+    """Refuse a name that is taken, and n rows whose digest, if it is given, came before."""
+    same = next((batch for batch in batches if batch.digest == digest), None)
+    if same is not None and n >= FEWEST_TO_COMPARE:
+        raise InvalidInputError(
+            f"Every batch counts once; the {n:,} rows of {name!r} came before, as "
+            f"{same.name!r}. Leave them out, or pass allow_repeat=True if they are others that "
+            "happen to be the same."
+        )
+    if any(batch.name == name for batch in batches):
+        raise InvalidArgumentError(
+            f"Names of batches must differ; there is already one called {name!r}. Give another "
+            f"name, such as {name + ', late labels'!r} for labels that came after the others."
+        )
+
+
+def document_of(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of a monitor that states this."""
+    document = {**header(FORMAT, SCHEMA), "version": __version__, **stated}
+    return {**document, "digest": digest_of_document(document)}
+
+
+def read_document(text: str | bytes) -> dict[str, Any]:
+    """Check the names and the digest of a document, and rebuild its reference and bins."""
+    document = read_json(text, "A monitor")
+    unsealed = isinstance(document, dict) and document.get("schema") == UNSEALED
+    schema, seal = (UNSEALED, ()) if unsealed else (SCHEMA, ("digest",))
+    document = check_header(document, FORMAT, schema, "A monitor", "Start a new one")
+    check_names(document, ("format", "schema", "version", *OPTIONS, *CONTENTS, *seal), "A monitor")
+    said = None if unsealed else document.pop("digest")
+    if not unsealed and said != (own := digest_of_document(document)):
+        raise InvalidDocumentError(
+            f"A monitor's document must state what was saved, whose digest it gives as "
+            f"{shown(said)}; what it states now has {shown(own)}. It was changed since: take a "
+            "copy that was not, or start another monitor."
+        )
+    if document["reference"] is not None:
+        document["reference"] = BinTable.from_dict(document["reference"])
+    if not isinstance(document["bins"], str | int):
+        document["bins"] = Bins.from_dict(document["bins"])
+    return document
+
+
+def recorded(
+    document: dict[str, Any], n_bins: int | None, threshold: float
+) -> tuple[tuple[MonitoredBatch, ...], int, MonitorState | None]:
+    """Return the batches, the period and the state of a document, if they belong together.
+
+    Refuse batches that no monitor with this threshold has recorded.
+    """
+    if not isinstance(document["batches"], list) or not is_whole(document["period"], 0):
+        raise InvalidDocumentError(
+            'Not a valid monitor: "batches" must be a list and "period" a whole number; got '
+            f"{shown(document['batches'])} and {shown(document['period'])}."
+        )
+    batches = tuple(map(MonitoredBatch.from_dict, document["batches"]))
+    own = [batch for batch in batches if batch.period == document["period"]]
+    state = None
+    if document["state"] is not None and n_bins is not None:
+        state = MonitorState.from_dict(document["state"], n_bins, len(own))
+    told = (state is None) == (not own) and list(batches[len(batches) - len(own) :]) == own
+    if not told or not (state is None or state.is_of(own)):
+        raise InvalidDocumentError(
+            "Not a valid monitor: its state and its batches do not belong together."
+        )
+    limit, period, alarm, names = math.log(threshold), 0, False, set()
+    for batch in batches:
+        alarm = alarm and batch.period == period
+        # within rounding of the limit either may have been recorded on another processor
+        near = abs(batch.log_evidence - limit) < ROUNDING
+        alarm = batch.alarm if near and not alarm else alarm or batch.log_evidence >= limit
+        if batch.period < period or batch.name in names or batch.alarm != alarm:
+            raise InvalidDocumentError(
+                f"Not a valid monitor: batch {batch.name!r} is in the wrong place, has the name of "
+                f"another, or an alarm that does not follow from its evidence and the limit of "
+                f"{threshold:g}. Documents of monitors are not to be edited; start another."
+            )
+        period = batch.period
+        names.add(batch.name)
+    return batches, document["period"], state

@@ -32,11 +32,15 @@ from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import ETA, upper_bound
 from calibrant.stats.bounds_max import spent_on_unseen
-from calibrant.stats.evidence import Evidence, Setting
 from calibrant.stats.intervals import check_level
-from calibrant.stats.known_outputs import bound_by_sample, prefers_sample
-from calibrant.stats.proofs import bounds_of
-from calibrant.stats.questions import Question, checked_levels, error_probability
+from calibrant.stats.proofs import bound_by_sample, bounds_of, prefers_sample
+from calibrant.stats.questions import (
+    Evidence,
+    Question,
+    Setting,
+    checked_levels,
+    error_probability,
+)
 from calibrant.stats.sample_sizes import MOST_ROWS, check_bins, is_count
 from calibrant.stats.tail_bounds import sharp_upper_bound
 from calibrant.stats.tail_tuning import Plan, Squared, needs_masses

@@ -1,4 +1,4 @@
-"""What is asked of a table: the options of `certify`, checked.
+"""What is asked of a table, and what bounds look at: the options of `certify`, and its bins.
 
 **Looks.** Whoever certifies a growing sample until it passes has as many chances of a wrong
 certificate as looks. If the i-th look, at a number of rows that does not depend on their labels,
@@ -25,12 +25,21 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant._bins_argument import auto_n_bins
 from calibrant._options import is_among, is_integer, is_real
 from calibrant._scipy import special
-from calibrant._types import FloatArray
+from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.bins import MOST_BINS
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError, NoSuchEstimatorError
-from calibrant.stats.estimators import ClassWeight, Norm, Target, class_weights, norm_name, power_of
+from calibrant.stats.estimators import (
+    ClassWeight,
+    Norm,
+    Target,
+    cells_of,
+    class_weights,
+    norm_name,
+    power_of,
+)
 from calibrant.stats.intervals import check_level
 from calibrant.table import BinTable
 
@@ -255,3 +264,134 @@ def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:
             f"{outputs.size:,} outputs are not among them, {strange[0]:.6g} for one. Declare them "
             "too, if the model was known to give them, or leave levels out."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Occupied bins of one or several classes, flattened.
+
+    Attributes
+    ----------
+    n : int
+        Rows.
+    size, rate, s : ndarray
+        Rows, event rate and prediction of each bin.
+    weight : ndarray
+        The weight w_k of the bin's class.
+    n_planned : int
+        About how many bins a class has, known without looking at these rows; it tunes the
+        tests of the population's error and does not affect their validity.
+    levels : ndarray, optional
+        All outputs of the model, if they were declared: known without looking at these rows.
+    is_mixed : bool
+        Whether rows of a bin have event rates of their own: then their number of events is not
+        binomial, but its noise is sub-Gaussian with a variance of 1/4 a row.
+    """
+
+    n: int
+    size: FloatArray
+    rate: FloatArray
+    s: FloatArray
+    weight: FloatArray
+    n_planned: int
+    levels: FloatArray | None = None
+    is_mixed: bool = False
+
+    @property
+    def mass(self) -> FloatArray:
+        """The share of rows in each bin."""
+        return self.size / self.n
+
+    @property
+    def events(self) -> FloatArray:
+        """The number of events in each bin."""
+        return np.rint(self.rate * self.size)
+
+    @property
+    def class_of(self) -> IntArray:
+        """The number of each bin's class, from 0 on: every class has all rows."""
+        return np.asarray((np.cumsum(self.size) - self.size / 2) // self.n, np.intp)
+
+    def squared(self, eta: float) -> float:
+        """Return T: the weighted squared error, less eta times its bias."""
+        bias = self.rate * (1 - self.rate) / np.maximum(self.size - 1, 1) * (self.size > 1)
+        psi = (self.rate - self.s) ** 2 - eta * bias
+        return float(np.sum(self.weight * self.mass * psi))
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a bound is about, and what is known of the masses.
+
+    Attributes
+    ----------
+    target : {"population", "sample"}
+    delta : float
+        The error probability.
+    least_mass : float or ndarray
+        A lower bound of the masses, of all bins or of each, declared or inferred from the counts.
+        It limits how far a bin may be off, and nothing else: where it is lower, less is rejected.
+        So it may be wrong with some probability, which has to be taken off delta.
+    nominal_mass : float, optional
+        The mass by which tests are tuned. It must be known before the rows and need not be true:
+        it affects tightness, never validity. None if the least mass was declared, and serves.
+    """
+
+    target: Target
+    delta: float
+    least_mass: FloatArray | float = 0.0
+    nominal_mass: float | None = None
+
+    @property
+    def declared_mass(self) -> float:
+        """The least mass, if it was declared for the population; 0 otherwise."""
+        declared = self.target == "population" and self.nominal_mass is None
+        return float(np.min(self.least_mass)) if declared else 0.0
+
+    def largest_squares(self, evidence: Evidence, t: float) -> FloatArray:
+        """Return for each bin what its e^2 cannot exceed if the error is t."""
+        mass = evidence.mass if self.target == "sample" else self.least_mass
+        return largest_power(t, evidence.weight * mass, 2)
+
+    def nominal_square(self, evidence: Evidence, t: float) -> float:
+        """Return the largest e^2 for which the test of an error t is tuned."""
+        if self.target == "sample" or self.nominal_mass is None:
+            return float(self.largest_squares(evidence, t).max())
+        return float(largest_power(t, evidence.weight * self.nominal_mass, 2).max())
+
+    def sees_counts(self, evidence: Evidence) -> bool:
+        """Whether the tests may be tuned to the counts.
+
+        Not for the population, whose bound averages over counts, nor for several classes: the
+        events of a class are binomial given its own counts, but not given those of others.
+        """
+        return self.target == "sample" and float(evidence.weight.min()) == 1
+
+
+def evidence_of(table: BinTable, weights: FloatArray, levels: FloatArray | None = None) -> Evidence:
+    """Return the occupied bins of the classes that count; every bin must hold one output."""
+    used = occupied(table, weights)
+    cells = cells_of(table)
+    group_weight = np.broadcast_to(weights[:, None], used.shape)
+    fixed = all(bins.origin == "fixed" for bins in table.bins)
+    n_planned = max(map(len, table.bins)) if fixed else auto_n_bins(table.n)
+    return Evidence(
+        n=table.n,
+        size=table.count[used],
+        rate=cells.rate[used],
+        s=np.where(np.isnan(table.level), cells.mean, table.level)[used],
+        weight=group_weight[used],
+        n_planned=n_planned if levels is None else len(levels),
+        levels=levels,
+    )
+
+
+def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
+    """Return which bins have rows, of the classes that count."""
+    return np.asarray((table.count > 0) & (weights > 0)[:, None])
+
+
+def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
+    """Return what |e_j|^power cannot exceed if the error is t, given lower bounds of w_k p_j."""
+    mass = np.asarray(mass)
+    return np.minimum(1.0, np.divide(t**power, mass, out=np.ones_like(mass), where=mass > 0))

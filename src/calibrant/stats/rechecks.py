@@ -68,13 +68,9 @@ def differing_claims(document: Certificate, again: Certificate, reason: str) -> 
 
     `reason` is the reason in the document's own bounds, which may differ in the last digit.
     """
-    for name in CLAIMS:
-        said, computed = getattr(document, name), getattr(again, name)
-        if not _agree(said, computed):
-            yield f"{name} is {said!r:.200} in the document and {computed!r:.200} from its table"
+    yield from _differing(document, again, CLAIMS)
     if document.reason not in (again.reason, reason):
-        yield f"reason is {document.reason!r:.300} in the document and {again.reason!r:.300} " \
-              "from its table"  # fmt: skip
+        yield _differs("reason", document.reason, again.reason, 300)
 
 
 def unproved_claims(
@@ -87,23 +83,31 @@ def unproved_claims(
     may be worded differently.
     """
     verdict, reason = own
-    for name in QUESTION:
-        said, computed = getattr(document, name), getattr(again, name)
-        if not _agree(said, computed):
-            yield f"{name} is {said!r:.200} in the document and {computed!r:.200} from its table"
+    yield from _differing(document, again, QUESTION)
     for name, sign in (("upper_bound", 1), ("lower_bound", -1)):
         said, proved = getattr(document, name), getattr(again, name)
         if sign * said < sign * proved and not _agree(said, proved):
             yield f"{name} is {said!r} in the document, more than its table proves: {proved!r}"
     if document.verdict != verdict:
-        yield f"verdict is {document.verdict!r} in the document and {verdict!r} by its own bounds"
+        yield _differs("verdict", document.verdict, verdict, 40, "by its own bounds")
     text = in_present_words(document.reason)
     if text not in (claim, reason) and not (verdict == "undecided" and text.startswith(claim)):
-        yield f"reason is {document.reason!r:.300} in the document and {reason!r:.300} by its " \
-              "own bounds"  # fmt: skip
+        yield _differs("reason", document.reason, reason, 300, "by its own bounds")
     if [in_present_words(said) for said in document.assumptions] != again.assumptions:
-        yield f"assumptions is {document.assumptions!r:.200} in the document and " \
-              f"{again.assumptions!r:.200} from its table"  # fmt: skip
+        yield _differs("assumptions", document.assumptions, again.assumptions)
+
+
+def _differing(document: Certificate, again: Certificate, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        said, computed = getattr(document, name), getattr(again, name)
+        if not _agree(said, computed):
+            yield _differs(name, said, computed)
+
+
+def _differs(
+    name: str, said: Any, computed: Any, most: int = 200, source: str = "from its table"
+) -> str:
+    return f"{name} is {said!r:.{most}} in the document and {computed!r:.{most}} {source}"
 
 
 def version_notes(document: Certificate, again: Certificate) -> Iterator[str]:

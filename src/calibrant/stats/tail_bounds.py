@@ -52,7 +52,7 @@ import numpy as np
 from calibrant._types import FloatArray
 from calibrant.stats.binomial_laws import Blocks, Scale
 from calibrant.stats.bounds import smallest_error
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.questions import Evidence, Setting, largest_power
 from calibrant.stats.tail_tuning import (
     MOST_BINS,
     Absolute,
@@ -61,7 +61,6 @@ from calibrant.stats.tail_tuning import (
     Range,
     Squared,
     ends_of,
-    largest_power,
     n_cells,
     needs_masses,
     ranges_of,
@@ -94,19 +93,9 @@ def sharp_upper_bound(
 ) -> float:
     """Return u such that the error of one class is at most u with probability 1 - delta.
 
-    `smallest_error` or less means that every error was rejected.
-
-    Parameters
-    ----------
-    evidence, setting
-        Bins of one class, and what the bound is about.
-    error : Squared or Absolute
-        Which error.
-    observed : float, optional
-        The squared error T (`Evidence.squared`) that labels would have, for plans; otherwise that
-        of the labels.
-    floor : float
-        Of a bound that is not above it nothing more need be known: it may be said to be less.
+    `smallest_error` or less means that every error was rejected. Plans pass as `observed` the
+    squared error T (`Evidence.squared`) that labels would have. Of a bound that is not above the
+    floor nothing more need be known: it may be said to be less.
     """
     plan = Plan.of(evidence, setting)
     near, far = ends_of(error.usual(plan)) if _suits(plan, evidence) else (0.0, 0.0)
@@ -200,7 +189,7 @@ class TailTests:
         if self.side == "right":
             return 1.0
         mass = self.evidence.mass if self.setting.target == "sample" else self.setting.least_mass
-        return largest_power(scope, np.asarray(mass), self.error) ** (1 / self.error.power)
+        return largest_power(scope, mass, self.error.power) ** (1 / self.error.power)
 
     def log_bounds(self, tail: Tail, tested: Range) -> FloatArray:
         """Return log W_B(c) for c = 0, 1, ...; infinite, which rejects nothing, if none is proved.
@@ -235,12 +224,8 @@ class TailTests:
     def first_open(self, squared: float | None = None, floor: float = 0.0) -> float | None:
         """Return the bound: the first error that is not rejected; None if all are.
 
-        Parameters
-        ----------
-        squared : float, optional
-            The squared error to be had, instead of that of the labels.
-        floor : float
-            Errors up to it need not be tested.
+        `squared` is the squared error to be had, instead of that of the labels; errors up to the
+        floor need not be tested.
         """
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
@@ -290,8 +275,8 @@ class TailTests:
         if squared is not None:  # D is n T and a constant: that of no events, say
             added = sum(x.factor * x.centre**2 - x.size * x.s**2 / unit for x in scales)
             return max(round(self.evidence.n * squared / unit + added), 0)
-        events = np.rint(self.evidence.rate * self.evidence.size)
-        return sum(int(x.of(k[None])[0]) for x, k in zip(scales, events, strict=True))
+        pairs = zip(scales, self.evidence.events, strict=True)
+        return sum(int(scale.of(k[None])[0]) for scale, k in pairs)
 
     def _first_open_exponentially(self) -> float | None:
         """Return about the same for bins too many: the same q, W bounded by Markov's inequality.

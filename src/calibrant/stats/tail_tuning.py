@@ -21,13 +21,12 @@ from calibrant.stats.binomial_laws import Scale
 from calibrant.stats.bounds import (
     ETA,
     lower_bound,
-    lower_bound_l1,
     smallest_accepted,
     smallest_error,
     upper_bound_between,
 )
-from calibrant.stats.bounds_l1 import upper_bound_l1_between
-from calibrant.stats.evidence import Evidence, Setting
+from calibrant.stats.bounds_l1 import lower_bound_l1, upper_bound_l1_between
+from calibrant.stats.questions import Evidence, Setting, largest_power
 from calibrant.stats.tails import Penalty, Side
 
 Ends: TypeAlias = tuple[float, float]
@@ -117,7 +116,7 @@ class Plan:
         which the penalty must not outweigh for any e within reach.
         """
         mass = self.shares if self.shares is not None and not bent else self.nominal_mass
-        reach = largest_power(scope_of(t), np.asarray(mass), error) ** (1 / error.power)
+        reach = largest_power(scope_of(t), mass, error.power) ** (1 / error.power)
         if self.levels is None:
             return _LARGEST_Q * _allowed_at_zero(float(reach), error.power, bent)
         s, away = self.levels, np.inf
@@ -341,12 +340,6 @@ class Range:
 def ends_of(usual: float) -> tuple[float, float]:
     """Return the ends of what exact tails test."""
     return min(_NEAR * usual, 1.0), min(_FAR * usual, 1.0)
-
-
-def largest_power(t: float, mass: FloatArray, error: Error) -> FloatArray:
-    """Return what |e_j|^m cannot exceed if the error is t, given lower bounds of the masses."""
-    square = t**error.power
-    return np.asarray(np.where(mass > square, square / np.maximum(mass, square), 1.0))
 
 
 def scope_of(t: float) -> float:

@@ -125,10 +125,7 @@ class Tail:
     ) -> Tail:
         """Prepare the bounds of W_B(c) for c = 0 .. most; coarse ones are larger, and quick.
 
-        Parameters
-        ----------
-        blocks : Blocks, optional
-            Keeps what another tail of the same bins, in other units, can use again.
+        `blocks` keeps what another tail of the same bins, in other units, can use again.
         """
         fine = min(_WIDEST_STEP, math.sqrt(8 * _LOSS / max(len(scales), 1)))
         step = _COARSE_STEP if coarse else fine
@@ -136,15 +133,7 @@ class Tail:
         return cls([_Law.of(scale, most, side, step, blocks) for scale in scales], side, most + 1)
 
     def log_bounds(self, penalty: Penalty, reach: FloatArray | float = 1.0) -> FloatArray:
-        """Return upper bounds of log W_B(c) for c = 0 .. most.
-
-        Parameters
-        ----------
-        penalty : Penalty
-            Of all bins.
-        reach : ndarray or float
-            What no error of a bin exceeds.
-        """
+        """Return upper bounds of log W_B(c) for c = 0 .. most; no error exceeds the reach."""
         possible = np.array([max(law.s, 1 - law.s) for law in self.laws])
         reaches = np.minimum(possible, reach)
         if not replace(penalty, reach=float(reaches.max(initial=0.0))).is_finite:
@@ -205,8 +194,12 @@ class _Law:
         if start.size:
             if side == "right":
                 beyond = outside(start[0], min(start[-1] + scale.block - 1, n), n, w)
-                near = slice(None) if scale.ceiling <= most else _needed(beyond)
-                w, weight, scales, beyond = w[near], weight[:, near], scales[near], beyond[near]
+                inside = np.flatnonzero(beyond < 1 - _INSIDE)
+                if scale.ceiling > most and inside.size:
+                    # of nodes at either end with nearly all samples beyond, one is enough: there
+                    # the largest W_{j-1} tells as much, with the penalty of the neighbour
+                    near = slice(max(inside[0] - 1, 0), inside[-1] + 2)
+                    w, weight, scales, beyond = w[near], weight[:, near], scales[near], beyond[near]
             share, log_scale = add_blocks(weight, cell, most + 1), scales
         if side == "right":  # the tail beyond is at least as likely as the part inside
             share, log_scale = share * np.exp(log_scale), np.zeros(w.size)
@@ -220,7 +213,9 @@ class _Law:
         # rounding: of the log probabilities, which are differences of numbers of the size of N
         margin = 1e-9 + 4e-15 * self.size
         left, right, bulge, cut = self._chords(penalty)
-        cap = self._caps(penalty) if side == "right" else None
+        cap = None
+        if side == "right":  # penalised: the gain is largest where the error is least
+            cap = self.size * penalty(self._pairs.nearest)
         log_mean, tops = tail_step(
             before,
             self.share,
@@ -264,12 +259,6 @@ class _Law:
         bulge[both_out | cut] = -1.0
         return gain[:-1], gain[1:], bulge, np.flatnonzero(cut)
 
-    def _caps(self, penalty: Penalty) -> FloatArray:
-        """Return the largest gain between neighbouring nodes; right tails are penalised."""
-        pairs = self._pairs
-        nearest = np.where(pairs.hold_s, 0.0, np.minimum(pairs.e[:-1], pairs.e[1:]))
-        return np.asarray(self.size * penalty(nearest))
-
     def _highest_of_cut(self, log_mean: FloatArray, cut: IntArray, penalty: Penalty) -> FloatArray:
         """Return the highest between neighbours of which the reach leaves a part."""
         pairs = self._pairs
@@ -287,10 +276,7 @@ class _Law:
     def _ends(self, log_most: FloatArray, log_mean: FloatArray, penalty: Penalty) -> FloatArray:
         """Return the bound for pi from 0 and 1 to the outermost nodes, with these means there.
 
-        Parameters
-        ----------
-        log_most : ndarray
-            The largest log W_{j-1}(c - d) of all d.
+        `log_most` is the largest log W_{j-1}(c - d) of all d.
         """
         bound = np.full(log_most.size, -np.inf)
         for edge, w, at_node in zip((0.0, 1.0), self.w[[0, -1]], log_mean.T, strict=True):
@@ -304,17 +290,6 @@ class _Law:
         return bound
 
 
-def _needed(beyond: FloatArray) -> slice:
-    """Return the nodes but those at either end whose neighbour has nearly all samples beyond too.
-
-    There the largest W_{j-1} tells as much, with the penalty of the neighbour.
-    """
-    inside = np.flatnonzero(beyond < 1 - _INSIDE)
-    if not inside.size:
-        return slice(None)
-    return slice(max(inside[0] - 1, 0), inside[-1] + 2)
-
-
 @dataclass(frozen=True, eq=False)
 class _Pairs:
     """Nodes, and what the penalty's chord between neighbours depends on.
@@ -323,8 +298,8 @@ class _Pairs:
     ----------
     e : ndarray
         The distance of every node from s.
-    farthest, turn : ndarray
-        The largest distance, and the largest abs(1 - 2 pi), of both neighbours.
+    nearest, farthest, turn : ndarray
+        The least and the largest distance between them, and the largest abs(1 - 2 pi).
     least, most : ndarray
         Bounds of pi (1 - pi) between them.
     curvature : ndarray
@@ -334,6 +309,7 @@ class _Pairs:
     """
 
     e: FloatArray
+    nearest: FloatArray
     farthest: FloatArray
     turn: FloatArray
     least: FloatArray
@@ -346,14 +322,16 @@ class _Pairs:
         v, e, turn = pi * (1 - pi), np.abs(pi - s), np.abs(1 - 2 * pi)
         left, right = pi[:-1], pi[1:]
         most = np.where((left < 0.5) & (right > 0.5), 0.25, np.maximum(v[:-1], v[1:]))
+        hold_s = (left < s) & (right > s)
         return cls(
             e=e,
+            nearest=np.where(hold_s, 0.0, np.minimum(e[:-1], e[1:])),
             farthest=np.maximum(e[:-1], e[1:]),
             turn=np.maximum(turn[:-1], turn[1:]),
             least=np.minimum(v[:-1], v[1:]),
             most=most,
             curvature=np.diff(w) ** 2 / 8 * size * most,
-            hold_s=(left < s) & (right > s),
+            hold_s=hold_s,
         )
 
     def bulge(self, penalty: Penalty) -> FloatArray:

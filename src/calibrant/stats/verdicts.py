@@ -9,6 +9,7 @@ rate has no calibration error at all; it cannot be a yardstick.)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -22,8 +23,8 @@ from calibrant.table import BinTable, describe_bins
 
 Verdict: TypeAlias = Literal["certified", "refuted", "undecided"]
 
-_MOST_BINS_TO_PLAN = 30
-"""Plans of more take longer than the certificate itself."""
+MOST_BINS_TO_PLAN = 30
+"""Plans of more outputs take longer than the certificate itself."""
 TOO_GOOD = (
     "nothing can be said: labels agree with the predictions better than independent draws would, "
     "whatever the error. Check that they were not used before, nor matched or made up"
@@ -43,6 +44,25 @@ def in_present_words(text: str) -> str:
     for then, now in EARLIER_WORDING:
         text = text.replace(then, now)
     return text
+
+
+def decided(upper: float, lower: float, max_error: float | None) -> Verdict | None:
+    """Return the verdict of these bounds on a tolerance; None without one."""
+    if max_error is None:
+        return None
+    if upper <= max_error:
+        return "certified"
+    return "refuted" if lower > max_error else "undecided"
+
+
+def overall(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+    """Return the verdict on all: refuted if any is, certified if all are; None without a limit."""
+    given = set(verdicts)
+    if None in given:
+        return None
+    if "refuted" in given:
+        return "refuted"
+    return "certified" if given == {"certified"} else "undecided"
 
 
 def verdict_of(
@@ -77,18 +97,19 @@ def judgement(
     where = f"(n = {table.n:,}, {describe_bins(table)})"
     if too_good:
         return None if max_error is None else "undecided", f"{TOO_GOOD} {where}"
+    verdict = decided(upper, lower, max_error)
     if max_error is None:
         return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
-    if upper <= max_error:
-        return "certified", f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
-    if lower > max_error:
-        return "refuted", f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
+    if verdict == "certified":
+        return verdict, f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
+    if verdict == "refuted":
+        return verdict, f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
     if not table.is_binned_model:
-        return "undecided", (
+        return verdict, (
             f"the {what} is at least {lower:.4f}, but bins mix different predictions {where}: "
             "such a model can be refuted, never certified. Recalibrate it with ScalingBinning"
         )
-    return "undecided", (
+    return verdict, (
         f"the {what} lies between {lower:.4f} and {upper:.4f}, each {sure} {where}: "
         f"more rows are needed to tell it from {max_error:g}"
     )
@@ -106,7 +127,7 @@ def _advice(table: BinTable, question: Question, max_error: float) -> str:
         return (
             "; the error seems to be about that large, so no number of rows is sure to certify it"
         )
-    if n_bins > _MOST_BINS_TO_PLAN:
+    if n_bins > MOST_BINS_TO_PLAN:
         return ""
     try:
         needed = samples_to_certify(
