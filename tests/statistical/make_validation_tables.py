@@ -24,8 +24,7 @@ from calibrant.stats import smoothing
 from calibrant.stats.discrimination import c_statistic
 from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.samples import Sample
-from calibrant.stats.smooth_ece import smooth_ece
-from calibrant.stats.smoothing import Pooled, loess_weights
+from calibrant.stats.smoothing import Pooled, loess_weights, smooth_ece
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 START, END = "<!-- validation: start -->", "<!-- validation: end -->"

@@ -12,7 +12,7 @@ ICI, E50, E90, Emax   mean, median, 90th percentile, largest |loess curve - pred
 C                     the share of pairs in which the event had the higher prediction (AUC)
 Brier, scaled         mean (y - p)^2; 1 - Brier / (that of the event rate)
 log loss              mean -log of the probability given to what happened
-smooth ECE            see `calibrant.stats.smooth_ece`
+smooth ECE            see `calibrant.stats.smoothing`
 l2 error              the debiased error in bins, as `calibrant.calibration_error` gives it
 ====================  ===========================================================================
 
@@ -34,12 +34,13 @@ from calibrant.stats.discrimination import c_limits, c_statistic
 from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.results import CalibrationErrorResult
 from calibrant.stats.samples import Sample
-from calibrant.stats.smooth_ece import smooth_ece, smooth_ece_limits
 from calibrant.stats.smoothing import (
     Pooled,
     functional_limits,
     loess_curve,
     noise_draws,
+    smooth_ece,
+    smooth_ece_limits,
 )
 from calibrant.stats.validation_results import Measure, Validation
 
