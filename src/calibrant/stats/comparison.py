@@ -93,10 +93,9 @@ def compare_errors(
 
     Parameters
     ----------
-    y : ndarray of shape (n,) or (n, K)
-        Events, 0 or 1; for K classes, or other events of a row, one column each.
-    p_a, p_b : ndarray of the same shape
-        Predictions of either model.
+    y, p_a, p_b : ndarray of shape (n,) or (n, K)
+        Events, 0 or 1, and predictions of either model; for K classes, or other events of a row,
+        one column each.
     y_b : ndarray, optional
         Events of model b where they differ from those of a: top-label problems, where the
         event is that the model's own choice was right.
