@@ -328,7 +328,7 @@ NAMED = {
     "ReliabilityGrid.plot": PLOT_OPTIONS,
     "SelectiveDisplay": ["name", "draw", "band", "thresholds", "kind", "by"],
     "SelectiveDisplay()": ["curves"],
-    "certify_coverage": ["classes", "confidence_level", "simultaneous", "data", "by"],
+    "certify_coverage": ["classes", "confidence_level", "simultaneous", "data", "by", "cluster"],
     "pit_histogram": ["classes", "confidence_level", "simultaneous", "data"],
     "pinball_loss": ["classes", "sample_weight", "data"],
     "crps": ["mean", "std", "sample_weight"],

@@ -159,3 +159,55 @@ def test_pit_histograms_that_share_an_axis_are_both_whole():
     assert axes[0].get_ylim()[0] == 0
     assert axes[0].get_ylim()[1] > tallest
     plt.close(figure)
+
+
+def clustered(rng, n_clusters=60, size=8, share=0.9):
+    """Return outcomes that share most of their variance in clusters, quantiles, and clusters."""
+    common = np.repeat(rng.normal(size=n_clusters), size)
+    y = np.sqrt(share) * common + np.sqrt(1 - share) * rng.normal(size=n_clusters * size)
+    q = calibrant.normal_quantiles(np.zeros(y.size), 1.0, LEVELS)
+    return y, q, np.repeat(np.arange(n_clusters), size)
+
+
+def test_of_clusters_the_row_is_covered_that_certify_draws():
+    y, q, cluster = clustered(np.random.default_rng(0))
+    found = calibrant.certify_coverage(y, q, classes=LEVELS, cluster=cluster)
+    drawn = calibrant.certify(y, q, kind="quantile", classes=LEVELS, cluster=cluster, draws=1)
+    np.testing.assert_array_equal(found.table.sum_y, drawn.table.sum_y)
+    np.testing.assert_array_equal(found.low, calibrant.certify_coverage(drawn.table).low)
+    assert (found.n, found.draws) == (60, 1)
+    assert "random row of a random cluster" in found.assumptions[-1]
+    assert str(found).endswith("at 95%, a random row of each cluster, n = 60")
+    again = calibrant.certify_coverage(y, q, classes=LEVELS, cluster=False)
+    assert (again.n, again.draws, len(again.assumptions)) == (480, None, 2)
+
+
+def test_of_clusters_in_groups_one_row_is_drawn_in_each_group():
+    y, q, cluster = clustered(np.random.default_rng(1))
+    half = cluster < 20
+    groups = calibrant.certify_coverage(y, q, classes=LEVELS, cluster=cluster, by=half)
+    assert {key: (own.n, own.n_groups, own.draws) for key, own in groups.items()} == {
+        False: (40, 2, 1), True: (20, 2, 1)
+    }  # fmt: skip
+    assert "a random row of each cluster" in str(groups)
+    columns = {"y": y, "shop": cluster} | {f"q{k}": column for k, column in enumerate(q.T)}
+    named = calibrant.certify_coverage("y", "q*", classes=LEVELS, data=columns, cluster="shop")
+    np.testing.assert_array_equal(
+        named.low, calibrant.certify_coverage(y, q, classes=LEVELS, cluster=cluster).low
+    )
+    with pytest.raises(CalibrantError):
+        calibrant.certify_coverage(named.table, cluster=cluster)
+
+
+@pytest.mark.slow
+def test_limits_of_clusters_hold_as_often_as_they_say_and_those_of_their_rows_do_not():
+    rng, runs = np.random.default_rng(2), 300
+    held = np.zeros(2)
+    for _ in range(runs):
+        y, q, cluster = clustered(rng)
+        for i, given in enumerate((cluster, None)):
+            found = calibrant.certify_coverage(y, q, classes=LEVELS, cluster=given)
+            inside = (found.interval_low <= 0.8) & (found.interval_high >= 0.8)
+            held[i] += not found.miss.any() and inside.all()
+    assert held[0] >= runs * 0.95 - 3 * np.sqrt(runs * 0.05 * 0.95)
+    assert held[1] < runs / 2

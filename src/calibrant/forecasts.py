@@ -20,7 +20,7 @@ from calibrant.sources import Source, in_memory, read
 from calibrant.sources.arrays import called
 from calibrant.sources.groups import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight
-from calibrant.stats.skill import RULES, Rule, row_scores
+from calibrant.stats.scores import RULES, Rule, row_scores
 
 
 def skill_score(

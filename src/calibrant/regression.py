@@ -14,8 +14,14 @@ import numpy as np
 from calibrant import stats
 from calibrant.exceptions import InvalidInputError
 from calibrant.problem import Kind
-from calibrant.sources import Source, read
+from calibrant.sources import read
 from calibrant.sources.events import read_forecasts
+from calibrant.sources.groups import (
+    clustered_rows,
+    one_of_each,
+    one_of_each_by_group,
+    read_clustered,
+)
 from calibrant.stats.quantile_coverage import central_intervals, nominal_coverage
 
 
@@ -24,6 +30,7 @@ class _CoverageOptions(TypedDict, total=False):
     confidence_level: float
     simultaneous: bool
     data: Any
+    cluster: Any
 
 
 @overload
@@ -45,6 +52,7 @@ def certify_coverage(
     simultaneous: bool = True,
     data: Any = None,
     by: Any = None,
+    cluster: Any = None,
 ) -> stats.CoverageCertificate | stats.GroupCoverage:
     """Bound the coverage of predicted quantiles and central intervals, exactly.
 
@@ -57,7 +65,7 @@ def certify_coverage(
     ----------
     y_true : array_like of shape (n,), or BinTable
         Real outcomes; or a table of kind "quantile", such as that of a certificate, or the `Tables`
-        of groups.
+        of groups. Not that of a certificate of clusters, which is the best of several draws.
     y_prob : array_like of shape (n, L)
         Predicted quantiles, in the order of their levels. An outcome at the quantile is covered.
     classes : sequence of float
@@ -68,6 +76,11 @@ def certify_coverage(
         False: of each limit by itself.
     data, by : optional
         As in `calibration_error`. Of groups, all limits of all groups hold at once.
+    cluster : array_like or column name, optional
+        The series, patient or shop of each row, where rows of one depend on each other. One row of
+        each is drawn at random, with the same seed always: those are independent, whatever the
+        dependence, and the limits are about a random row of a random cluster. With `by`, one row
+        of each cluster of a group is drawn.
 
     Returns
     -------
@@ -81,8 +94,7 @@ def certify_coverage(
 
     See Also
     --------
-    certify : one verdict for all levels; with ``cluster=`` and ``draws=1`` it draws a row of each
-        cluster, whose ``.table`` is read here.
+    certify : one verdict for all levels.
     pit_histogram : where outcomes fall between the levels.
 
     Notes
@@ -104,8 +116,16 @@ def certify_coverage(
         0.95   0.9540   [0.9410, 0.9649]
     all limits at once at 95%, n = 2,000
     """
-    source = _source(y_true, y_prob, classes, data, by)
+    kind: Kind | None = None if y_prob is None else "quantile"  # a table knows its kind
+    source, clustered = read_clustered(
+        y_true, y_prob, kind, "probabilities", classes, None, None, data, by, cluster
+    )
     options: Any = {"confidence_level": confidence_level, "simultaneous": simultaneous}
+    if clustered:
+        # One draw, as `certify` has by groups: of several, each limit would be that of another
+        # draw, and need not hold the share that is printed beside it.
+        rows, options["draws"] = clustered_rows(source), 1
+        source = one_of_each(rows, 0) if by is None else one_of_each_by_group(rows, 0)[0]
     if source.by:
         return stats.group_coverage(source.tabulate_by("auto"), **options)
     return stats.certify_coverage(source.tabulate("auto"), **options)
@@ -161,13 +181,10 @@ def pit_histogram(
              (0.75, 1]       620    1.240   [0.904, 1.098] *
     4 of 4 cells beyond chance, n = 2,000
     """
-    table = _source(y_true, y_prob, classes, data).tabulate("auto")
-    return stats.pit_histogram(table, confidence_level=confidence_level, simultaneous=simultaneous)
-
-
-def _source(y_true: Any, y_prob: Any, classes: Any, data: Any, by: Any = None) -> Source:
-    kind: Kind | None = "quantile" if y_prob is not None else None  # a table knows its kind
-    return read(y_true, y_prob, kind=kind, classes=classes, data=data, by=by)
+    kind: Kind | None = None if y_prob is None else "quantile"
+    source = read(y_true, y_prob, kind=kind, classes=classes, data=data)
+    options: Any = {"confidence_level": confidence_level, "simultaneous": simultaneous}
+    return stats.pit_histogram(source.tabulate("auto"), **options)
 
 
 def pinball_loss(

@@ -70,3 +70,20 @@ def test_fit_refuses_what_no_calibrator_of_probabilities_repairs(kind, path, tmp
     code, _, err = run(capsys, "fit", path, "--kind", kind, *columns, "-o", tmp_path / "c.json")
     assert code == 4
     assert f"--kind {kind}" in err
+
+
+def test_limits_beside_a_certificate_of_clusters_hold_for_the_draw_that_was_chosen(
+    tmp_path, capsys
+):
+    columns, rows, options = GIVEN["quantile"]
+    shop = np.arange(N) % 100
+    file = write(tmp_path / "rows.csv", COLUMNS | {"shop": shop})
+    clusters = ("--cluster", "shop", "--max-error", "0.3")
+    _, out, _ = run(capsys, "certify", file, "--kind", "quantile", *columns, *clusters)
+    table = calibrant.certify(*rows, kind="quantile", **options, cluster=shop).table
+    (line,) = (line for line in out.splitlines() if line.split()[:1] == ["0.5"])
+    # its table is the best of four draws: each has a quarter of the error probability
+    found = calibrant.certify_coverage(table, confidence_level=1 - 0.05 / 4)
+    limits = json.loads(line[line.index("[") :])
+    assert limits == pytest.approx([found.low[1], found.high[1]], abs=5e-5)
+    assert "all limits at once at 95%, a random row of each cluster" in out

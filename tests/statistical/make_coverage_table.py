@@ -37,7 +37,7 @@ from simulate import (
     top_label_model,
 )
 
-from calibrant.stats.estimators import raw_error
+from calibrant.stats.estimators import error_of, raw_error
 from calibrant.stats.influences import FEWEST_INFLUENTIAL, influential_rows_of
 from calibrant.stats.intervals import (
     bootstrap_interval,
@@ -119,7 +119,8 @@ def bootstrap(method: str, level: float, model: BinnedModel, n: int, key: tuple)
 def bootstrap_limits(method, level, model, n, rng):
     size, events = (counts[0] for counts in model.draw_counts(n, 1, rng))
     table = model.table(size, events)
-    values = bootstrap_values(table, model.weights, 2.0, True, RESAMPLES, rng, None)
+    error = partial(error_of, weights=model.weights, power=2.0, debiased=True)
+    values = bootstrap_values(table, error, RESAMPLES, rng, None)
     estimate = model.estimate(size, events)
     return bootstrap_interval(values, estimate, level, method)
 

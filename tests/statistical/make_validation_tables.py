@@ -21,11 +21,10 @@ from scipy import special
 
 import calibrant as cb
 from calibrant.stats import smoothing
-from calibrant.stats.discrimination import c_statistic
 from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.samples import Sample
-from calibrant.stats.smooth_ece import smooth_ece
-from calibrant.stats.smoothing import Pooled, loess_weights
+from calibrant.stats.smoothing import Pooled, loess_weights, smooth_ece
+from calibrant.stats.validation import c_statistic
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 START, END = "<!-- validation: start -->", "<!-- validation: end -->"

@@ -171,8 +171,7 @@ def _yardstick(certificate: Certificate) -> str:
     if certificate.table.problem.kind == "quantile":
         from calibrant.stats import certify_coverage
 
-        return str(
-            certify_coverage(certificate.table, confidence_level=certificate.confidence_level)
-        )
+        level, draws = certificate.confidence_level, certificate.draws
+        return str(certify_coverage(certificate.table, confidence_level=level, draws=draws))
     off = f"{certificate.trivial_error:.4f}"
     return f"For comparison: always answering the commoner of 0 and 1 is off by {off}."

@@ -300,14 +300,10 @@ def cluster_sums(
 ) -> ClusterSums:
     """Sum the rows of each cluster in the bins of a table; those of `groups` unless given."""
     own = required(rows.groups).codes if cluster is None else cluster
-    present, codes = np.unique(own, return_inverse=True)
+    codes = np.unique(own, return_inverse=True)[1]
     columns = rows.columns()
     events, said = (x.reshape(len(codes), -1) for x in columns.events())
-    cells = np.column_stack([own.index(p) for own, p in zip(table.bins, said.T, strict=True)])
-    n_bins = table.count.shape[1]
-    return ClusterSums.of(
-        codes, present.size, events, said, cells, weights, n_bins, columns.weights
-    )
+    return ClusterSums.of(codes, events, said, table.bins, weights, columns.weights)
 
 
 def one_of_each(rows: ArraySource, seed: int) -> ArraySource:

@@ -149,17 +149,9 @@ def bin_free_bounds(
 ) -> BinFreeBounds:
     """Bound the cumulative, cutoff and smooth calibration error of any model, at any n.
 
-    The three errors, their estimates and the proof stand at the top of this module. The
-    statement is conditional on the predictions: it is about the average over these rows.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,), or BinTable
-        Events, 0 or 1, independent given the predictions; or a table of distinct predictions.
-    p : ndarray of shape (n,)
-        Predicted probabilities.
-    confidence_level : float
-        A fraction, such as 0.95.
+    The three errors, their estimates and the proof stand at the top of this module; see
+    `calibrant.bin_free_bounds`. `y` and `p` are events, 0 or 1, independent given the predictions,
+    and their probabilities; or `y` is a table of distinct predictions.
 
     Examples
     --------

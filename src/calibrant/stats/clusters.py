@@ -34,6 +34,7 @@ from calibrant._documents import is_whole
 from calibrant._options import generator
 from calibrant._scipy import sparse, special
 from calibrant._types import FloatArray, IntArray, ReadOnlyArrays
+from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.estimators import (
     ClassWeight,
@@ -80,26 +81,27 @@ class ClusterSums(ReadOnlyArrays):
     def of(
         cls,
         codes: IntArray,
-        n_clusters: int,
         events: FloatArray,
         predictions: FloatArray,
-        cells: IntArray,
+        bins: tuple[Bins, ...],
         weights: FloatArray,
-        n_bins: int,
         row_weights: FloatArray | None = None,
     ) -> ClusterSums:
         """Sum rows, each array of shape (n, classes), by cluster and cell.
 
-        `weights` are those of classes, `row_weights` those of rows, above 0.
+        `codes` are 0, 1, 2, ..., all of them used; `weights` are those of classes, `row_weights`
+        those of rows, above 0.
         """
+        n_clusters, n_bins = int(codes.max()) + 1, max(map(len, bins))
         if n_clusters < FEWEST:
             raise InvalidArgumentError(
                 f"Clusters tell chance from error by their differences: at least {FEWEST} are "
                 f"needed; got {n_clusters}. If rows are independent, pass cluster=False."
             )
         n, n_classes = events.shape
-        place = (cells + n_bins * np.arange(n_classes)).ravel()
-        index = (np.repeat(codes, n_classes), place)
+        pairs = zip(bins, predictions.T, strict=True)
+        cells = [own.index(p) + k * n_bins for k, (own, p) in enumerate(pairs)]
+        index = (np.repeat(codes, n_classes), np.column_stack(cells).ravel())
         shape = (n_clusters, n_classes * n_bins)
         w = np.ones(n) if row_weights is None else row_weights / row_weights.mean()
         u = sparse.coo_array(((w[:, None] * (events - predictions)).ravel(), index), shape).tocsr()

@@ -1,6 +1,7 @@
-"""Paired comparison of two models on the same rows.
+"""Comparison of two models on the same rows, and of two tables of different rows.
 
-Every measure is compared through its difference, a minus b, so that what both models share cancels.
+Of models on the same rows, every measure is compared through its difference, a minus b, so that
+what both models share cancels.
 
 **Scores.** The Brier score and the log loss are means over rows, so their difference is the mean of
 n paired differences, with Student's interval.
@@ -32,6 +33,14 @@ to 1.5 points below the nominal level, and with fewer events (32 among 1,000 row
 **Clusters.** Where rows of a cluster depend on each other, scores and influences are added over the
 rows of each cluster first, T counts pairs of different clusters only, and so does V; see
 `calibrant.stats.clusters`.
+
+**Two tables whose rows are not the same**: two weeks, two regions. The debiased squared error of
+one has Var T = Var(h) / n + V with V = (2 / n^2) sum of (e_i e_k)^2 / (N_j - 1)^2 over pairs of
+different rows of a bin. With d_j for m_j the first term is a function of the sums of a bin, and too
+large by V on average; V, with (sum of e_i^2)^2 in place of the sum over pairs, which is a little
+larger, is its floor. Rows of different tables are independent, so variances add up. Classes of one
+table depend on each other in a way that no table knows: their standard deviations are added, the
+largest sum that they can have.
 """
 
 from __future__ import annotations
@@ -47,12 +56,22 @@ from calibrant._types import FloatArray, IntArray
 from calibrant.bins import Bins, BinsLike
 from calibrant.exceptions import (
     EmptyInputError,
+    IncompatibleTablesError,
     InvalidShapeError,
     InvalidWeightsError,
 )
 from calibrant.stats.clusters import ClusterSums
-from calibrant.stats.comparison_results import Comparison, Difference, difference, rarer, short_of
+from calibrant.stats.comparison_results import (
+    Comparison,
+    Difference,
+    TableComparison,
+    difference,
+    rarer,
+    short_of,
+)
+from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
 from calibrant.stats.intervals import check_level
+from calibrant.table import BinTable, describe_bins
 
 CLIP = 1e-12
 """Probabilities count as at least this far from 0 and 1 in a log loss, which is then finite."""
@@ -75,10 +94,9 @@ def compare_errors(
 
     Parameters
     ----------
-    y : ndarray of shape (n,) or (n, K)
-        Events, 0 or 1; for K classes, or other events of a row, one column each.
-    p_a, p_b : ndarray of the same shape
-        Predictions of either model.
+    y, p_a, p_b : ndarray of shape (n,) or (n, K)
+        Events, 0 or 1, and predictions of either model; for K classes, or other events of a row,
+        one column each.
     y_b : ndarray, optional
         Events of model b where they differ from those of a: top-label problems, where the
         event is that the model's own choice was right.
@@ -154,7 +172,13 @@ class _Model:
         if y.shape[0] < 2:
             raise EmptyInputError(f"A comparison needs at least 2 rows; got {y.shape[0]}.")
         y, p = y.reshape(len(y), -1), p.reshape(len(y), -1)
-        return cls(y, p, _bins_of(p, bins))
+        rule = bins_one_by_one(bins, p.shape[1]) or as_bin_rule(bins, len(p))
+        if isinstance(rule, Bins):
+            rule = (rule,) * p.shape[1]
+        elif not isinstance(rule, tuple):
+            distinct = [np.unique(column, return_counts=True) for column in p.T]
+            rule = tuple(rule.choose(own, count.astype(float)) for own, count in distinct)
+        return cls(y, p, rule)
 
     def brier(self, weights: FloatArray) -> FloatArray:
         return np.asarray((self.y - self.p) ** 2 @ weights)
@@ -167,23 +191,7 @@ class _Model:
         return np.asarray((loss - (1 - self.y) * np.log1p(-p)) @ weights)
 
     def groups(self) -> list[BinnedResiduals]:
-        return [
-            BinnedResiduals.of(*column)
-            for column in zip(self.y.T, self.p.T, self.bins, strict=True)
-        ]
-
-
-def _bins_of(p: FloatArray, bins: BinsLike) -> tuple[Bins, ...]:
-    """Return the bins of every class."""
-    n_classes = int(p.shape[1])
-    given = bins_one_by_one(bins, n_classes)
-    if given is not None:
-        return given
-    rule = as_bin_rule(bins, len(p))
-    if isinstance(rule, Bins):
-        return (rule,) * n_classes
-    distinct = (np.unique(column, return_counts=True) for column in p.T)
-    return tuple(rule.choose(values, counts.astype(np.float64)) for values, counts in distinct)
+        return list(map(BinnedResiduals.of, self.y.T, self.p.T, self.bins))
 
 
 def _class_weights(weights: FloatArray | None, n_classes: int) -> FloatArray:
@@ -205,7 +213,7 @@ def _mean_difference(
     d = a - b
     value = float(d.mean())
     if clusters is None:
-        spread = _spread(d)
+        spread = float(d.std(ddof=1)) / math.sqrt(d.size)
     else:  # that of the sum over clusters of their own sums
         sums = np.bincount(clusters, d - value)
         spread = float(sums.std(ddof=1)) * math.sqrt(sums.size) / d.size
@@ -216,7 +224,7 @@ def _clustered_squared_error(
     a: _Model, b: _Model, weights: FloatArray, reach: float, clusters: IntArray
 ) -> Difference:
     """Compare the squared errors that pairs of different clusters tell."""
-    sums_a, sums_b = (_cluster_sums(model, weights, clusters) for model in (a, b))
+    sums_a, sums_b = (ClusterSums.of(clusters, m.y, m.p, m.bins, weights) for m in (a, b))
     influence = sums_a.influence - sums_b.influence
     spread = float(influence.std(ddof=1)) * math.sqrt(influence.size)
     x, z = sums_a.noise, sums_b.noise
@@ -226,19 +234,6 @@ def _clustered_squared_error(
     spread = max(spread, math.sqrt(max(floor, 0.0)))
     value = sums_a.squared - sums_b.squared
     return difference(sums_a.squared, sums_b.squared, value, spread, reach)
-
-
-def _cluster_sums(model: _Model, weights: FloatArray, clusters: IntArray) -> ClusterSums:
-    columns = zip(model.bins, model.p.T, strict=True)
-    cells = np.column_stack([bins.index(p) for bins, p in columns])
-    n_bins = max(map(len, model.bins))
-    n_clusters = int(clusters.max()) + 1
-    return ClusterSums.of(clusters, n_clusters, model.y, model.p, cells, weights, n_bins)
-
-
-def _spread(d: FloatArray) -> float:
-    """Return the standard error of a mean."""
-    return float(d.std(ddof=1)) / math.sqrt(d.size)
 
 
 def _squared_error(a: _Model, b: _Model, weights: FloatArray, reach: float) -> Difference:
@@ -254,7 +249,7 @@ def _squared_error(a: _Model, b: _Model, weights: FloatArray, reach: float) -> D
         floor += w * math.sqrt(pair_variance(group_a, group_b))
     square_a = float(weights @ [group.squared for group in groups_a])
     square_b = float(weights @ [group.squared for group in groups_b])
-    spread = max(_spread(influence), floor)
+    spread = max(float(influence.std(ddof=1)) / math.sqrt(influence.size), floor)
     return difference(square_a, square_b, square_a - square_b, spread, reach)
 
 
@@ -304,3 +299,101 @@ def _pair_products(q: FloatArray, cell: IntArray) -> float:
     """Return (2 / n^2) times the sum of q_i q_k over pairs of different rows of a cell."""
     pairs = np.bincount(cell, q) ** 2 - np.bincount(cell, q**2)
     return float(2 * pairs.sum() / q.size**2)
+
+
+def compare_tables(
+    a: BinTable, b: BinTable, *, class_weight: ClassWeight = None, confidence_level: float = 0.95
+) -> TableComparison:
+    """Compare the squared calibration errors of two tables of different, independent rows.
+
+    For two models on the same rows use `calibrant.compare`, which pairs them: what both share
+    cancels, and the interval of this function need not hold.
+
+    Parameters
+    ----------
+    a, b : BinTable
+        Of the same kind of problem with as many classes; bins may differ.
+    class_weight
+        As in `calibrant.calibration_error`.
+    confidence_level : float
+        Of the interval, which is approximate: it needs some ten rows and events a bin.
+
+    Returns
+    -------
+    TableComparison
+        With the difference `squared_error`, its interval and a verdict.
+
+    Raises
+    ------
+    IncompatibleTablesError
+        If the tables are of different problems.
+
+    See Also
+    --------
+    calibrant.compare : two models on the same rows.
+    calibrant.CalibrationMonitor : a table every night.
+
+    Notes
+    -----
+    The difference is T_a - T_b of the debiased squares; its variance is the sum of theirs.
+
+    Examples
+    --------
+    >>> from calibrant import EqualWidth, tabulate
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=(2, 5000))
+    >>> y = rng.uniform(size=(2, 5000)) < p ** [[1.0], [1.5]]
+    >>> monday, friday = (tabulate(*rows, bins=EqualWidth(10)) for rows in zip(y, p))
+    >>> compare_tables(monday, friday).squared_error.verdict
+    'a is better'
+    """
+    check_level(confidence_level)
+    for table in (a, b):
+        _check_table(table)
+    kinds = [(table.problem.kind, table.problem.n_classes) for table in (a, b)]
+    if kinds[0] != kinds[1]:
+        raise IncompatibleTablesError(
+            "Only errors of one kind, with as many classes, can be compared; these are "
+            f"{kinds[0][0]} of {kinds[0][1]:,} classes and {kinds[1][0]} of {kinds[1][1]:,}."
+        )
+    (square_a, spread_a), (square_b, spread_b) = (
+        _square_and_spread(table, class_weights(class_weight, table.problem)) for table in (a, b)
+    )
+    fewest = min(a.n, b.n)
+    reach = float(special.stdtrit(fewest - 1, (1 + confidence_level) / 2))
+    spread = math.hypot(spread_a, spread_b)
+    found = difference(square_a, square_b, square_a - square_b, spread, reach)
+    events = min(rarer(x.sum_y.sum(axis=1), x.n, x.problem.kind == "marginal") for x in (a, b))
+    bins = describe_bins(a), describe_bins(b)
+    notes = short_of(fewest, events)
+    return TableComparison(found, a.n, b.n, *bins, confidence_level, notes)
+
+
+def _check_table(table: object) -> None:
+    if not isinstance(table, BinTable):
+        raise IncompatibleTablesError(
+            f"compare_tables takes two tables, such as tabulate makes; got {type(table)}."
+        )
+    if table.n < 2:
+        raise EmptyInputError(f"A comparison needs at least 2 rows in each table; got {table.n}.")
+    if table.is_weighted:
+        raise InvalidWeightsError(
+            "A comparison counts independent rows, and a table here has sample weights. Count "
+            "without them."
+        )
+
+
+def _square_and_spread(table: BinTable, weights: FloatArray) -> tuple[float, float]:
+    """Return T and its standard error."""
+    size, n = table.count, table.n
+    u = table.sum_y - table.sum_p
+    uu = np.maximum(table.sum_y - 2 * table.sum_py + table.sum_pp, 0.0)
+    pairs = size > 1  # a bin of one row adds nothing to T
+    gap = np.where(pairs, u / np.maximum(size, 1), 0.0)
+    mean = (2 * gap * u - size * gap**2).sum(axis=1) / n
+    square = (4 * gap**2 * uu - 4 * gap**3 * u + size * gap**4).sum(axis=1) / n
+    influence = np.maximum(square - mean**2, 0.0) / (n - 1)
+    noise = np.where(pairs, np.maximum(uu - size * gap**2, 0.0) / np.maximum(size - 1, 1), 0.0)
+    floor = 2 / n**2 * (noise**2).sum(axis=1)
+    spread = float(weights @ np.sqrt(np.maximum(influence, floor)))
+    return float(raw_error(cells_of(table), weights, 2.0, debiased=True)), spread

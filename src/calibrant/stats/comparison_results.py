@@ -1,4 +1,4 @@
-"""What a comparison of two models, or of several, found."""
+"""What a comparison of two models, of several, or of two tables found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant._results import NumberResult, Result, filled, text_table
+from calibrant._results import NumberResult, Result, filled, rests_on, text_table
 from calibrant._types import FloatArray
 
 Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that these rows can show"]
@@ -17,6 +17,10 @@ ROUNDING = 1e-13
 """Added to every margin, so that a difference of nothing but rounding shows nothing."""
 FEW_ROWS, FEW_EVENTS = 300, 100
 """Below which intervals of differences covered less than 93.5% at 95% in some simulations."""
+SEPARATE_ROWS = (
+    "The rows of a and b are different and independent; rows that both tables share must be "
+    "compared row by row."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,6 +192,48 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
         pairs = [{"a": a, "b": b, **found.to_dict()} for (a, b), found in self.pairs.items()]
         level = self.confidence_level
         return {"models": list(self.models), "confidence_level": level, "pairs": pairs}
+
+
+@dataclass(frozen=True, repr=False)
+class TableComparison(Result):
+    """The squared calibration errors of two tables of different rows.
+
+    Attributes
+    ----------
+    squared_error : Difference
+        Squared l2 calibration error, debiased: it may be negative.
+    n_a, n_b : int
+        The rows of either table.
+    bins_a, bins_b : str
+        Where either error is measured, in words.
+    confidence_level : float
+    notes : tuple of str
+        What must be said beside the numbers.
+    """
+
+    squared_error: Difference
+    n_a: int
+    n_b: int
+    bins_a: str
+    bins_b: str
+    confidence_level: float
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        named = [("squared l2 error", self.squared_error)]
+        return "\n".join(
+            [
+                *comparison_lines(named, self.confidence_level),
+                filled(f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}"),
+                *remark([self.squared_error]),
+                *map(filled, self.notes),
+                *rests_on([SEPARATE_ROWS]),
+            ]
+        )
+
+    def _summary(self) -> str:
+        sizes = f"n = {self.n_a:,} and {self.n_b:,}"
+        return f"squared l2 error {self.squared_error._summary()}, {sizes}"
 
 
 def difference(a: float, b: float, value: float, spread: float, reach: float) -> Difference:

@@ -21,6 +21,7 @@ at a nominal 95% where few events are missed; docs/coverage.md has how often the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,22 +43,17 @@ THRESHOLDS = tuple(k / 100 for k in range(1, 100))
 def decision_bins(thresholds: Any = None) -> tuple[FloatArray, Bins]:
     """Return thresholds, and bins such that rows with p >= t lie in those above one edge."""
     given = THRESHOLDS if thresholds is None else thresholds
-    try:
+    values = np.empty(0)
+    with suppress(TypeError, ValueError, OverflowError):
         values = np.unique(np.asarray(given, np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _not_thresholds(given) from error
     # Bins hold their upper edge: p >= t is p > the float before t.
     edges = np.nextafter(values, 0)
-    if values.ndim != 1 or not values.size or not np.all((edges > 0) & (values < 1)):
-        raise _not_thresholds(given)
+    if not values.size or not np.all((edges > 0) & (values < 1)):
+        raise InvalidArgumentError(
+            "thresholds must be probabilities above 0 and below 1, from which on one acts; got "
+            f"{given!r:.60}. Leave them out for every hundredth."
+        )
     return values, Bins(np.concatenate([[0.0], edges, [1.0]]))
-
-
-def _not_thresholds(given: object) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "thresholds must be probabilities above 0 and below 1, from which on one acts; got "
-        f"{given!r:.60}. Leave them out for every hundredth."
-    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,18 +98,14 @@ class DecisionCurve(Result):
         return np.asarray(100 * self.gain * (1 - self.threshold) / self.threshold)
 
     def _summary(self) -> str:
-        where = self.threshold[self.useful]
-        span = (
-            f"at thresholds from {where[0]:g} to {where[-1]:g}" if where.size else "at no threshold"
-        )
-        gaps = where.size and int(self.useful.sum()) < np.searchsorted(
-            self.threshold, where[-1], side="right"
-        ) - np.searchsorted(self.threshold, where[0])
+        places, span = np.flatnonzero(self.useful), "at no threshold"
+        if places.size:
+            low, high = self.threshold[places[[0, -1]]]
+            gaps = ", with gaps" * bool(places[-1] - places[0] >= places.size)
+            span = f"at thresholds from {low:g} to {high:g}{gaps}"
         level = f"{100 * self.confidence_level:g}%"
-        return (
-            f"better than acting on everybody and on nobody {span}{', with gaps' if gaps else ''} "
-            f"({level} each), n = {self.n:,}"
-        )
+        what = "better than acting on everybody and on nobody"
+        return f"{what} {span} ({level} each), n = {self.n:,}"
 
     def __str__(self) -> str:
         head = f"{'threshold':<11}{'net benefit':<30}everybody"

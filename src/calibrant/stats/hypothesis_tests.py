@@ -140,27 +140,9 @@ def calibration_test(
 ) -> CalibrationTestResult:
     """Test whether labels are what perfectly calibrated predictions would produce.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,), or BinTable
-        Events, 0 or 1; or a table of distinct predictions, which holds both.
-    p : ndarray of shape (n,)
-        Predicted probabilities of the event, not fitted to these labels.
-    method : str
-        See the table at the top of this module.
-    bins : see `calibrant.bins.as_bin_rule`
-        For "exact", "l2" and "hosmer-lemeshow". Rules see predictions only, so the level is kept.
-    n_resamples : int
-        Sets of labels drawn by all methods but "spiegelhalter" and "cox". The p-value is at least
-        ``1 / (n_resamples + 1)``, unless something happened that was predicted with probability
-        0. The cost grows with the number of distinct predictions.
-    rng : numpy Generator or int, optional
-        Source of these draws.
-
-    Returns
-    -------
-    CalibrationTestResult
-        With `statistic` and `pvalue`; "cox" returns a `CoxTestResult`, which has the fit as well.
+    The arguments are those of `calibrant.calibration_test`, with events, 0 or 1, and their
+    probabilities for `y` and `p`, or a table of distinct predictions, which holds both, for `y`.
+    The cost grows with the number of distinct predictions.
 
     Examples
     --------
@@ -230,9 +212,8 @@ def _squared_error(atoms: Atoms, events: FloatArray, cell: IntArray) -> FloatArr
     u = np.add.reduceat(events - atoms.count * atoms.p, starts, axis=1)
     square = events * (1 - 2 * atoms.p) + atoms.count * atoms.p**2
     pairs = u**2 - np.add.reduceat(square, starts, axis=1)
-    return (
-        np.asarray(np.where(size > 1, pairs / np.maximum(size - 1, 1), 0.0).sum(axis=-1)) / atoms.n
-    )
+    terms = np.where(size > 1, pairs / np.maximum(size - 1, 1), 0.0)
+    return np.asarray(terms.sum(axis=-1)) / atoms.n
 
 
 def _gaps(
@@ -300,9 +281,8 @@ def smallest_pvalue(statistics: FloatArray, n: int) -> CalibrationTestResult:
         np.searchsorted(r, s - e) for r, s, e in zip(ranked.T, statistics.T, slack, strict=True)
     ]
     smallest = (1 - np.stack(below) / total).min(axis=0)
-    return CalibrationTestResult(
-        float(smallest[0]), float(np.mean(smallest <= smallest[0])), "adaptive", n
-    )
+    pvalue = float(np.mean(smallest <= smallest[0]))
+    return CalibrationTestResult(float(smallest[0]), pvalue, "adaptive", n)
 
 
 def _spiegelhalter(atoms: Atoms) -> CalibrationTestResult:
@@ -310,12 +290,9 @@ def _spiegelhalter(atoms: Atoms) -> CalibrationTestResult:
     weight = 1 - 2 * atoms.p
     excess = float(np.sum((atoms.events - atoms.count * atoms.p) * weight))
     variance = float(np.sum(atoms.count * weight**2 * atoms.p * (1 - atoms.p)))
-    if variance == 0:
-        z = math.copysign(math.inf, excess) if excess else 0.0
-    else:
-        z = excess / math.sqrt(variance)
-    pvalue = float(2 * special.ndtr(-abs(z)))
-    return CalibrationTestResult(z, pvalue, "spiegelhalter", atoms.n)
+    certain = math.copysign(math.inf, excess) if excess else 0.0
+    z = excess / math.sqrt(variance) if variance else certain
+    return CalibrationTestResult(z, float(2 * special.ndtr(-abs(z))), "spiegelhalter", atoms.n)
 
 
 def _cox(atoms: Atoms) -> CoxTestResult:
@@ -324,29 +301,16 @@ def _cox(atoms: Atoms) -> CoxTestResult:
     Predictions of 0 and 1 have no finite logit. Where they agree with the labels they do not
     change the likelihood and are left out; where they do not, the p-value is 0.
     """
-    inside = (atoms.p > 0) & (atoms.p < 1)
-    rest = Atoms(atoms.p[inside], atoms.count[inside], atoms.events[inside])
-    if inside.any():
-        fit, (large, large_error) = logistic_fit(rest), in_the_large(rest)
+    rest = atoms.inside()
+    nan, ratio = math.nan, 0.0
+    fit, in_large = LogisticFit(nan, nan, nan, nan, nan), (nan, nan)
+    if rest.p.size:
+        fit, in_large = logistic_fit(rest), in_the_large(rest)
         misses = rest.count - rest.events
         null = special.xlogy(rest.events, rest.p) + special.xlog1py(misses, -rest.p)
         ratio = max(2 * (fit.log_likelihood - float(null.sum())), 0.0)
-    else:
-        fit = LogisticFit(math.nan, math.nan, math.nan, math.nan, math.nan)
-        large = large_error = math.nan
-        ratio = 0.0
     ratio = math.inf if is_contradicted(atoms) else ratio
     degrees = min(2, rest.p.size)
-    return CoxTestResult(
-        ratio,
-        float(special.chdtrc(degrees, ratio)) if degrees else float(ratio == 0),
-        "cox",
-        atoms.n,
-        fit.intercept,
-        fit.slope,
-        fit.intercept_error,
-        fit.slope_error,
-        large,
-        large_error,
-        fit.is_separated,
-    )
+    pvalue = float(special.chdtrc(degrees, ratio)) if degrees else float(ratio == 0)
+    coefficients = fit.intercept, fit.slope, fit.intercept_error, fit.slope_error
+    return CoxTestResult(ratio, pvalue, "cox", atoms.n, *coefficients, *in_large, fit.is_separated)

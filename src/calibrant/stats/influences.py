@@ -7,10 +7,14 @@ one of ``sum_k w_k sign(gap_kj) u_ik``. See `calibrant._influences` for what eng
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import FloatArray
+from calibrant.bins import Bins
+from calibrant.exceptions import CalibrantError
 from calibrant.stats.estimators import Cells, cells_of
 from calibrant.table import BinTable
 
@@ -23,6 +27,35 @@ were at most 1.1 points too many, as a share of all samples."""
 
 FEWEST_ROWS_A_BIN = 10
 """On average: simulated intervals of fewer can miss too often without resting on few rows."""
+
+
+class RowSource(Protocol):
+    """Where the rows of a table are; see `calibrant.sources.Source`."""
+
+    def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
+        """Draw as many rows as there are, with replacement, and count them."""
+
+    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
+        """Read the rows of a marginal table once more; None where that would cost too much."""
+
+
+def read_influences(
+    table: BinTable, weights: FloatArray, power: float, source: RowSource | None
+) -> InfluenceSums | None:
+    """Read the rows of several classes once more; rows that have changed since tell nothing."""
+    if int((weights > 0).sum()) <= 1 or power not in (1, 2):
+        return None
+    mean_weight = float(table.sum_w[0].sum()) / table.n
+    influence = influence_of(cells_of(table), weights, power, mean_weight)
+    if table.problem.kind == "quantile" and not table.is_weighted:
+        return sums_of_levels(table, influence)
+    if source is None:
+        return None
+    try:
+        sums = source.influence_sums(table.bins, influence)
+    except CalibrantError:  # a value that the first pass would have refused
+        return None
+    return sums if sums is not None and are_of(sums, influence, table.n) else None
 
 
 def influence_of(

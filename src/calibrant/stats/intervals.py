@@ -30,12 +30,12 @@ import numpy.typing as npt
 from calibrant._results import Result
 from calibrant._scipy import special
 from calibrant._types import BoolArray, FloatArray
+from calibrant.bins import Bins
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError
 from calibrant.stats.estimators import (
     Cells,
     Target,
     cells_of,
-    error_of,
     lp_norm,
     null_variance,
     raw_error,
@@ -312,27 +312,22 @@ def _group_rows(cells: Cells) -> FloatArray:
     return np.asarray(1 / (cells.mass**2 / np.maximum(cells.size, 1)).sum(axis=-1))
 
 
-Resampler: TypeAlias = Callable[[np.random.Generator], BinTable]
-
-
 def bootstrap_interval(
     values: FloatArray, estimate: float, confidence_level: float, method: str
-) -> Limits:
+) -> tuple[float, float]:
     """Interval from the values of resampled tables: their quantiles, or these reflected."""
     low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
     if method == "basic":
         low, high = max(2 * estimate - high, 0.0), max(2 * estimate - low, 0.0)
-    return np.asarray(low), np.asarray(high)
+    return float(low), float(high)
 
 
 def bootstrap_values(
     table: BinTable,
-    weights: FloatArray,
-    power: float,
-    debiased: bool,
+    error: Callable[[Cells], FloatArray],
     n_resamples: int,
     rng: np.random.Generator,
-    resample: Resampler | None,
+    resample: Callable[[tuple[Bins, ...], np.random.Generator], BinTable] | None,
 ) -> FloatArray:
     """Return the error of each resampled table.
 
@@ -341,16 +336,15 @@ def bootstrap_values(
     rows are resampled, which needs them: `resample` draws rows and counts them in the same bins.
     """
     if table.is_binned_model and table.n_groups == 1 and not table.is_weighted:
-        cells = _resampled_cells(table, n_resamples, rng)
-        return error_of(cells, weights, power, debiased)
+        return error(_resampled_cells(table, n_resamples, rng))
     if resample is None:
         raise NoSuchEstimatorError(
             "A bootstrap of continuous, marginal or weighted predictions resamples rows; a table "
             "has none, and a result that was pickled has left them behind. Call "
             'calibration_error(y_true, y_prob, ...) again, or use method="auto".'
         )
-    tables = (resample(rng) for _ in range(n_resamples))
-    return np.array([error_of(cells_of(drawn), weights, power, debiased) for drawn in tables])
+    tables = (resample(table.bins, rng) for _ in range(n_resamples))
+    return np.array([error(cells_of(drawn)) for drawn in tables])
 
 
 def _resampled_cells(table: BinTable, n_resamples: int, rng: np.random.Generator) -> Cells:

@@ -78,9 +78,8 @@ class MiscalibrationBound(NumberResult):
 
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}%, {self.method} bound, n = {self.n:,}"
-        return (
-            f"{self.norm} calibration error in the population at least {self.value:.4f} ({level})"
-        )
+        what = f"{self.norm} calibration error in the population"
+        return f"{what} at least {self.value:.4f} ({level})"
 
 
 def prequential_lower_bound(
@@ -97,26 +96,13 @@ def prequential_lower_bound(
     are fitted to the first tenth, and again whenever half as many rows more have passed. Each
     later row gets the weight w = sign(g(p) - p) before its label is looked at, where g is the
     curve that has earned more on earlier rows. The mean of w (y - p) cannot exceed the
-    calibration error but by chance; the proof stands at the top of this module. The statement is
-    about the population that the rows come from.
+    calibration error but by chance; the proof stands at the top of this module. The bound of the
+    bets is one of both norms, since l1 <= l2; "normal" is the mean gain less z standard errors.
 
-    Parameters
-    ----------
-    y, p : ndarray of shape (n,)
-        Events, 0 or 1, and predictions; rows independent and identically distributed.
-    norm : {"l1", "l2"}
-    confidence_level : float
-        One-sided: the error is at least `value` with this probability.
-    method : {"mixture", "betting", "normal"}
-        "mixture" shares the error probability between these bets and likelihood ratios in 1, 2,
-        4, ..., 64 bins, those of `certify`: mostly the largest bound that holds at any n.
-        "betting" has the bets alone. Their bound is one of both norms, since l1 <= l2. "normal" is
-        the mean gain less z standard errors, larger, and right in the limit only.
-
-        Bets are not part of a certificate: its table does not say in which order labels came, so
-        nobody could check again what was won.
-    rng : numpy Generator or int, optional
-        Draws the order of the rows; by default the same rows give the same bound.
+    The arguments are those of `calibrant.prequential_lower_bound`, with events, 0 or 1, and
+    predictions of rows that are independent and identically distributed for `y` and `p`. Bets are
+    not part of a certificate: its table does not say in which order labels came, so nobody could
+    check again what was won.
 
     Examples
     --------
@@ -173,8 +159,7 @@ def _prequential_gains(y: FloatArray, p: FloatArray) -> FloatArray:
 def _curves(past: Atoms, p: FloatArray) -> FloatArray:
     """Return event rates at p by a logistic and by an isotonic fit to the past."""
     isotonic = interpolate(p, past.p, pooled(past.events / past.count, past.count))
-    inside = (past.p > 0) & (past.p < 1)
-    fit = logistic_fit(Atoms(past.p[inside], past.count[inside], past.events[inside]))
+    fit = logistic_fit(past.inside())
     with np.errstate(invalid="ignore"):
         logistic = special.expit(fit.intercept + fit.slope * special.logit(p))
     return np.stack([np.where(np.isnan(logistic), isotonic, logistic), isotonic])

@@ -17,6 +17,11 @@ coverage is within sqrt(log(2 / delta) / (2 n)) of the observed one, with probab
 
 **All groups at once.** Each of G groups has delta / G for its statements, whatever the groups have
 to do with each other.
+
+**Clusters.** Where rows of a cluster depend on each other, one row of each is drawn at random.
+Given which rows were drawn, these are independent, so all of the above holds for the coverage of a
+random row of a random cluster. A draw that was chosen among several in the light of its counts
+has an equal share of the error probability: all limits of all draws then hold at once.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidWeightsError
 from calibrant.stats.curves import binomial_quantile
 from calibrant.stats.intervals import check_level, clopper_pearson
+from calibrant.stats.verdicts import ONE_OF_EACH
 from calibrant.table import BinTable
 
 MANY_LEVELS = 20
@@ -70,6 +76,8 @@ class CoverageCertificate(Result):
         The counts from which all of this was computed.
     n_groups : int
         How many groups the limits hold for at once, this one among them.
+    draws : int or None
+        How often one row of each cluster was drawn; None where rows are in no clusters.
     """
 
     level: FloatArray
@@ -85,6 +93,7 @@ class CoverageCertificate(Result):
     is_simultaneous: bool
     table: BinTable
     n_groups: int = 1
+    draws: int | None = None
 
     @property
     def miss(self) -> FloatArray:
@@ -97,6 +106,7 @@ class CoverageCertificate(Result):
         return (
             "The rows are independent draws from the population that the statement is about.",
             "Their outcomes were not used to fit the model or to repair its quantiles.",
+            *((ONE_OF_EACH,) if self.draws else ()),
         )
 
     def __str__(self) -> str:
@@ -123,7 +133,8 @@ class CoverageCertificate(Result):
         scope = "all limits at once" if self.is_simultaneous else "each limit by itself"
         if self.is_simultaneous and self.n_groups > 1:
             scope = f"all limits of {self.n_groups:,} groups at once"
-        return f"{scope} at {100 * self.confidence_level:g}%"
+        drawn = ", a random row of each cluster" if self.draws else ""
+        return f"{scope} at {100 * self.confidence_level:g}%{drawn}"
 
     def _summary(self) -> str:
         worst = int(np.argmax(np.abs(self.covered - self.level)))
@@ -135,7 +146,12 @@ class CoverageCertificate(Result):
 
 
 def certify_coverage(
-    table: BinTable, *, confidence_level: float = 0.95, simultaneous: bool = True, n_groups: int = 1
+    table: BinTable,
+    *,
+    confidence_level: float = 0.95,
+    simultaneous: bool = True,
+    n_groups: int = 1,
+    draws: int | None = None,
 ) -> CoverageCertificate:
     """Return exact limits of the coverage of quantiles; see `calibrant.certify_coverage`.
 
@@ -143,13 +159,15 @@ def certify_coverage(
     ----------
     n_groups : int
         How many groups, of which the table is one, the limits hold for at once.
+    draws : int, optional
+        How often one row of each cluster was drawn, where the table is one of these draws.
     """
     check_level(confidence_level)
     check_flag("simultaneous", simultaneous)
     levels, counts, n = _counts(table, "Coverage")
     pairs = central_intervals(levels)
     inside = counts[pairs[:, 1]] - counts[pairs[:, 0]]
-    delta = (1 - confidence_level) / (n_groups if simultaneous else 1)
+    delta = (1 - confidence_level) / (n_groups if simultaneous else 1) / (draws or 1)
     banded = simultaneous and levels.size > MANY_LEVELS
     share = delta
     if simultaneous:
@@ -174,6 +192,7 @@ def certify_coverage(
         is_simultaneous=bool(simultaneous),
         table=table,
         n_groups=n_groups,
+        draws=draws,
     )
 
 

@@ -6,23 +6,17 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant._influences import Influence, InfluenceSums
+from calibrant._influences import InfluenceSums
 from calibrant._json import plain
 from calibrant._options import generator, is_among
 from calibrant._results import NumberResult
 from calibrant._types import FloatArray
-from calibrant.bins import Bins
-from calibrant.exceptions import (
-    CalibrantError,
-    InvalidArgumentError,
-    NoSuchEstimatorError,
-    UnresolvedWarning,
-)
+from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
 from calibrant.problem import Label
 from calibrant.stats.clusters import ClusterSums
 from calibrant.stats.estimators import (
@@ -40,9 +34,10 @@ from calibrant.stats.estimators import (
     power_of,
     raw_error,
 )
-from calibrant.stats.influences import are_of, influence_of, notes_of, sums_of_levels, variance_of
+from calibrant.stats.influences import RowSource, notes_of, read_influences, variance_of
 from calibrant.stats.intervals import (
     ConfidenceInterval,
+    Limits,
     bootstrap_interval,
     bootstrap_values,
     box_interval,
@@ -62,16 +57,6 @@ FEW_CLUSTERS = 10
 """In a bin: with 6 the interval of clusters covered 89% in the worst of its simulations."""
 MEAN_ROOT = 0.4111
 """The mean of sqrt(max(Z, 0)) for a standard normal Z."""
-
-
-class RowSource(Protocol):
-    """Where the rows of a table are; see `calibrant.sources.Source`."""
-
-    def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
-        """Draw as many rows as there are, with replacement, and count them."""
-
-    def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
-        """Read the rows of a marginal table once more; None where that would cost too much."""
 
 
 def calibration_error(
@@ -104,22 +89,14 @@ def calibration_error(
         )
     weights = class_weights(class_weight, table.problem)
     cells = cells_of(table)
-    squared = raw_error(cells, weights, power, debiased) if power == 2 else None
-    if clusters is not None:
-        squared = np.asarray(clusters.squared)
-    if squared is None:
-        value = error_of(cells, weights, power, debiased)
+    if power == 2:
+        squared = raw_error(cells, weights, power, debiased)
+        squared = squared if clusters is None else np.asarray(clusters.squared)
+        value, unclipped = float(error_from_raw(squared, power)), float(squared)
     else:
-        value = error_from_raw(squared, power)
+        value, unclipped = float(error_of(cells, weights, power, debiased)), None
     return CalibrationErrorResult(
-        value=float(value),
-        squared=None if squared is None else float(squared),
-        power=power,
-        is_debiased=debiased,
-        table=table,
-        class_weights=weights,
-        source=source,
-        clusters=clusters,
+        value, unclipped, power, debiased, table, weights, source, clusters
     )
 
 
@@ -276,15 +253,38 @@ class CalibrationErrorResult(NumberResult):
     ) -> ConfidenceInterval:
         """Return the interval without a warning: what it warns of is printed beside it."""
         check_level(confidence_level)
-        if not isinstance(method, str):
-            raise InvalidArgumentError(f'method must be a word such as "auto"; got {method!r:.60}.')
-        if method == "auto":
-            method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
+        if not is_among(method, get_args(Method)):
+            raise InvalidArgumentError(
+                'method must be "auto", "score", "normal", "box", "percentile" or "basic"; '
+                f"got {method!r:.60}."
+            )
         if not is_among(target, ("population", "sample")):
             raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
-        low, high = map(float, self._limits(confidence_level, method, rng, n_resamples, target))
-        if method not in ("percentile", "basic"):
-            low, high = min(low, self.value), max(high, self.value)
+        own: Method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
+        method = own if method == "auto" else method
+        if self.clusters is not None and method != "score":
+            raise NoSuchEstimatorError(
+                f'method="{method}" takes rows as independent; these come in clusters. Use '
+                'method="auto".'
+            )
+        if method in ("score", "normal") and method != own:
+            raise NoSuchEstimatorError(
+                f'method="{method}" exists for norm="{"l2" if method == "score" else "l1"}"; this '
+                f'error is {self.norm}. Use method="auto".'
+            )
+        if method in ("percentile", "basic"):
+            resample = None if self.source is None else self.source.resample
+            values = bootstrap_values(
+                self.table,
+                lambda cells: error_of(cells, self.class_weights, self.power, self.is_debiased),
+                n_resamples,
+                generator("rng", rng),
+                resample,
+            )
+            low, high = bootstrap_interval(values, self.value, confidence_level, method)
+            return ConfidenceInterval(low, high, confidence_level, method)
+        low, high = map(float, self._limits(confidence_level, method, target))
+        low, high = min(low, self.value), max(high, self.value)
         notes: tuple[str, ...] = ()
         if method in ("score", "normal"):
             clustered, sums = self.clusters is not None, self._influence_sums
@@ -292,6 +292,21 @@ class CalibrationErrorResult(NumberResult):
         if self.clusters is not None and self.clusters.per_cell < FEW_CLUSTERS:
             notes += (f"few clusters: about {self.clusters.per_cell:.0f} in a bin",)
         return ConfidenceInterval(low, high, confidence_level, method, notes)
+
+    def _limits(
+        self, confidence_level: float, method: Method, target: Target
+    ) -> tuple[float, float] | Limits:
+        """Return the limits of a method that draws nothing."""
+        cells, weights = cells_of(self.table), self.class_weights
+        if self.clusters is not None:
+            return self.clusters.limits(confidence_level, self._null_variance())
+        if method == "box":
+            return box_interval(cells, weights, self.power, confidence_level, target)
+        sums, given_masses = self._influence_sums, method == "score" and target == "sample"
+        spread = None if sums is None else variance_of(sums, given_masses)
+        if method == "score":
+            return score_interval(cells, weights, confidence_level, target, spread)
+        return normal_interval(cells, weights, confidence_level, spread)
 
     def settle(self) -> None:
         """Read from the rows what intervals need of them, as long as they are there."""
@@ -303,75 +318,10 @@ class CalibrationErrorResult(NumberResult):
         alone = float(null_variance(cells, cells.noise) @ self.class_weights**2)
         return alone if self.clusters is None else self.clusters.null_variance(alone)
 
-    def _limits(
-        self,
-        confidence_level: float,
-        method: Method,
-        rng: np.random.Generator | int | None,
-        n_resamples: int,
-        target: Target,
-    ) -> tuple[FloatArray, FloatArray]:
-        cells, weights = cells_of(self.table), self.class_weights
-        if self.clusters is not None:
-            if method != "score":
-                raise NoSuchEstimatorError(
-                    f'method="{method}" takes rows as independent; these come in clusters. Use '
-                    'method="auto".'
-                )
-            low, high = self.clusters.limits(confidence_level, self._null_variance())
-            return np.asarray(low), np.asarray(high)
-        if method == "score" and self.power == 2:
-            spread = self._spread(target)
-            return score_interval(cells, weights, confidence_level, target, spread)
-        if method == "normal" and self.power == 1:
-            return normal_interval(cells, weights, confidence_level, self._spread())
-        if method == "box":
-            return box_interval(cells, weights, self.power, confidence_level, target)
-        if method in ("percentile", "basic"):
-            values = bootstrap_values(
-                self.table,
-                weights,
-                self.power,
-                self.is_debiased,
-                n_resamples,
-                generator("rng", rng),
-                None if self.source is None else partial(self.source.resample, self.table.bins),
-            )
-            return bootstrap_interval(values, self.value, confidence_level, method)
-        if method in ("score", "normal"):
-            norm = "l2" if method == "score" else "l1"
-            raise NoSuchEstimatorError(
-                f'method="{method}" exists for norm="{norm}"; this error is {self.norm}. '
-                'Use method="auto".'
-            )
-        raise InvalidArgumentError(
-            'method must be "auto", "score", "normal", "box", "percentile" or "basic"; '
-            f"got {method!r}."
-        )
-
-    def _spread(self, target: Target = "population") -> float | None:
-        """Return the variance of row influences; None for one class, or where there are no rows."""
-        sums = self._influence_sums
-        return None if sums is None else variance_of(sums, sample=target == "sample")
-
     @cached_property
     def _influence_sums(self) -> InfluenceSums | None:
-        """Read the rows of several classes once more; rows that have changed since tell nothing."""
-        several = int((self.class_weights > 0).sum()) > 1
-        if not several or self.power not in (1, 2):
-            return None
-        table = self.table
-        mean_weight = float(table.sum_w[0].sum()) / table.n
-        influence = influence_of(cells_of(table), self.class_weights, self.power, mean_weight)
-        if table.problem.kind == "quantile" and not table.is_weighted:
-            return sums_of_levels(table, influence)
-        if self.source is None:
-            return None
-        try:
-            sums = self.source.influence_sums(table.bins, influence)
-        except CalibrantError:  # a value that the first pass would have refused
-            return None
-        return sums if sums is not None and are_of(sums, influence, table.n) else None
+        """The sums of `read_influences`, read once."""
+        return read_influences(self.table, self.class_weights, self.power, self.source)
 
     def __str__(self) -> str:
         interval = self._interval()

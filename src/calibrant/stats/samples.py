@@ -69,6 +69,11 @@ class Atoms:
         used = table.count[0] > 0
         return cls(table.level[0, used], table.count[0, used], table.sum_y[0, used])
 
+    def inside(self) -> Atoms:
+        """Return the rows whose predictions have a finite logit."""
+        own = (self.p > 0) & (self.p < 1)
+        return Atoms(self.p[own], self.count[own], self.events[own])
+
     def draw(self, size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Yield blocks of events drawn from the predictions, `size` in all, one a line."""
         step = max(1, BLOCK // max(self.p.size, 1))

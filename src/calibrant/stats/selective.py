@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,24 +55,19 @@ would widen the simultaneous band: ten times as many by a sixth."""
 def confidence_bins(kind: str, thresholds: Any = None) -> Bins:
     """Return bins whose edges are the thresholds, and of a binary problem 1 less them too."""
     given = THRESHOLDS if thresholds is None else thresholds
-    try:
+    values = np.empty(0)
+    with suppress(TypeError, ValueError, OverflowError):
         values = np.unique(np.asarray(given, np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _not_thresholds(given) from error
     if not values.size or not np.all((values >= 0) & (values < 1)):
-        raise _not_thresholds(given)
+        raise InvalidArgumentError(
+            "thresholds must be numbers of at least 0 and less than 1, above which rows are "
+            f"accepted; got {given!r:.60}. Leave them out for a fine grid."
+        )
     if kind == "binary":
         values = values[values > 0.5]
         # p = 1 - t has the confidence t, which is not above t: bins hold their upper edge
         values = np.concatenate([values, 1 - np.nextafter(values, 1), [0.5]])
     return Bins(np.unique(np.concatenate([[0.0], values, [1.0]])))
-
-
-def _not_thresholds(given: object) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "thresholds must be numbers of at least 0 and less than 1, above which rows are accepted; "
-        f"got {given!r:.60}. Leave them out for a fine grid."
-    )
 
 
 @dataclass(frozen=True, repr=False)

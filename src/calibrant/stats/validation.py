@@ -12,7 +12,7 @@ ICI, E50, E90, Emax   mean, median, 90th percentile, largest |loess curve - pred
 C                     the share of pairs in which the event had the higher prediction (AUC)
 Brier, scaled         mean (y - p)^2; 1 - Brier / (that of the event rate)
 log loss              mean -log of the probability given to what happened
-smooth ECE            see `calibrant.stats.smooth_ece`
+smooth ECE            see `calibrant.stats.smoothing`
 l2 error              the debiased error in bins, as `calibrant.calibration_error` gives it
 ====================  ===========================================================================
 
@@ -28,18 +28,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant._scipy import special
+from calibrant._scipy import optimize, special
 from calibrant._types import FloatArray
-from calibrant.stats.discrimination import c_limits, c_statistic
 from calibrant.stats.logistic import LogisticModel
 from calibrant.stats.results import CalibrationErrorResult
 from calibrant.stats.samples import Sample
-from calibrant.stats.smooth_ece import smooth_ece, smooth_ece_limits
 from calibrant.stats.smoothing import (
     Pooled,
     functional_limits,
     loess_curve,
     noise_draws,
+    smooth_ece,
+    smooth_ece_limits,
 )
 from calibrant.stats.validation_results import Measure, Validation
 
@@ -48,6 +48,8 @@ FEW_EVENTS = 20
 with more, estimates are those that R and others print, by maximum likelihood."""
 EQUAL_WEIGHTS = 1e-9
 """Weights of mean 1 that differ by less are equal, but for rounding."""
+FEW_RANKED = 10
+"""Events or non-events below which DeLong's variance is not trusted; it is 0 where ranks agree."""
 FEW_WEIGHTED = 10
 """Units by Kish's formula below which variances of weighted rows are guesses."""
 FEW_FOR_CURVES = 50
@@ -74,10 +76,8 @@ def validation(
     elif any(m.name == "c_statistic" and m.value == 1 for m in measures):
         notes.append("C is 1: limits of scores do not allow for errors of a kind not seen yet")
     if len(sample) == 1:  # the influence of the only row is 0, which no interval of length 0 means
-        measures = [
-            replace(measure, low=math.nan, high=math.nan) if measure.name in SPREAD else measure
-            for measure in measures
-        ]
+        nan = math.nan
+        measures = [replace(m, low=nan, high=nan) if m.name in SPREAD else m for m in measures]
         notes.append("one row has no spread: means, scores and smooth ECE have no interval")
     if sample.kish_n < min(FEW_WEIGHTED, 0.9 * sample.n_clusters):
         notes.append(
@@ -94,22 +94,14 @@ def validation(
             "rows of clusters have weights: 95% intervals held the truth for 91% to 96% of "
             "simulated samples of 200 clusters"
         )
-    return Validation(
-        tuple(measures),
-        kind,
-        confidence_level,
-        None if sample.cluster is None else sample.n_clusters,
-        tuple(notes),
-    )
+    n_clusters = None if sample.cluster is None else sample.n_clusters
+    return Validation(tuple(measures), kind, confidence_level, n_clusters, tuple(notes))
 
 
 def core_measures(sample: Sample, confidence_level: float) -> dict[str, Measure]:
     """Return counts, O/E, slope, C and scores by name: all of a validation but its curves."""
-    parts = (
-        _counts(sample, confidence_level),
-        _logistic(sample, confidence_level, []),
-        _scores(sample, confidence_level, []),
-    )
+    level = confidence_level
+    parts = _counts(sample, level), _logistic(sample, level, []), _scores(sample, level, [])
     return {measure.name: measure for part in parts for measure in part}
 
 
@@ -141,19 +133,15 @@ def _sum_limits(sample: Sample, influence: FloatArray, level: float) -> tuple[fl
     tail = (1 - level) / 2
     total, n = float(sample.weight @ sample.y), len(sample)
     variance = sample.variance(influence) * n**2
-    largest = float(sample.sums(np.ones(n)).max()) if total == 0 else _unit(sample)
+    # how much one more event adds: as much as a unit that has any, on average
+    sums = sample.sums(sample.y)
+    largest = float(sample.sums(np.ones(n)).max() if total == 0 else sums[sums > 0].mean())
     raised, spread = total + largest, variance + largest**2
     high = spread / raised * float(special.gammainccinv(raised**2 / spread, tail))
     low = max(2 * total - high, 0.0)  # where predictions of 0 and 1 were all right
     if total > 0 and variance > 0:
         low = variance / total * float(special.gammaincinv(total**2 / variance, tail))
     return low / n, high / n
-
-
-def _unit(sample: Sample) -> float:
-    """Return how much the number of events grows by one more: the mean of a unit that has any."""
-    sums = sample.sums(sample.y)
-    return float(sums[sums > 0].mean())
 
 
 def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
@@ -165,10 +153,7 @@ def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
         )
         codes = None if sample.cluster is None else sample.cluster[~certain]
         if certain.all():
-            return [
-                Measure(name, label, math.nan, ideal=ideal)
-                for name, label, ideal in (*IN_THE_LARGE, *COX)
-            ]
+            return _undefined(*IN_THE_LARGE, *COX)
         sample = Sample.of(sample.y[~certain], sample.p[~certain], sample.weight[~certain], codes)
     x = special.logit(sample.p)
     reason = _why_firth(sample, x)
@@ -178,11 +163,13 @@ def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
     measures = _fitted(sample, one[None], x, level, bool(reason), IN_THE_LARGE)
     if np.ptp(x) == 0:
         notes.append("all predictions are equal: intercept and slope are not defined")
-        return [*measures, *(Measure(name, label, math.nan, ideal=i) for name, label, i in COX)]
-    return [
-        *measures,
-        *_fitted(sample, np.stack([one, x]), np.zeros_like(x), level, bool(reason), COX),
-    ]
+        return [*measures, *_undefined(*COX)]
+    design, no_offset = np.stack([one, x]), np.zeros_like(x)
+    return [*measures, *_fitted(sample, design, no_offset, level, bool(reason), COX)]
+
+
+def _undefined(*named: tuple[str, str, float]) -> list[Measure]:
+    return [Measure(name, label, math.nan, ideal=ideal) for name, label, ideal in named]
 
 
 IN_THE_LARGE = (("in_the_large", "calibration in the large", 0.0),)
@@ -224,20 +211,17 @@ def _fitted(
     share = sample.effective_n / len(sample) if penalised else 1.0
     model = LogisticModel(scaled, sample.y, sample.weight * share, offset, penalised)
     theta = model.fit()
+    best = back @ theta
     if penalised:
         plain = LogisticModel(design, sample.y, sample.weight * share, offset, True)
-        best = back @ theta
         limits = [plain.profile_limits(best, i, level) for i in range(len(design))]
     else:
-        best = back @ theta
         bread = np.linalg.pinv(model.information(theta), hermitian=True) * len(sample)
         # HC3: a row's residual without its own pull on the fit
         residual = (sample.y - model.rate(theta)) / (1 - model.leverage(theta)).clip(1e-3)
-        influences = back @ bread @ (scaled * residual)
-        reach = [
-            sample.quantile(level) * sample.variance(influence) ** 0.5 for influence in influences
-        ]
-        limits = [(b - r, b + r) for b, r in zip(best, reach, strict=True)]
+        errors = [sample.variance(own) ** 0.5 for own in back @ bread @ (scaled * residual)]
+        reach = sample.quantile(level) * np.array(errors)
+        limits = list(zip(best - reach, best + reach, strict=True))
     best[0] -= shift
     limits[0] = limits[0][0] - shift, limits[0][1] - shift
     return [
@@ -290,25 +274,22 @@ def _scores(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
     squares = (y - p) ** 2
     with np.errstate(divide="ignore"):
         logs = -np.log(np.where(y == 1, p, 1 - p))
-    brier, rate = sample.mean(squares), sample.mean(y)
-    log_loss = sample.mean(logs)
-    measures = []
+    brier, rate, log_loss = (sample.mean(values) for values in (squares, y, logs))
+    discrimination = scaled = (math.nan, math.nan, math.nan)
     if sample.fewest == 0:
         notes.append("all rows have one outcome: C and scaled Brier are not defined")
-        measures.append(Measure("c_statistic", "C (AUC)", math.nan))
     else:
         area, influence = c_statistic(sample)
-        low, high, _ = c_limits(sample, area, influence, level)
-        measures.append(Measure("c_statistic", "C (AUC)", area, low, high))
-    measures.append(_positive(sample, "brier", "Brier", brier, squares - brier, level, 1.0))
-    variance = rate * (1 - rate)
-    if sample.fewest == 0:
-        measures.append(Measure("scaled_brier", "scaled Brier", math.nan))
-    else:
+        discrimination = area, *c_limits(sample, area, influence, level)[:2]
+        variance = rate * (1 - rate)
         relative = (squares - brier) - brier / variance * (1 - 2 * rate) * (y - rate)
         part = _positive(sample, "", "", brier / variance, relative / variance, level)
-        scaled = (1 - part.value, 1 - part.high, 1 - part.low)
-        measures.append(Measure("scaled_brier", "scaled Brier", *scaled))
+        scaled = 1 - part.value, 1 - part.high, 1 - part.low
+    measures = [
+        Measure("c_statistic", "C (AUC)", *discrimination),
+        _positive(sample, "brier", "Brier", brier, squares - brier, level, 1.0),
+        Measure("scaled_brier", "scaled Brier", *scaled),
+    ]
     if math.isinf(log_loss):
         wrong = _certain_rows(int(np.isinf(logs).sum()), "were", "was")
         notes.append(f"log loss is infinite: {wrong} wrong")
@@ -316,19 +297,66 @@ def _scores(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
     return [*measures, _positive(sample, "log_loss", "log loss", log_loss, logs - log_loss, level)]
 
 
+def c_statistic(sample: Sample) -> tuple[float, FloatArray]:
+    """Return the share of pairs in which the event has the higher prediction, and influences.
+
+    Ties count half. The influences are the placements of DeLong, DeLong and Clarke-Pearson (1988);
+    summed over clusters they give the variance of Obuchowski (1997).
+
+    >>> sample = Sample.of(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.1, 0.4, 0.35, 0.8]))
+    >>> c_statistic(sample)[0]
+    0.75
+    """
+    y, weight = sample.y, sample.weight
+    _, place = np.unique(sample.p, return_inverse=True)
+    events = np.bincount(place, weight * y)
+    misses = np.bincount(place, weight * (1 - y))
+    below = (np.cumsum(misses) - misses / 2) / misses.sum()
+    above = 1 - (np.cumsum(events) - events / 2) / events.sum()
+    area = float(events @ below) / events.sum()
+    share = sample.mean(y)
+    influence = np.where(y == 1, (below[place] - area) / share, (above[place] - area) / (1 - share))
+    return float(area), influence
+
+
+def c_limits(
+    sample: Sample, area: float, influence: FloatArray, confidence_level: float
+) -> tuple[float, float, str]:
+    """Return the interval of C and its name.
+
+    DeLong's on the log-odds scale; with few events, or where C is 0 or 1, Newcombe's (2006), which
+    inverts a score test with the variance of Hanley and McNeil (1982) and never has length 0.
+    """
+    error = sample.variance(influence) ** 0.5
+    if sample.fewest >= FEW_RANKED and 0 < area < 1 and error > 0:
+        reach = sample.quantile(confidence_level) * error / (area * (1 - area))
+        centre = float(special.logit(area))
+        return float(special.expit(centre - reach)), float(special.expit(centre + reach)), "DeLong"
+    z = sample.quantile(confidence_level)
+    shrink = sample.effective_n / len(sample)
+    m = max(sample.events * shrink, 1.0)
+    n = max((len(sample) - sample.events) * shrink, 1.0)
+    mean = (m + n) / 2 - 1
+
+    def excess(a: float) -> float:
+        variance = a * (1 - a) * (1 + mean * (1 - a) / (2 - a) + mean * a / (1 + a)) / (m * n)
+        return (area - a) ** 2 - z**2 * variance
+
+    # Where C is 0 or 1 the excess has a trivial root at a = C: brackets stop short of it.
+    low = 0.0 if area <= 0 else float(optimize.brentq(excess, 0.0, min(area, 1 - 1e-12)))
+    high = 1.0 if area >= 1 else float(optimize.brentq(excess, max(area, 1e-12), 1.0))
+    return low, high, "Newcombe"
+
+
 def _certain_rows(n: int, verb: str, singular: str) -> str:
     return f"{n:,} row{'s' * (n != 1)} predicted with 0 or 1 {singular if n == 1 else verb}"
 
 
-def _unseen(sample: Sample, level: float) -> float:
-    """Return the largest rate, by the binomial law, of what happened to none of the rows."""
-    units = min(sample.effective_n, float(sample.n_clusters))
-    return -math.expm1(math.log((1 - level) / 2) / units)
-
-
 def _never_wrong(sample: Sample, measures: list[Measure], level: float) -> list[Measure]:
     """Give the scores of predictions that are all 0 or 1, and right, the end that they lack."""
-    worst, rate = _unseen(sample, level), sample.mean(sample.y)
+    units, rate = min(sample.effective_n, float(sample.n_clusters)), sample.mean(sample.y)
+    # the largest rate, by the binomial law, of what happened to none of the rows
+    worst = -math.expm1(math.log((1 - level) / 2) / units)
     ends = {"brier": worst, "smooth_ece": worst, "log_loss": math.inf}
     scaled = 1 - worst / (rate * (1 - rate)) if sample.fewest else math.nan
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -85,10 +85,7 @@ class Validation(Result, Mapping[str, Measure]):
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Measure:
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        raise KeyError(name)
+        return {measure.name: measure for measure in self.measures}[name]
 
     def __iter__(self) -> Iterator[str]:
         return (measure.name for measure in self.measures)
@@ -115,13 +112,12 @@ class Validation(Result, Mapping[str, Measure]):
     def _repr_html_(self) -> str:
         from calibrant._html import element
 
-        rows = [
-            element("tr", element("th", m.label), *(element("td", cell) for cell in m.cells))
+        rows = [[element("th", text) for text in self._head()]]
+        rows += [
+            [element("th", m.label), *(element("td", cell) for cell in m.cells)]
             for m in self.measures
         ]
-        table = element(
-            "table", element("tr", *(element("th", text) for text in self._head())), *rows
-        )
+        table = element("table", *(element("tr", *row) for row in rows))
         return f"{table}{''.join(str(element('p', note)) for note in self._notes())}"
 
     def to_frame(self) -> Any:
@@ -133,10 +129,7 @@ class Validation(Result, Mapping[str, Measure]):
 
     def to_latex(self) -> str:
         """Return a LaTeX table of plain rules, which needs no package."""
-        head = " & ".join(self._head()).replace("%", r"\%")
-        lines = [r"\begin{tabular}{lrrr}", r"\hline", rf"{head} \\"]
-        rows = [rf"{m.label} & {' & '.join(m.cells)} \\" for m in self.measures]
-        return "\n".join([*lines, r"\hline", *rows, r"\hline", r"\end{tabular}"])
+        return _latex(self._head(), [(m.label, *m.cells) for m in self.measures])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold; None for what is infinite or not defined."""
@@ -182,14 +175,17 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
         return len(self.labels)
 
     def __str__(self) -> str:
-        head = (self.by, "rows", "events", "O/E", "slope", "ICI", "C")
-        rows = [
-            (shown_key(own), *(v[name].cells[0] for name in SHOWN))
-            for own, v in zip(self.labels[:LINES], self.validations[:LINES], strict=True)
-        ]
         few = sum(bool(v.notes) for v in self.validations)
         notes = [f"notes on {few:,} of {len(self):,} groups: print them one by one"] if few else []
-        return "\n".join([*text_table(head, rows), *more_groups(len(self) - LINES), *notes])
+        lines = text_table(self._head(), self._rows(LINES))
+        return "\n".join([*lines, *more_groups(len(self) - LINES), *notes])
+
+    def _head(self) -> tuple[str, ...]:
+        return self.by, "rows", "events", "O/E", "slope", "ICI", "C"
+
+    def _rows(self, most: int) -> list[tuple[str, ...]]:
+        pairs = zip(self.labels[:most], self.validations[:most], strict=True)
+        return [(shown_key(own), *(v[name].cells[0] for name in SHOWN)) for own, v in pairs]
 
     def _summary(self) -> str:
         return f"{len(self):,} groups by {self.by}"
@@ -213,13 +209,7 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
 
     def to_latex(self) -> str:
         """Return a LaTeX table of what is printed, of all groups."""
-        rows = [
-            " & ".join([_tex(shown_key(own)), *(v[name].cells[0] for name in SHOWN)]) + r" \\"
-            for own, v in zip(self.labels, self.validations, strict=True)
-        ]
-        head = rf"{_tex(self.by)} & rows & events & O/E & slope & ICI & C \\"
-        first = [r"\begin{tabular}{lrrrrrr}", r"\hline", head, r"\hline"]
-        return "\n".join([*first, *rows, r"\hline", r"\end{tabular}"])
+        return _latex(self._head(), self._rows(len(self)))
 
 
 SHOWN = ("n", "events", "oe_ratio", "slope", "ici", "c_statistic")
@@ -245,8 +235,10 @@ def _frame(columns: dict[str, list[Any]]) -> Any:
     )
 
 
-def _tex(text: str) -> str:
-    """Escape what LaTeX would run."""
-    for letter in "\\&%$#_{}":
-        text = text.replace(letter, r"\textbackslash " if letter == "\\" else f"\\{letter}")
-    return text.replace("^", r"\^{}").replace("~", r"\~{}")
+def _latex(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in LaTeX, with its special characters escaped."""
+    special = {ord(letter): f"\\{letter}" for letter in "&%$#_{}"}
+    special |= {ord("\\"): r"\textbackslash ", ord("^"): r"\^{}", ord("~"): r"\~{}"}
+    lines = [" & ".join(cell.translate(special) for cell in row) + r" \\" for row in (head, *rows)]
+    first = [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\hline", lines[0], r"\hline"]
+    return "\n".join([*first, *lines[1:], r"\hline", r"\end{tabular}"])
