@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     if args.metrics:
         write_whole(args.metrics, metrics_of(monitor, name))
     if args.page:
-        from calibrant.reports.monitor_page import monitor_page
+        from calibrant.reports.page import monitor_page
 
         write_whole(args.page, monitor_page(monitor, name_of(name)))
     status = {"alarm": monitor.alarm, "since": monitor.since, "change": monitor.change}
