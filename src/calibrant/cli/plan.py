@@ -85,10 +85,13 @@ def run(args: argparse.Namespace) -> int:
         rows = stats.samples_to_certify(max_error, n_bins, levels=outputs, **options)
     else:
         max_error = stats.smallest_certifiable_error(rows, n_bins, levels=outputs, **options)
-    n_bins = n_bins if outputs is None else len(outputs)
+    document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
+    if outputs is not None:
+        distinct = [*dict.fromkeys(outputs)]  # one that is given twice is one output
+        n_bins = len(distinct)
+        document |= {"n_bins": n_bins, "levels": distinct}
     if args.json:
-        document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
-        say_json(document if outputs is None else document | {"levels": outputs})
+        say_json(document)
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
         told = (
