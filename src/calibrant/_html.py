@@ -145,6 +145,11 @@ def table(
     )
 
 
+def bullets(lines: Iterable[Content], **attributes: Attribute) -> Element:
+    """Return a list with a bullet for each line."""
+    return element("ul", *(element("li", line) for line in lines), **attributes)
+
+
 def scrolling(label: str, content: Element, extra: str = "") -> Element:
     """Return a region that scrolls by itself, also by keyboard, where its content is too wide."""
     return element(
@@ -155,6 +160,12 @@ def scrolling(label: str, content: Element, extra: str = "") -> Element:
         aria_label=label,
         tabindex=0,
     )
+
+
+def section(name: str, heading: Content, *content: Content) -> Element:
+    """Return a part of the page under a heading of its own."""
+    title = element("h2", heading, id=f"{name}-heading")
+    return element("section", title, *content, id=name, aria_labelledby=f"{name}-heading")
 
 
 def short(name: object, length: int = LENGTH) -> str:

@@ -49,3 +49,16 @@ def test_plan_answers_both_questions(question, rows, error, capsys):
     assert (answer["rows"], answer["max_error"]) == (rows, error)
     code, out, _ = run(capsys, "plan", *question, "--n-bins", "10")
     assert out.startswith(f"{rows:,} rows certify an error of at most {error:.4g}")
+
+
+@pytest.mark.parametrize("question", [("--max-error", "0.1"), ("--rows", "1000")])
+def test_an_output_that_is_given_twice_is_one_output(question, capsys):
+    """The library takes distinct levels, so the plan is that of two outputs and says so."""
+    answers = {}
+    for levels in ("0.1,0.5,0.1", "0.1,0.5"):
+        text = run(capsys, "plan", *question, "--levels", levels)[1]
+        document = json.loads(run(capsys, "plan", *question, "--levels", levels, "--json")[1])
+        answers[levels] = (text, document)
+    assert answers["0.1,0.5,0.1"] == answers["0.1,0.5"]
+    assert "the model has 2 outputs" in " ".join(text.split())
+    assert (document["n_bins"], document["levels"]) == (2, [0.1, 0.5])

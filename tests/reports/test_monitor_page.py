@@ -10,7 +10,7 @@ from test_report_browser import browser as browser  # a fixture
 
 import calibrant as cb
 from calibrant.exceptions import EmptyInputError
-from calibrant.reports.monitor_page import monitor_page
+from calibrant.reports.page import monitor_page
 
 
 def watched(days, shift_from=10**9, n=400, **options):

@@ -1,4 +1,4 @@
-"""The command line. Each command has a file of its own; `calibrant.cli.parser` lists them.
+"""The command line: files of one command, or of two that go together; `parser` lists them.
 
 Exit codes: 0 certified or done, 1 refuted (or an alarm, or a recheck that disagrees), 2 undecided,
 3 bad input or an output that cannot be written, 4 usage, 130 interrupted, 141 the reader went

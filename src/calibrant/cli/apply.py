@@ -1,4 +1,4 @@
-"""calibrant apply."""
+"""calibrant apply, and saved calibrators for all commands that take one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._json import json_text
 from calibrant.cli import OK
-from calibrant.cli.calibrators import check_fitted_order, input_of, load_calibrator
-from calibrant.cli.input import open_files
+from calibrant.cli.input import one_file, rows_of
 from calibrant.cli.output import Bar, about, binary_output, complain
-from calibrant.cli.parser import add_command, add_format_argument, add_input_argument, unicode_text
-from calibrant.exceptions import InvalidArgumentError
+from calibrant.cli.parser import add_command, add_options, unicode_text
+from calibrant.exceptions import EmptyInputError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray
+    from calibrant.groups import GroupColumn
     from calibrant.recalibrators import Recalibrator
     from calibrant.sources.files.streams import File
 
@@ -49,21 +50,12 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="CSV, TSV, Parquet, JSON lines, Arrow, .npz, or - for standard input",
     )
-    command.add_argument(
-        "--y-prob",
-        metavar="COLUMN",
-        nargs="+",
-        default=["probs"],
-        help="the column of predictions, several, or a pattern such as 'prob_*', "
-        "in the order of the fit (default probs)",
+    y_prob = (
+        "the column of predictions, several, or a pattern such as 'prob_*', "
+        "in the order of the fit (default probs)"
     )
-    add_input_argument(command)
-    add_format_argument(command)
-    command.add_argument(
-        "--replace",
-        action="store_true",
-        help="replace the predictions",
-    )
+    add_options(command, "--y-prob", "--input", "--format", y_prob=y_prob)
+    command.add_argument("--replace", action="store_true", help="replace the predictions")
     command.add_argument(
         "--suffix",
         type=unicode_text,
@@ -79,40 +71,34 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Apply a saved calibrator, chunk by chunk."""
-    with about(args.calibrator):
-        calibrator = load_calibrator(args.calibrator)
+    from calibrant.sources.files.arrow import json_rows
+
+    calibrator = load_calibrator(args.calibrator)
     input_of(calibrator, args.input)
-    suffix = _suffix(args)
-    with open_files([args.file], args.format) as files, _target(args.output) as (stream, format_):
-        _check_escape(args.escape_formulas, format_)
-        repair = Repair(calibrator, args.y_prob, suffix, files[0].shown)
-        if files[0].format == format_ == "jsonl":
-            n = _apply_to_json(files[0], repair, stream)
-        else:
-            n = _apply_to_table(files[0], repair, stream, format_, args.escape_formulas)
-    if args.output != "-":
-        complain(f"{n:,} rows written to {args.output}")
-    return OK
-
-
-def _suffix(args: argparse.Namespace) -> str | None:
-    """Return suffix of the added columns; None where none are added."""
     if args.replace and args.suffix is not None:
         raise InvalidArgumentError(
             "--suffix is for added columns, and --replace adds none. Leave one of them out."
         )
-    if args.replace:
-        return None
-    suffix: str = SUFFIX if args.suffix is None else args.suffix
-    return suffix
-
-
-def _check_escape(escape: bool, format_: str) -> None:
-    if escape and format_ not in ("csv", "tsv"):
-        raise InvalidArgumentError(
-            "--escape-formulas is for CSV and TSV, which spreadsheets run; the output is "
-            f"{format_}. Leave the option out."
-        )
+    suffix = None if args.replace else SUFFIX if args.suffix is None else args.suffix
+    with one_file(args.file, args.format) as file, _target(args.output) as (stream, format_):
+        if args.escape_formulas and format_ not in ("csv", "tsv"):
+            raise InvalidArgumentError(
+                "--escape-formulas is for CSV and TSV, which spreadsheets run; the output is "
+                f"{format_}. Leave the option out."
+            )
+        repair = Repair(calibrator, args.y_prob, suffix, file.shown)
+        with Bar("repairing", [file]) as bar:
+            if file.format == format_ == "jsonl":  # add to the objects, and leave all else as it is
+                for rows, share in json_rows(file):
+                    bar.show(0, share, len(rows))
+                    stream.write(b"".join(map(_json_line, repair.objects(rows))))
+            else:
+                _copy_table(file, repair, stream, format_, args.escape_formulas, bar)
+        if not repair.n_rows:
+            raise EmptyInputError(f"{file.shown} has no rows; at least one is needed.")
+    if args.output != "-":
+        complain(f"{repair.n_rows:,} rows written to {args.output}")
+    return OK
 
 
 @contextmanager
@@ -134,41 +120,20 @@ def _target(output: str) -> Iterator[tuple[IO[bytes], str]]:
         yield stream, format_
 
 
-def _apply_to_table(
-    file: File, repair: Repair, stream: IO[bytes], format_: str, escape: bool
-) -> int:
-    from calibrant.exceptions import EmptyInputError
+def _copy_table(
+    file: File, repair: Repair, stream: IO[bytes], format_: str, escape: bool, bar: Bar
+) -> None:
     from calibrant.sources.files.arrow import read_tables, table_writer
 
     as_text = None if format_ in ("csv", "tsv") else repair.text_groups()
-    batches = read_tables(file, as_text)
+    batches = ((repair.batch(rows), share) for rows, share in read_tables(file, as_text))
     first = next(batches, None)
     if first is None:
-        raise EmptyInputError(f"{file.shown} has no rows; at least one is needed.")
-    done, share = repair.batch(first[0]), first[1]
-    with (
-        table_writer(stream, format_, done.schema, escape) as writer,
-        Bar("repairing", [file]) as bar,
-    ):
-        writer.write(done)
-        for batch, share in batches:
+        return
+    with table_writer(stream, format_, first[0].schema, escape) as writer:
+        for batch, share in chain([first], batches):
             bar.show(0, share, batch.num_rows)
-            writer.write(repair.batch(batch).cast(done.schema))
-    return repair.n_rows
-
-
-def _apply_to_json(file: File, repair: Repair, stream: IO[bytes]) -> int:
-    """Add to the objects of each line, and leave all else as it is."""
-    from calibrant.exceptions import EmptyInputError
-    from calibrant.sources.files.arrow import json_rows
-
-    with Bar("repairing", [file]) as bar:
-        for rows, share in json_rows(file):
-            bar.show(0, share, len(rows))
-            stream.write(b"".join(map(_json_line, repair.objects(rows))))
-    if not repair.n_rows:
-        raise EmptyInputError(f"{file.shown} has no rows; at least one is needed.")
-    return repair.n_rows
+            writer.write(batch.cast(first[0].schema))
 
 
 def _json_line(row: dict[str, Any]) -> bytes:
@@ -206,16 +171,16 @@ class Repair:
         Read as numbers, none of the groups would be known again.
         """
         fitted = zip(*getattr(self.calibrator, "groups_", ()), strict=True)
-        pairs = zip(getattr(self.calibrator, "by_", ()), fitted, strict=False)
+        pairs = zip(self._by, fitted, strict=False)
         return [own.name for own, labels in pairs if str in map(type, labels)]
 
     def batch(self, batch: Any) -> Any:
         """Return a record batch with the repaired predictions."""
         import pyarrow as pa
 
-        names = self._chosen(batch.schema.names)
-        groups = {x: batch.column(x) for x in self._group_names(batch.schema.names)}
-        for name, values in self._repaired([batch.column(name) for name in names], names, groups):
+        names, told = self._chosen(batch.schema.names)
+        columns = {name: batch.column(name) for name in names + told}
+        for name, values in self._repaired(columns, names):
             array = pa.array(values) if values.ndim == 1 else pa.array(values.tolist())
             if self.suffix is None:
                 batch = batch.set_column(batch.schema.get_field_index(name), name, array)
@@ -229,73 +194,162 @@ class Repair:
         from calibrant.sources.files.json_lines import as_column
 
         present = list(dict.fromkeys(name for row in rows for name in row))
-        names, told = self._chosen(present), self._group_names(present)
+        names, told = self._chosen(present)
         with readable(self.shown):
             read = {n: as_column([x.get(n) for x in rows], n, self.n_rows) for n in names + told}
-        groups = {name: read[name] for name in told}
-        after = self._repaired([read[name] for name in names], names, groups)
-        repaired = [(self._new_name(n), v.tolist()) for n, v in after]
+        repaired = [(self._new_name(n), v.tolist()) for n, v in self._repaired(read, names)]
         return [{**row, **{n: v[i] for n, v in repaired}} for i, row in enumerate(rows)]
 
-    def _chosen(self, names: list[str]) -> list[str]:
-        """Return the columns to repair, in the order that the first rows have fixed."""
+    def _chosen(self, names: list[str]) -> tuple[list[str], list[str]]:
+        """Return the columns to repair, in the order that the first rows fix, and of groups."""
         from calibrant.sources.column_names import in_fixed_order, match_columns
 
-        if self._columns is not None and names == self._last_names:
-            return self._columns
-        self._last_names = names
-        chosen = match_columns(names, self.patterns, self.shown)
-        if self._columns is None:
-            check_fitted_order(self.calibrator, chosen)
-        self._columns = in_fixed_order(chosen, self._columns or chosen, self.shown)
-        taken = [new for new in map(self._new_name, chosen) if new in names]
-        if self.suffix is not None and taken:
-            raise InvalidArgumentError(
-                f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, or "
-                "--replace to replace the predictions."
-            )
-        return self._columns
-
-    def _new_name(self, name: str) -> str:
-        from calibrant.sources.files.arrow import as_formula_safe
-
-        return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
-
-    def _group_names(self, names: list[str]) -> list[str]:
-        """Return the columns of groups that the calibrator needs; refuse where one is not there."""
-        own = [column.name for column in getattr(self.calibrator, "by_", ())]
+        if self._columns is None or names != self._last_names:
+            self._last_names = names
+            chosen = match_columns(names, self.patterns, self.shown)
+            if self._columns is None:
+                check_fitted_order(self.calibrator, chosen)
+            self._columns = in_fixed_order(chosen, self._columns or chosen, self.shown)
+            taken = [new for new in map(self._new_name, chosen) if new in names]
+            if self.suffix is not None and taken:
+                raise InvalidArgumentError(
+                    f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, "
+                    "or --replace to replace the predictions."
+                )
+        own = [column.name for column in self._by]
         lacking = [name for name in own if name not in names]
         if lacking:
             raise InvalidArgumentError(
                 f"The calibrator was fitted by {', '.join(own):.100}; {self.shown} has no column "
                 f"{lacking[0]!r:.80}. Its columns are {', '.join(names):.200}."
             )
-        return own
+        return self._columns, own
 
-    def _by(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Return the option of `predict_proba` that says which groups rows are in, if any."""
-        from calibrant.groups import Groups
-        from calibrant.sources.files.conversion import as_group
+    @property
+    def _by(self) -> tuple[GroupColumn, ...]:
+        """What tells groups apart, where the calibrator has a repair for each."""
+        return tuple(getattr(self.calibrator, "by_", ()))
 
-        own = getattr(self.calibrator, "by_", ())
-        read = [as_group(columns[x.name], x, self.shown, self.n_rows) for x in own]
-        return {"by": Groups.of(own, read)} if own else {}
+    def _new_name(self, name: str) -> str:
+        from calibrant.sources.files.arrow import as_formula_safe
 
-    def _repaired(
-        self, columns: list[Any], names: list[str], groups: dict[str, Any]
-    ) -> list[tuple[str, AnyArray]]:
+        return name if self.suffix is None else as_formula_safe(f"{name}{self.suffix}")
+
+    def _repaired(self, columns: dict[str, Any], names: list[str]) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
-        from calibrant.sources.files.conversion import as_numbers, side_by_side
+        from calibrant.groups import Groups
+        from calibrant.sources.files.conversion import as_group, as_numbers, side_by_side
         from calibrant.sources.files.reading import Chunk, located
         from calibrant.sources.files.streams import File
 
-        pairs = zip(columns, names, strict=True)
-        parts = [as_numbers(column, name, self.shown, self.n_rows) for column, name in pairs]
+        parts = [as_numbers(columns[name], name, self.shown, self.n_rows) for name in names]
         probs = side_by_side(parts, names, self.shown)
+        own = [as_group(columns[by.name], by, self.shown, self.n_rows) for by in self._by]
+        groups = {"by": Groups.of(self._by, own)} if own else {}
         file = File("", "", self.shown)
         with located(Chunk(file, self.n_rows, 0.0, probs, probs, None, names, names)):
-            after = self.calibrator.predict_proba(probs, **self._by(groups))
+            after = self.calibrator.predict_proba(probs, **groups)
         self.n_rows += len(probs)
         if len(names) == 1:
             return [(names[0], after)]
         return [(name, after[:, k]) for k, name in enumerate(names)]
+
+
+def load_calibrator(path: str) -> Recalibrator:
+    """Read a saved calibrator of probabilities, the only ones that commands apply."""
+    from calibrant.recalibrators import QuantileRepair, load
+
+    with about(path):
+        calibrator = load(path)
+        if isinstance(calibrator, QuantileRepair):
+            raise InvalidArgumentError(
+                f"Commands apply calibrators of probabilities; {path} holds a "
+                f"{type(calibrator).__name__}, which repairs quantiles. Apply it in Python: "
+                "calibrant.load(path).predict(quantiles)."
+            )
+    return calibrator
+
+
+def read_levels(given: list[float] | str | None) -> list[float] | None:
+    """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
+    if not isinstance(given, str):
+        return given
+    calibrator = load_calibrator(given)
+    if getattr(calibrator, "levels_", None) is None:
+        raise InvalidArgumentError(
+            f"--levels are the outputs of a model that has finitely many; the calibrator in "
+            f"{given} is a {type(calibrator).__name__}, which has none. Use scaling-binning."
+        )
+    return [float(level) for level in calibrator.levels_]
+
+
+def labels_to_fit(
+    y_true: AnyArray, y_prob: AnyArray, args: argparse.Namespace
+) -> tuple[AnyArray, Any]:
+    """Return labels and the names of classes; --pos-label makes them no and yes."""
+    if args.pos_label is None:
+        return y_true, args.classes
+    from calibrant.columns import absent_event
+    from calibrant.problem import read_problem
+
+    if y_prob.ndim == 2 and args.pos_label == (args.classes or (0, 1))[0]:
+        raise InvalidArgumentError(
+            f"Of two columns the second must be the event's; --pos-label {args.pos_label} is the "
+            "first. Give --y-prob in the other order, or the event's column alone."
+        )
+    problem = read_problem("binary", 2, args.classes, args.pos_label)
+    codes = problem.codes(y_true)
+    if problem.pos_label is not None and not codes.any():
+        raise absent_event(problem.pos_label, y_true)
+    return codes, None
+
+
+def arrays_to_certify(
+    calibrator: Recalibrator, given: dict[str, Any], args: argparse.Namespace
+) -> tuple[AnyArray, AnyArray, Any]:
+    """Return predictions, labels and classes as the calibrator knows them.
+
+    Its event must be --pos-label, its input --input, and its classes in the order --classes.
+    """
+    given = {name: value for name, value in given.items() if name != "bins"}
+    given["input"] = input_of(calibrator, args.input)
+    rows = rows_of(given)
+    check_fitted_order(calibrator, rows.names)
+    y_prob = rows.probs
+    labels, classes = labels_to_fit(rows.labels, y_prob, args)
+    own = calibrator.classes_
+    fitted, told = ([str(x) for x in names] for names in (own.tolist(), args.classes or ()))
+    if told != fitted and sorted(told) == sorted(fitted):
+        raise InvalidArgumentError(
+            f"The calibrator was fitted on the classes {','.join(fitted)[:100]}, in this order; "
+            f"got --classes {','.join(told)[:100]}. Leave the option out, or fit a calibrator with "
+            "the same --classes."
+        )
+    if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:
+        return y_prob, labels, classes
+    if own[1] != args.pos_label:
+        raise InvalidArgumentError(
+            f"The calibrator was fitted on the classes {own[0]} and {own[1]}, and its event is "
+            f"{own[1]}; got --pos-label {args.pos_label}. Leave the option out, or fit a "
+            "calibrator with the same --pos-label."
+        )
+    return y_prob, own[labels], own.tolist()
+
+
+def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
+    """Refuse the columns of a calibrator's fit in another order."""
+    from calibrant.recalibrators.reading import fitted_names
+    from calibrant.sources.column_names import check_same_order
+
+    check_same_order(names, fitted_names(calibrator))
+
+
+def input_of(calibrator: Recalibrator, given: str | None) -> Any:
+    """Return what a calibrator reads; refuse an --input that says otherwise."""
+    own = calibrator.input
+    if given not in (None, own):
+        raise InvalidArgumentError(
+            f"The calibrator was fitted on {own}; got --input {given}. Leave the option out, or "
+            "fit a calibrator with the same --input."
+        )
+    return own

@@ -1,4 +1,4 @@
-"""calibrant certify."""
+"""calibrant certify, of all rows at once, and calibrant audit, of every group of rows."""
 
 from __future__ import annotations
 
@@ -6,27 +6,11 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.calibrators import arrays_to_certify, load_calibrator, read_levels
-from calibrant.cli.input import add_log_argument, predictions
-from calibrant.cli.output import about
-from calibrant.cli.parser import (
-    LEVELS_HELP,
-    add_cluster_argument,
-    add_command,
-    add_data_arguments,
-    add_group_argument,
-    bin_mass,
-    levels,
-    whole_number,
-)
-from calibrant.cli.verdicts import (
-    Outcome,
-    add_answer_arguments,
-    add_question_arguments,
-    answer,
-    question,
-    reported,
-)
+from calibrant.cli.apply import arrays_to_certify, load_calibrator, read_levels
+from calibrant.cli.input import predictions
+from calibrant.cli.output import ProgressLine
+from calibrant.cli.parser import DATA, OPTIONS, add_command, add_options, bin_mass, whole_number
+from calibrant.cli.verdicts import Outcome, add_question_options, answer, question, reported
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -60,33 +44,44 @@ EACH_BY_ITSELF = (
     "Each group is certified by itself: of many, some verdicts are wrong by chance. What holds for "
     "all groups at once: calibrant audit."
 )
+AUDIT_EXAMPLES = """
+calibrant audit preds.parquet --y-true label --y-prob score --by sex site --max-error 0.05
+calibrant audit preds.csv --y-true label --y-prob score --by age=0,40,65,120 --max-error 0.05
+calibrant audit week.json --max-error 0.05
+"""
+AUDIT_NOTES = """
+Exit codes: 0 all groups certified, 1 some refuted, 2 undecided (too few rows, or continuous
+outputs, which can be refuted and never certified).
+
+With the requested confidence, all verdicts are right together, however many groups there are: each
+gets an equal share of the error probability. p-values are against perfect calibration,
+adjusted by Holm's method. Groups that could not be certified even if they were calibrated
+are reported as too small, with the number of rows they need.
+
+Tables of groups saved by `measure --by --table` or `merge` can be given instead of rows.
+"""
+SHARED = (*DATA, "--confidence-level", "--log", "--by", "--cluster")
+BINS = "bins instead of every distinct output"
 
 
 def add(commands: Any) -> None:
-    """Register the command."""
-    command = add_command(
-        commands, "certify", run, "certify or refute that an error is small enough", EXAMPLES, NOTES
-    )
-    add_data_arguments(command, bins_help="bins instead of every distinct output")
-    add_log_argument(command)
-    add_group_argument(command)
-    add_cluster_argument(command)
+    """Register both commands."""
+    about_all = "certify or refute that an error is small enough"
+    command = add_command(commands, "certify", certify, about_all, EXAMPLES, NOTES)
+    add_options(command, *SHARED, bins=BINS)
     command.add_argument(
         "--draws",
         metavar="K",
         type=whole_number,
         help="how often one row of each cluster is drawn (default 4); 1 if most have one row",
     )
-    add_question_arguments(command, "0.02")
-    command.add_argument(
+    add_question_options(command, "0.02")
+    add_options(
+        command,
         "--looks",
-        metavar="K",
-        type=whole_number,
-        default=1,
-        help="how often these rows will be certified as they grow (default 1: only now)",
-    )
-    command.add_argument(
-        "--levels", metavar="P,P,...", type=levels, help=f"{LEVELS_HELP}; sharper bounds"
+        "--levels",
+        looks="how often these rows will be certified as they grow (default 1: only now)",
+        levels=f"{OPTIONS['--levels']['help']}; sharper bounds",
     )
     command.add_argument(
         "--min-bin-mass",
@@ -94,20 +89,24 @@ def add(commands: Any) -> None:
         type=bin_mass,
         help="a known lower bound of every output's probability, or learned",
     )
-    command.add_argument(
-        "--calibrator",
-        metavar="FILE",
-        help="apply this calibrator first; the rows it was fitted on are refused",
+    add_options(
+        command,
+        *("--calibrator", "--output", "--junit", "--json"),
+        calibrator="apply this calibrator first; the rows it was fitted on are refused",
+        output="save the certificate",
     )
-    add_answer_arguments(command, "the certificate")
+
+    about_groups = "certify or refute every group of rows, all at once"
+    command = add_command(commands, "audit", audit, about_groups, AUDIT_EXAMPLES, AUDIT_NOTES)
+    add_options(command, *SHARED, bins=BINS)
+    add_question_options(command, "0.05")
+    shown = "save what is printed as JSON"
+    add_options(command, "--output", "--junit", "--json", output=shown)
 
 
-def run(args: argparse.Namespace) -> int:
+@reported
+def certify(args: argparse.Namespace) -> Outcome:
     """Certify, print and return the verdict as exit code."""
-    return reported(args, lambda: _run(args))
-
-
-def _run(args: argparse.Namespace) -> Outcome:
     from calibrant._results import filled
     from calibrant.groups import shown_key
     from calibrant.stats import GroupCertificates
@@ -131,8 +130,7 @@ def _run(args: argparse.Namespace) -> Outcome:
             certificate = _recalibrated(given, args, options)
         else:
             certificate = certify(**given, **options, draws=args.draws)
-    by_group = isinstance(certificate, GroupCertificates)
-    if not by_group:
+    if not isinstance(certificate, GroupCertificates):
         return answer(args, certificate, describe(certificate))
     groups = []
     if args.junit:  # certificates of groups are made when they are asked for
@@ -148,8 +146,7 @@ def _recalibrated(
     """Apply a saved calibrator to all rows, and certify what it answers."""
     from calibrant.recalibrators import ByGroup
 
-    with about(args.calibrator):
-        calibrator = load_calibrator(args.calibrator)
+    calibrator = load_calibrator(args.calibrator)
     if isinstance(calibrator, ByGroup):
         raise InvalidArgumentError(
             f"{args.calibrator} repairs by group, and needs the group of every row. Apply it with "
@@ -175,3 +172,20 @@ def _yardstick(certificate: Certificate) -> str:
         return str(certify_coverage(certificate.table, confidence_level=level, draws=draws))
     off = f"{certificate.trivial_error:.4f}"
     return f"For comparison: always answering the commoner of 0 and 1 is off by {off}."
+
+
+@reported
+def audit(args: argparse.Namespace) -> Outcome:
+    """Audit, print and return the verdict as exit code."""
+    from calibrant.audits import audit
+    from calibrant.groups import shown_key
+
+    with predictions(args) as given, ProgressLine() as line:
+
+        def show(share: float) -> None:
+            if line.is_due():
+                line.draw("auditing ", share, "of the groups")
+
+        result = audit(**given, **question(args), progress=show)
+    groups = [(shown_key(one.group), one.verdict, str(one)) for one in result.groups]
+    return answer(args, result, str(result), groups)

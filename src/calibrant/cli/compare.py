@@ -7,21 +7,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import (
-    add_log_argument,
-    columns_of,
-    open_files,
-    read_command_log,
-    saved_table,
-)
+from calibrant.cli.input import columns_of, one_file, read_command_log, saved_table
 from calibrant.cli.output import complain, say, say_json
-from calibrant.cli.parser import add_cluster_argument, add_command, add_data_arguments, read_bins
+from calibrant.cli.parser import DATA, add_command, add_options, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
 if TYPE_CHECKING:
-    from calibrant._types import AnyArray
     from calibrant.sources.arrays import ArraySource
-    from calibrant.sources.files.streams import File
     from calibrant.stats import Comparison, TableComparison
     from calibrant.table import BinTable
 
@@ -53,8 +45,7 @@ def add(commands: Any) -> None:
     command = add_command(
         commands, "compare", run, "compare two models on the same rows", EXAMPLES, NOTES
     )
-    add_data_arguments(command)
-    add_log_argument(command)
+    add_options(command, *DATA, "--confidence-level", "--log")
     command.add_argument(
         "--versus",
         metavar="COLUMN",
@@ -67,13 +58,11 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--key", metavar="COLUMN", help="match the rows of two files by this column"
     )
-    add_cluster_argument(command)
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_options(command, "--cluster", "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from calibrant.comparison import compare_sources
     from calibrant.stats import compare_tables
 
     if len(args.files) > 2 or (len(args.files) == 1 and not args.versus):
@@ -81,33 +70,20 @@ def run(args: argparse.Namespace) -> int:
             "Give two files, or one file and --versus with the columns of model b; "
             f"got {len(args.files)} {'file' if len(args.files) == 1 else 'files'}."
         )
+    legend = [f"a = {args.files[0]}", f"b = {args.files[-1]}"]
+    result: Comparison | TableComparison
     if args.log:
-        return _show(_compare_logs(args), args, [f"{n} = {file}" for n, file, _ in _legend(args)])
-    if tables := _tables(args):
-        result: Comparison | TableComparison = compare_tables(
-            *tables, confidence_level=args.confidence_level
-        )
-        return _show(result, args, [f"{name} = {file}" for name, file, _ in _legend(args)])
-    if args.key and len(args.files) == 1:
-        raise InvalidArgumentError("--key matches the rows of two files; got one file.")
-    if args.key and args.cluster:
-        raise InvalidArgumentError("--key and --cluster are not taken together.")
-    with ExitStack() as stack:
-        files = [stack.enter_context(open_files([file], args.format)) for file in args.files]
-        models = _models(args, files[0], files[-1])
-    bins = "auto" if args.bins is None else read_bins(args.bins)
-    result = compare_sources(*models, bins=bins, confidence_level=args.confidence_level)
-    legend = [f"{name} = {file}, {', '.join(columns)}" for name, file, columns in _legend(args)]
-    return _show(result, args, legend)
-
-
-def _show(result: Comparison | TableComparison, args: argparse.Namespace, legend: list[str]) -> int:
+        result = _compare_logs(args)
+    elif tables := _tables(args):
+        result = compare_tables(*tables, confidence_level=args.confidence_level)
+    else:
+        result = _compare_rows(args)
+        columns = (args.y_prob, args.versus or args.y_prob)
+        legend = [f"{file}, {', '.join(own)}" for file, own in zip(legend, columns, strict=True)]
     if args.json:
         say_json(result.to_dict())
     else:
-        for line in legend:
-            say(line)
-        say(str(result))
+        say("\n".join([*legend, str(result)]))
     return OK
 
 
@@ -122,16 +98,14 @@ def _compare_logs(args: argparse.Namespace) -> Comparison:
     a, b = (read_command_log(args, [file]) for file in args.files)
     pairs = a.paired(b)
     complain(str(pairs))
-    bins = "auto" if args.bins is None else read_bins(args.bins)
-    cluster = False if args.cluster == "none" else args.cluster
     return compare(
         "correct_a",
         "confidence_a",
         "confidence_b",
         y_true_b="correct_b",
         data=pairs,
-        bins=bins,
-        cluster=cluster,
+        bins=read_bins(args.bins or "auto"),
+        cluster=False if args.cluster == "none" else args.cluster,
         confidence_level=args.confidence_level,
     )
 
@@ -156,36 +130,36 @@ def _tables(args: argparse.Namespace) -> list[BinTable]:
     return tables
 
 
-def _models(
-    args: argparse.Namespace, files_a: list[File], files_b: list[File]
-) -> tuple[ArraySource, ArraySource]:
-    """Read the labels and predictions of both models; those of b by the names of a's columns."""
+def _compare_rows(args: argparse.Namespace) -> Comparison:
+    """Compare the labels and predictions of both models; those of b by the names of a's columns."""
     from calibrant.cli.resume import Progress
+    from calibrant.comparison import compare_sources
     from calibrant.sources.column_names import in_fixed_order
     from calibrant.sources.files import Files, read_files
 
-    for name, files in ((args.files[0], files_a), (args.files[-1], files_b)):
-        if len(files) > 1:
-            raise InvalidArgumentError(f"{name!r} stands for {len(files)} files; name one.")
-    given = columns_of(args, files_a, Progress())
-    given.pop("bins", None)
-    if column := args.key or given.pop("cluster", None):
-        given["by"] = column
-    a = read_files(**given)
-    given |= {"data": Files(files_b, Progress()), "y_prob": args.versus or args.y_prob}
-    given["y_true"] = args.y_true_b or args.y_true
-    b = read_files(**given)
-    if not args.versus and a.names[1:] != b.names[1:]:  # other columns, or in another order
-        order = in_fixed_order(b.names[1:], a.names[1:], files_b[0].shown)
-        b = read_files(**given | {"y_prob": order})
-    models = a.in_memory(), b.in_memory()
+    if args.key and len(args.files) == 1:
+        raise InvalidArgumentError("--key matches the rows of two files; got one file.")
+    if args.key and args.cluster:
+        raise InvalidArgumentError("--key and --cluster are not taken together.")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(one_file(name, args.format)) for name in args.files]
+        given = columns_of(args, opened[:1], Progress())
+        bins = given.pop("bins", "auto")
+        if column := args.key or given.pop("cluster", None):
+            given["by"] = column
+        a = read_files(**given)
+        given |= {"data": Files(opened[-1:], Progress()), "y_prob": args.versus or args.y_prob}
+        given["y_true"] = args.y_true_b or args.y_true
+        b = read_files(**given)
+        if not args.versus and a.names[1:] != b.names[1:]:  # other columns, or in another order
+            order = in_fixed_order(b.names[1:], a.names[1:], opened[-1].shown)
+            b = read_files(**given | {"y_prob": order})
+        models = a.in_memory(), b.in_memory()
     if args.key:
-        return _matched(*models, args)
-    if not args.y_true_b:
-        _check_same_rows(models[0].columns().labels, models[1].columns().labels, args)
-    if args.cluster:
-        _check_same_clusters(*models, args)
-    return models
+        models = _matched(*models, args)
+    else:
+        _check_same_rows(*models, args)
+    return compare_sources(*models, bins=bins, confidence_level=args.confidence_level)
 
 
 def _matched(
@@ -200,16 +174,16 @@ def _matched(
     places = []
     for rows, file in ((a, args.files[0]), (b, args.files[1])):
         groups = required(rows.groups)
-        keys = [groups.labels[code] for code in groups.codes.tolist()]
-        known = {key: row for row, key in enumerate(keys)}
-        if len(known) < len(keys) or (None,) in known:
-            seen: set[object] = {(None,)}
-            first = next(i for i, key in enumerate(keys) if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InvalidInputError(
-                f"{file}, column {args.key!r:.80} must have another value in every row, and none "
-                f"missing, to match rows by; row {first + 1:,} has {keys[first][0]!r:.60} "
-                "once more or none."
-            )
+        known: dict[tuple[object, ...], int] = {}
+        for row, code in enumerate(groups.codes.tolist()):
+            key = groups.labels[code]
+            if key in known or key == (None,):
+                raise InvalidInputError(
+                    f"{file}, column {args.key!r:.80} must have another value in every row, and "
+                    f"none missing, to match rows by; row {row + 1:,} has {key[0]!r:.60} once more "
+                    "or none."
+                )
+            known[key] = row
         places.append(known)
     both = [key for key in places[0] if key in places[1]]
     if len(both) < 2:
@@ -220,42 +194,34 @@ def _matched(
     for file, known in zip(args.files, places, strict=True):
         if len(known) > len(both):
             complain(f"{len(known) - len(both):,} of {len(known):,} rows of {file} have no match")
-    rows_a, rows_b = ([known[key] for key in both] for known in places)
-    return (
-        ArraySource(a.columns().take(np.array(rows_a))),
-        ArraySource(b.columns().take(np.array(rows_b))),
-    )
+    rows_a, rows_b = (np.array([known[key] for key in both]) for known in places)
+    return ArraySource(a.columns().take(rows_a)), ArraySource(b.columns().take(rows_b))
 
 
-def _check_same_rows(a: AnyArray, b: AnyArray, args: argparse.Namespace) -> None:
-    names = f"{args.files[0]} and {args.files[-1]}"
-    if len(a) != len(b):
-        raise LengthMismatchError(
-            f"{names} must have the same rows; they have {len(a):,} and {len(b):,}."
-        )
-    differ = (a != b).nonzero()[0]
-    if differ.size:
-        row = int(differ[0])
-        raise InvalidInputError(
-            f"{names} must have the same rows in the same order; the labels of {differ.size:,} "
-            f"rows differ (first: row {row + 1:,}, {a[row]!s} and {b[row]!s}). "
-            "Sort both by the same key."
-        )
-
-
-def _check_same_clusters(a: ArraySource, b: ArraySource, args: argparse.Namespace) -> None:
-    """Refuse rows that one file clusters otherwise than the other, by whatever names."""
+def _check_same_rows(a: ArraySource, b: ArraySource, args: argparse.Namespace) -> None:
+    """Refuse rows whose labels, or clusters by whatever names, are others in the two files."""
     from calibrant.groups import required
 
-    codes = [required(rows.groups).codes.tolist() for rows in (a, b)]
-    pairs = set(zip(*codes, strict=False))  # of other lengths more is said by who pairs the rows
-    if len(codes[0]) == len(codes[1]) and {len(set(own)) for own in codes} != {len(pairs)}:
-        raise InvalidInputError(
-            f"{args.files[0]} and {args.files[-1]} must have the same rows in the same order; they "
-            f"differ in which rows column {args.cluster!r:.80} puts into one cluster. Sort both by "
-            "the same key."
-        )
-
-
-def _legend(args: argparse.Namespace) -> list[tuple[str, str, list[str]]]:
-    return [("a", args.files[0], args.y_prob), ("b", args.files[-1], args.versus or args.y_prob)]
+    names = f"{args.files[0]} and {args.files[-1]}"
+    if not args.y_true_b:
+        labels, others = a.columns().labels, b.columns().labels
+        if len(labels) != len(others):
+            raise LengthMismatchError(
+                f"{names} must have the same rows; they have {len(labels):,} and {len(others):,}."
+            )
+        differ = (labels != others).nonzero()[0]
+        if differ.size:
+            row = int(differ[0])
+            raise InvalidInputError(
+                f"{names} must have the same rows in the same order; the labels of {differ.size:,} "
+                f"rows differ (first: row {row + 1:,}, {labels[row]!s} and {others[row]!s}). "
+                "Sort both by the same key."
+            )
+    if args.cluster:
+        codes = [required(rows.groups).codes.tolist() for rows in (a, b)]
+        pairs = set(zip(*codes, strict=False))  # other lengths are refused by who pairs the rows
+        if len(codes[0]) == len(codes[1]) and {len(set(own)) for own in codes} != {len(pairs)}:
+            raise InvalidInputError(
+                f"{names} must have the same rows in the same order; they differ in which rows "
+                f"column {args.cluster!r:.80} puts into one cluster. Sort both by the same key."
+            )

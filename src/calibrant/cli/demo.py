@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli import OK
 from calibrant.cli.output import aligned, say
@@ -14,7 +13,7 @@ from calibrant.cli.parser import add_command
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray, FloatArray
-    from calibrant.stats import CalibrationErrorResult, Certificate
+    from calibrant.stats import Certificate
 
 EXAMPLES = """
 calibrant demo
@@ -30,29 +29,16 @@ SIMULATED = 30_000
 """Rows: a third of them trains, a third repairs, and 10,000 are left to certify."""
 
 
-@dataclass(frozen=True)
-class Model:
-    """A trained classifier, and what it says of the rows that repair and check it.
+class Outcome(NamedTuple):
+    """A model after one repair (None: as it is), on the rows that check it.
 
     With two classes it is judged by the probability of the second, with more by the confidence
     in its prediction.
     """
 
-    name: str
-    max_error: float
-    split: tuple[int, int, int]
-    probs: dict[str, FloatArray]
-    labels: dict[str, AnyArray]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A model after one repair (None: as it is), on the rows that check it."""
-
     repair: str | None
     events: AnyArray
     said: FloatArray
-    error: CalibrationErrorResult
     certificate: Certificate
 
 
@@ -72,21 +58,30 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Repair three models in all ways, and write the report of the first, before and after."""
+    import numpy as np
+
     from calibrant.reports import report
 
     page = None
-    for model in models():
-        outcomes = list(repaired(model))
-        train, repair, check = model.split
-        head = (*HEAD[:-1], HEAD[-1].format(model.max_error))
-        say(f"{model.name}: {train:,} rows train, {repair:,} repair, {check:,} check it")
-        say(f"{aligned([head, *map(_row, outcomes)])}\n")
+    for name, max_error, classifier, inputs, target in models():
+        rows = np.random.default_rng(0).permutation(len(target))
+        train, repair, check = np.array_split(rows, 3)
+        classifier.fit(inputs[train], target[train])
+        known, fresh = (
+            (classifier.predict_proba(inputs[part]), target[part]) for part in (repair, check)
+        )
+        outcomes = list(repaired(known, *fresh, max_error))
+        head = (*HEAD[:-1], HEAD[-1].format(max_error))
+        say(
+            f"{name}: {train.size:,} rows train, {repair.size:,} repair, {check.size:,} check it\n"
+            f"{aligned([head, *map(_row, outcomes)])}\n"
+        )
         if page is None:
             first, last = outcomes[0], outcomes[-1]
             page = report(
                 last.events,
                 last.said,
-                max_error=model.max_error,
+                max_error=max_error,
                 levels=last.certificate.levels,
                 title="Naive Bayes, before and after repair",
                 command="calibrant demo",
@@ -101,33 +96,34 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
-    interval, certificate = outcome.error.confidence_interval(), outcome.certificate
+    """Measure the error in the bins that the certificate suggests."""
+    from calibrant.bins import BinsLike, Distinct
+    from calibrant.measure import calibration_error
+
+    repair, events, said, certificate = outcome
+    bins: BinsLike = Distinct() if certificate.table.is_binned_model else "auto"
+    error = calibration_error(events, said, bins=bins)
+    low, high = error.confidence_interval()
     verdict = str(certificate.verdict)
     if verdict == "certified":
         verdict += f" (<= {certificate.upper_bound:.3f})"
     elif verdict == "refuted":
         verdict += f" (>= {certificate.lower_bound:.3f})"
-    return (
-        outcome.repair or "as it is",
-        f"{outcome.said.mean():.1%}",
-        f"{outcome.events.mean():.1%}",
-        f"{outcome.error.value:.3f}",
-        f"{interval.low:.3f} to {interval.high:.3f}",
-        verdict,
-    )
+    shares = (f"{said.mean():.1%}", f"{events.mean():.1%}")
+    return repair or "as it is", *shares, f"{error.value:.3f}", f"{low:.3f} to {high:.3f}", verdict
 
 
-def models() -> Iterator[Model]:
-    """Train classifiers on a third of each data set, and predict the two other thirds."""
+def models() -> Iterator[tuple[str, float, Any, FloatArray, AnyArray]]:
+    """Yield the name, the tolerated error, the classifier and the data of each model."""
     from sklearn.datasets import load_digits
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.naive_bayes import GaussianNB
 
     digits = load_digits(return_X_y=True)
     forest = RandomForestClassifier(n_estimators=100, random_state=0)
-    yield _trained("naive Bayes on simulated rows", 0.03, GaussianNB(), *simulated())
-    yield _trained("naive Bayes on handwritten digits", 0.15, GaussianNB(), *digits)
-    yield _trained("random forest on handwritten digits", 0.15, forest, *digits)
+    yield "naive Bayes on simulated rows", 0.03, GaussianNB(), *simulated()
+    yield "naive Bayes on handwritten digits", 0.15, GaussianNB(), *digits
+    yield "random forest on handwritten digits", 0.15, forest, *digits
 
 
 def simulated() -> tuple[FloatArray, AnyArray]:
@@ -140,38 +136,19 @@ def simulated() -> tuple[FloatArray, AnyArray]:
     return sign[:, None] + rng.normal(scale=0.8, size=(SIMULATED, 6)), happened.astype(np.int64)
 
 
-def _trained(
-    name: str, max_error: float, classifier: Any, inputs: FloatArray, target: AnyArray
-) -> Model:
-    import numpy as np
-
-    rows = np.random.default_rng(0).permutation(len(target))
-    train, repair, check = np.array_split(rows, 3)
-    classifier.fit(inputs[train], target[train])
-    parts = {"repair": repair, "check": check}
-    return Model(
-        name,
-        max_error,
-        (train.size, repair.size, check.size),
-        {part: classifier.predict_proba(inputs[rows]) for part, rows in parts.items()},
-        {part: target[rows] for part, rows in parts.items()},
-    )
-
-
-def repaired(model: Model) -> Iterator[Outcome]:
-    """Check the model as it is, and after each repair of its probability or confidence."""
+def repaired(
+    known: tuple[FloatArray, AnyArray], probs: FloatArray, labels: AnyArray, max_error: float
+) -> Iterator[Outcome]:
+    """Check a model as it is, and after each repair of its probability or confidence."""
     from calibrant import recalibrators
     from calibrant.verify import certify
 
-    probs, labels = model.probs["check"], model.labels["check"]
-    known = (model.probs["repair"], model.labels["repair"])
     several = probs.shape[1] > 2
     events = probs.argmax(axis=1) == labels if several else labels == 1
     tempered = recalibrators.TemperatureScaling().fit(*known).predict_proba(probs)
     for name, each in ((None, probs), ("temperature", tempered)):
         said = each.max(axis=1) if several else each[:, 1]
-        certificate = certify(events, said, max_error=model.max_error)
-        yield _outcome(name, events, said, certificate)
+        yield Outcome(name, events, said, certify(events, said, max_error=max_error))
     few = 5 if several else 12  # 599 rows certify a few outputs, 10,000 more of them
     for name, method in {
         "isotonic": recalibrators.IsotonicCalibration(),
@@ -180,22 +157,10 @@ def repaired(model: Model) -> Iterator[Outcome]:
     }.items():
         if several:
             top = recalibrators.TopLabel(method).fit(*known)
-            certificate = top.certify(probs, labels, max_error=model.max_error)
+            certificate = top.certify(probs, labels, max_error=max_error)
             said = top.predict_confidence(probs)[1]
         else:
             method.fit(known[0][:, 1], known[1])
-            certificate = method.certify(probs[:, 1], labels, max_error=model.max_error)
+            certificate = method.certify(probs[:, 1], labels, max_error=max_error)
             said = method.predict_proba(probs[:, 1])
-        yield _outcome(name, events, said, certificate)
-
-
-def _outcome(
-    repair: str | None, events: AnyArray, said: FloatArray, certificate: Certificate
-) -> Outcome:
-    """Measure the error in the bins that the certificate suggests."""
-    from calibrant.bins import BinsLike, Distinct
-    from calibrant.measure import calibration_error
-
-    bins: BinsLike = Distinct() if certificate.table.is_binned_model else "auto"
-    error = calibration_error(events, said, bins=bins)
-    return Outcome(repair, events, said, error, certificate)
+        yield Outcome(name, events, said, certificate)

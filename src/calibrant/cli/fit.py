@@ -13,16 +13,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import labels_to_fit
-from calibrant.cli.input import add_log_argument, columns_of, log_columns, open_files, rows_of
+from calibrant.cli.apply import labels_to_fit
+from calibrant.cli.input import columns_of, log_columns, open_files, rows_of
 from calibrant.cli.output import say
-from calibrant.cli.parser import (
-    add_command,
-    add_data_arguments,
-    add_group_argument,
-    fraction,
-    read_bins,
-)
+from calibrant.cli.parser import DATA, add_command, add_options, fraction, read_bins
 from calibrant.exceptions import CalibrantError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -77,11 +71,8 @@ calibrant apply reads the same columns; unknown groups are repaired like all row
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "fit", run, "fit a recalibrator", EXAMPLES, NOTES)
-    bins_help = "of the binned methods: auto, 20, mass:20, hybrid:20, width:20 or edges (auto)"
-    add_data_arguments(command, bins_help=bins_help, level=False)
-    add_log_argument(command)
-    command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
-    add_group_argument(command)
+    bins = "of the binned methods: auto, 20, mass:20, hybrid:20, width:20 or edges (auto)"
+    add_options(command, *DATA, "--log", "--sample-weight", "--by", bins=bins)
     command.add_argument(
         "--method",
         choices=[*METHODS],

@@ -39,10 +39,6 @@ LOG_OPTIONS = (
     *("pattern", "scale", "words", "abstain", "unparsed", "filter", "epoch"),
 )
 """What may follow the format, as in `calibrant.read_log`."""
-LOG_HELP = (
-    "the files are a language model's log: lm-eval, inspect or jsonl, then options such as "
-    "confidence=stated scale=100 (see `calibrant.read_log`)"
-)
 OF_ROWS = ("kind", "input", "classes", "pos_label", "sample_weight", "format", "key", "versus")
 SHOWS_TASKS = ("report", "audit")
 """Commands that show every task by itself unless told otherwise."""
@@ -74,15 +70,13 @@ def columns_of(args: argparse.Namespace, files: list[File], hooks: Hooks) -> dic
     from calibrant.sources.files import Files
 
     given = {"y_true": args.y_true, "y_prob": args.y_prob, "data": Files(files, hooks)}
-    for name in ("kind", "input", "classes", "pos_label", "sample_weight"):
+    for name in ("kind", "input", "classes", "pos_label", "sample_weight", "by", "cluster", "bins"):
         if getattr(args, name, None) is not None:
             given[name] = getattr(args, name)
-    if getattr(args, "by", None) is not None:
-        given["by"] = dict(args.by)
-    if getattr(args, "cluster", None) is not None:
-        given["cluster"] = args.cluster
-    if getattr(args, "bins", None) is not None:
-        given["bins"] = read_bins(args.bins)
+    if "by" in given:
+        given["by"] = dict(given["by"])
+    if "bins" in given:
+        given["bins"] = read_bins(given["bins"])
     return given
 
 
@@ -109,6 +103,15 @@ def open_files(patterns: Sequence[str], format_: str | None) -> Iterator[list[Fi
             else:
                 files.append(File(path, format_ or format_of(path), path))
         yield files
+
+
+@contextmanager
+def one_file(name: str, format_: str | None) -> Iterator[File]:
+    """Return the one file that a name stands for."""
+    with open_files([name], format_) as files:
+        if len(files) > 1:
+            raise InvalidArgumentError(f"{name!r} stands for {len(files)} files; name one.")
+        yield files[0]
 
 
 @contextmanager
@@ -222,11 +225,6 @@ def rows_of(given: dict[str, Any]) -> GivenRows:
         own = columns_named(given["by"])
         groups = read_groups({x.name: data[x.name] for x in own}, len(labels), own)
     return GivenRows(labels, data[given["y_prob"]], None, groups)
-
-
-def add_log_argument(command: argparse.ArgumentParser) -> None:
-    """Add --log."""
-    command.add_argument("--log", metavar="FORMAT", nargs="+", help=LOG_HELP)
 
 
 def log_columns(args: argparse.Namespace) -> dict[str, Any]:

@@ -6,16 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
-from calibrant.cli.input import add_log_argument, predictions
+from calibrant.cli.input import predictions
 from calibrant.cli.output import aligned, complain, name_of, say, say_json
-from calibrant.cli.parser import (
-    add_cluster_argument,
-    add_command,
-    add_data_arguments,
-    add_group_argument,
-    norm_value,
-)
-from calibrant.cli.verdicts import Outcome, add_junit_argument, reported
+from calibrant.cli.parser import DATA, add_command, add_options, norm_value
+from calibrant.cli.verdicts import Outcome, reported
 
 if TYPE_CHECKING:
     from calibrant.stats import CalibrationErrorResult
@@ -50,11 +44,8 @@ WORST = 10
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "measure", run, "measure a calibration error", EXAMPLES, NOTES)
-    add_data_arguments(command)
-    add_log_argument(command)
-    add_group_argument(command)
-    add_cluster_argument(command)
-    command.add_argument("--sample-weight", metavar="COLUMN", help="the column of row weights")
+    shared = ("--confidence-level", "--log", "--by", "--cluster", "--sample-weight")
+    add_options(command, *DATA, *shared)
     command.add_argument(
         "--norm",
         type=norm_value,
@@ -63,16 +54,12 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--plug-in", action="store_true", help="do not remove the bias")
     command.add_argument("--table", metavar="FILE", help="also save the table")
-    add_junit_argument(command)
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_options(command, "--junit", "--json")
 
 
-def run(args: argparse.Namespace) -> int:
+@reported
+def run(args: argparse.Namespace) -> Outcome:
     """Measure and print."""
-    return reported(args, lambda: _run(args))
-
-
-def _run(args: argparse.Namespace) -> Outcome:
     from calibrant._writing import write_whole
     from calibrant.measure import calibration_error
     from calibrant.stats import CalibrationErrorResult

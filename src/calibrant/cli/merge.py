@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command
+from calibrant.cli.parser import add_command, add_options
 
 EXAMPLES = """
 calibrant merge day1.json day2.json -o week.json
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
     command = add_command(commands, "merge", run, "add saved tables", EXAMPLES, NOTES)
     command.add_argument("files", nargs="+", metavar="FILE", help="tables, or patterns in quotes")
     command.add_argument("-o", "--output", metavar="FILE", required=True, help="the sum")
-    command.add_argument("--json", action="store_true", help="print its error as JSON")
+    add_options(command, "--json", json="print its error as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """The parser, how a command is registered, what options may say, and those that commands share.
 
-A command is a module of this package with ``add(commands)``, which calls `add_command` and adds
-arguments. Whatever is heavy is imported by the function that runs, so that help is instant.
+A module with commands has ``add(commands)``, which calls `add_command` and adds arguments.
+Whatever is heavy is imported by the function that runs, so that help is instant.
 """
 
 from __future__ import annotations
@@ -20,40 +20,13 @@ from calibrant.exceptions import CalibrantError
 if TYPE_CHECKING:
     from calibrant.bins import BinsLike
 
-COMMANDS = (
-    "measure",
-    "certify",
-    "audit",
-    "validate",
-    "grades",
-    "recheck",
-    "plan",
-    "fit",
-    "apply",
-    "compare",
-    "watch",
-    "merge",
-    "report",
-    "demo",
-    "reproduce",
-    "completion",
+MODULES = (
+    *("measure", "certify", "validation", "recheck", "plan", "fit", "apply", "compare", "watch"),
+    *("merge", "report", "demo", "reproduce", "reference"),
 )
-"""Modules of this package, in the order of the help."""
+"""Of this package, in the order of the help."""
 
 NORMS = ("l1", "l2", "max")
-KINDS = ("binary", "top-label", "marginal", "multi-label", "ordinal", "quantile")
-LEVELS_HELP = (
-    "all outputs that the model can give, known before the rows: numbers, or a calibrator's file"
-)
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz")
-FILES_HELP = (
-    "CSV, TSV, Parquet, JSON lines, Arrow or .npz files, patterns such as 'part-*.parquet' in "
-    "quotes, or - for standard input"
-)
-BINS_HELP = (
-    "auto, 15, mass:15, width:15, hybrid:15, distinct, or edges such as 0,0.2,1 (default auto)"
-)
-INPUTS = ("probabilities", "logits")
 ABOUT_ROWS = {
     "y_true": "labels",
     "y_prob": ["probs"],
@@ -118,7 +91,7 @@ def new_parser() -> Parser:
         "--version", action=Version, nargs=0, help="show the version and the engine, and exit"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name in COMMANDS:
+    for name in MODULES:
         import_module(f"calibrant.cli.{name}").add(commands)
     return parser
 
@@ -267,95 +240,105 @@ def labels(text: str) -> list[str | int | float]:
     return [*texts] if any(isinstance(value, str) for value in values) else values
 
 
-def add_data_arguments(
-    command: argparse.ArgumentParser,
-    bins_help: str = BINS_HELP,
-    level: bool = True,
-    least: str = "+",
-) -> None:
-    """Add what `predictions` reads: files, columns, what they mean, and bins; and a level."""
-    command.add_argument("files", nargs=least, metavar="FILE", help=FILES_HELP)
-    add_column_arguments(command)
-    command.add_argument(
-        "--kind",
-        choices=KINDS,
-        help="binary for one column or two, of which the second is the event's; for more "
+OPTIONS: dict[str, dict[str, Any]] = {
+    "files": {
+        "nargs": "+",
+        "metavar": "FILE",
+        "help": "CSV, TSV, Parquet, JSON lines, Arrow or .npz files, patterns such as "
+        "'part-*.parquet' in quotes, or - for standard input",
+    },
+    "--y-true": {
+        "metavar": "COLUMN",
+        "default": "labels",
+        "help": "the column of labels (default labels)",
+    },
+    "--y-prob": {
+        "metavar": "COLUMN",
+        "nargs": "+",
+        "default": ["probs"],
+        "help": "the column of predictions, several, or a pattern such as 'prob_*' (default probs)",
+    },
+    "--kind": {
+        "choices": ("binary", "top-label", "marginal", "multi-label", "ordinal", "quantile"),
+        "help": "binary for one column or two, of which the second is the event's; for more "
         "top-label (the default) or marginal; multi-label for --y-true 'y_*' beside 'p_*'; ordinal "
         "for classes in ascending order; quantile for quantiles at the levels --classes",
-    )
-    add_input_argument(command)
-    command.add_argument("--bins", metavar="RULE", type=bins_text, help=bins_help)
-    command.add_argument(
-        "--classes",
-        metavar="A,B,...",
-        type=labels,
-        help="labels in the order of the columns; for one column NO,YES",
-    )
-    command.add_argument(
-        "--pos-label", metavar="LABEL", type=label, help="the label that means yes"
-    )
-    add_format_argument(command)
-    if level:
-        command.add_argument(
-            "--confidence-level",
-            metavar="LEVEL",
-            type=fraction,
-            default=0.95,
-            help="confidence level of each interval and bound (default 0.95)",
-        )
-
-
-def add_group_argument(command: argparse.ArgumentParser, required: bool = False) -> None:
-    """Add --by."""
-    command.add_argument(
-        "--by",
-        metavar="COLUMN",
-        nargs="+",
-        type=group_column,
-        required=required,
-        help="columns that define groups; numeric ones are cut with age=0,40,65,120",
-    )
-
-
-def add_cluster_argument(command: argparse.ArgumentParser) -> None:
-    """Add --cluster."""
-    command.add_argument(
-        "--cluster",
-        metavar="COLUMN",
-        help="the patient, prompt or day of each row, if rows of one depend on each other; of a "
+    },
+    "--input": {
+        "choices": ("probabilities", "logits"),
+        "help": "what the columns of predictions hold (default probabilities; with a calibrator "
+        "what it was fitted on)",
+    },
+    "--bins": {
+        "metavar": "RULE",
+        "type": bins_text,
+        "help": "auto, 15, mass:15, width:15, hybrid:15, distinct, or edges such as 0,0.2,1 "
+        "(default auto)",
+    },
+    "--classes": {
+        "metavar": "A,B,...",
+        "type": labels,
+        "help": "labels in the order of the columns; for one column NO,YES",
+    },
+    "--pos-label": {"metavar": "LABEL", "type": label, "help": "the label that means yes"},
+    "--format": {
+        "choices": ("csv", "tsv", "jsonl", "parquet", "arrow", "npz"),
+        "help": "the format, where the name of a file does not tell it; of standard input csv "
+        "unless told",
+    },
+    "--confidence-level": {
+        "metavar": "LEVEL",
+        "type": fraction,
+        "default": 0.95,
+        "help": "confidence level of each interval and bound (default 0.95)",
+    },
+    "--log": {
+        "metavar": "FORMAT",
+        "nargs": "+",
+        "help": "the files are a language model's log: lm-eval, inspect or jsonl, then options "
+        "such as confidence=stated scale=100 (see `calibrant.read_log`)",
+    },
+    "--by": {
+        "metavar": "COLUMN",
+        "nargs": "+",
+        "type": group_column,
+        "help": "columns that define groups; numeric ones are cut with age=0,40,65,120",
+    },
+    "--cluster": {
+        "metavar": "COLUMN",
+        "help": "the patient, prompt or day of each row, if rows of one depend on each other; of a "
         "log its questions unless none",
-    )
+    },
+    "--sample-weight": {"metavar": "COLUMN", "help": "the column of row weights"},
+    "--max-error": {"metavar": "ERROR", "type": fraction},
+    "--norm": {
+        "choices": NORMS,
+        "default": "l2",
+        "help": "l1 (ECE), l2 or max (MCE) (default l2)",
+    },
+    "--levels": {
+        "metavar": "P,P,...",
+        "type": levels,
+        "help": "all outputs that the model can give, known before the rows: numbers, or a "
+        "calibrator's file",
+    },
+    "--looks": {"metavar": "K", "type": whole_number, "default": 1},
+    "--calibrator": {"metavar": "FILE"},
+    "--output": {"metavar": "FILE"},
+    "--junit": {"metavar": "FILE", "help": "write the outcome as JUnit XML, for a CI system"},
+    "--json": {"action": "store_true", "help": "print JSON"},
+}
+"""What several commands take."""
+DATA = (
+    *("files", "--y-true", "--y-prob", "--kind", "--input", "--bins", "--classes", "--pos-label"),
+    "--format",
+)
+"""What `calibrant.cli.input.predictions` reads."""
 
 
-def add_input_argument(command: argparse.ArgumentParser) -> None:
-    """Add --input."""
-    command.add_argument(
-        "--input",
-        choices=INPUTS,
-        help="what the columns of predictions hold (default probabilities; with a calibrator what "
-        "it was fitted on)",
-    )
-
-
-def add_column_arguments(command: argparse.ArgumentParser) -> None:
-    """Add --y-true and --y-prob."""
-    command.add_argument(
-        "--y-true", metavar="COLUMN", default="labels", help="the column of labels (default labels)"
-    )
-    command.add_argument(
-        "--y-prob",
-        metavar="COLUMN",
-        nargs="+",
-        default=["probs"],
-        help="the column of predictions, several, or a pattern such as 'prob_*' (default probs)",
-    )
-
-
-def add_format_argument(command: argparse.ArgumentParser) -> None:
-    """Add --format."""
-    command.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="the format, where the name of a file does not tell it; of standard input csv unless "
-        "told",
-    )
+def add_options(command: argparse._ActionsContainer, *names: str, **helps: str) -> None:
+    """Add options that commands share, some of them with a help of this command's own."""
+    for name in names:
+        flags = ("-o", name) if name == "--output" else (name,)
+        own = helps.get(name.strip("-").replace("-", "_"))
+        command.add_argument(*flags, **OPTIONS[name] | ({} if own is None else {"help": own}))

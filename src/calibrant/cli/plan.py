@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import read_levels
+from calibrant.cli.apply import read_levels
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import LEVELS_HELP, NORMS, add_command, fraction, levels, whole_number
+from calibrant.cli.parser import add_command, add_options, fraction, whole_number
 
 EXAMPLES = """
 calibrant plan --max-error 0.02 --n-bins 20
@@ -32,9 +32,7 @@ def add(commands: Any) -> None:
         "Give the error to certify, or the number of rows.",
     )
     question = command.add_mutually_exclusive_group(required=True)
-    question.add_argument(
-        "--max-error", metavar="ERROR", type=fraction, help="the error to certify: how many rows?"
-    )
+    add_options(question, "--max-error", max_error="the error to certify: how many rows?")
     question.add_argument(
         "--rows",
         metavar="N",
@@ -45,10 +43,8 @@ def add(commands: Any) -> None:
     outputs.add_argument(
         "--n-bins", metavar="N", type=whole_number, help="how many outputs the model has"
     )
-    outputs.add_argument("--levels", metavar="P,P,...", type=levels, help=LEVELS_HELP)
-    command.add_argument(
-        "--norm", choices=NORMS, default="l2", help="l1 (ECE), l2 or max (MCE) (default l2)"
-    )
+    add_options(outputs, "--levels")
+    add_options(command, "--norm")
     command.add_argument(
         "--true-error",
         metavar="ERROR",
@@ -62,26 +58,18 @@ def add(commands: Any) -> None:
         default=0.9,
         help="probability of obtaining the certificate (default 0.9)",
     )
-    command.add_argument(
-        "--confidence-level",
-        metavar="LEVEL",
-        type=fraction,
-        default=0.95,
-        help="of the certificate (default 0.95)",
-    )
-    command.add_argument(
-        "--looks",
-        metavar="K",
-        type=whole_number,
-        default=1,
-        help="how often the rows will be certified as they grow (default 1)",
+    add_options(
+        command,
+        *("--confidence-level", "--looks"),
+        confidence_level="of the certificate (default 0.95)",
+        looks="how often the rows will be certified as they grow (default 1)",
     )
     command.add_argument(
         "--balanced",
         action="store_true",
         help="every output will be known to have a share of at least 1 / (2 N): --min-bin-mass",
     )
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_options(command, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,24 +77,21 @@ def run(args: argparse.Namespace) -> int:
     from calibrant import stats
     from calibrant._results import filled
 
-    options = {
-        "norm": args.norm,
-        "true_error": args.true_error,
-        "power": args.power,
-        "confidence_level": args.confidence_level,
-        "looks": args.looks,
-        "balanced": args.balanced,
-    }
+    names = ("norm", "true_error", "power", "confidence_level", "looks", "balanced")
+    options = {name: getattr(args, name) for name in names}
     outputs = read_levels(args.levels)
     rows, max_error, n_bins = args.rows, args.max_error, args.n_bins
     if rows is None:
         rows = stats.samples_to_certify(max_error, n_bins, levels=outputs, **options)
     else:
         max_error = stats.smallest_certifiable_error(rows, n_bins, levels=outputs, **options)
-    n_bins = n_bins if outputs is None else len(outputs)
+    document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
+    if outputs is not None:
+        distinct = [*dict.fromkeys(outputs)]  # one that is given twice is one output
+        n_bins = len(distinct)
+        document |= {"n_bins": n_bins, "levels": distinct}
     if args.json:
-        document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
-        say_json(document if outputs is None else document | {"levels": outputs})
+        say_json(document)
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
         told = (

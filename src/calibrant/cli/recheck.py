@@ -8,19 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.calibrators import arrays_to_certify, load_calibrator
+from calibrant.cli.apply import arrays_to_certify, load_calibrator
 from calibrant.cli.input import columns_of, open_files
 from calibrant.cli.output import about, say
-from calibrant.cli.parser import (
-    FILES_HELP,
-    add_cluster_argument,
-    add_column_arguments,
-    add_command,
-    add_format_argument,
-    add_input_argument,
-    label,
-    labels,
-)
+from calibrant.cli.parser import OPTIONS, add_command, add_options
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -56,25 +47,15 @@ def add(commands: Any) -> None:
         NOTES,
     )
     command.add_argument("file", metavar="FILE", help="saved by calibrant certify -o")
-    command.add_argument("--data", metavar="FILE", nargs="+", help=f"the rows: {FILES_HELP}")
-    add_column_arguments(command)
-    add_input_argument(command)
-    command.add_argument(
-        "--classes",
-        metavar="A,B,...",
-        type=labels,
-        help="labels in the order of the columns (default: those that the certificate names)",
-    )
-    command.add_argument(
-        "--pos-label",
-        metavar="LABEL",
-        type=label,
-        help="the label that means yes (default: the one that the certificate names)",
-    )
-    add_cluster_argument(command)
-    add_format_argument(command)
-    command.add_argument(
-        "--calibrator", metavar="FILE", help="the recalibrator that was applied to the rows"
+    rows = f"the rows: {OPTIONS['files']['help']}"
+    command.add_argument("--data", metavar="FILE", nargs="+", help=rows)
+    add_options(
+        command,
+        *("--y-true", "--y-prob", "--input", "--classes", "--pos-label", "--cluster", "--format"),
+        "--calibrator",
+        classes="labels in the order of the columns (default: those that the certificate names)",
+        pos_label="the label that means yes (default: the one that the certificate names)",
+        calibrator="the recalibrator that was applied to the rows",
     )
 
 
@@ -145,7 +126,6 @@ def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
         given = columns_of(args, files, Progress())
         if not args.calibrator:
             return recheck(certificate, **given)
-        with about(args.calibrator):
-            calibrator = load_calibrator(args.calibrator)
+        calibrator = load_calibrator(args.calibrator)
         y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
         return calibrator.recheck(certificate, y_prob, y_true, classes)

@@ -7,18 +7,11 @@ import shlex
 from typing import Any
 
 from calibrant.cli import OK
-from calibrant.cli.calibrators import read_levels
-from calibrant.cli.input import add_log_argument, predictions
+from calibrant.cli.apply import read_levels
+from calibrant.cli.input import predictions
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import (
-    LEVELS_HELP,
-    add_command,
-    add_data_arguments,
-    add_group_argument,
-    fraction,
-    levels,
-)
-from calibrant.cli.verdicts import EXIT, Outcome, add_junit_argument, reported
+from calibrant.cli.parser import DATA, OPTIONS, add_command, add_options
+from calibrant.cli.verdicts import EXIT, Outcome, reported
 
 EXAMPLES = """
 calibrant report preds.parquet --y-true label --y-prob score -o report.html
@@ -43,17 +36,11 @@ SHOWN = (
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "report", run, "write an HTML report", EXAMPLES, NOTES)
-    add_data_arguments(command)
-    add_log_argument(command)
-    add_group_argument(command)
-    command.add_argument(
-        "--max-error",
-        metavar="ERROR",
-        type=fraction,
-        help="the largest error that passes, such as 0.02; without it there is no verdict",
-    )
-    command.add_argument(
-        "--levels", metavar="P,P,...", type=levels, help=f"{LEVELS_HELP}; sharper bounds"
+    add_options(
+        command,
+        *(*DATA, "--confidence-level", "--log", "--by", "--max-error", "--levels"),
+        max_error="the largest error that passes, such as 0.02; without it there is no verdict",
+        levels=f"{OPTIONS['--levels']['help']}; sharper bounds",
     )
     command.add_argument(
         "--before",
@@ -69,16 +56,12 @@ def add(commands: Any) -> None:
         default="report.html",
         help="the page (default report.html)",
     )
-    add_junit_argument(command)
-    command.add_argument("--json", action="store_true", help="print the main numbers as JSON")
+    add_options(command, "--junit", "--json", json="print the main numbers as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+@reported
+def run(args: argparse.Namespace) -> Outcome:
     """Write the page, print the verdict and return it as exit code."""
-    return reported(args, lambda: _run(args))
-
-
-def _run(args: argparse.Namespace) -> Outcome:
     from calibrant.reports import report
 
     options = {

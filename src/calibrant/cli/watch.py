@@ -12,7 +12,15 @@ from calibrant._clock import now
 from calibrant.cli import OK, REFUTED
 from calibrant.cli.input import predictions
 from calibrant.cli.output import about, emit, name_of, say
-from calibrant.cli.parser import add_command, add_data_arguments, read_bins, share, unicode_text
+from calibrant.cli.parser import (
+    DATA,
+    OPTIONS,
+    add_command,
+    add_options,
+    read_bins,
+    share,
+    unicode_text,
+)
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -50,9 +58,8 @@ def add(commands: Any) -> None:
         NOTES,
     )
     command.add_argument("state", metavar="STATE", help="the file that holds the monitor")
-    add_data_arguments(
-        command, bins_help="bins, chosen by the first batch (default 10)", level=False, least="*"
-    )
+    command.add_argument("files", **OPTIONS["files"] | {"nargs": "*"})
+    add_options(command, *DATA[1:], bins="bins, chosen by the first batch (default 10)")
     command.add_argument(
         "--max-error",
         metavar="ERROR",
@@ -82,7 +89,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--metrics", metavar="FILE", help="write OpenMetrics text for Prometheus")
     command.add_argument("--page", metavar="FILE", help="write a page of HTML")
-    command.add_argument("--json", action="store_true", help="print the batch as JSON")
+    add_options(command, "--json", json="print the batch as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     if args.metrics:
         write_whole(args.metrics, metrics_of(monitor, name))
     if args.page:
-        from calibrant.reports.monitor_page import monitor_page
+        from calibrant.reports.page import monitor_page
 
         write_whole(args.page, monitor_page(monitor, name_of(name)))
     status = {"alarm": monitor.alarm, "since": monitor.since, "change": monitor.change}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -82,11 +83,15 @@ def with_rows(
     p = probs.astype(np.float64) if probs.ndim == 1 else probs.max(axis=1).astype(np.float64)
     y = codes == 1 if probs.ndim == 1 else codes == probs.argmax(axis=1)
     measures = core_measures(Sample.of(y.astype(np.float64), p), confidence_level)
-    ratio, slope, auc = (measures[name] for name in ("oe_ratio", "slope", "c_statistic"))
+    changes: dict[str, Any] = {}
+    ratio = measures["oe_ratio"]
     if np.isfinite(ratio.value):
-        numbers = replace(numbers, low=ratio.low, high=ratio.high)
-    if np.isfinite(slope.value):
-        numbers = replace(numbers, slope=slope.value, slope_low=slope.low, slope_high=slope.high)
-    if np.isfinite(auc.value):
-        numbers = replace(numbers, auc=auc.value, auc_low=auc.low, auc_high=auc.high)
-    return numbers
+        changes = {"low": ratio.low, "high": ratio.high}
+    for name, measure in (("slope", measures["slope"]), ("auc", measures["c_statistic"])):
+        if np.isfinite(measure.value):
+            changes |= {
+                name: measure.value,
+                f"{name}_low": measure.low,
+                f"{name}_high": measure.high,
+            }
+    return replace(numbers, **changes)

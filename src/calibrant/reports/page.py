@@ -1,37 +1,79 @@
-"""The page: one file that needs nothing else, and may load nothing else."""
+"""Pages of a report and of a monitor: one file that needs nothing else, and may load nothing."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from calibrant._html import Content, Element, Embedded, element, json_data, short, shown
+from calibrant._clock import now
+from calibrant._html import (
+    Content,
+    Element,
+    Embedded,
+    bullets,
+    element,
+    json_data,
+    scrolling,
+    section,
+    short,
+    shown,
+    table,
+)
+from calibrant._svg_bars import MOST_BATCHES, timeline
 from calibrant._version import __version__
+from calibrant.exceptions import EmptyInputError
+from calibrant.monitor import CalibrationMonitor
 from calibrant.reports import sections
 from calibrant.reports.findings import Findings
-from calibrant.reports.groups import groups_of_rows
-from calibrant.reports.reliability import class_table, curves_data, reliability
-from calibrant.reports.repaired import changes
-from calibrant.reports.verdict import verdict
+from calibrant.reports.reliability import class_table, curves_data, groups_of_rows, reliability
+from calibrant.reports.verdict import changes, verdict
+from calibrant.reports.wording import percent
+from calibrant.stats.monitor_records import in_words
 
 TITLE_LENGTH = 120  # three lines of a phone
+MOST_LISTED = 60  # batches of a monitor, the last ones: two months of days
 
 
 def page(findings: Findings, title: str, command: str, columns: str | None, made: str) -> str:
     """Return the report as one HTML document."""
-    parts = _parts(findings, command, columns, made)
-    return document(
+    sections_by_name = {
+        "Verdict": verdict(findings),
+        "Before and after": changes(findings),
+        "Diagram": reliability(findings),
+        "Error": sections.error(findings),
+        findings.table.problem.parts.capitalize(): class_table(findings),
+        "Sure rows": sections.selective(findings),
+        "Groups": groups_of_rows(findings),
+        "Score": sections.brier(findings),
+        "Recalibration": sections.repair(findings),
+        "Rows needed": sections.rows_needed(findings),
+        "Assumptions": sections.assumptions(findings),
+        "Provenance": sections.provenance(findings, command, columns, made),
+    }
+    parts = {name: part for name, part in sections_by_name.items() if part is not None}
+    links = (
+        element("a", name, href=f"#{dict(part.attributes)['id']}") for name, part in parts.items()
+    )
+    return _document(
+        "verdict",
+        "Calibration report",
         title,
-        element("a", "Skip to the verdict", href="#verdict", class_="skip"),
-        element("header", _heading(findings, title, made)),
-        _contents(parts, findings.table.problem.parts.capitalize()),
-        element("main", *parts),
+        f"{findings.error.n:,} rows · {made}",
+        element("nav", bullets(links), aria_label="Contents"),
+        element("main", *parts.values()),
         element("footer", element("p", "Made by calibrant: verified probability calibration.")),
         json_data("curves", curves_data(findings)),
         script=Embedded("script", _template("report.js")),
     )
 
 
-def document(title: str, *body: Content, script: Embedded | None = None) -> str:
+def _document(
+    first: str,
+    kicker: str,
+    title: str,
+    facts: str,
+    *body: Content,
+    script: Embedded | None = None,
+) -> str:
     """Return an HTML document that may load nothing, in the style of reports."""
     style = Embedded("style", _template("report.css"))
     policy = (
@@ -52,7 +94,18 @@ def document(title: str, *body: Content, script: Embedded | None = None) -> str:
             element("title", short(title, TITLE_LENGTH)),
             style,
         ),
-        element("body", *body, script),
+        element(
+            "body",
+            element("a", f"Skip to the {first}", href=f"#{first}", class_="skip"),
+            element(
+                "header",
+                element("p", kicker, class_="kicker"),
+                element("h1", shown(title, TITLE_LENGTH)),
+                element("p", facts, class_="note"),
+            ),
+            *body,
+            script,
+        ),
         lang="en",
     )
     return f"<!doctype html>\n{whole}\n"
@@ -62,50 +115,92 @@ def _template(name: str) -> str:
     return (files("calibrant.reports") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _heading(findings: Findings, title: str, made: str) -> list[Element]:
-    return [
-        element("p", "Calibration report", class_="kicker"),
-        element("h1", shown(title, TITLE_LENGTH)),
-        element("p", f"{findings.error.n:,} rows · {made}", class_="note"),
-    ]
-
-
-def _parts(findings: Findings, command: str, columns: str | None, made: str) -> list[Element]:
-    parts = [
-        verdict(findings),
-        changes(findings),
-        reliability(findings),
-        sections.error(findings),
-        class_table(findings),
-        sections.selective(findings),
-        groups_of_rows(findings),
-        sections.brier(findings),
-        sections.repair(findings),
-        sections.rows_needed(findings),
-        sections.assumptions(findings),
-        sections.provenance(findings, command, columns, made),
-    ]
-    return [part for part in parts if part is not None]
-
-
-def _contents(parts: list[Element], classes: str) -> Element:
-    names = {
-        "verdict": "Verdict",
-        "changed": "Before and after",
-        "diagram": "Diagram",
-        "error": "Error",
-        "classes": classes,
-        "selective": "Sure rows",
-        "groups": "Groups",
-        "brier": "Score",
-        "repair": "Recalibration",
-        "rows": "Rows needed",
-        "assumptions": "Assumptions",
-        "provenance": "Provenance",
-    }
-    links = [str(dict(part.attributes)["id"]) for part in parts]
-    return element(
-        "nav",
-        element("ul", *(element("li", element("a", names[x], href=f"#{x}")) for x in links)),
-        aria_label="Contents",
+def monitor_page(monitor: CalibrationMonitor, title: str = "Is it still calibrated?") -> str:
+    """Return a monitor as one HTML page that loads nothing, the alarm first."""
+    if not monitor.batches:
+        raise EmptyInputError("A page needs a batch; this monitor has none. Call update() first.")
+    n = sum(batch.n for batch in monitor.batches)
+    made = now().strftime("%d %B %Y").lstrip("0")
+    share = percent(1 - monitor.confidence_level)
+    promise = (
+        "However often it looks, the probability that this monitor ever raises a false alarm is "
+        f"at most {share}, if"
     )
+    promised = section(
+        "assumptions", "What is promised", element("p", promise), bullets(monitor.assumptions)
+    )
+    return _document(
+        "alarm",
+        "Calibration monitor",
+        title,
+        f"{len(monitor.batches):,} batches · {n:,} rows · {made}",
+        element("main", _alarm(monitor), _picture(monitor), _batches(monitor), promised),
+        element("footer", element("p", f"Made by calibrant {__version__}.")),
+    )
+
+
+def _alarm(monitor: CalibrationMonitor) -> Element:
+    lost = "event rates are no longer those of the reference"
+    if monitor.max_error is not None:
+        lost = f"the calibration error has exceeded {percent(monitor.max_error)}"
+    word, sign, tone = ("Alarm", "!", "refuted") if monitor.alarm else ("No alarm", "·", "measured")
+    evidence = f"Evidence {in_words(monitor.evidence)}; an alarm needs {monitor.threshold:.3g}."
+    if monitor.alarm:
+        sentence = f"With {percent(monitor.confidence_level)} confidence {lost}."
+        lines = [
+            f"Raised at {monitor.alarm_at}; it began at about {monitor.since}.",
+            f"What it looks like: {monitor.change}.",
+            evidence,
+        ]
+    else:
+        sentence = f"Nothing shows that {lost}."
+        lines = [evidence, "No alarm is no proof of calibration: certify gives that."]
+    return element(
+        "section",
+        element(
+            "h2",
+            element("span", sign, class_="sign", aria_hidden="true"),
+            word,
+            id="alarm-heading",
+        ),
+        element("p", sentence, class_="sentence"),
+        bullets(lines, class_="meaning"),
+        id="alarm",
+        class_=f"verdict {tone}",
+        aria_labelledby="alarm-heading",
+    )
+
+
+def _picture(monitor: CalibrationMonitor) -> Element:
+    cut = len(monitor.batches) > MOST_BATCHES
+    which = f" The last {MOST_BATCHES:,} batches are shown." if cut else ""
+    note = (
+        f"Above, the l2 error of each batch by itself with its {percent(monitor.confidence_level)} "
+        "interval: one batch has too few rows to tell much. Below, the evidence of all batches "
+        "together, on a logarithmic scale; crossing the line is an alarm. The ground is shaded "
+        f"from where the change seems to have begun; a dotted line is a restart.{which}"
+    )
+    picture = timeline(monitor.batches, monitor.max_error, monitor.threshold, monitor.since)
+    return section(
+        "time", "Over time", element("figure", picture), element("p", note, class_="note")
+    )
+
+
+def _batches(monitor: CalibrationMonitor) -> Element:
+    recent = monitor.batches[-MOST_LISTED:]
+    rows = (
+        (
+            shown(batch.name),
+            f"{batch.n:,}",
+            percent(batch.events / batch.n),
+            percent(batch.mean_prediction),
+            percent(batch.error),
+            f"{percent(batch.low)} to {percent(batch.high)}",
+            in_words(batch.evidence),
+            "alarm" if batch.alarm else "",
+        )
+        for batch in reversed(recent)
+    )
+    heads = ("batch", "rows", "happened", "predicted", "error", "interval", "evidence", "")
+    caption = f"The last {len(recent):,} batches, the newest first"
+    return section("batches", "Batches", scrolling(caption, table(caption, heads, rows), "tall"))

@@ -7,71 +7,49 @@ from importlib.metadata import version
 
 import numpy as np
 
-from calibrant._html import Content, Element, element, scrolling, short, shown, table
+from calibrant._html import (
+    Content,
+    Element,
+    bullets,
+    element,
+    scrolling,
+    section,
+    short,
+    shown,
+    table,
+)
 from calibrant._svg_bars import ErrorBar, error_bar
 from calibrant._version import __version__
-from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.reports.findings import FOLDS, Findings, Gain
-from calibrant.reports.numbers_in_words import (
-    Figure,
-    bounds_words,
-    error_bar_words,
-    key_figures,
-)
+from calibrant.recalibrators.selection import RecalibratorScores
+from calibrant.reports.findings import FOLDS, Findings
+from calibrant.reports.verdict import bounds_words, error_bar_words, figures, key_figures
 from calibrant.reports.wording import percent, points
 from calibrant.table import describe_bins
 
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 COMMAND_LENGTH = 4000  # a command may name hundreds of files
-
-
-def section(name: str, heading: Content, *content: Content) -> Element:
-    """Return a part of the page under a heading of its own."""
-    title = element("h2", heading, id=f"{name}-heading")
-    return element("section", title, *content, id=name, aria_labelledby=f"{name}-heading")
+SHARES = np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])
+"""Of rows answered, in the section on confident rows."""
+PROBLEMS = {
+    "binary": "the probability of one event",
+    "top-label": "confidence in the top answer of {:,} classes",
+    "marginal": "the probabilities of {:,} classes",
+    "multi-label": "the probabilities of {:,} labels",
+    "ordinal": "the probabilities of {:,} ordered classes",
+    "quantile": "{:,} quantiles of a real outcome",
+}
 
 
 def error(findings: Findings) -> Element:
     """Return the error on one scale with its interval, its bounds and chance alone."""
-    bar = _bar(findings)
-    note = "To scale, in percentage points: the dot is the estimate, the bar its interval, the "
-    note += "grey box what chance alone would give"
-    note += "; the bracket below is what is proved." if bar.bounds else "."
-    return section(
-        "error",
-        "How large the error is",
-        error_bar(bar, points, error_bar_words(findings)),
-        element("p", note, class_="note"),
-        element("p", bounds_words(findings)) if bar.bounds else None,
-        element("p", _error_words(findings)),
-        figures(key_figures(findings)),
-    )
-
-
-def _bar(findings: Findings) -> ErrorBar:
-    result, proof = findings.error, findings.certificate
+    result, proof, (low, high) = findings.error, findings.certificate, findings.interval
     bounds = None if proof.agrees_too_well else (proof.lower_bound, proof.upper_bound)
-    low, high = findings.interval
-    return ErrorBar(result.value, (low, high), result.noise_floor, bounds, proof.max_error)
-
-
-def figures(numbers: list[Figure]) -> Element | None:
-    """Return large numbers, each with its name above and a note below."""
-    if not numbers:
-        return None
-    pairs = (
-        element(
-            "div",
-            element("dt", name),
-            element("dd", element("span", number, class_="number"), element("span", note)),
-        )
-        for name, number, note in numbers
+    bar = ErrorBar(result.value, (low, high), result.noise_floor, bounds, proof.max_error)
+    note = (
+        "To scale, in percentage points: the dot is the estimate, the bar its interval, the "
+        "grey box what chance alone would give"
     )
-    return element("dl", *pairs, class_="figures")
-
-
-def _error_words(findings: Findings) -> str:
-    result = findings.error
+    note += "; the bracket below is what is proved." if bounds else "."
     words = [
         "The number is known as the l2 calibration error, with its bias removed. It was measured "
         f"in {describe_bins(result.table)}."
@@ -86,12 +64,16 @@ def _error_words(findings: Findings) -> str:
             f"{percent(result.unresolved_mass)} of the rows sit alone in their group, where "
             "error and chance cannot be told apart."
         )
-    words += [f"{note[0].upper()}{note[1:]}." for note in findings.interval.notes]
-    return " ".join(words)
-
-
-SHARES = np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])
-"""Of rows answered, in the section on confident rows."""
+    words += [f"{said[0].upper()}{said[1:]}." for said in findings.interval.notes]
+    return section(
+        "error",
+        "How large the error is",
+        error_bar(bar, points, error_bar_words(findings)),
+        element("p", note, class_="note"),
+        element("p", bounds_words(findings)) if bounds else None,
+        element("p", " ".join(words)),
+        figures(key_figures(findings)),
+    )
 
 
 def selective(findings: Findings) -> Element | None:
@@ -171,38 +153,32 @@ def _brier_row(sign: str, name: str, value: float, note: str, largest: float) ->
 
 def repair(findings: Findings) -> Element:
     """Say what recalibration would gain, on rows that it was not fitted on."""
-    gain = findings.gain
+    gain, heading = findings.gain, "What recalibration would gain"
     if gain is None:
         why = (
             "This report was made from a table of sums, which has no rows to try a recalibrator "
             "on. Make it from the rows to see what one would gain."
         )
-        return section("repair", "What recalibration would gain", element("p", why))
-    return section("repair", "What recalibration would gain", _gain_words(gain), _gain_table(gain))
-
-
-def _gain_words(gain: Gain) -> list[Element]:
+        return section("repair", heading, element("p", why))
     if gain.scores is None:
-        return [element("p", f"{gain.n:,} rows are too few to try it by cross-validation.")]
+        why = f"{gain.n:,} rows are too few to try it by cross-validation."
+        return section("repair", heading, element("p", why))
     amount, spread = gain.amount
     best = gain.scores.candidates[gain.scores.chosen]
+    first: Content = "Nothing that can be told from chance: leave the predictions as they are."
     if gain.is_worthwhile:
-        first: Content = [
+        first = [
             element("code", str(best)),
             f" would lower the log loss by about {amount:.4f} (standard error {spread:.4f}). "
             "Fit it on these rows, and check the result on others.",
         ]
-    else:
-        first = "Nothing that can be told from chance: leave the predictions as they are."
     how = f"Log loss on held-out rows, {FOLDS}-fold cross-validation; less is better."
     part = f" On {gain.n_used:,} of the {gain.n:,} rows, drawn at random." * (gain.n_used < gain.n)
-    return [element("p", first), element("p", how + part, class_="note")]
+    words = (element("p", first), element("p", how + part, class_="note"))
+    return section("repair", heading, words, _candidates(gain.scores))
 
 
-def _gain_table(gain: Gain) -> Element | None:
-    scores = gain.scores
-    if scores is None:
-        return None
+def _candidates(scores: RecalibratorScores) -> Element:
     heads = ("Recalibrator", "Log loss", "Above the best", "Standard error")
     names: list[list[Content]] = [[element("code", str(c))] for c in scores.candidates]
     names[0] = ["leave it as it is"]
@@ -274,28 +250,33 @@ def assumptions(findings: Findings) -> Element:
     return section(
         "assumptions",
         "What these numbers rest on",
-        element("ul", *(element("li", sentence) for sentence in said)),
+        bullets(said),
     )
 
 
 def provenance(findings: Findings, command: str, columns: str | None, made: str) -> Element:
     """Return the data, the versions and the command, so that the report can be made again."""
-    problem, table = findings.table.problem, findings.table
-    fingerprint = findings.fingerprint
+    problem, table, mark = findings.table.problem, findings.table, findings.fingerprint
+    sums, repeats = None, None
+    note = "Made from a table of sums: which rows were counted cannot be told."
+    if mark is not None:
+        note = "The same rows in any order have the same fingerprint."
+        sums = element("code", f"{mark.checksum:016x}")
+        # of few outputs different rows look alike; shares below 10% are within the estimate's error
+        if mark.distinct_share < 0.9 and not (problem.kind == "binary" and table.is_binned_model):
+            repeats = f"about {percent(1 - mark.distinct_share)}"
     what: list[tuple[str, Content]] = [
         ("Rows", f"{table.n:,}"),
-        ("Problem", _problem_words(findings)),
+        ("Problem", PROBLEMS[problem.kind].format(problem.n_classes)),
         ("Columns", columns and shown(columns, 400)),
         ("Event", None if problem.pos_label is None else shown(problem.pos_label)),
-        *_fingerprint_facts(fingerprint, problem.kind == "binary" and table.is_binned_model),
+        ("Fingerprint", sums),
+        ("Repeated rows", repeats),
         ("calibrant", __version__),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in PACKAGES),
         ("Made on", made),
     ]
-    note = "The same rows in any order have the same fingerprint."
-    if fingerprint is None:
-        note = "Made from a table of sums: which rows were counted cannot be told."
     return section(
         "provenance",
         "Where this comes from",
@@ -308,33 +289,3 @@ def provenance(findings: Findings, command: str, columns: str | None, made: str)
         element("h3", "Made by"),
         element("pre", element("code", short(command, COMMAND_LENGTH)), tabindex=0),
     )
-
-
-def _fingerprint_facts(
-    fingerprint: Fingerprint | None, has_few_outputs: bool
-) -> list[tuple[str, Content]]:
-    if fingerprint is None:
-        return []
-    facts: list[tuple[str, Content]] = [
-        ("Fingerprint", element("code", f"{fingerprint.checksum:016x}"))
-    ]
-    if not has_few_outputs:  # otherwise different rows look alike
-        facts.append(("Repeated rows", _repeats(fingerprint.distinct_share)))
-    return facts
-
-
-def _repeats(distinct_share: float) -> str | None:
-    """Say so where many rows are copies; shares below 10% are within the estimate's error."""
-    return f"about {percent(1 - distinct_share)}" if distinct_share < 0.9 else None
-
-
-def _problem_words(findings: Findings) -> str:
-    problem = findings.table.problem
-    return {
-        "binary": "the probability of one event",
-        "top-label": f"confidence in the top answer of {problem.n_classes:,} classes",
-        "marginal": f"the probabilities of {problem.n_classes:,} classes",
-        "multi-label": f"the probabilities of {problem.n_classes:,} labels",
-        "ordinal": f"the probabilities of {problem.n_classes:,} ordered classes",
-        "quantile": f"{problem.n_classes:,} quantiles of a real outcome",
-    }[problem.kind]

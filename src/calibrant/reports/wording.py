@@ -78,24 +78,11 @@ def axis_words(findings: Findings, i: int) -> Words:
 
 def verdict_of(findings: Findings) -> Verdict:
     """Say in one sentence what was found."""
-    word = findings.certificate.verdict or "measured"
-    sentence = {
-        "certified": _certified,
-        "refuted": _refuted,
-        "undecided": _undecided,
-        "measured": _measured,
-    }[word](findings)
-    sentence = " ".join(filter(None, (sentence, _by_group(findings))))
-    meaning = [
-        _before(findings),
-        _difference(findings),
-        _chance(findings),
-        _hidden(findings),
-        _trivial(findings),
-        _overall(findings),
-        _worst(findings),
-    ]
-    return Verdict(word, sentence, [line for line in meaning if line])
+    word: str = findings.certificate.verdict or "measured"
+    say = {"undecided": _undecided, "measured": _measured}.get(word, _decided)
+    sentence = " ".join(filter(None, (say(findings), _by_group(findings))))
+    said = (_before, _difference, _chance, _hidden, _trivial, _overall, _worst)
+    return Verdict(word, sentence, [line for say in said if (line := say(findings))])
 
 
 def _by_group(findings: Findings) -> str:
@@ -141,21 +128,15 @@ def _trivial(findings: Findings) -> str:
     )
 
 
-def _certified(findings: Findings) -> str:
+def _decided(findings: Findings) -> str:
     proof = findings.certificate
+    off, than = f"at least {points(proof.lower_bound)}", "more than"
+    if proof.verdict == "certified":
+        off, than = f"at most {points(proof.upper_bound)}", "within"
     return (
-        f"{_subject(findings)} off by at most {points(proof.upper_bound)} percentage points "
-        f"{RMS}, within the limit of {points(proof.max_error or 0)}. This holds with "
-        f"{percent(proof.confidence_level)} confidence."
-    )
-
-
-def _refuted(findings: Findings) -> str:
-    proof = findings.certificate
-    return (
-        f"{_subject(findings)} off by at least {points(proof.lower_bound)} percentage points "
-        f"{RMS}, more than the limit of {points(proof.max_error or 0)}. This holds with "
-        f"{percent(proof.confidence_level)} confidence."
+        f"{_subject(findings)} off by {off} percentage points {RMS}, {than} the limit of "
+        f"{points(proof.max_error or 0)}. This holds with {percent(proof.confidence_level)} "
+        "confidence."
     )
 
 
@@ -279,9 +260,7 @@ def _worst(findings: Findings) -> str:
     if not beyond.any():
         told = "In no group of rows does what happened leave the range that chance allows"
         return f"{told}, but all groups together do." if whole else f"{told}."
-    curve = findings.curve.alone
-    weight = curve.count * (curve.event_rate - curve.mean_prediction) ** 2
-    i = int(np.argmax(np.where(beyond, weight, 0.0)))
+    curve, i = findings.curve.alone, findings.curve.worst
     told = "were right" if findings.table.problem.kind == "top-label" else "happened"
     where = (
         "Where it matters most:"

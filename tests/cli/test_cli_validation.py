@@ -1,4 +1,4 @@
-"""calibrant grades: the backtest of the library, from files of any format, as exit codes."""
+"""calibrant validate and grades: tables and backtests of the library, as text and exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from predictions_on_disk import SUFFIXES, run, same, write
+from predictions_on_disk import (
+    CLASS,
+    COLUMNS,
+    LABEL,
+    NAMES,
+    ONE,
+    SCORE,
+    SUFFIXES,
+    run,
+    same,
+    write,
+)
 
 SCALE = {"AA": 0.001, "A": 0.01, "BB": 0.05, "C": 0.2}
 PAIRS = [f"{name}={pd}" for name, pd in SCALE.items()]
@@ -45,7 +56,7 @@ def test_names_and_pds_of_files_are_backtested_as_arrays_are(suffix, tmp_path, c
         assert same(json.loads(out), expected)
 
 
-def test_it_prints_what_the_library_prints(book, capsys):
+def test_a_backtest_is_the_one_of_the_library(book, capsys):
     options = ("--y-true", "default", "--y-prob", "pd", "--each", "--correlation", "0.12")
     code, out, _ = run(capsys, "grades", book, *options, "--confidence-level", "0.9")
     expected = cb.grade_backtest(
@@ -109,7 +120,7 @@ def test_names_that_are_digits_come_before_numbers(tmp_path, capsys):
     assert [g["pd"] for g in json.loads(out)["grades"]] == [0.01, 0.2]
 
 
-def test_what_is_wrong_is_said_with_its_exit_code(tmp_path, book, capsys):
+def test_what_is_wrong_with_grades_is_said_with_its_exit_code(tmp_path, book, capsys):
     strange = np.where(np.arange(PD.size) == 1233, "D", GRADE)
     file = write(tmp_path / "strange.csv", BOOK | {"grade": strange})
     code, _, err = run(capsys, "grades", file, *BY_NAME)
@@ -121,3 +132,30 @@ def test_what_is_wrong_is_said_with_its_exit_code(tmp_path, book, capsys):
         assert run(capsys, "grades", book, *columns, "--grades", *scale)[0] == 4
     assert run(capsys, "grades", book, *columns, "--kind", "marginal")[0] == 4
     assert run(capsys, "grades", book, *columns, "--correlation", "1.2")[0] == 4
+
+
+def test_a_validation_is_the_one_of_the_library(tmp_path, capsys):
+    file = write(tmp_path / "preds.csv", COLUMNS)
+    code, out, _ = run(capsys, "validate", file, *ONE)
+    assert (code, out.rstrip("\n")) == (0, str(cb.validate(LABEL, SCORE)))
+    _, out, _ = run(capsys, "validate", file, *ONE, "--latex")
+    assert out.startswith(r"\begin{tabular}")
+
+
+def test_json_of_groups_and_of_clusters(tmp_path, capsys):
+    file = write(tmp_path / "preds.csv", COLUMNS)
+    code, out, _ = run(capsys, "validate", file, *ONE, "--by", "animal", "--json")
+    groups = cb.validate(LABEL, SCORE, by={"animal": NAMES[CLASS]})
+    assert code == 0
+    assert json.loads(out) == json.loads(groups.to_json())
+    code, out, _ = run(capsys, "validate", file, *ONE, "--cluster", "animal", "--json")
+    assert json.loads(out)["n_clusters"] == len(groups)
+    _, out, _ = run(capsys, "validate", file, *ONE, "--by", "animal", "--cluster", "id", "--json")
+    both = cb.validate(LABEL, SCORE, by={"animal": NAMES[CLASS]}, cluster=COLUMNS["id"])
+    assert same(json.loads(out), json.loads(both.to_json()))
+
+
+def test_wrong_input_of_a_validation_has_its_exit_codes(tmp_path, capsys):
+    file = write(tmp_path / "preds.csv", COLUMNS)
+    assert run(capsys, "validate", file, *ONE, "--by", "animal", "--cluster", "animal")[0] == 4
+    assert run(capsys, "validate", file, "--y-true", "nothing", "--y-prob", "score")[0] == 3
