@@ -394,4 +394,4 @@ def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
 def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
     """Return what |e_j|^power cannot exceed if the error is t, given lower bounds of w_k p_j."""
     mass = np.asarray(mass)
-    return np.minimum(1.0, np.divide(t**power, mass, out=np.ones_like(mass), where=mass > 0))
+    return np.divide(t**power, mass, out=np.ones_like(mass), where=mass > t**power)
