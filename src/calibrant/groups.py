@@ -76,6 +76,13 @@ def _pairs(cuts: Sequence[float]) -> Iterable[tuple[float, float]]:
     return pairwise(cuts)
 
 
+def interval_text(low: Any, high: Any, closed: str) -> str:
+    """Return an interval as the cuts of a column are named; `closed` is pandas's word."""
+    ends = (_number(float(x)) if isinstance(x, Real) else str(x) for x in (low, high))
+    first = "[" if closed in ("left", "both") else "("
+    return f"{first}{', '.join(ends)}{']' if closed in ('right', 'both') else ')'}"
+
+
 def _number(cut: float) -> str:
     """Write a cut, which may be infinite, with as many digits as tell it apart."""
     short = f"{cut:g}"
@@ -292,10 +299,14 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
         number = float(value)
         if number != number:
             return None
+        if isinstance(value, Decimal) and Decimal(repr(number)) != value and value.is_finite():
+            return str(value)  # of more digits than a float: two of them could be one float
         if abs(number) < np.inf:
             return number + 0.0  # -0.0 is 0.0, and prints as such
     if isinstance(value, datetime.date):  # of a time at midnight the date
         return str(value).removesuffix(" 00:00:00")
+    if type(value).__name__ == "Interval":  # of pandas.cut
+        return interval_text(value.left, value.right, value.closed)
     raise InvalidGroupsError(
         f"Groups by {column.name!r:.60} must be told apart by text, finite numbers or dates; got "
         f"{shown(value)}. Convert the column, or cut it: by={{name: cuts}}."

@@ -275,7 +275,7 @@ class Repair:
     def _by(self, columns: dict[str, Any]) -> dict[str, Any]:
         """Return the option of `predict_proba` that says which groups rows are in, if any."""
         from calibrant.groups import Groups
-        from calibrant.sources.files.conversion import as_group
+        from calibrant.sources.arrow_columns import as_group
 
         own = getattr(self.calibrator, "by_", ())
         read = [as_group(columns[x.name], x, self.shown, self.n_rows) for x in own]
@@ -285,7 +285,7 @@ class Repair:
         self, columns: list[Any], names: list[str], groups: dict[str, Any]
     ) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
-        from calibrant.sources.files.conversion import as_numbers, side_by_side
+        from calibrant.sources.arrow_columns import as_numbers, side_by_side
         from calibrant.sources.files.reading import Chunk, located
         from calibrant.sources.files.streams import File
 

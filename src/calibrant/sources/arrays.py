@@ -48,6 +48,7 @@ from calibrant.exceptions import (
 from calibrant.groups import Groups, required
 from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
+from calibrant.sources.arrow_columns import plain
 from calibrant.sources.column_names import check_class_order, check_label_order, names_of
 from calibrant.sources.events import as_events, check_shapes
 from calibrant.table import BinTable
@@ -183,6 +184,9 @@ def as_array(values: Any, name: str) -> AnyArray:
     refuse_masked(values, name)
     try:
         array = _floats_of_packages(np.asarray(for_numpy(values)))
+        if array.dtype.kind == "U" and isinstance(values, list | tuple) and array.ndim == 1:
+            mixed = not all(isinstance(value, str) for value in values)
+            array = np.array(values, object) if mixed else array  # "nan" is no missing value
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidShapeError(
             f"{name} must be a column or a table of equally long rows; it could not be read as "
@@ -238,9 +242,8 @@ def _decoded(values: Any) -> Any:
     if isinstance(values, pa.Table):
         columns = [_decoded(column) for column in values.columns]
         return pa.Table.from_arrays(columns, values.column_names)
-    if isinstance(values, pa.ChunkedArray) and pa.types.is_dictionary(values.type):
-        return values.cast(values.type.value_type)
-    return values
+    is_column = isinstance(values, pa.Array | pa.ChunkedArray)
+    return plain(values) if is_column and pa.types.is_dictionary(values.type) else values
 
 
 def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:

@@ -20,6 +20,7 @@ from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_columns import FrameColumns
 from calibrant.exceptions import (
     InvalidArgumentError,
+    InvalidInputError,
     InvalidLabelsError,
     MissingDependencyError,
 )
@@ -27,6 +28,7 @@ from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrays import ArraySource, for_numpy, read_arrays, refuse_masked
+from calibrant.sources.arrow_columns import arrow_values
 from calibrant.sources.column_names import (
     check_class_order,
     check_label_order,
@@ -119,7 +121,7 @@ def read_frame(
     """
     frame = None if isinstance(data, Mapping) else as_frame(data)
     grouping = () if by is None else columns_named(by)
-    known = list(data) if frame is None else frame.collect_schema().names()
+    known = _names(data if frame is None else frame)
     y_true, y_prob = _expanded(y_true, y_prob, known, kind)
     _check_order(y_true, y_prob, kind, classes)
     marks = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
@@ -193,8 +195,9 @@ def named_arrays(
     data: Any, y_true: Any, y_prob: Any, sample_weight: Any, classes: Sequence[Label] | None = None
 ) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """Return the named columns as arrays, and the names of predictions; lazy data are collected."""
-    known = list(data) if isinstance(data, Mapping) else as_frame(data).collect_schema().names()
-    y_true, y_prob = _expanded(y_true, y_prob, known, None)
+    y_true, y_prob = _expanded(
+        y_true, y_prob, _names(data if isinstance(data, Mapping) else as_frame(data)), None
+    )
     _check_order(y_true, y_prob, None, classes)
     weights = [] if sample_weight is None else [sample_weight]
     columns = collected(data, y_true, y_prob, *weights)
@@ -242,15 +245,30 @@ def as_frame(data: Any) -> Any:
 
 def _scanned(dataset: Any) -> Any:
     """Let DuckDB, or else Polars, scan a PyArrow dataset: PyArrow alone has no lazy frames."""
+    failed = ""
     for package, reader in DATASET_READERS.items():
-        try:
-            return getattr(import_module(package), reader)(dataset)
-        except ImportError:
-            continue
+        with suppress(ImportError):
+            read = getattr(import_module(package), reader)
+            try:
+                return read(dataset)
+            except Exception as error:  # as DuckDB's of float16
+                failed += f" {package}: {' '.join(str(error).split()):.200}."
+    if failed:
+        raise InvalidInputError(
+            f"This PyArrow dataset cannot be scanned.{failed} Cast columns of such types, as "
+            "float16 to float32, or pass the table."
+        )
     raise MissingDependencyError(
         "A PyArrow dataset is scanned by DuckDB or Polars, and neither is installed: "
         "pip install 'calibrant[duckdb]'."
     )
+
+
+def _names(data: Any) -> list[Any]:
+    """Return the names of the columns; the types of others than those asked for may be unknown."""
+    if isinstance(data, Mapping):
+        return list(data)
+    return list(data.collect_schema() if _is_lazy(data) else data.columns)
 
 
 def _is_lazy(frame: Any) -> bool:
@@ -266,11 +284,8 @@ def _column(data: Any, name: Any) -> AnyArray:
         refuse_masked(values, repr(name))
         return np.asarray(for_numpy(values))
     series = data.get_column(known_column(name, data.columns))
-    array: AnyArray = (
-        np.asarray(for_numpy(series.to_native()))
-        if series.implementation.is_pyarrow()
-        else series.to_numpy()
-    )
+    arrow = arrow_values(series.to_native())
+    array: AnyArray = series.to_numpy() if arrow is None else np.asarray(for_numpy(arrow))
     return array
 
 
