@@ -247,12 +247,12 @@ def _scanned(dataset: Any) -> Any:
     """Let DuckDB, or else Polars, scan a PyArrow dataset: PyArrow alone has no lazy frames."""
     failed = ""
     for package, reader in DATASET_READERS.items():
-        with suppress(ImportError):
-            read = getattr(import_module(package), reader)
-            try:
-                return read(dataset)
-            except Exception as error:  # as DuckDB's of float16
-                failed += f" {package}: {' '.join(str(error).split()):.200}."
+        try:
+            return getattr(import_module(package), reader)(dataset)
+        except ImportError:
+            continue
+        except Exception as error:  # as DuckDB's of float16
+            failed += f" {package}: {' '.join(str(error).split()):.200}."
     if failed:
         raise InvalidInputError(
             f"This PyArrow dataset cannot be scanned.{failed} Cast columns of such types, as "
