@@ -49,7 +49,7 @@ from calibrant.groups import Groups, required
 from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
 from calibrant.sources.arrow_columns import plain
-from calibrant.sources.column_names import check_class_order, check_label_order, names_of
+from calibrant.sources.column_names import check_order, names_of
 from calibrant.sources.events import as_events, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
@@ -156,11 +156,8 @@ def read_arrays(
     """
     check_input(input)
     labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
-    if kind != "multi-label":
-        check_class_order(names_of(y_prob), classes)
+    check_order(names_of(y_true), names_of(y_prob), kind, classes)
     if kind is not None and is_among(kind, EVENT_KINDS):
-        if kind == "multi-label":
-            check_label_order(names_of(y_true), names_of(y_prob))
         probs = probs if kind == "quantile" else _as_numbers(probs, labels)
         problem, events, predicted = as_events(labels, probs, kind, input, classes, pos_label)
         return Columns(problem, events, predicted, read_weights(sample_weight, len(events)))
