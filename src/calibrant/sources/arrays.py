@@ -29,9 +29,9 @@ from calibrant.columns import (
     Columns,
     check_heaviest,
     explain_probabilities,
-    floats_of,
     is_fraction,
     is_zero_one,
+    numbers_of,
 )
 from calibrant.engines import engine
 from calibrant.exceptions import (
@@ -244,12 +244,10 @@ def _decoded(values: Any) -> Any:
 
 
 def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
-    if probs.dtype.kind in NUMERIC:
-        return probs
-    floats = floats_of(probs) if probs.dtype.kind == "O" else None
-    if floats is None:
+    numbers = numbers_of(probs)
+    if numbers is None:
         raise _wrong_objects(probs, labels)
-    return floats
+    return numbers
 
 
 def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
@@ -266,12 +264,8 @@ def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
             f"y_prob must not be missing; {_listed(probs, values, missing)}. "
             "Drop or impute these rows first: an error is not measured on rows left out."
         )
-    rows = [
-        i
-        for i, value in enumerate(values)
-        if hasattr(value, "__len__") and not isinstance(value, str | bytes)
-    ]
-    if rows:
+    sized = [hasattr(value, "__len__") and not isinstance(value, str | bytes) for value in values]
+    if rows := [i for i, is_sized in enumerate(sized) if is_sized]:
         return InvalidShapeError(
             "y_prob must have one number in each place, of shape (n,) or (n, n_classes); "
             f"{_listed(probs, values, rows)}. Make a table of a column of lists with "
@@ -353,11 +347,9 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         given = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
-    weights = floats_of(given) if given.dtype.kind == "O" else None
-    if given.dtype.kind in NUMERIC:
-        weights = given.astype(np.float64, copy=False)
-    if weights is None:
+    if (numbers := numbers_of(given)) is None:
         raise _wrong_weights(sample_weight)
+    weights: FloatArray = numbers.astype(np.float64, copy=False)
     if weights.shape != (n,):
         raise LengthMismatchError(
             f"sample_weight must have one value per row, shape ({n},); got {weights.shape}."

@@ -72,13 +72,7 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
 
 
 def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
-    """Return predictions or weights as numbers; lists of them as a table.
-
-    Parameters
-    ----------
-    name, shown, start
-        The column, the file and how many rows of it came before, for the message.
-    """
+    """Return predictions or weights as numbers, lists of them as a table; see `as_labels`."""
     if isinstance(column, np.ndarray):
         return column
     column = _checked(column, name, shown, start)
