@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -276,3 +278,156 @@ def test_bad_rows_of_a_lazy_frame_are_named_beside_groups(bad):
 def test_an_unknown_column_is_named():
     with pytest.raises(InvalidArgumentError, match="no column 'site'"):
         tabulate("y", "p", data={"y": Y, "p": P}, by="site")
+
+
+TEXTS = ["b", "a", None, "b"]
+DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
+KINDS = {
+    "large_string": lambda pa: pa.array(TEXTS, pa.large_string()),
+    "string_view": lambda pa: pa.array(TEXTS, pa.string_view()),
+    "binary_view": lambda pa: pa.array([t and t.encode() for t in TEXTS], pa.binary_view()),
+    "dictionary": lambda pa: pa.array(TEXTS).dictionary_encode(),
+    "dictionary of views": lambda pa: pa.DictionaryArray.from_arrays(
+        pa.array([1, 0, None, 1]), pa.array(["a", "b"], pa.string_view())
+    ),
+    "dictionary of numbers": lambda pa: pa.array([2, 1, None, 2]).dictionary_encode(),
+    "dictionary of dates": lambda pa: pa.array(
+        [DAYS[1], DAYS[0], None, DAYS[1]]
+    ).dictionary_encode(),
+    "decimal128": lambda pa: pa.array([Decimal("2.25"), Decimal("1.5"), None, Decimal("2.25")]),
+    "date32": lambda pa: pa.array([DAYS[1], DAYS[0], None, DAYS[1]], pa.date32()),
+}
+EXPECTED = {
+    "dictionary of numbers": [1, 2, None],
+    "dictionary of dates": ["2024-01-01", "2024-01-02", None],
+    "decimal128": [1.5, 2.25, None],
+    "date32": ["2024-01-01", "2024-01-02", None],
+}
+HOMES = ["array", "chunks", "frame", "table", "pandas", "pandas arrow", "polars", "lazy", "arrow"]
+
+
+@pytest.mark.parametrize("home", [*HOMES, "parquet", "duckdb"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_arrow_tell_groups_apart_in_every_home(kind, home, tmp_path):
+    pa, pd, pl = optional("pyarrow"), optional("pandas"), optional("polars")
+    column = KINDS[kind](pa)
+    table = pa.table({"y": Y, "p": P, "g": column})
+    if home in ("array", "chunks", "frame"):
+        alone = {"array": column, "chunks": table["g"], "frame": table.select(["g"])}[home]
+        tables = tabulate(Y, P, bins="width:2", by=alone)
+    else:
+        if kind == "dictionary of views" and home == "parquet":
+            pytest.skip("PyArrow does not write it")
+        paths = {name: tmp_path / f"f.{name}" for name in ("parquet", "arrow")}
+        if home == "parquet":
+            optional("pyarrow.parquet").write_table(table, paths[home])
+        if home == "arrow":
+            with pa.ipc.new_file(paths[home], table.schema) as file:
+                file.write_table(table)
+        data = {
+            "table": lambda: table,
+            "pandas": table.to_pandas,
+            "pandas arrow": lambda: table.to_pandas(types_mapper=pd.ArrowDtype),
+            "polars": lambda: pl.from_arrow(table),
+            "lazy": lambda: pl.from_arrow(table).lazy(),
+            "duckdb": lambda: optional("duckdb").connect().from_arrow(table),
+        }.get(home, lambda: paths[home])()
+        tables = tabulate("y", "p", data=data, bins="width:2", by="g")
+    assert list(tables) == EXPECTED.get(kind, ["a", "b", None])
+    assert [own.n for own in tables.values()] == [1, 2, 1]
+    assert [own.sum_y.sum() for own in tables.values()] == [1, 1, 0]
+
+
+AGES, CUTS = [10, 70, None, 50], [0, 40, 65, 120]
+
+
+@pytest.mark.parametrize("home", [*HOMES[2:], "series", "list", "parquet"])
+@pytest.mark.parametrize("form", ["categories", "intervals"])
+def test_intervals_of_pandas_are_groups_named_by_their_text(form, home, tmp_path):
+    """They have the rows that cutting by the same numbers gives."""
+    pa, pd, pl = optional("pyarrow"), optional("pandas"), optional("polars")
+    column = pd.cut(pd.Series(AGES, dtype=float), CUTS)
+    column = column if form == "categories" else pd.Series(pd.arrays.IntervalArray(column))
+    frame = pd.DataFrame({"y": Y, "p": P, "g": column})
+    expected = tabulate(Y, P, bins="width:2", by={"age": (AGES, CUTS)})
+    if home in ("frame", "series", "list"):
+        alone = {"frame": frame[["g"]], "series": column, "list": list(column)}[home]
+        tables = tabulate(Y, P, bins="width:2", by=alone)
+    else:
+        if home == "lazy" or (form == "categories" and home in ("parquet", "arrow")):
+            pytest.skip("neither Parquet nor Arrow files nor lazy Polars hold them")
+        path = tmp_path / f"f.{home}"
+        if home == "parquet":
+            frame.to_parquet(path)
+        if home == "arrow":
+            optional("pyarrow.feather").write_feather(frame, path)
+        data = {
+            "table": lambda: pa.Table.from_pandas(frame),
+            "pandas": lambda: frame,
+            "pandas arrow": lambda: frame.convert_dtypes(dtype_backend="pyarrow"),
+            "polars": lambda: pl.from_pandas(frame),
+        }.get(home, lambda: path)()
+        tables = tabulate("y", "p", data=data, bins="width:2", by="g")
+    assert set(tables) == {"(0, 40]", "(40, 65]", "(65, 120]", None}
+    for key, own in expected.items():
+        assert tables["(0, 40]" if key == "[0, 40]" else key].has_sums_of(own)
+
+
+def test_intervals_in_a_file_are_read_where_pandas_is_not_loaded(tmp_path):
+    pd = optional("pandas")
+    path = tmp_path / "f.parquet"
+    column = pd.arrays.IntervalArray.from_tuples([(0, 1.5), None, (0, 1.5), (2, 3)], "left")
+    pd.DataFrame({"y": Y, "p": P, "g": column}).to_parquet(path)
+    code = (
+        "import calibrant\n"
+        f"tables = calibrant.tabulate('y', 'p', data={str(path)!r}, bins='width:2', by='g')\n"
+        "print(list(tables))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['[0, 1.5)', '[2, 3)', None]"
+
+
+@pytest.mark.parametrize("home", ["array", "table", "polars", "lazy", "duckdb", "parquet", "arrow"])
+@pytest.mark.parametrize("value", [[1], {"a": 1}])
+def test_lists_and_structs_are_no_groups(value, home, tmp_path):
+    pa, pl = optional("pyarrow"), optional("polars")
+    table = pa.table({"y": Y, "p": P, "g": pa.array([value] * 4)})
+    optional("pyarrow.parquet").write_table(table, tmp_path / "f.parquet")
+    with pa.ipc.new_file(tmp_path / "f.arrow", table.schema) as file:
+        file.write_table(table)
+    data = {
+        "table": lambda: table,
+        "polars": lambda: pl.from_arrow(table),
+        "lazy": lambda: pl.from_arrow(table).lazy(),
+        "duckdb": lambda: optional("duckdb").connect().from_arrow(table),
+    }.get(home, lambda: tmp_path / f"f.{home}")()
+    rows = (Y, P) if home == "array" else ("y", "p")
+    by, data = (table["g"], None) if home == "array" else ("g", data)
+    with pytest.raises(InvalidGroupsError, match="told apart by text"):
+        tabulate(*rows, data=data, bins="width:2", by=by)
+
+
+@pytest.mark.parametrize("home", ["objects", "table", "polars", "lazy", "parquet"])
+def test_decimals_that_are_one_float_stay_apart(home, tmp_path):
+    pa, pl = optional("pyarrow"), optional("polars")
+    values = [Decimal(text) for text in ("12345678901234567.25", "12345678901234567.50", "2", "2")]
+    table = pa.table({"y": Y, "p": P, "g": pa.array(values, pa.decimal128(20, 2))})
+    expected = [2.0, "12345678901234567.25", "12345678901234567.50"]
+    if home == "objects":
+        assert (
+            keys(np.array([Decimal(text) for text in ("2", *expected[1:], "2")], object))
+            == expected
+        )
+        return
+    optional("pyarrow.parquet").write_table(table, tmp_path / "f.parquet")
+    data = {
+        "table": lambda: table,
+        "polars": lambda: pl.from_arrow(table),
+        "lazy": lambda: pl.from_arrow(table).lazy(),
+    }.get(home, lambda: tmp_path / f"f.{home}")()
+    assert list(tabulate("y", "p", data=data, bins="width:2", by="g")) == expected
+
+
+def test_a_list_of_text_keeps_what_is_missing():
+    assert keys(["b", float("nan"), "b", None]) == ["b", None]
+    assert keys(["1", 1, "1", 1]) == [1, "1"]

@@ -25,7 +25,7 @@ from calibrant.exceptions import (
     NotFiniteError,
     SwappedArgumentsError,
 )
-from calibrant.problem import Label, Problem
+from calibrant.problem import NUMERIC, Label, Problem
 
 LARGEST_WEIGHT, SMALLEST_HEAVIEST = 1e100, 1e-100
 """Squares of weights are summed: these stay clear of overflow, and of underflow to 0."""
@@ -37,16 +37,19 @@ NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.timedelta64, np.datet
 """What Python or NumPy would turn into a float, though it is none."""
 
 
-def floats_of(objects: AnyArray) -> FloatArray | None:
-    """Return objects as floats, NaN for None; or None where some are not numbers, as text is not.
+def numbers_of(values: AnyArray) -> AnyArray | None:
+    """Return numbers as they are, objects as floats, NaN for None; or None if some are no numbers.
 
-    >>> floats_of(np.array([1, None], object)), floats_of(np.array([1, "2"], object))
+    >>> numbers_of(np.array([1, None], object)), numbers_of(np.array([1, "2"], object))
     (array([ 1., nan]), None)
     """
-    if any(issubclass(own, NOT_NUMBERS) for own in set(map(type, objects.ravel().tolist()))):
+    if values.dtype.kind in NUMERIC:
+        return values
+    is_other = values.dtype.kind != "O"
+    if is_other or any(issubclass(x, NOT_NUMBERS) for x in set(map(type, values.ravel().tolist()))):
         return None
     try:
-        return np.asarray(objects, np.float64)
+        return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeAlias
@@ -55,7 +55,7 @@ class GroupColumn:
 
     def __post_init__(self) -> None:
         cuts = self.cuts
-        if cuts is not None and (len(cuts) < 2 or not all(a < b for a, b in _pairs(cuts))):
+        if cuts is not None and (len(cuts) < 2 or not all(a < b for a, b in pairwise(cuts))):
             raise InvalidArgumentError(
                 f"The cuts of {self.name!r:.60} must be two numbers or more that rise, such as "
                 f"[0, 40, 65, 120]; got {list(cuts)!r:.80}."
@@ -64,22 +64,18 @@ class GroupColumn:
     @property
     def intervals(self) -> list[str]:
         """The labels of the intervals between the cuts."""
-        pairs = enumerate(_pairs(self.cuts or ()))
-        return [f"{'(' if i else '['}{_number(a)}, {_number(b)}]" for i, (a, b) in pairs]
-
-    def order(self) -> Mapping[GroupLabel, int]:
-        """Return the place of each interval among those of the column."""
-        return {label: place for place, label in enumerate(self.intervals)}
+        pairs = enumerate(pairwise(self.cuts or ()))
+        return [interval_text(a, b, "right" if i else "both") for i, (a, b) in pairs]
 
 
-def _pairs(cuts: Sequence[float]) -> Iterable[tuple[float, float]]:
-    return pairwise(cuts)
-
-
-def _number(cut: float) -> str:
-    """Write a cut, which may be infinite, with as many digits as tell it apart."""
-    short = f"{cut:g}"
-    return short if float(short) == cut else repr(cut)
+def interval_text(low: Any, high: Any, closed: str) -> str:
+    """Return an interval as the cuts of a column are named; `closed` is pandas's word."""
+    ends = []
+    for end in (low, high):  # in as many digits as tell it apart, or a time
+        short = f"{end:g}" if isinstance(end, Real) else str(end)
+        ends.append(repr(float(end)) if isinstance(end, Real) and float(short) != end else short)
+    first = "[" if closed in ("left", "both") else "("
+    return f"{first}{', '.join(ends)}{']' if closed in ('right', 'both') else ')'}"
 
 
 Factor = tuple[AnyArray, Sequence[GroupLabel]]
@@ -122,9 +118,15 @@ class Groups:
         for own, labels in factors[1:]:
             codes = codes.astype(np.int64) * len(labels) + own
         n_codes = math.prod(sizes)
-        present = np.arange(n_codes) if n_codes <= DENSE_CODES else None
-        if present is None:
-            present, codes = _renumbered(codes, n_codes)
+        if n_codes <= DENSE_CODES:
+            present = np.arange(n_codes)
+        elif n_codes > MOST_CODES:
+            present, codes = np.unique(codes, return_inverse=True)
+        else:
+            occurs = np.zeros(n_codes, np.bool_)
+            occurs[codes] = True
+            present = np.flatnonzero(occurs)
+            codes = (np.cumsum(occurs, dtype=np.int32) - np.int32(1))[codes]
         places = np.unravel_index(present, sizes)
         pairs = zip(factors, places, strict=True)
         crossed = [[labels[i] for i in place.tolist()] for (_, labels), place in pairs]
@@ -183,8 +185,9 @@ class IntegerGroups(Groups):
         No number where they may be many. Whoever takes them must look whether they hold.
         """
         n = PIECE_ROWS // 2
-        limits = [_limits(part) for part in (self.column[:n], self.column[-n:]) if part.size]
-        low, high = min(limits)[0] if limits else 0, max(high for _, high in limits or [(0, -1)])
+        if not self.column.size:
+            return range(0)
+        low, high = _limits(np.concatenate([self.column[:n], self.column[-n:]]))
         return range(low, high + 1) if high - low < DENSE_CODES else range(0)
 
 
@@ -193,17 +196,6 @@ def required(groups: Groups | None) -> Groups:
     if groups is None:
         raise InvalidArgumentError("Rows are in no groups here: pass by=, the columns that tell.")
     return groups
-
-
-def _renumbered(codes: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
-    """Return the codes that occur, sorted, and the place of every row's code among them."""
-    if n_codes > MOST_CODES:
-        present, place = np.unique(codes, return_inverse=True)
-        return present, place
-    occurs = np.zeros(n_codes, np.bool_)
-    occurs[codes] = True
-    place = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
-    return np.flatnonzero(occurs), place[codes]
 
 
 def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
@@ -244,20 +236,17 @@ def _dense_factor(values: IntArray) -> Factor | None:
         codes: AnyArray = np.empty(values.size, small)
         # integers wrap around, so differences that fit are right whatever was cut off
         least = np.array(low, values.dtype).astype(small)
-        work = partial(_write_differences, values, least, codes)
-        limits = in_pieces(values.size, PIECE_ROWS, work) or [(low, high)]
+
+        def write(part: slice, least: AnyArray = least, codes: AnyArray = codes) -> tuple[int, int]:
+            np.subtract(values[part].astype(codes.dtype), least, out=codes[part])
+            return _limits(values[part])
+
+        limits = in_pieces(values.size, PIECE_ROWS, write) or [(low, high)]
         seen = min(own for own, _ in limits), max(own for _, own in limits)
         if seen == (low, high):
             return codes, range(low, high + 1)
         low, high = seen
     return None
-
-
-def _write_differences(
-    values: IntArray, least: AnyArray, codes: AnyArray, part: slice
-) -> tuple[int, int]:
-    np.subtract(values[part].astype(codes.dtype), least, out=codes[part])
-    return _limits(values[part])
 
 
 def _limits(values: IntArray) -> tuple[int, int]:
@@ -292,10 +281,14 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
         number = float(value)
         if number != number:
             return None
+        if isinstance(value, Decimal) and Decimal(repr(number)) != value and value.is_finite():
+            return str(value)  # of more digits than a float: two of them could be one float
         if abs(number) < np.inf:
             return number + 0.0  # -0.0 is 0.0, and prints as such
     if isinstance(value, datetime.date):  # of a time at midnight the date
         return str(value).removesuffix(" 00:00:00")
+    if type(value).__name__ == "Interval":  # of pandas.cut
+        return interval_text(value.left, value.right, value.closed)
     raise InvalidGroupsError(
         f"Groups by {column.name!r:.60} must be told apart by text, finite numbers or dates; got "
         f"{shown(value)}. Convert the column, or cut it: by={{name: cuts}}."
@@ -351,31 +344,24 @@ def more_groups(n: int) -> list[str]:
 
 def ranking(by: tuple[GroupColumn, ...]) -> Callable[[tuple[GroupLabel, ...]], Any]:
     """Return what sorts labels: intervals as they are cut, numbers before text, missing last."""
-    orders = [column.order() for column in by]
+    orders = [{label: place for place, label in enumerate(own.intervals)} for own in by]
 
-    def rank(labels: tuple[GroupLabel, ...]) -> list[tuple[int, Any]]:
-        pairs = zip(labels, orders, strict=True)
-        return [
-            (3, 0)
-            if label is None
-            else (0, order[label])
-            if label in order
-            else (2, label)
-            if isinstance(label, str)
-            else (1, label)
-            for label, order in pairs
-        ]
+    def place(label: GroupLabel, order: Mapping[str, int]) -> tuple[int, Any]:
+        if label is None:
+            return 3, 0
+        if isinstance(label, str):
+            return (0, order[label]) if label in order else (2, label)
+        return 1, label
 
-    return rank
+    return lambda labels: list(map(place, labels, orders))
 
 
 def by_to_json(by: tuple[GroupColumn, ...]) -> list[dict[str, Any]]:
     """Return columns of groups; JSON has no infinite numbers, so such cuts are text."""
-    cuts = [
-        column.cuts and [cut if math.isfinite(cut) else str(cut) for cut in column.cuts]
-        for column in by
+    return [
+        {"name": x.name, "cuts": x.cuts and [c if math.isfinite(c) else str(c) for c in x.cuts]}
+        for x in by
     ]
-    return [{"name": column.name, "cuts": own} for column, own in zip(by, cuts, strict=True)]
 
 
 def read_by(document: Any) -> tuple[GroupColumn, ...]:
@@ -386,9 +372,8 @@ def read_by(document: Any) -> tuple[GroupColumn, ...]:
     for item in document:
         check_names(item, ("name", "cuts"), "A column of groups")
         name, cuts = item["name"], item["cuts"]
-        listed = cuts if isinstance(cuts, list) else []
-        numbers = [float(x) if x in ("inf", "-inf") else x for x in listed]
         is_column = isinstance(name, str) and (cuts is None or isinstance(cuts, list))
+        numbers = [float(x) if x in ("inf", "-inf") else x for x in (is_column and cuts) or []]
         if not is_column or not all(type(x) is float or is_number(x) for x in numbers):
             raise InvalidDocumentError(f"This is no column of groups: {shown(item)}.")
         try:

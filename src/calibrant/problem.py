@@ -39,8 +39,7 @@ MOST_CLASSES = 1 << 22
 SUM_TOLERANCE = 0.01
 """How far the probabilities of ordered classes may be from adding up to 1: float16 and two decimals
 pass, scores that were never meant to add up do not."""
-NUMERIC = "biuf"
-"""The kinds of array whose values are numbers."""
+NUMERIC = "biuf"  # the kinds of array whose values are numbers
 
 
 def part_of(kind: str) -> str:
@@ -142,9 +141,7 @@ class Problem:
 
         Of K ordered classes K - 1: the last or a lower one always occurs.
         """
-        if not self.is_marginal:
-            return 1
-        return self.n_classes - 1 if self.kind == "ordinal" else self.n_classes
+        return self.n_classes - (self.kind == "ordinal") if self.is_marginal else 1
 
     @property
     def class_names(self) -> tuple[Label, ...]:
@@ -176,8 +173,12 @@ class Problem:
             return _whole_codes(labels.view(np.uint8) if labels.dtype == np.bool_ else labels, 2)
         if labels.dtype.kind not in NUMERIC:
             # `tolist` makes integers of times in nanoseconds
-            is_time = labels.dtype.kind in "mM"
-            return self._codes_by_name(list(labels) if is_time else labels.tolist())
+            names = list(labels) if labels.dtype.kind in "mM" else labels.tolist()
+            events = None if self.pos_label is None else {self.pos_label: 1}
+            table = events or {name: code for code, name in enumerate(self.class_names)}
+            other = -1 if events is None else 0
+            codes = [-1 if _is_missing(name) else table.get(name, other) for name in names]
+            return np.array(codes, np.intp)
         if labels.dtype.kind == "b":
             labels = labels.view(np.uint8)
         if self.pos_label is not None:
@@ -188,22 +189,9 @@ class Problem:
             return _whole_codes(labels, self.n_classes)
         return _codes_by_number(labels, self.classes)
 
-    def _codes_by_name(self, labels: list[Any]) -> IntArray:
-        if self.pos_label is not None:
-            codes = [-1 if _is_missing(label) else label == self.pos_label for label in labels]
-        else:
-            table = {name: code for code, name in enumerate(self.class_names)}
-            codes = [-1 if _is_missing(label) else table.get(label, -1) for label in labels]
-        return np.array(codes, np.intp)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {
-            "kind": self.kind,
-            "n_classes": self.n_classes,
-            "classes": None if self.classes is None else list(self.classes),
-            "pos_label": self.pos_label,
-        }
+        return {**vars(self), "classes": None if self.classes is None else list(self.classes)}
 
     @classmethod
     def from_dict(cls, document: Any) -> Problem:
@@ -217,16 +205,13 @@ class Problem:
             and all(isinstance(x, str | int | float) and x == x for x in (classes or []))
             and isinstance(document["pos_label"], str | int | float | None)
         )
-        if not well_formed:
-            raise InvalidDocumentError(f"This document holds no valid problem: {shown(document)}.")
+        wrong, event = "This document holds no valid problem", document["pos_label"]
         try:
-            problem = read_problem(kind, n_classes, classes, document["pos_label"])
+            problem = read_problem(kind, n_classes, classes, event) if well_formed else None
         except InvalidArgumentError as error:
-            raise InvalidDocumentError(
-                f"This document holds no valid problem: {error!s:.300}"
-            ) from error
-        if problem.to_dict() != document:  # an event among the classes
-            raise InvalidDocumentError(f"This document holds no valid problem: {shown(document)}.")
+            raise InvalidDocumentError(f"{wrong}: {error!s:.300}") from error
+        if problem is None or problem.to_dict() != document:  # an event among the classes
+            raise InvalidDocumentError(f"{wrong}: {shown(document)}.")
         return problem
 
 
@@ -266,7 +251,7 @@ def _codes_by_number(labels: AnyArray, classes: tuple[Label, ...]) -> IntArray:
     known = sorted((number, code) for number, code in numbers if number is not None)
     if not known:
         return np.full(labels.shape, -1, np.intp)
-    ranked, order = np.array([number for number, _ in known]), np.array([code for _, code in known])
+    ranked, order = map(np.array, zip(*known, strict=True))
     place = np.minimum(np.searchsorted(ranked, labels), ranked.size - 1)
     return np.where(ranked[place] == labels, order[place], -1).astype(np.intp)
 
@@ -311,7 +296,19 @@ def read_problem(
         )
     if kind == "quantile":
         names = _read_levels(names, n_classes)
-    return Problem(kind, n_classes, *_read_event(kind, names, pos_label))
+    if pos_label is None:
+        return Problem(kind, n_classes, names)
+    if kind != "binary":
+        raise InvalidArgumentError(
+            f'pos_label names the event of a binary problem; kind is "{kind}". '
+            "Name the classes with classes= instead."
+        )
+    event = read_label("pos_label", pos_label)
+    if names is None:
+        return Problem(kind, n_classes, None, event)
+    if event not in names:
+        raise InvalidArgumentError(f"pos_label {event!r} is not among classes {names!r}.")
+    return Problem(kind, n_classes, tuple(sorted(names, key=lambda name: name == event)))
 
 
 def _read_names(kind: Kind, classes: Any) -> tuple[Label, ...] | None:
@@ -361,14 +358,15 @@ def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
             f'("no", "yes"); got {shown(classes)}.'
         )
     names = tuple(read_label("classes", name) for name in np.ravel(np.asarray(classes, object)))
+    wrong = ""
     if not names:
-        raise InvalidArgumentError(
-            "classes must name at least one label; got none. Leave it out for 0, 1, 2, ..."
-        )
-    if len(set(names)) != len(names):
-        raise InvalidArgumentError(f"classes must be distinct; got {shown(names)}.")
-    if len({isinstance(name, str) for name in names}) > 1:
-        raise InvalidArgumentError(f"classes must be all text or all numbers; got {shown(names)}.")
+        wrong = "name at least one label; got none. Leave it out for 0, 1, 2, ..."
+    elif len(set(names)) != len(names):
+        wrong = f"be distinct; got {shown(names)}."
+    elif len({isinstance(name, str) for name in names}) > 1:
+        wrong = f"be all text or all numbers; got {shown(names)}."
+    if wrong:
+        raise InvalidArgumentError(f"classes must {wrong}")
     return names
 
 
@@ -380,25 +378,6 @@ def read_label(option: str, label: Any) -> Label:
     raise InvalidArgumentError(
         f"{option} must name labels, each text or a number; got {shown(label)}."
     )
-
-
-def _read_event(
-    kind: Kind, names: tuple[Label, ...] | None, pos_label: Label | None
-) -> tuple[tuple[Label, ...] | None, Label | None]:
-    """Return (classes, pos_label) in their one canonical form."""
-    if pos_label is None:
-        return names, None
-    if kind != "binary":
-        raise InvalidArgumentError(
-            f'pos_label names the event of a binary problem; kind is "{kind}". '
-            "Name the classes with classes= instead."
-        )
-    event = read_label("pos_label", pos_label)
-    if names is None:
-        return None, event
-    if event not in names:
-        raise InvalidArgumentError(f"pos_label {event!r} is not among classes {names!r}.")
-    return tuple(sorted(names, key=lambda name: name == event)), None
 
 
 def _labels_of_two_columns(pos_label: Label) -> tuple[Label, ...]:

@@ -484,3 +484,12 @@ def test_integers_that_floats_cannot_tell_apart_are_told_apart(dtype, shift):
 def test_weights_that_are_not_numbers_are_refused(weights):
     with pytest.raises(ex.InvalidWeightsError, match="must hold numbers"):
         cb.tabulate([0, 1], [0.2, 0.7], sample_weight=weights)
+
+
+@pytest.mark.parametrize("missing", [float("nan"), None])
+def test_a_label_that_is_missing_among_text_of_a_list_is_refused(missing):
+    """NumPy would make the text "nan" of it, which is not the event."""
+    with pytest.raises(ex.InvalidLabelsError, match=r"1 of 3 are not \(first: y_true\[1\]"):
+        cb.tabulate(["yes", missing, "no"], [0.1, 0.2, 0.3], pos_label="yes")
+    with pytest.raises(ex.InvalidLabelsError, match=r"1 of 3 are not"):
+        cb.tabulate(["yes", missing, "no"], [0.1, 0.2, 0.3], classes=("no", "yes"))

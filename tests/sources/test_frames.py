@@ -586,3 +586,47 @@ def test_columns_may_have_the_names_of_attributes(name):
     assert calibrant.calibration_error(frame["y"], frame[[name]]).value == expected.value
     assert calibrant.calibration_error(y, frame[["other", name]]).value == expected.value
     assert calibrant.selective_curve("y", name, data=frame).aurc > 0
+
+
+HALF_HOMES = ["pandas", "polars", "lazy", "table", "dataset", "duckdb", "scan", "parquet", "arrow"]
+
+
+@pytest.mark.parametrize("home", [*HALF_HOMES, "ibis"])
+def test_half_floats_give_the_numbers_of_arrays_or_are_refused_in_words(home, tmp_path):
+    """DuckDB reads none of Arrow's; PyArrow datasets are then scanned by Polars."""
+    pl, rng = optional("polars"), np.random.default_rng(0)
+    y, p = rng.integers(0, 2, 200), rng.random(200).astype(np.float16)
+    table = arrow_table({"y": y, "p": p})
+    path = tmp_path / f"f.{'arrow' if home == 'arrow' else 'parquet'}"
+    if home == "arrow":
+        optional("pyarrow.feather").write_feather(table, path)
+    else:
+        optional("pyarrow.parquet").write_table(table, path)
+    data = {
+        "pandas": table.to_pandas,
+        "polars": lambda: pl.from_arrow(table),
+        "lazy": lambda: pl.from_arrow(table).lazy(),
+        "table": lambda: table,
+        "dataset": lambda: optional("pyarrow.dataset").dataset(table),
+        "duckdb": lambda: optional("duckdb").connect().from_df(table.to_pandas()),
+        "scan": lambda: optional("duckdb").connect().read_parquet(str(path)),
+        "ibis": lambda: lazy_frame("ibis", table),
+    }.get(home, lambda: path)()
+    if home == "ibis":
+        with pytest.raises(InvalidInputError, match="cannot read column 'p'.*convert it"):
+            calibrant.tabulate("y", "p", data=data, bins=5)
+        return
+    found, expected = (
+        calibrant.tabulate("y", "p", data=data, bins=5),
+        calibrant.tabulate(y, p, bins=5),
+    )
+    assert found.bins == expected.bins
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_allclose(found.sum_p, expected.sum_p, rtol=1e-12)
+
+
+def test_a_dataset_that_nothing_scans_is_refused_in_words(monkeypatch):
+    dataset = optional("pyarrow.dataset").dataset(arrow_table({"y": [0, 1], "p": [0.2, 0.9]}))
+    monkeypatch.setattr(frames, "DATASET_READERS", {"numpy": "no_such_reader"})
+    with pytest.raises(InvalidInputError, match="cannot be scanned. numpy: .*Cast columns"):
+        calibrant.tabulate("y", "p", data=dataset)

@@ -45,17 +45,18 @@ def test_a_line_that_is_too_long_is_refused(tmp_path, capsys, monkeypatch):
         assert f"line {line} has more than" in err
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
-def test_text_of_powershell_is_refused_by_its_encoding(tmp_path, encoding, suffix):
+def test_text_of_another_encoding_is_refused_by_its_name(tmp_path, encoding, suffix):
     tab = "\t" if suffix == "tsv" else ","
     rows = '{"y": 1, "p": 0.5}\n' * 5 if suffix == "jsonl" else f"y{tab}p\n" + f"1{tab}0.5\n" * 5
     path = tmp_path / f"preds.{suffix}"
     path.write_bytes(
-        ("\ufeff" if encoding == "utf-16-be" else "").encode(encoding) + rows.encode(encoding)
+        ("\ufeff" if encoding.endswith("-be") else "").encode(encoding) + rows.encode(encoding)
     )
+    name = encoding[:6].upper()
     with pytest.raises(
-        cb.exceptions.InvalidDocumentError, match=r"must be UTF-8, and this is UTF-16.*iconv"
+        cb.exceptions.InvalidDocumentError, match=rf"must be UTF-8, and this is {name}.*-f {name}"
     ):
         cb.tabulate("y", "p", data=path)
 

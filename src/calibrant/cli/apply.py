@@ -238,7 +238,7 @@ class Repair:
     def _repaired(self, columns: dict[str, Any], names: list[str]) -> list[tuple[str, AnyArray]]:
         """Return the name and the repaired values of each column."""
         from calibrant.groups import Groups
-        from calibrant.sources.files.conversion import as_group, as_numbers, side_by_side
+        from calibrant.sources.arrow_columns import as_group, as_numbers, side_by_side
         from calibrant.sources.files.reading import Chunk, located
         from calibrant.sources.files.streams import File
 

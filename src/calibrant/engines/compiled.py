@@ -208,7 +208,14 @@ def _count_run(rows: Columns, columns: slice, tables: Lookup, codes: _Codes) -> 
     n_columns, n_bins = tables.shift.size, tables.n_bins
     parts, weighted = _segments(rows, 2 * codes.n * n_bins), rows.weights is not None
     read = partial(_read, rows, columns, tables, codes)
-    sums = read(parts[0]) if len(parts) == 1 else _total(run([partial(read, own) for own in parts]))
+    if len(parts) == 1:
+        sums = read(parts[0])
+    else:
+        terms = run([partial(read, own) for own in parts])
+        sums = next(terms)
+        lost = np.zeros_like(sums)
+        for term in terms:
+            _kernels.add_compensated(sums, lost, term)
     arrays = np.empty((len(ARRAYS if weighted else UNWEIGHTED), len(sums) // 2))
     if _kernels.table_of(sums, weighted, SUMS_ROUND_BY, arrays):
         # where sums do not tell the one prediction of a bin, rows are read again
@@ -261,15 +268,6 @@ def _labels(rows: Columns, segment: slice) -> AnyArray:
         return labels.view(np.uint8)
     exotic = labels.dtype.itemsize in (2, 16) and labels.dtype.kind == "f"
     return labels.astype(np.float64) if exotic or not labels.dtype.isnative else labels
-
-
-def _total(terms: Iterator[FloatArray]) -> FloatArray:
-    """Add the sums of segments in order, with compensation."""
-    total = next(terms)
-    lost = np.zeros_like(total)
-    for term in terms:
-        _kernels.add_compensated(total, lost, term)
-    return total
 
 
 def _choose_columns(rows: Columns, rule: BinRule, part: slice) -> Sequence[Bins]:

@@ -341,12 +341,15 @@ def blaming_columns(frame: Any, names: Iterable[str]) -> Iterator[None]:
         raise
     except Exception as error:
         bad = [] if _fails(frame, nw.len()) else [n for n in names if _fails(frame, nw.col(n))]
+        if not bad:  # DuckDB reads no float16 of Arrow's, and Ibis says that of every column
+            schema = frame.collect_schema()
+            bad = [n for n in schema if str(schema[n]) == "Float16"]
         if not bad:
             raise
         reason = " ".join(str(error).split())
         raise InvalidInputError(
             f"The engine of the lazy frame cannot read column {bad[0]!r:.60}: {reason:.200}. "
-            "If the name is at fault, rename the column first."
+            "If the name is at fault, rename the column first; if the type is, convert it."
         ) from error
 
 

@@ -157,6 +157,12 @@ class FrameColumns:
         if column.cuts is None:
             if dtype.is_float():
                 return nw.when(~value.is_nan()).then(value)
+            of_polars = self.frame.implementation.is_polars()
+            if dtype.is_nested() or (of_polars and dtype == nw.Unknown):  # of no text
+                raise InvalidGroupsError(
+                    f"Groups by {column.name!r:.60} must be told apart by text, numbers or dates; "
+                    f"the column is of type {dtype}. Convert it to text, or name another column."
+                )
             plain = dtype.is_numeric() or dtype == nw.Boolean or dtype.is_temporal()
             return value if plain else value.cast(nw.String)
         if not dtype.is_numeric():

@@ -113,27 +113,18 @@ class NumpyEngine:
         step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
         for start in range(0, len(columns), step):
             block = columns.take(slice(start, start + step))
-            a, m = _influences(block, columns, bins, influence)
+            a, m, group = np.zeros(len(block)), np.zeros(len(block)), 0
+            for p, happened in _checked(block, columns):
+                for prediction, event in zip(p, happened, strict=True):
+                    place = bins[group].index(prediction)
+                    a += influence.slope[group, place] * (event - prediction)
+                    m += influence.offset[group, place]
+                    group += 1
             w = np.ones_like(a) if block.weights is None else block.weights / influence.mean_weight
             wa, wm = w * (a - influence.mean_a), w * (m - influence.mean_m)
             terms = (w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4)
             total += InfluenceSums(*(float(term.sum()) for term in terms))
         return total
-
-
-def _influences(
-    block: Columns, columns: Columns, bins: tuple[Bins, ...], influence: Influence
-) -> tuple[FloatArray, FloatArray]:
-    """Return `a` and `m` of each row of a block; see `calibrant._influences`."""
-    a, m = np.zeros(len(block)), np.zeros(len(block))
-    group = 0
-    for p, happened in _checked(block, columns):
-        for prediction, event in zip(p, happened, strict=True):
-            place = bins[group].index(prediction)
-            a += influence.slope[group, place] * (event - prediction)
-            m += influence.offset[group, place]
-            group += 1
-    return a, m
 
 
 def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, AnyArray]]:
@@ -195,10 +186,11 @@ class _Tally:
             w = np.broadcast_to(weights, p.shape)
             wp, residual = w * p, w * (happened - p)
             terms = [w > 0, wp, wp * p, w, w * w, residual * residual]
-        parts = -(-p.shape[1] // PART_ROWS)
-        sums = np.empty((parts, *self.sums.shape))
+        sums = np.empty((-(-p.shape[1] // PART_ROWS), *self.sums.shape))
+        size = len(sums) * self.sums.shape[1]
         for i, term in enumerate(terms):
-            sums[:, i] = self._sum(cell, term, parts)
+            flat = None if term is None else term.ravel()
+            sums[:, i] = np.bincount(cell.ravel(), flat, size).reshape(len(sums), -1)
         for part_sums in sums:
             self.sums, self.lost = add_compensated(self.sums, self.lost, part_sums)
         used = slice(None) if weights is None else weights > 0
@@ -215,12 +207,6 @@ class _Tally:
         if len(self.bins) > 1:
             cell += 2 * self.n_bins * np.arange(len(self.bins))[:, None]
         return cell
-
-    def _sum(self, cell: IntArray, term: AnyArray | None, parts: int) -> AnyArray:
-        """Return the sums of a term in the cells of each part of the rows."""
-        n_cells = self.sums.shape[1]
-        flat = None if term is None else term.ravel()
-        return np.bincount(cell.ravel(), flat, parts * n_cells).reshape(parts, n_cells)
 
     def _note_levels(self, cell: IntArray, p: FloatArray, count: FloatArray) -> None:
         """Keep the one prediction of a bin, -1 before the first, NaN after a second."""

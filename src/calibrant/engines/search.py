@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,7 @@ UNMERGED_CELLS = 1 << 18
 """Cells of new rows wait until they are so many, or as many as there are: merging sorts all."""
 
 
-@dataclass(frozen=True)
-class GridCells:
+class GridCells(NamedTuple):
     """Number, mass, rows, minimum and maximum of the cells of one group that hold something."""
 
     number: AnyArray
@@ -66,8 +65,7 @@ class GridCells:
     def merged(cls, parts: list[GridCells]) -> GridCells:
         """Add up the cells of the same number."""
         number, mass, rows, low, high = (
-            np.concatenate(fields)
-            for fields in zip(*(part.fields() for part in parts), strict=True)
+            np.concatenate(fields) for fields in zip(*parts, strict=True)
         )
         order = np.argsort(number, kind="stable")
         first = _starts(number[order])
@@ -76,18 +74,13 @@ class GridCells:
         mass, rows = _sums(mass[order], first), _sums(rows[order], first)
         return cls(number[order][first], mass, rows, low, high)
 
-    def fields(self) -> tuple[AnyArray, ...]:
-        """Return the five arrays."""
-        return self.number, self.mass, self.rows, self.low, self.high
-
     def take(self, index: AnyArray) -> GridCells:
         """Return the cells at these positions."""
-        return GridCells(*(field[index] for field in self.fields()))
+        return GridCells(*(field[index] for field in self))
 
     def joined(self, other: GridCells) -> GridCells:
         """Return both, in the order of their values."""
-        pairs = zip(self.fields(), other.fields(), strict=True)
-        return GridCells(*(np.concatenate(pair) for pair in pairs)).ordered()
+        return GridCells(*map(np.concatenate, zip(self, other, strict=True))).ordered()
 
     def ordered(self) -> GridCells:
         """Return the cells in the order of their values."""
@@ -276,15 +269,15 @@ class Sketch:
         """Return the state as arrays, to be saved."""
         arrays: dict[str, AnyArray] = {"n_rows": np.array([self.n_rows])}
         for group, cells in self.cells().items():
-            arrays |= {f"{group}.{name}": getattr(cells, name) for name in vars(cells)}
+            arrays |= {f"{group}.{name}": array for name, array in cells._asdict().items()}
         return arrays
 
     def restore(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take up the state that `to_arrays` gave."""
         self.n_rows = int(arrays["n_rows"][0])
         for group, buffer in self._buffers.items():
-            names = ("number", "mass", "rows", "low", "high")
-            buffer.parts, buffer.waiting = [GridCells(*(arrays[f"{group}.{n}"] for n in names))], 0
+            fields = (arrays[f"{group}.{name}"] for name in GridCells._fields)
+            buffer.parts, buffer.waiting = [GridCells(*fields)], 0
 
 
 class _CellBuffer:

@@ -25,7 +25,7 @@ from calibrant._lazy import torch
 from calibrant._types import FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, NearQuantiles
 from calibrant.engines import cuda, cuda_quantiles
-from calibrant.engines.cells import inner_edges, levels_of, named_sums
+from calibrant.engines.cells import add_compensated, inner_edges, levels_of, named_sums
 from calibrant.engines.exact_sums import ExactSums
 from calibrant.engines.pairs import (
     BEYOND,
@@ -94,11 +94,8 @@ class TorchEngine:
         total = wide_array(np.zeros(6), where)
         for p, event, weights in chunks_of(tensors):
             place, p = places(p, 0), probabilities(p)
-            w = (
-                wide(torch.ones_like(event[0]))
-                if weights is None
-                else weights / influence.mean_weight
-            )
+            ones = torch.ones_like(event[0])
+            w = wide(ones) if weights is None else weights / influence.mean_weight
             wa = w * ((slope[place] * (wide(event) - p)).sum(0) - influence.mean_a)
             wm = w * (offset[place].sum(0) - influence.mean_m)
             terms = (w, wa, wa * wa, wa * wm, wm * wm, (wa - wm) ** 4)
@@ -154,10 +151,8 @@ def _summed(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
         for i, term in enumerate(_terms(p, event, weights)):
             parts = torch.zeros(copies * n_cells, dtype=torch.float64, device=where)
             parts.scatter_add_(0, place, term.reshape(-1))
-            moved = parts.view(copies, n_cells).sum(0) - lost[i]
-            new = total[i] + moved
-            lost[i] = (new - total[i]) - moved
-            total[i] = new
+            added = parts.view(copies, n_cells).sum(0)
+            total[i], lost[i] = add_compensated(total[i], lost[i], added)
     return _named(tensors, places, (total - lost).T.cpu().numpy())
 
 
@@ -232,14 +227,15 @@ def _distinct(tensors: Tensors) -> Iterator[Values]:
 
 def near_quantiles(tensors: Tensors, n_bins: int) -> NearQuantiles:
     """Return the values of each group next to the quantiles of `EqualMass(n_bins)`."""
-    if tensors.problem.kind == "top-label":
-        tensors = _confidences(tensors)
-    elif tensors.are_logits and not cuda.serves(tensors.predictions):
+    is_top, serves = tensors.problem.kind == "top-label", cuda.serves(tensors.predictions)
+    if is_top and serves:
+        tensors = Tensors(EVENT, tensors.labels, cuda.confidences(tensors))
+    elif is_top or (tensors.are_logits and not serves):
         # The sample must hold the very numbers that are counted: they are computed once.
-        parts = [p for p, _, _ in chunks_of(tensors, check_labels=False)]
-        p = torch.cat(parts, dim=1)
-        p = p[0] if tensors.problem.kind == "binary" else p.T.contiguous()
-        tensors = Tensors(tensors.problem, tensors.labels, p)
+        p = torch.cat([p for p, _, _ in chunks_of(tensors, check_labels=False)], dim=1)
+        problem = EVENT if is_top else tensors.problem
+        p = p[0] if problem.kind == "binary" else p.T.contiguous()
+        tensors = Tensors(problem, tensors.labels, p)
     step = _step(tensors, n_bins)
     # Rows up to a quantile, rounded up: the cell that holds it is the first with as many.
     targets = -(-len(tensors) * torch.arange(1, n_bins) // n_bins)
@@ -272,15 +268,6 @@ def _near(cells: Any, targets: Any) -> Any:
     return cells.neighbours(counts, begin.masked_fill_(~marked, -1), near, rows, targets)
 
 
-def _confidences(tensors: Tensors) -> Tensors:
-    """Return the confidence of each row as the prediction of one event."""
-    if cuda.serves(tensors.predictions):
-        p = cuda.confidences(tensors)
-    else:
-        p = torch.cat([p[0] for p, _, _ in chunks_of(tensors, check_labels=False)])
-    return Tensors(EVENT, tensors.labels, p)
-
-
 def _step(tensors: Tensors, n_bins: int) -> int:
     """Return which rows are sampled: every so many."""
     n_groups = tensors.problem.n_groups
@@ -308,7 +295,7 @@ def _beyond(values: Any) -> Any:
     return torch.inf if values.is_floating_point() else BEYOND
 
 
-def _places(cuts: Any, p: Any) -> Any:
+def _cells_of(cuts: Any, p: Any) -> Any:
     """Return the cell of each prediction: 2 i + 1 for the value i, 2 i for those just before it."""
     below = torch.searchsorted(cuts, p)
     at = cuts.gather(1, below.clamp(max=cuts.shape[1] - 1)) == p
@@ -332,7 +319,7 @@ class _Cells:
         shape = (len(self.cuts), 2 * self.cuts.shape[1] + 1)
         counts = torch.zeros(shape, dtype=torch.int64, device=self.cuts.device)
         for p, _, _ in chunks_of(self.tensors, check_labels=False):
-            place = _places(self.cuts, p)
+            place = _cells_of(self.cuts, p)
             place += shape[1] * torch.arange(shape[0], device=place.device)[:, None]
             counts.view(-1).index_add_(0, place.view(-1), torch.ones_like(place).view(-1))
         return counts
@@ -358,9 +345,8 @@ class _Cells:
         n_before, _, n_after = sizes.tensor_split(3, dim=1)
         rank = torch.cat([n_before, targets - before, torch.ones_like(n_after)], dim=1)
         place = (start + rank - 1).clamp(0, last)
-        ends = torch.nn.functional.pad(
-            run.unique_consecutive(return_counts=True)[1].cumsum(0), (1, 0)
-        )
+        lengths = run.unique_consecutive(return_counts=True)[1]
+        ends = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
         low, high = ends[run[place]], ends[run[place] + 1]
 
         end = _beyond(values)
@@ -377,10 +363,8 @@ class _Cells:
         is_value, place = holding % 2 == 1, holding // 2
         beside = torch.cat([place - 1, place, place + is_value], dim=1)
         cuts = self.cuts.gather(1, beside).tensor_split(3, dim=1)
-        lower, upper = (
-            torch.where(is_value, value[0], below),
-            torch.where(is_value, value[2], above),
-        )
+        lower = torch.where(is_value, value[0], below)
+        upper = torch.where(is_value, value[2], above)
         low, high = ((each - start).tensor_split(3, dim=1)[1] for each in (low, high))
         found = [
             torch.where(lower == end, cuts[0], lower),
@@ -390,10 +374,8 @@ class _Cells:
             torch.where(is_value, up_to, before + high),
         ]
         if not has_float64(values.device):
-            found = [
-                *(torch.from_numpy(on_host(x)) for x in found[:3]),
-                *(x.cpu() for x in found[3:]),
-            ]
+            values = [torch.from_numpy(on_host(x)) for x in found[:3]]
+            found = [*values, *(x.cpu() for x in found[3:])]
         return torch.stack([x.double() for x in found])
 
     def _listed(self, is_open: Any) -> tuple[Any, Any]:
@@ -403,14 +385,11 @@ class _Cells:
         """
         groups, values = [], []
         for p, _, _ in chunks_of(self.tensors, check_labels=False):
-            group, row = is_open.gather(1, _places(self.cuts, p)).nonzero(as_tuple=True)
+            group, row = is_open.gather(1, _cells_of(self.cuts, p)).nonzero(as_tuple=True)
             groups.append(group)
             values.append(p[group, row])
-        ended = [
-            values[0].new_full((1,), _beyond(self.cuts)),
-            groups[0].new_full((1,), len(self.cuts)),
-        ]
-        group, value = torch.cat([*groups, ended[1]]), torch.cat([*values, ended[0]])
+        group = torch.cat([*groups, groups[0].new_full((1,), len(self.cuts))])
+        value = torch.cat([*values, values[0].new_full((1,), _beyond(self.cuts))])
         value, order = value.sort()
         group = group[order]
         # By number of the value within the group: not every device sorts stably.

@@ -48,13 +48,18 @@ SMALLEST_SQUARE = 1e-200
 """Where the sum of all squared weights is less, every weight is below 1e-100."""
 
 
-class Reading(TypedDict, total=False):
-    """How predictions are read, as every public function takes it: for overloads by ``by=``."""
+class Meaning(TypedDict, total=False):
+    """What predictions mean; the parameters are those of `calibrant.calibration_error`."""
 
     kind: Kind | None
     input: Input
     classes: Sequence[Label] | None
     pos_label: Label | None
+
+
+class Reading(Meaning, total=False):
+    """How predictions are read: for overloads by ``by=``."""
+
     data: Any
 
 
@@ -277,11 +282,11 @@ def read(
     by: Any = None,
 ) -> Source:
     """Read what the user passed; the parameters are those of `calibrant.calibration_error`."""
+    meaning: Meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
     if isinstance(y_true, BinSums):  # quicker than to ask for either of the two
-        beside = {"y_prob": y_prob, "kind": kind, "classes": classes, "pos_label": pos_label}
-        beside |= {"sample_weight": sample_weight, "data": data, "by": by}
-        table = cast("BinTable | Tables", y_true)
-        return read_table(table, beside | ({} if input == "probabilities" else {"input": input}))
+        beside = {"y_prob": y_prob, **meaning, "sample_weight": sample_weight}
+        beside |= {"input": None if input == "probabilities" else input, "data": data, "by": by}
+        return read_table(cast("BinTable | Tables", y_true), beside)
     if y_prob is None:
         raise InvalidArgumentError(
             "Labels and predictions are both needed, (y_true, y_prob); only "
@@ -290,22 +295,21 @@ def read(
     if kind is not None:
         check_kind(kind)
     _check_independent(data)
-    given = (y_true, y_prob, kind, input, classes, pos_label, sample_weight)
     if is_files(data):
         from calibrant.sources.files import read_files
 
-        return read_files(data, *given, by)
+        return read_files(data, y_true, y_prob, sample_weight, by, **meaning)
     if data is not None:
         from calibrant.sources.frames import read_frame
 
-        return read_frame(data, *given, by)
+        return read_frame(data, y_true, y_prob, sample_weight, by, **meaning)
     if getattr(getattr(y_prob, "device", None), "type", "cpu") not in ("cpu", "meta"):
         from calibrant.sources.tensors import read_tensors
 
-        return read_tensors(*given, by)
+        return read_tensors(y_true, y_prob, sample_weight, by, **meaning)
     from calibrant.sources.arrays import ArraySource, read_arrays
 
-    columns = read_arrays(*given)
+    columns = read_arrays(y_true, y_prob, sample_weight=sample_weight, **meaning)
     if by is None:
         return ArraySource(columns)
     from calibrant.sources.groups import read_groups

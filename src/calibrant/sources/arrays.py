@@ -29,9 +29,9 @@ from calibrant.columns import (
     Columns,
     check_heaviest,
     explain_probabilities,
-    floats_of,
     is_fraction,
     is_zero_one,
+    numbers_of,
 )
 from calibrant.engines import engine
 from calibrant.exceptions import (
@@ -48,7 +48,8 @@ from calibrant.exceptions import (
 from calibrant.groups import Groups, required
 from calibrant.problem import EVENT_KINDS, NUMERIC, Input, Kind, Label, Problem, check_input
 from calibrant.sources import Source
-from calibrant.sources.column_names import check_class_order, check_label_order, names_of
+from calibrant.sources.arrow_columns import plain
+from calibrant.sources.column_names import check_order, names_of
 from calibrant.sources.events import as_events, check_shapes
 from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
@@ -155,11 +156,8 @@ def read_arrays(
     """
     check_input(input)
     labels, probs = as_array(y_true, "y_true"), as_array(y_prob, "y_prob")
-    if kind != "multi-label":
-        check_class_order(names_of(y_prob), classes)
+    check_order(names_of(y_true), names_of(y_prob), kind, classes)
     if kind is not None and is_among(kind, EVENT_KINDS):
-        if kind == "multi-label":
-            check_label_order(names_of(y_true), names_of(y_prob))
         probs = probs if kind == "quantile" else _as_numbers(probs, labels)
         problem, events, predicted = as_events(labels, probs, kind, input, classes, pos_label)
         return Columns(problem, events, predicted, read_weights(sample_weight, len(events)))
@@ -183,6 +181,9 @@ def as_array(values: Any, name: str) -> AnyArray:
     refuse_masked(values, name)
     try:
         array = _floats_of_packages(np.asarray(for_numpy(values)))
+        if array.dtype.kind == "U" and isinstance(values, list | tuple) and array.ndim == 1:
+            mixed = not all(isinstance(value, str) for value in values)
+            array = np.array(values, object) if mixed else array  # "nan" is no missing value
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidShapeError(
             f"{name} must be a column or a table of equally long rows; it could not be read as "
@@ -238,18 +239,15 @@ def _decoded(values: Any) -> Any:
     if isinstance(values, pa.Table):
         columns = [_decoded(column) for column in values.columns]
         return pa.Table.from_arrays(columns, values.column_names)
-    if isinstance(values, pa.ChunkedArray) and pa.types.is_dictionary(values.type):
-        return values.cast(values.type.value_type)
-    return values
+    is_column = isinstance(values, pa.Array | pa.ChunkedArray)
+    return plain(values) if is_column and pa.types.is_dictionary(values.type) else values
 
 
 def _as_numbers(probs: AnyArray, labels: AnyArray) -> AnyArray:
-    if probs.dtype.kind in NUMERIC:
-        return probs
-    floats = floats_of(probs) if probs.dtype.kind == "O" else None
-    if floats is None:
+    numbers = numbers_of(probs)
+    if numbers is None:
         raise _wrong_objects(probs, labels)
-    return floats
+    return numbers
 
 
 def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
@@ -266,12 +264,8 @@ def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
             f"y_prob must not be missing; {_listed(probs, values, missing)}. "
             "Drop or impute these rows first: an error is not measured on rows left out."
         )
-    rows = [
-        i
-        for i, value in enumerate(values)
-        if hasattr(value, "__len__") and not isinstance(value, str | bytes)
-    ]
-    if rows:
+    sized = [hasattr(value, "__len__") and not isinstance(value, str | bytes) for value in values]
+    if rows := [i for i, is_sized in enumerate(sized) if is_sized]:
         return InvalidShapeError(
             "y_prob must have one number in each place, of shape (n,) or (n, n_classes); "
             f"{_listed(probs, values, rows)}. Make a table of a column of lists with "
@@ -353,11 +347,9 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         given = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
-    weights = floats_of(given) if given.dtype.kind == "O" else None
-    if given.dtype.kind in NUMERIC:
-        weights = given.astype(np.float64, copy=False)
-    if weights is None:
+    if (numbers := numbers_of(given)) is None:
         raise _wrong_weights(sample_weight)
+    weights: FloatArray = numbers.astype(np.float64, copy=False)
     if weights.shape != (n,):
         raise LengthMismatchError(
             f"sample_weight must have one value per row, shape ({n},); got {weights.shape}."

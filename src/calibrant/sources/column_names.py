@@ -71,8 +71,12 @@ def paired(
 
 def shown_names(y_true: Any, y_prob: Any) -> tuple[str, ...]:
     """Return the name of the labels, several as one, and those of the predictions."""
-    labels, names = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
-    return (", ".join(map(str, labels)), *map(str, names))
+    return (", ".join(map(str, listed(y_true))), *map(str, listed(y_prob)))
+
+
+def listed(names: Any) -> list[Any]:
+    """Return several names, or the only one, as a list."""
+    return list(names) if isinstance(names, list | tuple) else [names]
 
 
 def match_columns(names: Sequence[str], patterns: Sequence[str], path: str) -> list[str]:
@@ -141,6 +145,16 @@ def names_of(values: Any) -> tuple[str, ...]:
         return tuple(map(str, names)) if names is not None else ()
     except TypeError:  # `columns` is something else, such as a method
         return ()
+
+
+def check_order(
+    labels: Sequence[Any], names: Sequence[Any], kind: Any, classes: Sequence[Label] | None
+) -> None:
+    """Refuse columns of predictions whose names say another order than labels or classes have."""
+    if kind == "multi-label":
+        check_label_order(list(map(str, labels)), list(map(str, names)))
+    else:
+        check_class_order(list(map(str, names)), classes)
 
 
 def check_class_order(names: Sequence[str], classes: Sequence[Label] | None) -> None:

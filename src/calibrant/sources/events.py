@@ -20,7 +20,7 @@ import numpy as np
 from calibrant._documents import shown
 from calibrant._logits import explain_logits, probabilities_of
 from calibrant._types import AnyArray, BoolArray, FloatArray
-from calibrant.columns import Columns, explain_probabilities, floats_of, is_zero_one
+from calibrant.columns import Columns, explain_probabilities, is_zero_one, numbers_of
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidArgumentError,
@@ -56,11 +56,8 @@ def as_events(
 
 def _marks(labels: AnyArray) -> AnyArray:
     """Return labels of 0 and 1 as numbers; which value is wrong is found where they are counted."""
-    if labels.dtype.kind in NUMERIC:
-        return labels
-    floats = floats_of(labels) if labels.dtype.kind == "O" else None
-    if floats is not None:
-        return floats
+    if (numbers := numbers_of(labels)) is not None:
+        return numbers
     flat = labels.ravel().tolist()
     wrong = [i for i, x in enumerate(flat) if not isinstance(x, int | float)]
     first = np.unravel_index(wrong[0] if wrong else 0, labels.shape)
@@ -210,11 +207,8 @@ def read_quantiles(table: AnyArray) -> FloatArray:
 
 def _floats(values: AnyArray, name: str) -> FloatArray:
     """Return real numbers as float64; refuse text, dates and complex numbers."""
-    if values.dtype.kind in NUMERIC:
-        return values.astype(np.float64, copy=False)
-    floats = floats_of(values) if values.dtype.kind == "O" else None
-    if floats is not None:
-        return floats
+    if (numbers := numbers_of(values)) is not None:
+        return numbers.astype(np.float64, copy=False)
     first = values.ravel()[:1].tolist()[0]
     raise InvalidLabelsError(
         f"{name} must hold real numbers, not {values.dtype} (first: {name}[0] = "

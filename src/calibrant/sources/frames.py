@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -20,17 +20,19 @@ from calibrant.engines.frame import FrameEngine, blaming_columns
 from calibrant.engines.frame_columns import FrameColumns
 from calibrant.exceptions import (
     InvalidArgumentError,
+    InvalidInputError,
     InvalidLabelsError,
     MissingDependencyError,
 )
 from calibrant.groups import Factor, GroupColumn, Groups
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem, check_input
-from calibrant.sources import Source
+from calibrant.sources import Meaning, Source
 from calibrant.sources.arrays import ArraySource, for_numpy, read_arrays, refuse_masked
+from calibrant.sources.arrow_columns import arrow_values
 from calibrant.sources.column_names import (
-    check_class_order,
-    check_label_order,
+    check_order,
     is_pattern,
+    listed,
     matching,
     paired,
     shown_names,
@@ -80,13 +82,14 @@ class FrameSource(Source):
         names = [*columns.beside, *columns.predictions]  # of two, the event's column last
         labels = list(columns.labels) if isinstance(columns.labels, tuple) else columns.labels
         probs = names[0] if single and len(names) == 1 else names
-        meaning = self.problem
-        given: Input = "logits" if columns.are_logits else "probabilities"
+        meaning: Meaning = {
+            "kind": self.problem.kind,
+            "input": "logits" if columns.are_logits else "probabilities",
+            "classes": self.problem.classes,
+            "pos_label": self.problem.pos_label,
+        }
         by = {own.name: own.cuts for own in columns.by} or None
-        return read_frame(
-            eager, labels, probs, meaning.kind, given, meaning.classes, meaning.pos_label,
-            columns.weights, by,
-        ).in_memory()  # fmt: skip
+        return read_frame(eager, labels, probs, columns.weights, by, **meaning).in_memory()
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
         """Read the rows of a marginal table once more; None where its engine cannot plan it."""
@@ -106,39 +109,36 @@ def read_frame(
     data: Any,
     y_true: Any,
     y_prob: Any,
-    kind: Kind | None = None,
-    input: Input = "probabilities",
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
     sample_weight: Any = None,
     by: Any = None,
+    **meaning: Unpack[Meaning],
 ) -> Source:
     """Read column names: arrays from a frame in memory, and queries of a lazy one.
 
     A name that is not a column may be a pattern, ``"prob_*"``, which stands for several.
     """
-    frame = None if isinstance(data, Mapping) else as_frame(data)
+    kind, classes = meaning.get("kind"), meaning.get("classes")
+    frame = _wrapped(data)
     grouping = () if by is None else columns_named(by)
-    known = list(data) if frame is None else frame.collect_schema().names()
+    known = _names(frame)
     y_true, y_prob = _expanded(y_true, y_prob, known, kind)
-    _check_order(y_true, y_prob, kind, classes)
-    marks = list(y_true) if isinstance(y_true, list | tuple) else [y_true]
+    marks, names = listed(y_true), listed(y_prob)
+    check_order(marks, names, kind, classes)
     if len(marks) > 1 and kind not in EVENT_KINDS:
         raise InvalidLabelsError(
-            f"y_true must be one column of labels; got {len(marks)}: {_listed(marks)}. Pick one; "
+            f"y_true must be one column of labels; got {len(marks)}: {_shown(marks)}. Pick one; "
             'where a row may have several labels, pass kind="multi-label".'
         )
-    if frame is None or not _is_lazy(frame):
-        columns = data if frame is None else frame
-        labels, probs = _column(columns, y_true), _column(columns, y_prob)
-        weights = None if sample_weight is None else _column(columns, sample_weight)
-        arrays = read_arrays(labels, probs, kind, input, classes, pos_label, weights)
-        values = [_group_column(columns, own) for own in grouping]
+    if not _is_lazy(frame):
+        labels, probs = _column(frame, y_true), _column(frame, y_prob)
+        weights = None if sample_weight is None else _column(frame, sample_weight)
+        arrays = read_arrays(labels, probs, sample_weight=weights, **meaning)
+        values = [_group_column(frame, own) for own in grouping]
         source: Source = ArraySource(arrays, None if by is None else Groups.of(grouping, values))
         source.names = shown_names(y_true, y_prob)
         return source
+    input: Input = meaning.get("input", "probabilities")
     check_input(input)
-    names = list(y_prob) if isinstance(y_prob, list | tuple) else [y_prob]
     beside = [*([] if sample_weight is None else [sample_weight]), *(own.name for own in grouping)]
     for name in [*marks, *names, *beside]:
         refuse_pattern(known_column(name, known))
@@ -148,7 +148,7 @@ def read_frame(
         check_event_shapes(row_y, row_p, kind)
         if kind == "quantile":
             check_quantile_input(input)
-    problem, column = Problem.of((1, len(names)), kind, classes, pos_label)
+    problem, column = Problem.of((1, len(names)), kind, classes, meaning.get("pos_label"))
     used = tuple(names) if column is None else (names[column],)
     others = () if column is None else tuple(names[:column] + names[column + 1 :])
     logits = input == "logits"
@@ -161,24 +161,13 @@ def read_frame(
     return source
 
 
-def _check_order(
-    y_true: Any, y_prob: Any, kind: Kind | None, classes: Sequence[Label] | None
-) -> None:
-    """Refuse columns whose names say another order than that of the classes or labels."""
-    labels, names = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
-    if kind == "multi-label":
-        check_label_order(list(map(str, labels)), list(map(str, names)))
-    else:
-        check_class_order(list(map(str, names)), classes)
-
-
 def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> tuple[Any, Any]:
     """Return lists of names for patterns; labels and predictions of one name belong together."""
     for option, given in (("y_true", y_true), ("y_prob", y_prob)):
         if isinstance(given, list | tuple) and not given:
             raise InvalidArgumentError(
                 f"With data=, {option} must name a column, or several; got {given!r}. The columns "
-                f"are {_listed(known)}."
+                f"are {_shown(known)}."
             )
     several = kind == "multi-label" and is_pattern(y_true, known)
     labels = matching(y_true, known) if several else y_true
@@ -193,25 +182,20 @@ def named_arrays(
     data: Any, y_true: Any, y_prob: Any, sample_weight: Any, classes: Sequence[Label] | None = None
 ) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """Return the named columns as arrays, and the names of predictions; lazy data are collected."""
-    known = list(data) if isinstance(data, Mapping) else as_frame(data).collect_schema().names()
-    y_true, y_prob = _expanded(y_true, y_prob, known, None)
-    _check_order(y_true, y_prob, None, classes)
+    y_true, y_prob = _expanded(y_true, y_prob, _names(_wrapped(data)), None)
+    check_order(listed(y_true), listed(y_prob), None, classes)
     weights = [] if sample_weight is None else [sample_weight]
-    columns = collected(data, y_true, y_prob, *weights)
-    columns = columns if isinstance(columns, Mapping) else as_frame(columns)
+    columns = _wrapped(collected(data, y_true, y_prob, *weights))
     arrays = [_column(columns, name) for name in (y_true, y_prob, *weights)]
     return arrays[0], arrays[1], arrays[2] if weights else None, shown_names(y_true, y_prob)[1:]
 
 
 def collected(data: Any, *names: Any) -> Any:
     """Return the data with these columns in memory: a lazy frame is collected, once."""
-    if isinstance(data, Mapping):
-        return data
-    frame = as_frame(data)
+    frame = _wrapped(data)
     if not _is_lazy(frame):
         return data
-    groups = (name if isinstance(name, list | tuple) else [name] for name in names)
-    flat = [name for group in groups for name in group]
+    flat = [name for group in names for name in listed(group)]
     known = frame.collect_schema().names()
     for name in flat:
         refuse_pattern(known_column(name, known))
@@ -240,21 +224,40 @@ def as_frame(data: Any) -> Any:
         ) from error
 
 
+def _wrapped(data: Any) -> Any:
+    return data if isinstance(data, Mapping) else as_frame(data)
+
+
 def _scanned(dataset: Any) -> Any:
     """Let DuckDB, or else Polars, scan a PyArrow dataset: PyArrow alone has no lazy frames."""
+    failed = ""
     for package, reader in DATASET_READERS.items():
         try:
             return getattr(import_module(package), reader)(dataset)
         except ImportError:
             continue
+        except Exception as error:  # as DuckDB's of float16
+            failed += f" {package}: {' '.join(str(error).split()):.200}."
+    if failed:
+        raise InvalidInputError(
+            f"This PyArrow dataset cannot be scanned.{failed} Cast columns of such types, as "
+            "float16 to float32, or pass the table."
+        )
     raise MissingDependencyError(
         "A PyArrow dataset is scanned by DuckDB or Polars, and neither is installed: "
         "pip install 'calibrant[duckdb]'."
     )
 
 
+def _names(data: Any) -> list[Any]:
+    """Return the names of the columns; the types of others than those asked for may be unknown."""
+    if isinstance(data, Mapping):
+        return list(data)
+    return list(data.collect_schema() if _is_lazy(data) else data.columns)
+
+
 def _is_lazy(frame: Any) -> bool:
-    return isinstance(frame, nw.LazyFrame)
+    return not isinstance(frame, Mapping) and isinstance(frame, nw.LazyFrame)
 
 
 def _column(data: Any, name: Any) -> AnyArray:
@@ -266,11 +269,8 @@ def _column(data: Any, name: Any) -> AnyArray:
         refuse_masked(values, repr(name))
         return np.asarray(for_numpy(values))
     series = data.get_column(known_column(name, data.columns))
-    array: AnyArray = (
-        np.asarray(for_numpy(series.to_native()))
-        if series.implementation.is_pyarrow()
-        else series.to_numpy()
-    )
+    arrow = arrow_values(series.to_native())
+    array: AnyArray = series.to_numpy() if arrow is None else np.asarray(for_numpy(arrow))
     return array
 
 
@@ -290,11 +290,11 @@ def known_column(name: Any, columns: list[Any]) -> Any:
     came = " ".join(repr(name).split())  # a series has many lines
     raise InvalidArgumentError(
         f"With data=, columns are given by name; there is no column {came:.60} among "
-        f"{_listed(columns)}."
+        f"{_shown(columns)}."
     )
 
 
-def _listed(columns: list[Any]) -> str:
+def _shown(columns: list[Any]) -> str:
     return ", ".join(map(str, columns[:10])) + (", ..." if len(columns) > 10 else "")
 
 

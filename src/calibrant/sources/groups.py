@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from calibrant._digests import row_hashes
-from calibrant._lazy import nw
+from calibrant._lazy import nw, pa
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import (
     InvalidArgumentError,
@@ -34,6 +33,7 @@ from calibrant.groups import (
 from calibrant.problem import Input, Kind, Label
 from calibrant.sources import Source, as_log, read
 from calibrant.sources.arrays import ArraySource, as_array
+from calibrant.sources.arrow_columns import arrow_values, as_group
 from calibrant.stats.clusters import ClusterSums
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -70,6 +70,8 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
         shown = f"{name:.60}" if isinstance(by, Mapping) else "by"
         own = GroupColumn(name, _cuts(name, cuts))
         factor = series_factor(own, values)
+        if factor is None:
+            values = values.to_numpy() if hasattr(values, "to_native") else values
         array = as_array(values, shown) if factor is None else factor[0]
         n = array.shape[0] if n is None and array.ndim else n
         if array.shape != (n,):
@@ -82,44 +84,38 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
 
 
 def series_factor(column: GroupColumn, values: Any) -> Factor | None:
-    """Return the codes of a series that its own package looks up; None for anything else."""
-    if column.cuts is not None or not _is_looked_up(values):
-        return None
-    series = _series(values)
-    if not isinstance(series.dtype, nw.String | nw.Categorical | nw.Enum):
-        # a lookup of integers by pandas would go through floats as well
-        return factor_of_objects(column, series.to_list())
-    distinct = [*series.drop_nulls().unique().to_list(), None]
-    places = list(range(len(distinct)))
-    codes = series.replace_strict(distinct, places, return_dtype=nw.Int32).to_numpy()
-    return codes, [label_of(column, value) for value in distinct]
-
-
-def _is_looked_up(values: Any) -> bool:
-    """Tell series of text, of categories, and of what NumPy would change.
+    """Return the codes of a series that NumPy would change or read slowly; None for anything else.
 
     A Python object of every row takes ten times as long, but pandas has them for text already. Of
     integers beside missing values NumPy would make floats, and from 2^53 on one group of several;
     of local times those of Greenwich, midnight being another day there.
     """
-    if isinstance(values, np.ndarray | list | tuple):
-        return False
-    series = _series(values)
+    if column.cuts is not None or isinstance(values, np.ndarray | list | tuple):
+        return None
+    native = values.to_native() if hasattr(values, "to_native") else values
+    if (arrow := arrow_values(native)) is not None:
+        plain = pa.types.is_integer(arrow.type) or pa.types.is_floating(arrow.type)
+        if plain and not arrow.null_count:
+            return None
+        factor = as_group(arrow, column, "by", 0)
+        return factor if isinstance(factor, tuple) else None
+    series = nw.from_native(native, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series):
-        return False
-    dtype = series.dtype
-    text = isinstance(dtype, nw.String) and not series.implementation.is_pandas_like()
-    lossy = dtype.is_integer() and series.null_count() > 0
+        return None
+    dtype, of_pandas = series.dtype, series.implementation.is_pandas_like()
+    if of_pandas and isinstance(dtype, nw.Categorical | nw.Enum):
+        places, labels = factor_of_objects(column, [*native.cat.categories, None])
+        return places[native.cat.codes.to_numpy()], labels  # -1, the last, where it is missing
+    if isinstance(dtype, nw.Categorical | nw.Enum) or (dtype == nw.String and not of_pandas):
+        distinct = [*series.drop_nulls().unique().to_list(), None]
+        numbers = list(range(len(distinct)))
+        codes = series.replace_strict(distinct, numbers, return_dtype=nw.Int32).to_numpy()
+        return codes, [label_of(column, value) for value in distinct]
     local = isinstance(dtype, nw.Datetime) and dtype.time_zone is not None
-    return text or lossy or local or isinstance(dtype, nw.Categorical | nw.Enum)
-
-
-def _series(values: Any) -> Any:
-    """Return a series of any package; whatever is none as it is."""
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and isinstance(values, arrow.Array):  # which is no series to narwhals
-        values = arrow.chunked_array([values])
-    return nw.from_native(values, series_only=True, pass_through=True)
+    if local or dtype.is_nested() or (dtype.is_integer() and series.null_count() > 0):
+        # a lookup of integers by pandas would go through floats as well
+        return factor_of_objects(column, series.to_list())
+    return None
 
 
 def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None) -> Groups:
@@ -149,11 +145,7 @@ def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
         from calibrant.sources.frames import as_frame
 
         frame = as_frame(by)
-        series = {str(name): frame.get_column(name) for name in frame.columns}
-        return [
-            (name, own if _is_looked_up(own) else own.to_numpy(), None)
-            for name, own in series.items()
-        ]
+        return [(str(name), frame.get_column(name), None) for name in frame.columns]
     several = isinstance(by, list | tuple) and by and all(map(_is_column, by))
     columns = list(by) if several else [by]
     first = "group" if not several else "group 1"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from calibrant.engines.tensors import CHUNK_VALUES, Tensors, codes_of, counted, 
 from calibrant.engines.torch import TorchEngine
 from calibrant.exceptions import InvalidInputError
 from calibrant.groups import Groups, required
-from calibrant.problem import EVENT_KINDS, SUM_TOLERANCE, Input, Kind, Label, Problem, check_input
-from calibrant.sources import Source
+from calibrant.problem import EVENT_KINDS, SUM_TOLERANCE, Input, Kind, Problem, check_input
+from calibrant.sources import Meaning, Source
 from calibrant.sources.arrays import (
     ArraySource,
     check_label_type,
@@ -120,21 +120,19 @@ class TensorSource(Source):
 def read_tensors(
     y_true: Any,
     y_prob: Any,
-    kind: Kind | None = None,
-    input: Input = "probabilities",
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
     sample_weight: Any = None,
     by: Any = None,
+    **meaning: Unpack[Meaning],
 ) -> Source:
     """Decide what the tensors mean as `read_arrays` does; all go to the device of the predictions.
 
     Labels that are text have no tensor: then the predictions come to the host instead.
     """
+    kind, input = meaning.get("kind"), meaning.get("input", "probabilities")
     check_input(input)
 
     def on_host() -> ArraySource:
-        columns = read_arrays(y_true, y_prob, kind, input, classes, pos_label, sample_weight)
+        columns = read_arrays(y_true, y_prob, sample_weight=sample_weight, **meaning)
         return ArraySource(columns, None if by is None else read_groups(by, len(columns)))
 
     refuse_masked(y_true, "y_true")
@@ -149,7 +147,7 @@ def read_tensors(
     if not (has_float64(probs.device) or probs.is_floating_point()):
         probs = probs.float()  # there, int64 are bits
     if kind in EVENT_KINDS:
-        found = _as_events(labels, probs, kind, input, classes, pos_label)
+        found = _as_events(labels, probs, kind, input, meaning)
         if found is None:
             return on_host()  # which refuses them
         problem, labels, probs = found
@@ -165,7 +163,8 @@ def read_tensors(
             return on_host()
         labels = signed
     check_shapes(labels, probs)
-    problem, column = Problem.of(tuple(probs.shape), kind, classes, pos_label)
+    shape, names = tuple(probs.shape), (meaning.get("classes"), meaning.get("pos_label"))
+    problem, column = Problem.of(shape, kind, *names)
     if problem.classes is not None or problem.pos_label is not None:
         check_label_type(np.asarray(for_numpy(labels[:1])), problem)
     if column is not None:
@@ -189,19 +188,15 @@ def _source(
 
 
 def _as_events(
-    labels: Any,
-    probs: Any,
-    kind: Kind,
-    input: Input,
-    classes: Sequence[Label] | None,
-    pos_label: Label | None,
+    labels: Any, probs: Any, kind: Kind, input: Input, meaning: Meaning
 ) -> tuple[Problem, Any, Any] | None:
     """Do as `calibrant.sources.events.as_events`; None where values are wrong."""
     labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
     if labels.ndim == 0 or probs.ndim == 0:
         return None
     check_event_shapes(labels, probs, kind)
-    problem, _ = Problem.of(tuple(probs.shape), kind, classes, pos_label)
+    names = (meaning.get("classes"), meaning.get("pos_label"))
+    problem, _ = Problem.of(tuple(probs.shape), kind, *names)
     table = probs.reshape(len(probs), -1)
     if kind == "multi-label":
         return problem, labels.reshape(table.shape), table

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 import numpy as np
 
@@ -24,12 +24,11 @@ from calibrant.engines import engine
 from calibrant.engines.search import BinSearch, Sketch
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidShapeError
 from calibrant.groups import Groups
-from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Source, check_whole
+from calibrant.sources import Meaning, Source, check_whole
 from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.sources.column_names import (
-    check_class_order,
-    check_label_order,
+    check_order,
+    listed,
     shown_names,
 )
 from calibrant.sources.files.reading import (
@@ -75,7 +74,7 @@ class FileSource(Source):
     is_lazy = True
     names: tuple[str, ...]
 
-    def __init__(self, files: Files, names: ColumnNames, meaning: dict[str, Any]) -> None:
+    def __init__(self, files: Files, names: ColumnNames, meaning: Meaning) -> None:
         self._files, self._hooks = files.files, files.hooks
         self._columns, self._meaning = names, meaning
         self.by = names.by
@@ -89,10 +88,8 @@ class FileSource(Source):
                     self.names = shown_names(chunk.label_names, chunk.names)
                     self._label_names = chunk.label_names
                     self._first_labels = chunk.labels[:LABELS_SHOWN]
-                    if meaning["kind"] == "multi-label":
-                        check_label_order(chunk.label_names, chunk.names)
-                    else:
-                        check_class_order(chunk.names, meaning["classes"])
+                    kind, classes = meaning.get("kind"), meaning.get("classes")
+                    check_order(chunk.label_names, chunk.names, kind, classes)
                     with located(chunk):
                         self.problem = self._columns_of(chunk).problem
                     self._hooks.settle(self.names)
@@ -200,26 +197,11 @@ class FileSource(Source):
 
     def in_memory(self) -> ArraySource:
         """Read the named columns of all files into memory, and check every value."""
-        parts: list[Columns] = []
-        groups: list[Groups] = []
-
-        def add(columns: Columns, chunk: Chunk) -> None:
-            parts.append(columns)
-            if self.by:
-                groups.append(Groups.of(self.by, chunk.groups))
-
-        self._read_all(add)
-        whole = Columns(
-            self.problem,
-            np.concatenate([part.labels for part in parts]),
-            np.concatenate([part.predictions for part in parts]),
-            _joined([part.weights for part in parts]),
-            parts[0].are_logits,
-        )
-        whole.check_weights()
-        if self.problem.pos_label is not None:
-            whole.check_event()
-        return ArraySource(whole, Groups.joined(groups) if self.by else None)
+        labels, probs, weights, groups = self.arrays_and_groups()
+        columns = read_arrays(labels, probs, sample_weight=weights, **self._meaning)
+        columns.check_weights()
+        columns.check_event()
+        return ArraySource(columns, groups)
 
     def arrays(self) -> tuple[AnyArray, AnyArray, AnyArray | None]:
         """Return checked labels, predictions and weights as they stand in the files.
@@ -233,12 +215,7 @@ class FileSource(Source):
         parts: list[Chunk] = []
         self._read_all(lambda _, chunk: parts.append(chunk))
         groups = [Groups.of(self.by, chunk.groups) for chunk in parts] if self.by else []
-        return (
-            np.concatenate([chunk.labels for chunk in parts]),
-            np.concatenate([chunk.probs for chunk in parts]),
-            _joined([chunk.weights for chunk in parts]),
-            Groups.joined(groups) if groups else None,
-        )
+        return *_joined(parts), Groups.joined(groups) if groups else None
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums:
         """Read the rows of a marginal table once more."""
@@ -318,41 +295,42 @@ class _TooManyOutputsError(Exception):
     pass
 
 
-def _joined(parts: list[AnyArray | None]) -> AnyArray | None:
-    arrays = [part for part in parts if part is not None]
-    return np.concatenate(arrays) if arrays else None
+def _joined(chunks: list[Chunk]) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+    weights = [chunk.weights for chunk in chunks if chunk.weights is not None]
+    return (
+        np.concatenate([chunk.labels for chunk in chunks]),
+        np.concatenate([chunk.probs for chunk in chunks]),
+        np.concatenate(weights) if weights else None,
+    )
 
 
 def read_files(
     data: Any,
     y_true: Any,
     y_prob: Any,
-    kind: Kind | None = None,
-    input: Input = "probabilities",
-    classes: Sequence[Label] | None = None,
-    pos_label: Label | None = None,
     sample_weight: Any = None,
     by: Any = None,
     numbers: Mapping[str, float] | None = None,
+    **meaning: Unpack[Meaning],
 ) -> FileSource:
     """Read columns of files: names, and for predictions patterns such as ``"prob_*"``.
 
     `numbers` are what names in the columns of predictions stand for.
     """
     labels, patterns = _names(y_true, y_prob, sample_weight)
+    kind, classes = meaning.get("kind"), meaning.get("classes")
     if kind != "multi-label" and len(labels) != 1:
         raise InvalidArgumentError(
             f'Several columns of labels are those of kind="multi-label"; got {len(labels):,} for '
             f"kind={kind!r:.30}. Name one column."
         )
-    known = pos_label if classes is None else next(iter(classes), None)
+    known = meaning.get("pos_label") if classes is None else next(iter(classes), None)
     text = None if known is None else isinstance(known, str)
     if kind in ("multi-label", "quantile"):  # classes name columns there, not values
         text = False
     grouping = () if by is None else columns_named(by)
     own = tuple(labels) if kind == "multi-label" else labels[0]
     names = ColumnNames(own, patterns, sample_weight, text, grouping, numbers)
-    meaning = {"kind": kind, "input": input, "classes": classes, "pos_label": pos_label}
     return FileSource(Files.of(data), names, meaning)
 
 
@@ -367,16 +345,12 @@ def named_numbers(
         chunks += read_chunks(file, columns, chunks[0].names if chunks else None)
     if not chunks:
         raise EmptyInputError(f"There are no rows in {data!r:.60}; at least one is needed.")
-    return (
-        np.concatenate([chunk.labels for chunk in chunks]),
-        np.concatenate([chunk.probs for chunk in chunks]),
-        _joined([chunk.weights for chunk in chunks]),
-    )
+    return _joined(chunks)
 
 
 def _names(y_true: Any, y_prob: Any, sample_weight: Any) -> tuple[list[str], list[str]]:
     """Return the names of labels and of predictions as lists; refuse anything but text."""
-    labels, patterns = (list(x) if isinstance(x, list | tuple) else [x] for x in (y_true, y_prob))
+    labels, patterns = listed(y_true), listed(y_prob)
     for name in (*(labels or [y_true]), *(patterns or [y_prob]), sample_weight or ""):
         if not isinstance(name, str):
             raise InvalidArgumentError(

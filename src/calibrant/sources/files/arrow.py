@@ -127,7 +127,12 @@ def _parquet(path: str, choose: Choose) -> Batches:
 def _arrow(path: str, choose: Choose) -> Batches:
     """Read the file format of Arrow, or else its stream format."""
     with pa.memory_map(os.fsencode(path)) as file:
-        yield from (_arrow_file if file.read(8) == ARROW_FILE else _arrow_stream)(file, choose)
+        try:
+            yield from (_arrow_file if file.read(8) == ARROW_FILE else _arrow_stream)(file, choose)
+        except (
+            TypeError
+        ) as error:  # of a package that reads types of its own, as pandas's intervals
+            raise BadContentError(f"where a type of column is not understood ({error})") from error
 
 
 def _arrow_file(file: Any, choose: Choose) -> Batches:

@@ -13,7 +13,6 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -75,10 +74,17 @@ def npz_chunks(path: str, choose: Choose, shown: str) -> Iterator[tuple[Columns,
     """Yield (chosen arrays, share read), some rows at a time."""
     try:
         with zipfile.ZipFile(path) as archive:
-            infos = {_plain_name(info.filename): info for info in archive.infolist()}
-            names = choose(list(infos))
-            _refuse_repeats(archive, names, shown)
-            members = [_read_header(archive, name, infos[name], shown) for name in names]
+            infos: dict[str, list[zipfile.ZipInfo]] = {}
+            for info in archive.infolist():
+                infos.setdefault(info.filename.removesuffix(".npy"), []).append(info)
+            chosen = {name: infos[name] for name in choose(list(infos))}
+            for name, own in chosen.items():
+                if len(own) > 1:  # "a" beside "a.npy", perhaps
+                    raise InvalidDocumentError(
+                        f"{shown}: {len(own)} arrays are called {name!r:.80}. Give each a name of "
+                        "its own."
+                    )
+            members = [_read_header(archive, name, own[0], shown) for name, own in chosen.items()]
             yield from _chunks(archive, members, shown)
     except CalibrantError:
         raise
@@ -89,17 +95,6 @@ def npz_chunks(path: str, choose: Choose, shown: str) -> Iterator[tuple[Columns,
     except DAMAGED as error:
         reason = str(error) or "it asks for more memory than there is"
         raise InvalidDocumentError(f"{shown} cannot be read as .npz: {reason}.") from error
-
-
-def _refuse_repeats(archive: zipfile.ZipFile, names: list[str], shown: str) -> None:
-    """Refuse two members of one name, and "a" beside "a.npy"."""
-    counts = Counter(_plain_name(info.filename) for info in archive.infolist())
-    repeated = [name for name in names if counts[name] > 1]
-    if repeated:
-        raise InvalidDocumentError(
-            f"{shown}: {counts[repeated[0]]} arrays are called {repeated[0]!r:.80}. Give each a "
-            "name of its own."
-        )
 
 
 def _chunks(
@@ -117,10 +112,6 @@ def _chunks(
     for parts in zip(*sources, strict=True):
         done += len(parts[0])
         yield dict(zip(lengths, parts, strict=True)), done / n
-
-
-def _plain_name(filename: str) -> str:
-    return filename.removesuffix(".npy")
 
 
 def _read_header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, shown: str) -> _Member:

@@ -18,6 +18,14 @@ from calibrant.exceptions import (
     InvalidInputError,
 )
 from calibrant.groups import Factor, GroupColumn
+from calibrant.sources.arrow_columns import (
+    as_group,
+    as_labels,
+    as_numbers,
+    columns_of,
+    named_numbers,
+    side_by_side,
+)
 from calibrant.sources.column_names import (
     check_columns,
     in_fixed_order,
@@ -26,13 +34,6 @@ from calibrant.sources.column_names import (
     paired,
 )
 from calibrant.sources.files.arrow import record_batches
-from calibrant.sources.files.conversion import (
-    as_group,
-    as_labels,
-    as_numbers,
-    named_numbers,
-    side_by_side,
-)
 from calibrant.sources.files.npz import npz_chunks
 from calibrant.sources.files.streams import File
 
@@ -222,7 +223,7 @@ def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], 
         yield from npz_chunks(file.path, choose, file.shown)
         return
     for batch, share in record_batches(file.path, file.format, choose, file.shown):
-        yield dict(zip(batch.schema.names, batch.columns, strict=True)), share
+        yield columns_of(batch), share
 
 
 @contextmanager

@@ -35,8 +35,13 @@ LARGEST_RECORD = 1 << 26
 """Bytes of one line or one quoted cell. A row of 100,000 probabilities has 2 MB; what has more
 than 64 MB is a quote that never closes or a file of another format, and is not worth the memory."""
 
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-"""What such text begins with, as a shell of Windows writes it; no text in UTF-8 does."""
+UNICODE_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""What such text begins with, as a shell of Windows writes UTF-16; no text in UTF-8 does."""
 
 Choose = Callable[[list[str]], list[str]]
 """Takes the names of all columns and returns those to read."""
@@ -154,10 +159,12 @@ class LineBlocks:
         parts, size = [self._rest], len(self._rest)
         while True:
             block = self._stream.read(self._size)
-            if size == 0 and self.line == 1 and block.startswith(UTF_16):
+            if size == 0 and self.line == 1 and block.startswith((*UNICODE_MARKS,)):
+                came = next(name for mark, name in UNICODE_MARKS.items() if block.startswith(mark))
+                by = ", as PowerShell writes with >" if came == "UTF-16" else ""
                 raise BadContentError(
-                    "text must be UTF-8, and this is UTF-16, as PowerShell writes with >. Write it "
-                    "again as UTF-8, such as by iconv -f UTF-16 -t UTF-8"
+                    f"text must be UTF-8, and this is {came}{by}. Write it again as UTF-8, such as "
+                    f"by iconv -f {came} -t UTF-8"
                 )
             # where the last line ends, 0 if none does; a \r at the very end does not count, for the
             # other half of a \r\n may follow

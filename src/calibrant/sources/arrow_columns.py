@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +20,24 @@ from calibrant.exceptions import (
     InvalidProbabilitiesError,
     InvalidShapeError,
 )
-from calibrant.groups import Factor, GroupColumn, factor_of_objects
+from calibrant.groups import Factor, GroupColumn, factor_of, factor_of_objects, interval_text
 
 # what spreadsheets, pandas, R and SQL write for a missing number
 BLANKS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
+
+
+def columns_of(batch: Any) -> dict[str, Any]:
+    """Return the columns of a record batch by name.
+
+    Intervals are text, also where pandas, which knows their type, was not imported.
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for field in batch.schema:
+        about = (field.metadata or {}).get(b"ARROW:extension:metadata", b"")
+        closed = re.search(rb'"closed": *"(\w+)"', about)
+        if closed and pa.types.is_struct(field.type):
+            columns[field.name] = _interval_texts(columns[field.name], closed[1].decode())
+    return columns
 
 
 def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int) -> AnyArray:
@@ -36,7 +52,7 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
     """
     if isinstance(column, np.ndarray):
         return column
-    column = _plain(column, name, shown, start)
+    column = _checked(column, name, shown, start)
     if not _is_text(column.type):
         kind = column.type
         if not (_is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
@@ -56,16 +72,10 @@ def as_labels(column: Any, text: bool | None, name: str, shown: str, start: int)
 
 
 def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
-    """Return predictions or weights as numbers; lists of them as a table.
-
-    Parameters
-    ----------
-    name, shown, start
-        The column, the file and how many rows of it came before, for the message.
-    """
+    """Return predictions or weights as numbers, lists of them as a table; see `as_labels`."""
     if isinstance(column, np.ndarray):
         return column
-    column = _plain(column, name, shown, start)
+    column = _checked(column, name, shown, start)
     if pa.types.is_floating(column.type):
         return _to_numpy(column)
     if pa.types.is_nested(column.type):
@@ -89,7 +99,7 @@ def named_numbers(
     if isinstance(column, np.ndarray):
         is_text = column.ndim == 1 and column.dtype.kind == "U"
     else:
-        column = _plain(column, name, shown, start)
+        column = _checked(column, name, shown, start)
         is_text = _is_text(column.type)
     if not is_text:
         return column
@@ -130,11 +140,20 @@ def as_group(
         return column
     if own.cuts is not None:
         return as_numbers(column, own.name, shown, start)
-    column = _plain(column, own.name, shown, start)
+    column = _checked(column, own.name, shown, start, exact=True)
+    if pa.types.is_nested(column.type):
+        raise InvalidGroupsError(
+            f"Groups by {own.name!r:.60} must be told apart by text, numbers or dates; the column "
+            f"holds {column.type!s:.80}. Convert it to text, or name another column."
+        )
     if blank_is_missing and _is_text(column.type):
         column = _as_null(column, ("",))
     encoded = pc.dictionary_encode(column, null_encoding="encode")
-    codes, labels = factor_of_objects(own, encoded.dictionary.to_pylist())
+    values = encoded.dictionary
+    if pa.types.is_timestamp(values.type) and values.type.tz is None:
+        codes, labels = factor_of(own, values.to_numpy(zero_copy_only=False))
+    else:
+        codes, labels = factor_of_objects(own, values.to_pylist())
     return codes[_to_numpy(encoded.indices)], labels
 
 
@@ -187,29 +206,57 @@ def _first_bad(column: Any, start: int) -> str:
     return f" holds {column.type}"
 
 
-def _plain(column: Any, name: str, shown: str, start: int) -> Any:
+def _checked(column: Any, name: str, shown: str, start: int, exact: bool = False) -> Any:
+    """Return plain values, or say which are not text; decimals become floats unless `exact`."""
+    try:
+        column = plain(column)
+    except pa.ArrowException as error:
+        row = next((row for row, x in enumerate(column) if not _is_utf8(x.as_py())), None)
+        if row is None:
+            raise
+        raise InvalidDocumentError(
+            f"{shown}, column {name!r:.80}, row {start + row + 1:,} is "
+            f"{column[row].as_py()!r:.60}, which is not text in UTF-8."
+        ) from error
+    return _floats(column) if pa.types.is_decimal(column.type) and not exact else column
+
+
+def arrow_values(native: Any) -> Any:
+    """Return what Arrow holds of a series; None where it is not Arrow's."""
+    if "pyarrow" not in sys.modules:
+        return None
+    if isinstance(native, pa.Array | pa.ChunkedArray):
+        return native
+    dtype = getattr(native, "dtype", None)
+    if hasattr(dtype, "pyarrow_dtype"):  # of pandas
+        return native.array.__arrow_array__()
+    is_foreign = type(dtype).__name__ == "Extension" and hasattr(native, "to_arrow")  # of Polars
+    return native.to_arrow() if is_foreign else None
+
+
+def plain(column: Any) -> Any:
     """Return the values themselves: of dictionaries and extensions, and bytes as the text they are.
 
     Old writers of Parquet do not say which bytes are text.
     """
+    if isinstance(column, pa.ChunkedArray):
+        return pa.concat_arrays(map(plain, column.chunks or [pa.array([], column.type)]))
+    if getattr(column.type, "extension_name", "") == "pandas.interval":
+        return _interval_texts(column.storage, column.type.closed)
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    if pa.types.is_dictionary(column.type):  # Arrow itself takes no values out of some
+        return plain(column.dictionary).take(column.indices)
     if isinstance(column, pa.RunEndEncodedArray):
         column = pc.run_end_decode(column)
-    if pa.types.is_decimal(column.type):
-        return _floats(column)
-    if _is_bytes(column.type):
-        try:
-            return column.cast(pa.large_string())
-        except pa.ArrowException as error:
-            row = next(row for row, value in enumerate(column) if not _is_utf8(value.as_py()))
-            raise InvalidDocumentError(
-                f"{shown}, column {name!r:.80}, row {start + row + 1:,} is "
-                f"{column[row].as_py()!r:.60}, which is not text in UTF-8."
-            ) from error
-    return column.cast(pa.large_string()) if "string_view" in str(column.type) else column
+    is_text = _is_bytes(column.type) or "string_view" in str(column.type)
+    return column.cast(pa.large_string()) if is_text else column
+
+
+def _interval_texts(ends: Any, closed: str) -> Any:
+    pairs = ends.to_pylist()
+    texts = [own and interval_text(own["left"], own["right"], closed) for own in pairs]
+    return pa.array(texts, pa.large_string())
 
 
 def _floats(column: Any) -> Any:
@@ -223,12 +270,11 @@ def _is_bytes(kind: Any) -> bool:
     return bool(plain or pa.types.is_fixed_size_binary(kind) or str(kind) == "binary_view")
 
 
-def _is_utf8(value: bytes | None) -> bool:
+def _is_utf8(value: Any) -> bool:
     try:
-        (value or b"").decode()
+        return not isinstance(value, bytes) or value.decode() is not None
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def _table_of_lists(column: Any, name: str, shown: str, start: int) -> AnyArray:
