@@ -24,7 +24,14 @@ from calibrant.engines.tensors import Tensors, codes_of, events_of
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, Problem
 from calibrant.recalibrators.class_rows import ClassRows, curvature
-from calibrant.recalibrators.fingerprint import Fingerprint, fingerprint_of_hashes
+from calibrant.recalibrators.fingerprint import (
+    MIX,
+    ODD,
+    SKETCH_SIZE,
+    Fingerprint,
+    factors_of,
+    fingerprint_of_hashes,
+)
 from calibrant.recalibrators.formulas import log_probabilities
 from calibrant.recalibrators.reading import kind_of
 from calibrant.recalibrators.scores import Scores
@@ -296,8 +303,6 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
     """Return the fingerprint of rows, that of the same rows on the host."""
     import torch
 
-    from calibrant.recalibrators.fingerprint import MIX, ODD, factors_of
-
     rows = x.reshape(len(x), -1)
 
     def signed(numbers: Any) -> Any:
@@ -315,11 +320,8 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
         mixed = (mixed ^ _shifted(mixed, 32)) * odd
         # Hashes are ordered as if they had no sign.
         ordered, counts = (mixed ^ least).unique(return_counts=True)
-        few = (
-            (ordered[:SKETCH_CELLS] ^ least).cpu().numpy().view(np.uint64),
-            counts[:SKETCH_CELLS],
-        )
-        sketches.append((int(mixed.sum()) % 2**64, few[0], few[1].cpu().numpy()))
+        hashes = (ordered[:SKETCH_SIZE] ^ least).cpu().numpy().view(np.uint64)
+        sketches.append((int(mixed.sum()) % 2**64, hashes, counts[:SKETCH_SIZE].cpu().numpy()))
     return fingerprint_of_hashes(len(rows), sketches)
 
 
