@@ -128,17 +128,12 @@ def _valid(graph: _OnnxGraph, x: Value, kind: str, width: int) -> Value:
     if kind == "logits":
         valid = graph.add("LessOrEqual", graph.add("Abs", x.result), sys.float_info.max)
     else:
-        low, high = (graph.add(op, x.result, end) for op, end in _ENDS)
-        valid = graph.add("And", low, high)
+        low = graph.add("GreaterOrEqual", x.result, 0.0)
+        valid = graph.add("And", low, graph.add("LessOrEqual", x.result, 1.0))
     if width > 1:
-        worst = graph.add(
-            "ReduceMin", graph.add("Cast", valid, to=onnx.TensorProto.DOUBLE), axes=[1]
-        )
-        valid = graph.add("Greater", worst, 0.0)
+        numbers = graph.add("Cast", valid, to=onnx.TensorProto.DOUBLE)
+        valid = graph.add("Greater", graph.add("ReduceMin", numbers, axes=[1]), 0.0)
     return Value(graph, valid)
-
-
-_ENDS = (("GreaterOrEqual", 0.0), ("LessOrEqual", 1.0))
 
 
 class _OnnxGraph:

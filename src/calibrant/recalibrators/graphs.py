@@ -117,6 +117,8 @@ def _learned(recalibrator: Recalibrator, graph: Graph, prefix: str = "") -> Simp
                 None if part is None else _learned(part, graph, f"{path}_{k}_")
                 for k, part in enumerate(value)
             ]
+        elif value is None:
+            kept = None
         else:
             kept = _constant(graph, path, np.atleast_1d(np.asarray(value, np.float64)))
         setattr(learned, name, kept)
@@ -140,10 +142,10 @@ def _stacked(parts: Sequence[SimpleNamespace]) -> SimpleNamespace | None:
     first = parts[0]
     whole = SimpleNamespace(recalibrator=first.recalibrator, graph=first.graph, prefix="")
     for name in whole.recalibrator._constants:
-        values = [getattr(part.recalibrator, name) for part in parts]
-        if any(value is None or isinstance(value, Recalibrator | list) for value in values):
+        values = [getattr(part, name) for part in parts]
+        if not all(isinstance(value, Value) for value in values):
             return None
-        arrays = [np.atleast_1d(np.asarray(value, np.float64)) for value in values]
+        arrays = [value.array for value in values]
         size = max(array.shape[-1] for array in arrays)
         filled = np.full((*arrays[0].shape[:-1], size, len(arrays)), np.inf)
         for k, array in enumerate(arrays):

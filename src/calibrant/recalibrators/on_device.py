@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,20 +47,12 @@ CHUNK_VALUES = 1 << 24
 TWO_COLUMNS = Problem("binary")
 
 
-class _Torch:
-    """The operations of formulas that fits of several classes need, on tensors."""
-
-    def log(self, x: Any) -> Any:
-        return x.log()
-
-    def clip(self, x: Any, low: float | None, high: float | None) -> Any:
-        return x.clamp(low, high)
-
-    def softmax(self, x: Any) -> Any:
-        return x.softmax(dim=1)
-
-
-TORCH: Any = _Torch()
+TORCH: Any = SimpleNamespace(
+    log=lambda x: x.log(),
+    clip=lambda x, low, high: x.clamp(low, high),
+    softmax=lambda x: x.softmax(dim=1),
+)
+"""The operations of formulas that fits of several classes need, on tensors and on pairs."""
 
 
 def is_on_device(values: Any) -> bool:
