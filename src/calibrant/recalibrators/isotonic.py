@@ -12,7 +12,7 @@ from calibrant._compiled import compiles
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.formulas import Operations
+from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.reading import Choices, read_unlabelled
 from calibrant.recalibrators.scores import FitResult, Scores, identity_loss, scores_of_keys
 from calibrant.stats.isotonic_curves import LARGE, interpolate
@@ -193,13 +193,11 @@ class VennAbers(Recalibrator):
 
     def predict_interval(self, y_prob: Any) -> tuple[FloatArray, FloatArray]:
         """Return (p0, p1), the probabilities if the label of the new row were 0 or 1."""
-        return self._interval(read_unlabelled(self, y_prob)[0].astype(np.float64))
+        return self._interval(NUMPY, read_unlabelled(self, y_prob)[0].astype(np.float64), self)
 
-    def _interval(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return (
-            self.p0_[np.searchsorted(self.cuts0_, scores, side="right")],
-            self.p1_[np.searchsorted(self.cuts1_, scores, side="left")],
-        )
+    def _interval(self, ops: Operations, x: Any, learned: Any) -> tuple[Any, Any]:
+        p0 = ops.steps(x, learned._below0, learned.p0_)
+        return p0, ops.steps(x, learned.cuts1_, learned.p1_)
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.distinct()
@@ -216,12 +214,8 @@ class VennAbers(Recalibrator):
         loss = identity_loss(scores.replace_values(outputs), "log")
         self.fit_result_ = FitResult(True, 1, loss, identity_loss(scores, "log"))
 
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        return np.asarray(merged(*self._interval(probs.astype(np.float64))))
-
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        p0 = ops.steps(x, learned._below0, learned.p0_)
-        return merged(p0, ops.steps(x, learned.cuts1_, learned.p1_))
+        return merged(*self._interval(ops, x, learned))
 
     def _check_learned(self) -> None:
         sizes = (self.cuts0_.size + 1, self.cuts1_.size + 1)
