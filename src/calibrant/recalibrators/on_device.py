@@ -8,6 +8,7 @@ are fitted from sums over all rows, read again for each step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -20,7 +21,15 @@ from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.engines import cuda
 from calibrant.engines.exact_sums import ExactSums
-from calibrant.engines.pairs import Pair, float64_bits, on_host, sums_at, wide, wide_array
+from calibrant.engines.pairs import (
+    Pair,
+    float64_bits,
+    has_float64,
+    on_host,
+    sums_at,
+    wide,
+    wide_array,
+)
 from calibrant.engines.tensors import Tensors, codes_of, events_of
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, Problem
@@ -109,22 +118,33 @@ def _probability_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def _logit_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the same of logits, in cells that widen with them: one of a mask may be -1e30.
+
+    Cells are even in ``sign(z) log(1 + |z| / s)``, with s about the harmonic mean of 1 + abs(z),
+    which the farthest logits do not move.
+    """
     import torch
 
-    z = wide(tensors.predictions)
-    low, high = float(tensors.predictions.amin()), float(tensors.predictions.amax())
+    z, device = wide(tensors.predictions), tensors.predictions.device
+    rough = z if has_float64(device) else tensors.predictions.float()
+    size = rough.abs()
+    scale = 2.0 ** math.ceil(-math.log2(float((1 / (1 + size)).mean())))
+    u = rough.sign() * (size / scale).log1p()
+    low, high = float(u.amin()), float(u.amax())
     width = max((high - low) / SKETCH_CELLS, np.finfo(np.float64).tiny)
-    cell = ((z - low) / width).long().clamp(0, SKETCH_CELLS - 1)
-    offset = z - (low + wide(cell) * width)
+    cell = ((u - low) / width).long().clamp(0, SKETCH_CELLS - 1)
+    edges = low + width * np.arange(SKETCH_CELLS)
+    start = scale * np.sign(edges) * np.expm1(np.abs(edges))
+    offset = z - wide_array(start, device)[cell]
     place = 2 * cell + tensors.labels
     terms = (wide(torch.ones_like(cell)), offset, offset * offset)
     sums = [on_host(sums_at(place, 2 * SKETCH_CELLS, term)) for term in terms]
     count, first, second = np.reshape(sums, (3, SKETCH_CELLS, 2))
     n = np.maximum(count, 1)
     mean = first / n
-    spread = np.sqrt(np.maximum(second / n - mean * mean, 0.0))
-    start = low + width * np.arange(SKETCH_CELLS)[:, None]
-    return count, start + mean, spread
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of the largest logits
+        spread = np.sqrt(np.maximum(second / n - mean * mean, 0.0))
+    return count, start[:, None] + mean, np.where(np.isfinite(spread), spread, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
