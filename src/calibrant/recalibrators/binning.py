@@ -231,7 +231,7 @@ class BinnedScores:
             bins = rule if isinstance(rule, Bins) else counts.choose(rows, rule)[0]
             table = counts.count(rows, (bins,))
             sums = (table.count, table.sum_y, table.sum_p, table.sum_pp, table.sum_py)
-            return cls(bins, *(each[0] for each in sums))
+            return cls(bins, *(of_groups[0] for of_groups in sums))
         scores = scores.distinct()
         p, w, y = scores.values, scores.weight, scores.events
         bins = rule if isinstance(rule, Bins) else rule.choose(p, w)

@@ -268,15 +268,15 @@ class JointBetaScaling(Recalibrator):
             lost = -float(shares @ np.log(own))
             return lost + penalty * float((change**2).sum()), gradient.ravel()
 
-        found = minimise_smooth(objective, np.zeros(3 * k))
-        change = found.x.reshape(3, k) * scale
-        after = max(found.value - penalty * float((change**2).sum()), 0.0)
+        minimum = minimise_smooth(objective, np.zeros(3 * k))
+        change = minimum.x.reshape(3, k) * scale
+        after = max(minimum.value - penalty * float((change**2).sum()), 0.0)
         before, flags = rows.loss(), ()
         self.coef_ = change + identity
         if not after <= before and may_keep(rows.extremes(), self.smoothing, self.input):
             self.coef_, self.smoothing_ = identity * np.ones((3, k)), 0.0
             after, flags = before, ("kept identity",)  # type: ignore[assignment]
-        self.fit_result_ = FitResult(found.converged, found.steps, after, before, flags)
+        self.fit_result_ = FitResult(minimum.converged, minimum.steps, after, before, flags)
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         if "kept identity" in self.fit_result_.flags:

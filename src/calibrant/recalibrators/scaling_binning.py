@@ -217,8 +217,7 @@ class ScalingBinning(_Binned):
         if tensors is not None:
             p = on_device.answers(self.scaler_, tensors.predictions)
             tensors = replace(tensors, predictions=counted(p), are_logits=False)
-        second = BinnedScores.of(self._scaled(parts[1]), rule, tensors)
-        third = second
+        third = second = BinnedScores.of(self._scaled(parts[1]), rule, tensors)
         if self.split is not None:
             third = BinnedScores.of(self._scaled(parts[2]), second.bins)
         # The mean of the third part in each bin; else of the second; else the midpoint.
@@ -237,7 +236,7 @@ class ScalingBinning(_Binned):
         self.fit_result_ = binned_result(scores, lost, before)
 
     def _scaled(self, scores: Scores) -> Scores:
-        return scores.replace_values(self.scaler_._apply(scores.values))
+        return scores.replace_values(self._binned_values(scores.values))
 
     def _binned_values(self, scores: FloatArray) -> FloatArray:
         return self.scaler_._apply(scores)
@@ -268,15 +267,14 @@ class ScalingBinning(_Binned):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        good = self.split is None or (
+        if self.split is not None and not (
             isinstance(self.split, tuple | list)
             and len(self.split) == 3
             and all(is_real(x) and x > 0 for x in self.split)
-        )
-        if not good:
+        ):
             raise InvalidArgumentError(
-                f"split must be None or three shares above 0, such as (1, 1, 1); "
-                f"got {self.split!r}."
+                "split must be None or three shares above 0, such as (1, 1, 1); got "
+                f"{self.split!r}."
             )
         if self.scaler is not None and not is_foreign(self.scaler):
             check_of_one_score("scaler", self.scaler)

@@ -174,7 +174,9 @@ class TemperatureScaling(Recalibrator):
         self.smoothing_ = share or 0.0
         logits = base(NUMPY, scores.values, share)
         odds = scores.replace_values(logits)
-        all_right = _all_right(odds)
+        happened, failed = odds.events > 0, odds.weight > odds.events
+        # Where no row leans to the wrong label, the loss falls in 1 / T for ever.
+        all_right = not ((logits[happened] < 0).any() or (logits[failed] > 0).any())
         slopes = _odds_slopes(odds.with_pseudo_rows(2) if all_right else odds)
         beta, iterations, flags = inverse_temperature(slopes)
         before = mean_loss(logits, scores) if self.input == "logits" else identity_loss(scores)
@@ -225,12 +227,6 @@ def inverse_temperature(slopes: Slopes, start: float = 1.0) -> tuple[float, int,
         if done:
             break
     return float(np.exp(u)), iteration, ("at the limit",) if abs(u) > LIMIT - 1e-6 else ()
-
-
-def _all_right(odds: Scores) -> bool:
-    """Tell whether no row leans to the wrong label: then the loss falls in 1 / T for ever."""
-    happened, failed = odds.events > 0, odds.weight > odds.events
-    return not bool((odds.values[happened] < 0).any() or (odds.values[failed] > 0).any())
 
 
 def _odds_slopes(odds: Scores) -> Slopes:
