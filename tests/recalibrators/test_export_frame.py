@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant import Identity, MatrixScaling
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.recalibrators import HistogramBinning, PlattScaling
+from calibrant.recalibrators import ByGroup, HistogramBinning, PlattScaling
 from calibrant.recalibrators.foreign import ForeignEstimator
 from conftest import optional
 from lazy_frames import QUICK, SLOW, arrow_table, lazy_frame
@@ -164,3 +164,16 @@ def test_columns_that_hold_no_numbers_are_refused_before_anything_is_computed():
         for frame in (pl.DataFrame({"p": column}), pl.LazyFrame({"p": column})):
             with pytest.raises(InvalidArgumentError, match="must hold numbers; 'p' is of type"):
                 fitted.apply_to_frame(frame, "p")
+
+
+@pytest.mark.parametrize("engine", [*EAGER, *QUICK])
+def test_both_zeros_are_one_group(engine):
+    p, y = binary_rows(300)
+    group = np.where(np.arange(300) % 2, 0.0, 1.5)
+    fitted = ByGroup(PlattScaling(), own="map", pool=0).fit(p, y, by={"g": group})
+    x, zeros = np.array([0.2, 0.4, 0.6]), np.array([-0.0, 0.0, 1.5])
+    frame = frame_of(engine, {"row": np.arange(3), "x": x, "g": zeros})
+    found = answers(fitted.apply_to_frame(frame, "x"), ["calibrated"])["calibrated"]
+    np.testing.assert_allclose(found, fitted.predict_proba(x, by=zeros), rtol=1e-12)
+    pooled = fitted.pooled_.predict_proba(x)
+    assert (np.abs(found - pooled) > 1e-6).all()

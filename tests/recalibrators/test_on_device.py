@@ -213,3 +213,15 @@ def test_own_scalers_are_fitted_from_tensors_with_and_without_weights(scaler):
     np.testing.assert_allclose(fitted.levels_, host.levels_, atol=1e-6)
     found = fitted.predict_proba(moved(P[:100])).cpu().numpy()
     np.testing.assert_allclose(found, host.predict_proba(P[:100]), atol=1e-6)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e4, 1e30])
+def test_a_few_far_logits_do_not_blur_the_others(far):
+    z = RNG.normal(size=N) * 2
+    y = (RNG.uniform(size=N) < 1 / (1 + np.exp(-0.6 * z - 0.4))).astype(np.int64)
+    z[:3], y[:3] = -far, 0
+    for recalibrator in (cb.TemperatureScaling(input="logits"), cb.PlattScaling(input="logits")):
+        expected = clone(recalibrator).fit(z, y)
+        found = clone(recalibrator).fit(moved(z), moved(y))
+        assert_same_parameters(found, expected)
+        assert found.fit_result_.loss == pytest.approx(expected.fit_result_.loss, rel=1e-6)

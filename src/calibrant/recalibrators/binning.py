@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant._bins_argument import as_bin_rule, is_auto
 from calibrant._options import is_integer
-from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import BinRule, Bins, BinsLike, Hybrid
+from calibrant._types import AnyArray, FloatArray
+from calibrant.bins import BinRule, Bins, BinsLike, Hybrid, count_below
 from calibrant.columns import Columns
 from calibrant.engines import engine
 from calibrant.engines.tensors import Tensors
@@ -23,6 +23,7 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.problem import Problem
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.class_rows import map_rows
 from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.reading import Choices
 from calibrant.recalibrators.scores import FitResult, Scores, dot
@@ -32,7 +33,64 @@ TIE_SHARE = 1e-9
 """Of the smallest gap between outputs: what ties may be broken by, invisible in any certificate."""
 
 
-class HistogramBinning(Recalibrator):
+class _Binned(Recalibrator):
+    """Steps of a score: `levels_` of `bins_`, whose inner edges are `cuts_` on its own scale."""
+
+    _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
+    _choices: ClassVar[Choices] = {"keep_order": (False, True)}
+    bins: BinsLike
+    keep_order: bool
+    bins_: Bins
+    levels_: FloatArray
+    cuts_: FloatArray | None
+    _balance: float | None = None
+
+    @property
+    def effective_n_bins_(self) -> int:
+        """The number of different outputs; ties can make them fewer than asked."""
+        return int(np.unique(self.levels_).size)
+
+    def _binned_values(self, scores: FloatArray) -> FloatArray:
+        """Return what the bins divide."""
+        return scores
+
+    def _apply(self, probs: AnyArray) -> FloatArray:
+        if not self.keep_order:
+            return self._answers(probs)
+        scores = probs.astype(np.float64)
+        values = self._binned_values(scores)
+        at = self.bins_.index(values) if self.cuts_ is None else count_below(self.cuts_, scores)
+        gaps = np.diff(np.unique(self.levels_))
+        height = TIE_SHARE * float(gaps.min()) if gaps.size else TIE_SHARE
+        low, high = self.bins_.edges[at], self.bins_.edges[at + 1]
+        share = np.clip((values - low) / (high - low), 0.0, 1.0)
+        return np.asarray(self.levels_[at] + height * (share - self.levels_[at]))
+
+    def _answers(self, probs: AnyArray) -> FloatArray:
+        if self.cuts_ is not None:
+            return map_rows(probs, lambda x: NUMPY.steps(x, self.cuts_, self.levels_))
+        values = self._binned_values(probs.astype(np.float64))
+        return np.asarray(self.levels_[self.bins_.index(values)])
+
+    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
+        if self.keep_order:
+            raise InvalidArgumentError("Only levels are exported; set keep_order=False first.")
+        return ops.steps(x, learned.cuts_, learned.levels_)
+
+    def _all_levels(self) -> FloatArray:
+        return self.levels_
+
+    def _check_parameters(self) -> None:
+        as_bin_rule(self.bins, 1)
+        super()._check_parameters()
+
+    def _check_learned(self) -> None:
+        n_bins, size = len(self.bins_), self.levels_.size
+        if n_bins != size:
+            raise ValueError(f"{n_bins} bins need as many levels; there are {size}")
+
+
+class HistogramBinning(_Binned):
     r"""Answer with the mean label of the bin that a prediction falls in.
 
     A bin without rows, which only bins that were given or of equal width can have, answers with
@@ -77,25 +135,15 @@ class HistogramBinning(Recalibrator):
     """
 
     _learned: ClassVar[dict[str, str]] = {"bins_": "bins", "levels_": "probabilities"}
-    _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
-    _choices: ClassVar[Choices] = {"keep_order": (False, True)}
-    bins_: Bins
-    levels_: FloatArray
-    _balance: float | None = None
 
     def __init__(self, bins: BinsLike = "auto", keep_order: bool = False) -> None:
         self.bins = bins
         self.keep_order = keep_order
 
     @property
-    def cuts_(self) -> FloatArray:
+    def cuts_(self) -> FloatArray:  # type: ignore[override]
         """The inner edges of the bins."""
         return self.bins_.edges[1:-1]
-
-    @property
-    def effective_n_bins_(self) -> int:
-        """The number of different outputs; ties can make them fewer than asked."""
-        return int(np.unique(self.levels_).size)
 
     def training_bound(self, confidence_level: float = 0.95) -> float:
         """Bound the l2 error on inputs like the fitting rows, from the fitting labels alone.
@@ -134,29 +182,6 @@ class HistogramBinning(Recalibrator):
         self.bins_, self.levels_ = merge_equal(binned.bins, shares)
         lost = binned.squared_error(shares)
         self.fit_result_ = binned_result(scores, lost, binned.identity_error(), flags)
-
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        if not self.keep_order:
-            return super()._apply(probs)
-        scores = probs.astype(np.float64)
-        return break_ties(self.bins_, self.levels_, self.bins_.index(scores), scores)
-
-    def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        refuse_ties(self.keep_order)
-        return ops.steps(x, learned.cuts_, learned.levels_)
-
-    def _answers(self, probs: AnyArray) -> FloatArray:
-        return np.asarray(NUMPY.steps(probs.astype(np.float64), self.cuts_, self.levels_))
-
-    def _all_levels(self) -> FloatArray:
-        return self.levels_
-
-    def _check_parameters(self) -> None:
-        as_bin_rule(self.bins, 1)
-        super()._check_parameters()
-
-    def _check_learned(self) -> None:
-        check_levels(self.bins_, self.levels_)
 
 
 def _auto_number(scores: Scores) -> int:
@@ -207,7 +232,7 @@ class BinnedScores:
             bins = rule if isinstance(rule, Bins) else counts.choose(rows, rule)[0]
             table = counts.count(rows, (bins,))
             sums = (table.count, table.sum_y, table.sum_p, table.sum_pp, table.sum_py)
-            return cls(bins, *(each[0] for each in sums))
+            return cls(bins, *(of_groups[0] for of_groups in sums))
         scores = scores.distinct()
         p, w, y = scores.values, scores.weight, scores.events
         bins = rule if isinstance(rule, Bins) else rule.choose(p, w)
@@ -238,21 +263,6 @@ def merge_equal(bins: Bins, levels: FloatArray) -> tuple[Bins, FloatArray]:
     return Bins(edges, "fixed", bins.rule, max(bins.requested or 0, len(bins))), levels[keep]
 
 
-def break_ties(bins: Bins, levels: FloatArray, index: IntArray, scores: FloatArray) -> FloatArray:
-    """Return the levels of bins, a little apart for scores that are at different places of one."""
-    gaps = np.diff(np.unique(levels))
-    height = TIE_SHARE * float(gaps.min()) if gaps.size else TIE_SHARE
-    low, high = bins.edges[index], bins.edges[index + 1]
-    share = np.clip((scores - low) / (high - low), 0.0, 1.0)
-    return np.asarray(levels[index] + height * (share - levels[index]))
-
-
-def refuse_ties(keep_order: bool) -> None:
-    """Refuse to state a formula of outputs that are not finitely many."""
-    if keep_order:
-        raise InvalidArgumentError("Only levels are exported; set keep_order=False first.")
-
-
 def binned_result(
     scores: Scores, lost: float, lost_before: float, flags: tuple[str, ...] = ()
 ) -> FitResult:
@@ -264,9 +274,3 @@ def binned_result(
 def ratio(total: FloatArray, weight: FloatArray, otherwise: FloatArray) -> FloatArray:
     """Return ``total / weight``, and another value where there is no weight."""
     return np.divide(total, weight, out=otherwise.copy(), where=weight > 0)
-
-
-def check_levels(bins: Bins, levels: FloatArray) -> None:
-    """Raise ValueError unless there is a level for each bin."""
-    if len(bins) != levels.size:
-        raise ValueError(f"{len(bins)} bins need as many levels; there are {levels.size}")

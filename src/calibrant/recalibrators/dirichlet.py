@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -44,7 +45,6 @@ a class if those are more."""
 CHOOSING_STEPS = 40
 """Steps of a fit that only decides on the penalty: where more would be taken, diagonal entries run
 away on rows that they separate, and the held-out loss has told so long before."""
-
 
 TINY = 1e-300
 """The least probability that a softmax of logits is taken for."""
@@ -124,9 +124,8 @@ class DirichletScaling(_Linear):
         rows = rows.with_absent_classes()
         self.regularization_, helps = self._chosen_strength(rows)
         keeps = may_keep(rows.extremes(), self.smoothing, self.input)
-        before, flags = rows.loss(), ()
-        k = self.classes_.size
-        identity = np.zeros((k, k + 1))
+        k, before = self.classes_.size, rows.loss()
+        identity, flags = np.zeros((k, k + 1)), ()
         parameters, after, converged, steps = identity, np.inf, True, 0
         if helps or not keeps:
             parameters, after, converged, steps = self._solve(rows, self.regularization_)
@@ -141,7 +140,7 @@ class DirichletScaling(_Linear):
     ) -> tuple[FloatArray, float, bool, int]:
         """Return the parameters, their mean log loss, whether it converged, and iterations."""
         k = rows.rows.shape[1]
-        penalty = np.full((k, k + 1), strength / max(k * (k - 1), 1))
+        penalty = np.full((k, k + 1), strength / (k * (k - 1)))
         np.fill_diagonal(penalty, 0.0)
         penalty[:, k] = strength / k
         return minimise_loss(self._loss_sums(rows), self._weights, penalty, most_steps)
@@ -152,7 +151,7 @@ class DirichletScaling(_Linear):
             return float(self.regularization), True
         k = rows.rows.shape[1]
         few = rows.every(max(1, rows.n_values // max(CHOOSING_VALUES, 2 * k**2)))
-        strengths = [own * max(k * (k - 1), 1) for own in STRENGTHS]
+        strengths = [own * k * (k - 1) for own in STRENGTHS]
         n_folds = min(FOLDS, len(few.codes))
         if n_folds < 2 or len(few.codes) < k:  # some classes have no row to learn from
             return strengths[0] / rows.size, n_folds < 2
@@ -166,16 +165,14 @@ class DirichletScaling(_Linear):
         return best / rows.size, lowest <= few.loss() * float(few.weights.sum())
 
     def _held_out(self, rows: ClassRows, held: AnyArray, strength: float) -> float:
-        def part(used: AnyArray) -> ClassRows:
-            columns = (rows.rows[used], rows.codes[used], rows.weights[used])
-            return ClassRows(*columns, rows.kind, rows.smoothing)
-
-        inside, outside = part(~held), part(held)
-        fit = self._solve(inside, strength / inside.size, CHOOSING_STEPS)
-        weight, bias = self._weights.read(fit[0])
+        inside, outside = (
+            replace(rows, rows=rows.rows[x], codes=rows.codes[x], weights=rows.weights[x])
+            for x in (~held, held)
+        )
+        parameters = self._solve(inside, strength / inside.size, CHOOSING_STEPS)[0]
+        weight, bias = self._weights.read(parameters)
         answers = softmax(self._logs(NUMPY, outside.rows.astype(np.float64)) @ weight.T + bias)
-        with np.errstate(divide="ignore"):
-            own = np.maximum(own_values(answers, outside.codes), CLIP)
+        own = np.maximum(own_values(answers, outside.codes), CLIP)
         return float(outside.weights @ -np.log(own))
 
     def _logs(self, ops: RowOperations, x: Any, learned: Any = None) -> Any:
@@ -186,13 +183,13 @@ class DirichletScaling(_Linear):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        auto = isinstance(self.regularization, str) and self.regularization == "auto"
-        if not auto and not (
-            is_real(self.regularization) and 1e-100 <= float(self.regularization) <= 1e100
-        ):
+        strength = self.regularization
+        if isinstance(strength, str) and strength == "auto":
+            return
+        if not (is_real(strength) and 1e-100 <= float(strength) <= 1e100):
             raise InvalidArgumentError(
                 'regularization must be "auto" or a number from 1e-100 to 1e100; got '
-                f"{self.regularization!r:.60}."
+                f"{strength!r:.60}."
             )
 
 
@@ -271,15 +268,15 @@ class JointBetaScaling(Recalibrator):
             lost = -float(shares @ np.log(own))
             return lost + penalty * float((change**2).sum()), gradient.ravel()
 
-        found = minimise_smooth(objective, np.zeros(3 * k))
-        change = found.x.reshape(3, k) * scale
-        after = max(found.value - penalty * float((change**2).sum()), 0.0)
+        minimum = minimise_smooth(objective, np.zeros(3 * k))
+        change = minimum.x.reshape(3, k) * scale
+        after = max(minimum.value - penalty * float((change**2).sum()), 0.0)
         before, flags = rows.loss(), ()
         self.coef_ = change + identity
         if not after <= before and may_keep(rows.extremes(), self.smoothing, self.input):
             self.coef_, self.smoothing_ = identity * np.ones((3, k)), 0.0
             after, flags = before, ("kept identity",)  # type: ignore[assignment]
-        self.fit_result_ = FitResult(found.converged, found.steps, after, before, flags)
+        self.fit_result_ = FitResult(minimum.converged, minimum.steps, after, before, flags)
 
     def _formula(self, ops: RowOperations, x: Any, learned: Any) -> Any:
         if "kept identity" in self.fit_result_.flags:

@@ -278,7 +278,9 @@ class FrameGroups:
     def _is_in(self, i: int, labels: list[GroupLabel]) -> Any:
         column, x = self.by[i], self.columns[i]
         if column.cuts is None:
-            return x.is_in(labels)
+            # PyArrow does not take -0.0 for the group 0.0.
+            zeros = [-0.0] * any(isinstance(label, float) and label == 0 for label in labels)
+            return x.is_in([*labels, *zeros])
         intervals = [interval_of(column, label) for label in labels]
         return reduce(
             or_,

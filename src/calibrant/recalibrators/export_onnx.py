@@ -13,8 +13,8 @@ from calibrant._version import __version__
 from calibrant._writing import replaced
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.graphs import Value, formula
-from calibrant.recalibrators.reading import SEVERAL, check_choice
+from calibrant.recalibrators.graphs import Value, formula, widths
+from calibrant.recalibrators.reading import check_choice
 from calibrant.recalibrators.temperature import Identity
 
 try:
@@ -74,13 +74,11 @@ def to_onnx(
 
 
 def _width(recalibrator: Recalibrator, columns: int | None) -> int:
-    n_classes = int(recalibrator.classes_.size)
-    of_one_event = recalibrator._reads not in SEVERAL and n_classes == 2
-    widths = (1, 2) if of_one_event else (n_classes,)
-    width = widths[0] if columns is None else columns
-    if type(width) is not int or width not in widths:
+    possible = widths(recalibrator)
+    width = possible[0] if columns is None else columns
+    if type(width) is not int or width not in possible:
         raise InvalidArgumentError(
-            f"columns must be {' or '.join(map(str, widths))} for this "
+            f"columns must be {' or '.join(map(str, possible))} for this "
             f"{type(recalibrator).__name__}; got {columns!r:.60}. Leave it out, or fit a "
             "recalibrator on as many columns."
         )
@@ -93,7 +91,7 @@ def _model(recalibrator: Recalibrator, width: int, dtype: str) -> Any:
     own_type = getattr(onnx.TensorProto, {"float32": "FLOAT", "float64": "DOUBLE"}[dtype])
     graph.types[recalibrator.input] = "float64"
     x = Value(graph, graph.add("Cast", recalibrator.input, to=onnx.TensorProto.DOUBLE))
-    both = width == 2 and recalibrator._reads not in SEVERAL
+    both = width == 2 and widths(recalibrator) == (1, 2)
     if both and recalibrator.input == "logits":
         x = (x[:, 1] - x[:, 0])[:, None]
     valid = _valid(graph, x, recalibrator.input, width)
@@ -130,17 +128,12 @@ def _valid(graph: _OnnxGraph, x: Value, kind: str, width: int) -> Value:
     if kind == "logits":
         valid = graph.add("LessOrEqual", graph.add("Abs", x.result), sys.float_info.max)
     else:
-        low, high = (graph.add(op, x.result, end) for op, end in _ENDS)
-        valid = graph.add("And", low, high)
+        low = graph.add("GreaterOrEqual", x.result, 0.0)
+        valid = graph.add("And", low, graph.add("LessOrEqual", x.result, 1.0))
     if width > 1:
-        worst = graph.add(
-            "ReduceMin", graph.add("Cast", valid, to=onnx.TensorProto.DOUBLE), axes=[1]
-        )
-        valid = graph.add("Greater", worst, 0.0)
+        numbers = graph.add("Cast", valid, to=onnx.TensorProto.DOUBLE)
+        valid = graph.add("Greater", graph.add("ReduceMin", numbers, axes=[1]), 0.0)
     return Value(graph, valid)
-
-
-_ENDS = (("GreaterOrEqual", 0.0), ("LessOrEqual", 1.0))
 
 
 class _OnnxGraph:

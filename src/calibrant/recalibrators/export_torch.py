@@ -10,8 +10,7 @@ from calibrant._types import AnyArray
 from calibrant.engines.pairs import has_float64, wide, wide_array
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.graphs import Value, formula
-from calibrant.recalibrators.reading import SEVERAL
+from calibrant.recalibrators.graphs import Value, formula, widths
 from calibrant.recalibrators.temperature import Identity
 
 try:
@@ -55,11 +54,9 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, recalibrator: Recalibrator, dtype: Any = None) -> None:
         super().__init__()
-        n_classes = int(recalibrator.classes_.size)
         self.dtype = dtype
         self.logits = recalibrator.input == "logits"
-        self.of_one_event = recalibrator._reads not in SEVERAL and n_classes == 2
-        self.widths = (1, 2) if self.of_one_event else (n_classes,)
+        self.widths = widths(recalibrator)
         self.is_identity = isinstance(recalibrator, Identity) and not self.logits
         graph = _FxGraph()
         graph.graph.output(formula(recalibrator, graph.x).result)
@@ -80,7 +77,7 @@ class Recalibration(torch.nn.Module):  # type: ignore[misc]
         _check_shape(tuple(y_prob.shape), self.widths)
         p = wide(y_prob)
         formula = self.formula if has_float64(y_prob.device) else _OfPairs(self.formula).run
-        both = self.of_one_event and p.ndim == 2 and p.shape[1] == 2
+        both = self.widths == (1, 2) and p.ndim == 2 and p.shape[1] == 2
         if both and self.logits:
             p = p[:, 1:] - p[:, :1]
         valid = p.isfinite() if self.logits else (p >= 0) & (p <= 1)

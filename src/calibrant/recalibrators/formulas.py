@@ -265,7 +265,7 @@ def inverse(recalibrator: Recalibrator, p: Any, side: str = "least") -> FloatArr
     - ``side="greatest"`` is the greatest z with f(z) <= p: up to there it is p or less; NaN where
       every score exceeds p.
 
-    If p is an answer, the two are the ends of the interval of scores that have it. They are found
+    If p is an answer, the two are the ends of the interval of scores that have it. They are scores
     by halving the float64 numbers between the ends of the scale, so they are exact for
     `predict_proba` as it is computed: one float64 further and the answer is on the other side.
 
@@ -294,9 +294,9 @@ def inverse(recalibrator: Recalibrator, p: Any, side: str = "least") -> FloatArr
     """
     check_of_one_column(recalibrator, "inverse", "one score")
     check_choice("side", side, ("least", "greatest"))
-    wanted = np.asarray(p) if is_real(p) else as_array(p, "p")
-    are_numbers = wanted.ndim == 1 and wanted.dtype.kind in "fiu"
-    if not (are_numbers and ((wanted >= 0) & (wanted <= 1)).all()):
+    probs = np.asarray(p) if is_real(p) else as_array(p, "p")
+    are_numbers = probs.ndim == 1 and probs.dtype.kind in "fiu"
+    if not (are_numbers and ((probs >= 0) & (probs <= 1)).all()):
         raise InvalidProbabilitiesError(
             "inverse takes a list of probabilities, numbers in [0, 1]; got "
             f"{p!r:.60}. Pass those that you want the scores of, such as [0.02]."
@@ -311,22 +311,22 @@ def inverse(recalibrator: Recalibrator, p: Any, side: str = "least") -> FloatArr
             "scores on either side may have one answer. Use an increasing recalibrator, such as "
             'PlattScaling or IsotonicCalibration("step").'
         )
-    order = np.argsort(wanted, kind="stable")
-    levels = wanted.astype(np.float64)[order]
-    lowest, highest = recalibrator._apply(np.array([low, high]))
+    order = np.argsort(probs, kind="stable")
+    levels = probs.astype(np.float64)[order]
     with np.errstate(over="ignore"):
+        lowest, highest = recalibrator._apply(np.array([low, high]))
         if side == "greatest":
-            found = invert(recalibrator, levels, low, high)
-            found[levels >= highest] = np.inf if are_logits else high
-            found[levels < lowest] = np.nan
+            scores = invert(recalibrator, levels, low, high)
+            scores[levels >= highest] = np.inf if are_logits else high
+            scores[levels < lowest] = np.nan
         else:
             # f(z) < p and f(z) <= the number below p are the same condition.
             below = invert(recalibrator, np.nextafter(levels, -1.0), low, high)
-            found = np.nextafter(below, np.inf)
-            found[levels <= lowest] = -np.inf if are_logits else low
-            found[levels > highest] = np.nan
+            scores = np.nextafter(below, np.inf)
+            scores[levels <= lowest] = -np.inf if are_logits else low
+            scores[levels > highest] = np.nan
     out = np.empty(levels.size)
-    out[order] = found
+    out[order] = scores
     return out
 
 

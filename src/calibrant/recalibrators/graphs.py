@@ -20,6 +20,7 @@ import numpy as np
 
 from calibrant._types import AnyArray
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.reading import SEVERAL
 
 STEEPEST = float(np.log(np.finfo(np.float64).max))
 """Log-odds below minus this have a probability of 0, to 1e-308."""
@@ -84,6 +85,12 @@ class Value:
     T = property(_operator("transpose"))
 
 
+def widths(recalibrator: Recalibrator) -> tuple[int, ...]:
+    """Return how many columns a graph may be given: of one event, its own or both."""
+    n_classes = int(recalibrator.classes_.size)
+    return (1, 2) if recalibrator._reads not in SEVERAL and n_classes == 2 else (n_classes,)
+
+
 def formula(recalibrator: Recalibrator, x: Value) -> Value:
     """Add the formula of a recalibrator to the graph of its input, and return the answers."""
     operations = _GraphOperations(x.graph, int(recalibrator.classes_.size))
@@ -93,13 +100,9 @@ def formula(recalibrator: Recalibrator, x: Value) -> Value:
 
 def node(graph: Graph, op: str, *args: Any) -> Value:
     """Add an operation on values and numbers to a graph."""
-    return Value(graph, graph.node(op, *(_result(graph, arg) for arg in args)))
-
-
-def _result(graph: Graph, arg: Any) -> Any:
-    if isinstance(arg, float):
-        return graph.constant(None, np.array([arg]))
-    return arg.result if isinstance(arg, Value) else arg
+    args = tuple(graph.constant(None, np.array([x])) if isinstance(x, float) else x for x in args)
+    results = (arg.result if isinstance(arg, Value) else arg for arg in args)
+    return Value(graph, graph.node(op, *results))
 
 
 def _learned(recalibrator: Recalibrator, graph: Graph, prefix: str = "") -> SimpleNamespace:
@@ -114,6 +117,8 @@ def _learned(recalibrator: Recalibrator, graph: Graph, prefix: str = "") -> Simp
                 None if part is None else _learned(part, graph, f"{path}_{k}_")
                 for k, part in enumerate(value)
             ]
+        elif value is None:
+            kept = None
         else:
             kept = _constant(graph, path, np.atleast_1d(np.asarray(value, np.float64)))
         setattr(learned, name, kept)
@@ -137,10 +142,10 @@ def _stacked(parts: Sequence[SimpleNamespace]) -> SimpleNamespace | None:
     first = parts[0]
     whole = SimpleNamespace(recalibrator=first.recalibrator, graph=first.graph, prefix="")
     for name in whole.recalibrator._constants:
-        values = [getattr(part.recalibrator, name) for part in parts]
-        if any(value is None or isinstance(value, Recalibrator | list) for value in values):
+        values = [getattr(part, name) for part in parts]
+        if not all(isinstance(value, Value) for value in values):
             return None
-        arrays = [np.atleast_1d(np.asarray(value, np.float64)) for value in values]
+        arrays = [value.array for value in values]
         size = max(array.shape[-1] for array in arrays)
         filled = np.full((*arrays[0].shape[:-1], size, len(arrays)), np.inf)
         for k, array in enumerate(arrays):

@@ -12,7 +12,7 @@ from calibrant._compiled import compiles
 from calibrant._types import AnyArray, FloatArray
 from calibrant.bins import Bins
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.formulas import Operations
+from calibrant.recalibrators.formulas import NUMPY, Operations
 from calibrant.recalibrators.reading import Choices, read_unlabelled
 from calibrant.recalibrators.scores import FitResult, Scores, identity_loss, scores_of_keys
 from calibrant.stats.isotonic_curves import LARGE, interpolate
@@ -193,13 +193,11 @@ class VennAbers(Recalibrator):
 
     def predict_interval(self, y_prob: Any) -> tuple[FloatArray, FloatArray]:
         """Return (p0, p1), the probabilities if the label of the new row were 0 or 1."""
-        return self._interval(read_unlabelled(self, y_prob)[0].astype(np.float64))
+        return self._interval(NUMPY, read_unlabelled(self, y_prob)[0].astype(np.float64), self)
 
-    def _interval(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return (
-            self.p0_[np.searchsorted(self.cuts0_, scores, side="right")],
-            self.p1_[np.searchsorted(self.cuts1_, scores, side="left")],
-        )
+    def _interval(self, ops: Operations, x: Any, learned: Any) -> tuple[Any, Any]:
+        p0 = ops.steps(x, learned._below0, learned.p0_)
+        return p0, ops.steps(x, learned.cuts1_, learned.p1_)
 
     def _learn(self, scores: Scores) -> None:
         scores = scores.distinct()
@@ -216,12 +214,8 @@ class VennAbers(Recalibrator):
         loss = identity_loss(scores.replace_values(outputs), "log")
         self.fit_result_ = FitResult(True, 1, loss, identity_loss(scores, "log"))
 
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        return np.asarray(merged(*self._interval(probs.astype(np.float64))))
-
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        p0 = ops.steps(x, learned._below0, learned.p0_)
-        return merged(p0, ops.steps(x, learned.cuts1_, learned.p1_))
+        return merged(*self._interval(ops, x, learned))
 
     def _check_learned(self) -> None:
         sizes = (self.cuts0_.size + 1, self.cuts1_.size + 1)
@@ -258,48 +252,46 @@ def gap_slopes(x: FloatArray, y: FloatArray) -> FloatArray:
         slopes = np.empty(x.size)
         _kernels.tangent_slopes(x, y, slopes)
         return slopes
-    values = [0.0] * x.size
-    tangent_slopes(x.tolist(), y.tolist(), [0] * x.size, values)
-    return np.array(values)
+    return np.array(tangent_slopes(x.tolist(), y.tolist()))
 
 
-def tangent_slopes(x: Any, y: Any, hull: Any, slopes: Any) -> None:
-    """Write, for each i, ``max_{l <= i} min_{r >= i} (y_r - y_l + 1) / (x_r - x_l + 1)``.
+def tangent_slopes(x: list[float], y: list[float]) -> list[float]:
+    """Return, for each i, ``max_{l <= i} min_{r >= i} (y_r - y_l + 1) / (x_r - x_l + 1)``.
 
     That is the slope of the tangent from the points ``(x_l - 1, y_l - 1)`` to the lower hull of
     the points ``(x_r, y_r)``. The corners of the hull of the points right of i are kept on a
-    stack, `hull`, the leftmost on top; going on to the next i drops corners and never adds any,
-    so the loop takes linear time. All four arguments have one length.
+    stack, the leftmost on top; going on to the next i drops corners and never adds any, so the
+    loop takes linear time.
     """
-    n = len(x)
-    top = -1
-    for i in range(n - 1, -2, -1):
-        ax, ay = (x[i], y[i]) if i >= 0 else (-1.0, -1.0)
-        while top > 0:
-            j, k = hull[top], hull[top - 1]
+    hull: list[int] = []
+
+    def drop_corners_above(ax: float, ay: float) -> None:
+        """Leave the corner on top that the tangent from a point on the left touches."""
+        while len(hull) > 1:
+            k, j = hull[-2:]
             if (y[j] - ay) * (x[k] - ax) < (y[k] - ay) * (x[j] - ax):
                 break
-            top -= 1
-        if i >= 0:
-            top += 1
-            hull[top] = i
-    for i in range(n):
-        j = hull[top]
-        bx, by = x[j], y[j]
-        slopes[i] = (by - ay) / (bx - ax)
-        if i + 1 == n:
+            hull.pop()
+
+    for i in range(len(x) - 1, -1, -1):
+        drop_corners_above(x[i], y[i])
+        hull.append(i)
+    ax, ay = -1.0, -1.0
+    drop_corners_above(ax, ay)
+    slopes = []
+    for i in range(len(x)):
+        j = hull[-1]
+        slopes.append((y[j] - ay) / (x[j] - ax))
+        if i + 1 == len(x):
             break
         nx, ny = x[i + 1] - 1.0, y[i + 1] - 1.0
-        if j > i and (ny - ay) * (bx - ax) >= (by - ay) * (nx - ax):
+        if j > i and (ny - ay) * (x[j] - ax) >= (y[j] - ay) * (nx - ax):
             continue
-        while hull[top] <= i:
-            top -= 1
-        while top > 0:
-            j, k = hull[top], hull[top - 1]
-            if (y[j] - ny) * (x[k] - nx) < (y[k] - ny) * (x[j] - nx):
-                break
-            top -= 1
+        while hull[-1] <= i:
+            hull.pop()
+        drop_corners_above(nx, ny)
         ax, ay = nx, ny
+    return slopes
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,10 @@ are fitted from sums over all rows, read again for each step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,12 +21,27 @@ from calibrant._types import FloatArray
 from calibrant.bins import Bins
 from calibrant.engines import cuda
 from calibrant.engines.exact_sums import ExactSums
-from calibrant.engines.pairs import Pair, float64_bits, on_host, sums_at, wide, wide_array
+from calibrant.engines.pairs import (
+    Pair,
+    float64_bits,
+    has_float64,
+    on_host,
+    sums_at,
+    wide,
+    wide_array,
+)
 from calibrant.engines.tensors import Tensors, codes_of, events_of
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Label, Problem
 from calibrant.recalibrators.class_rows import ClassRows, curvature
-from calibrant.recalibrators.fingerprint import Fingerprint, fingerprint_of_hashes
+from calibrant.recalibrators.fingerprint import (
+    MIX,
+    ODD,
+    SKETCH_SIZE,
+    Fingerprint,
+    factors_of,
+    fingerprint_of_hashes,
+)
 from calibrant.recalibrators.formulas import log_probabilities
 from calibrant.recalibrators.reading import kind_of
 from calibrant.recalibrators.scores import Scores
@@ -39,20 +56,12 @@ CHUNK_VALUES = 1 << 24
 TWO_COLUMNS = Problem("binary")
 
 
-class _Torch:
-    """The operations of formulas that fits of several classes need, on tensors."""
-
-    def log(self, x: Any) -> Any:
-        return x.log()
-
-    def clip(self, x: Any, low: float | None, high: float | None) -> Any:
-        return x.clamp(low, high)
-
-    def softmax(self, x: Any) -> Any:
-        return x.softmax(dim=1)
-
-
-TORCH: Any = _Torch()
+TORCH: Any = SimpleNamespace(
+    log=lambda x: x.log(),
+    clip=lambda x, low, high: x.clamp(low, high),
+    softmax=lambda x: x.softmax(dim=1),
+)
+"""The operations of formulas that fits of several classes need, on tensors and on pairs."""
 
 
 def is_on_device(values: Any) -> bool:
@@ -109,22 +118,33 @@ def _probability_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def _logit_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the same of logits, in cells that widen with them: one of a mask may be -1e30.
+
+    Cells are even in ``sign(z) log(1 + |z| / s)``, with s about the harmonic mean of 1 + abs(z),
+    which the farthest logits do not move.
+    """
     import torch
 
-    z = wide(tensors.predictions)
-    low, high = float(tensors.predictions.amin()), float(tensors.predictions.amax())
+    z, device = wide(tensors.predictions), tensors.predictions.device
+    rough = z if has_float64(device) else tensors.predictions.float()
+    size = rough.abs()
+    scale = 2.0 ** math.ceil(-math.log2(float((1 / (1 + size)).mean())))
+    u = rough.sign() * (size / scale).log1p()
+    low, high = float(u.amin()), float(u.amax())
     width = max((high - low) / SKETCH_CELLS, np.finfo(np.float64).tiny)
-    cell = ((z - low) / width).long().clamp(0, SKETCH_CELLS - 1)
-    offset = z - (low + wide(cell) * width)
+    cell = ((u - low) / width).long().clamp(0, SKETCH_CELLS - 1)
+    edges = low + width * np.arange(SKETCH_CELLS)
+    start = scale * np.sign(edges) * np.expm1(np.abs(edges))
+    offset = z - wide_array(start, device)[cell]
     place = 2 * cell + tensors.labels
     terms = (wide(torch.ones_like(cell)), offset, offset * offset)
     sums = [on_host(sums_at(place, 2 * SKETCH_CELLS, term)) for term in terms]
     count, first, second = np.reshape(sums, (3, SKETCH_CELLS, 2))
     n = np.maximum(count, 1)
     mean = first / n
-    spread = np.sqrt(np.maximum(second / n - mean * mean, 0.0))
-    start = low + width * np.arange(SKETCH_CELLS)[:, None]
-    return count, start + mean, spread
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of the largest logits
+        spread = np.sqrt(np.maximum(second / n - mean * mean, 0.0))
+    return count, start[:, None] + mean, np.where(np.isfinite(spread), spread, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,8 +316,6 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
     """Return the fingerprint of rows, that of the same rows on the host."""
     import torch
 
-    from calibrant.recalibrators.fingerprint import MIX, ODD, factors_of
-
     rows = x.reshape(len(x), -1)
 
     def signed(numbers: Any) -> Any:
@@ -315,11 +333,8 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
         mixed = (mixed ^ _shifted(mixed, 32)) * odd
         # Hashes are ordered as if they had no sign.
         ordered, counts = (mixed ^ least).unique(return_counts=True)
-        few = (
-            (ordered[:SKETCH_CELLS] ^ least).cpu().numpy().view(np.uint64),
-            counts[:SKETCH_CELLS],
-        )
-        sketches.append((int(mixed.sum()) % 2**64, few[0], few[1].cpu().numpy()))
+        hashes = (ordered[:SKETCH_SIZE] ^ least).cpu().numpy().view(np.uint64)
+        sketches.append((int(mixed.sum()) % 2**64, hashes, counts[:SKETCH_SIZE].cpu().numpy()))
     return fingerprint_of_hashes(len(rows), sketches)
 
 

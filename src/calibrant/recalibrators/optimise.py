@@ -286,15 +286,15 @@ def minimise_loss(
         lost = value + float((penalty * parameters**2).sum())
         return lost, round_variables.to_slopes(gradient).ravel()
 
-    found = minimise_smooth(
+    minimum = minimise_smooth(
         objective,
         np.zeros(penalty.size),
         most_steps=most_steps,
         tolerance=weights.tolerance,
     )
-    parameters = round_variables.to_parameters(found.x.reshape(penalty.shape))
-    lost = max(found.value - float((penalty * parameters**2).sum()), 0.0)
-    return parameters, lost, found.converged, found.steps
+    parameters = round_variables.to_parameters(minimum.x.reshape(penalty.shape))
+    lost = max(minimum.value - float((penalty * parameters**2).sum()), 0.0)
+    return parameters, lost, minimum.converged, minimum.steps
 
 
 class Minimum(NamedTuple):
@@ -334,10 +334,10 @@ def minimise_smooth(
             return Minimum(x, value, True, step)
         direction = -_times_inverse(slopes, known)
         first = 1.0 if known else min(1.0, 1 / math.sqrt(dot(slopes, slopes)))
-        found = _line_search(objective, x, value, slopes, direction, first)
-        if found is None:  # no descent beyond rounding
+        lower = _line_search(objective, x, value, slopes, direction, first)
+        if lower is None:  # no descent beyond rounding
             return Minimum(x, value, True, step)
-        moved, after, new = found
+        moved, after, new = lower
         change, bend = moved - x, new - slopes
         if (product := dot(change, bend)) > 0:
             known.append((change, bend, product))

@@ -77,6 +77,7 @@ class QuantileRepair(BaseEstimator):  # type: ignore[misc]
         _check_finite(q)
         with unless_it_fails(self):
             self.levels_ = np.array(problem.class_names, np.float64)
+            _check_width(self.levels_)
             self._learn(q, y, np.ones(len(y)) if weights is None else weights)
             self.fingerprint_ = _fingerprint(q, y)
         return self
@@ -202,7 +203,6 @@ class QuantileRecalibration(QuantileRepair):
     coverage_: FloatArray
 
     def _learn(self, q: FloatArray, y: FloatArray, weights: FloatArray) -> None:
-        _check_width(self.levels_)
         # so that the half row is one of average weight, among rows that have any
         weights = weights / weights[weights > 0].mean()
         covered = (y[:, None] <= q).T @ weights
@@ -275,9 +275,9 @@ class VarianceScaling(QuantileRepair):
     factor_: float
 
     def _learn(self, q: FloatArray, y: FloatArray, weights: FloatArray) -> None:
-        _check_width(self.levels_)
         mean, std = self._normal(q)
-        flat = ~(std > 0) & (weights > 0)
+        used = weights > 0
+        flat = ~(std > 0) & used
         if flat.any():
             first = int(flat.argmax())
             raise InvalidInputError(
@@ -285,7 +285,6 @@ class VarianceScaling(QuantileRepair):
                 f"{flat.size:,} rows are all equal (first: row {first}, {q[first, 0]:g}). Leave "
                 "these rows out."
             )
-        used = weights > 0
         squares = ((y - mean)[used] / std[used]) ** 2
         self.factor_ = float(np.sqrt(np.average(squares, weights=weights[used])))
 

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant._bins_argument import as_bin_rule, auto_n_bins
+from calibrant._bins_argument import auto_n_bins
 from calibrant._options import is_real
 from calibrant._types import AnyArray, FloatArray, IntArray
-from calibrant.bins import Bins, BinsLike, count_below
+from calibrant.bins import BinsLike
 from calibrant.engines.tensors import Tensors, counted
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input
@@ -21,14 +21,11 @@ from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import (
     BinnedScores,
-    HistogramBinning,
+    _Binned,
     bin_rule,
     binned_result,
-    break_ties,
-    check_levels,
     merge_equal,
     ratio,
-    refuse_ties,
 )
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.foreign import (
@@ -38,7 +35,7 @@ from calibrant.recalibrators.foreign import (
     is_foreign,
     weights_name,
 )
-from calibrant.recalibrators.formulas import NUMPY, Operations, invert, rises
+from calibrant.recalibrators.formulas import Operations, invert, rises
 from calibrant.recalibrators.saving import can_be_saved
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scores import Scores, identity_loss
@@ -46,7 +43,7 @@ from calibrant.recalibrators.temperature import Identity
 from calibrant.table import BinTable
 
 
-class ScalingBinning(Recalibrator):
+class ScalingBinning(_Binned):
     r"""Fit a smooth map, bin its outputs, and answer with the mean of each bin.
 
     The paper's recalibrator (section 4.1 of Kumar, Liang, Ma, 2019): as few samples as scaling
@@ -120,14 +117,8 @@ class ScalingBinning(Recalibrator):
         "cuts_": "vector?",
         "rows_fingerprint_": "fingerprint?",
     }
-    _constants = HistogramBinning._constants
-    _choices = HistogramBinning._choices
     scaler_: Recalibrator
-    bins_: Bins
-    levels_: FloatArray
-    cuts_: FloatArray | None
     fold_: IntArray | None
-    _balance: float | None = None
 
     def __init__(
         self,
@@ -149,8 +140,6 @@ class ScalingBinning(Recalibrator):
         own = getattr(self.scaler, "input", None)
         # The attribute of a class of another library may mean anything else.
         return "logits" if isinstance(own, str) and own == "logits" else "probabilities"
-
-    effective_n_bins_ = HistogramBinning.effective_n_bins_
 
     def fit_table(self, table: BinTable) -> Self:
         """Learn from a table on a fine grid; a split needs rows."""
@@ -229,8 +218,7 @@ class ScalingBinning(Recalibrator):
         if tensors is not None:
             p = on_device.answers(self.scaler_, tensors.predictions)
             tensors = replace(tensors, predictions=counted(p), are_logits=False)
-        second = BinnedScores.of(self._scaled(parts[1]), rule, tensors)
-        third = second
+        third = second = BinnedScores.of(self._scaled(parts[1]), rule, tensors)
         if self.split is not None:
             third = BinnedScores.of(self._scaled(parts[2]), second.bins)
         # The mean of the third part in each bin; else of the second; else the midpoint.
@@ -249,33 +237,18 @@ class ScalingBinning(Recalibrator):
         self.fit_result_ = binned_result(scores, lost, before)
 
     def _scaled(self, scores: Scores) -> Scores:
-        return scores.replace_values(self.scaler_._apply(scores.values))
+        return scores.replace_values(self._binned_values(scores.values))
 
-    def _all_levels(self) -> FloatArray:
-        return self.levels_
-
-    def _apply(self, probs: AnyArray) -> FloatArray:
-        if not self.keep_order:
-            return self._answers(probs)
-        scores = probs.astype(np.float64)
-        scaled = self.scaler_._apply(scores)
-        index = self.bins_.index(scaled) if self.cuts_ is None else count_below(self.cuts_, scores)
-        return break_ties(self.bins_, self.levels_, index, scaled)
-
-    def _answers(self, probs: AnyArray) -> FloatArray:
-        scores = probs.astype(np.float64)
-        if self.cuts_ is not None:
-            return np.asarray(NUMPY.steps(scores, self.cuts_, self.levels_))
-        return np.asarray(self.levels_[self.bins_.index(self.scaler_._apply(scores))])
+    def _binned_values(self, scores: FloatArray) -> FloatArray:
+        return self.scaler_._apply(scores)
 
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        refuse_ties(self.keep_order)
-        if self.cuts_ is None:
+        if self.cuts_ is None and not self.keep_order:
             raise InvalidArgumentError(
                 "The scaler of this ScalingBinning is not increasing, so its bins are not "
                 "intervals of the input and cannot be exported."
             )
-        return ops.steps(x, learned.cuts_, learned.levels_)
+        return super()._formula(ops, x, learned)
 
     def _input_cuts(self, values: FloatArray) -> FloatArray | None:
         """Move the inner edges to the input's scale, where the map can be inverted."""
@@ -294,17 +267,15 @@ class ScalingBinning(Recalibrator):
         return invert(self.scaler_, self.bins_.edges[1:-1], *ends)
 
     def _check_parameters(self) -> None:
-        as_bin_rule(self.bins, 1)
         super()._check_parameters()
-        good = self.split is None or (
+        if self.split is not None and not (
             isinstance(self.split, tuple | list)
             and len(self.split) == 3
             and all(is_real(x) and x > 0 for x in self.split)
-        )
-        if not good:
+        ):
             raise InvalidArgumentError(
-                f"split must be None or three shares above 0, such as (1, 1, 1); "
-                f"got {self.split!r}."
+                "split must be None or three shares above 0, such as (1, 1, 1); got "
+                f"{self.split!r}."
             )
         if self.scaler is not None and not is_foreign(self.scaler):
             check_of_one_score("scaler", self.scaler)
@@ -317,7 +288,7 @@ class ScalingBinning(Recalibrator):
             ) from error
 
     def _check_learned(self) -> None:
-        check_levels(self.bins_, self.levels_)
+        super()._check_learned()
         if self.cuts_ is not None and self.cuts_.size != self.levels_.size - 1:
             raise ValueError("there must be one cut fewer than levels")
         if self.cuts_ is not None and (np.diff(self.cuts_) < 0).any():

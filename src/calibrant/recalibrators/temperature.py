@@ -152,8 +152,7 @@ class TemperatureScaling(Recalibrator):
     def _fit_rows(self, rows: ClassRows) -> None:
         rows = smoothed_rows(rows, self.smoothing)
         self.smoothing_ = rows.smoothing
-        beta, iterations, flags, after = fit_row_temperature(rows)
-        self._keep_the_better(rows.extremes(), beta, iterations, flags, after, rows.loss())
+        self._keep_the_better(rows.extremes(), fit_row_temperature(rows), rows.loss())
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         if tensors.problem.kind == "binary":
@@ -163,7 +162,6 @@ class TemperatureScaling(Recalibrator):
         return True
 
     def _learn(self, scores: Scores) -> None:
-
         def loss_with(share: float, few: Scores) -> float:
             logits = log_odds(NUMPY, few.values, share)
             beta = inverse_temperature(_odds_slopes(few.replace_values(logits)))[0]
@@ -176,13 +174,15 @@ class TemperatureScaling(Recalibrator):
         self.smoothing_ = share or 0.0
         logits = base(NUMPY, scores.values, share)
         odds = scores.replace_values(logits)
-        all_right = _all_right(odds)
+        happened, failed = odds.events > 0, odds.weight > odds.events
+        # Where no row leans to the wrong label, the loss falls in 1 / T for ever.
+        all_right = not ((logits[happened] < 0).any() or (logits[failed] > 0).any())
         slopes = _odds_slopes(odds.with_pseudo_rows(2) if all_right else odds)
         beta, iterations, flags = inverse_temperature(slopes)
         before = mean_loss(logits, scores) if self.input == "logits" else identity_loss(scores)
-        after = mean_loss(beta * logits, scores)
         flags = (("separable",) if all_right else ()) + flags
-        self._keep_the_better(scores.values, beta, iterations, flags, after, before)
+        fit = beta, iterations, flags, mean_loss(beta * logits, scores)
+        self._keep_the_better(scores.values, fit, before)
 
     @property
     def is_identity_(self) -> bool:
@@ -190,14 +190,9 @@ class TemperatureScaling(Recalibrator):
         return self.temperature_ == 1 and self.smoothing_ == 0
 
     def _keep_the_better(
-        self,
-        probs: AnyArray,
-        beta: float,
-        iterations: int,
-        flags: tuple[str, ...],
-        after: float,
-        before: float,
+        self, probs: AnyArray, fit: tuple[float, int, tuple[str, ...], float], before: float
     ) -> None:
+        beta, iterations, flags, after = fit
         if not after <= before and may_keep(probs, self.smoothing, self.input):
             beta, after, flags = 1.0, before, (*flags, "kept identity")
             self.smoothing_ = 0.0
@@ -232,12 +227,6 @@ def inverse_temperature(slopes: Slopes, start: float = 1.0) -> tuple[float, int,
         if done:
             break
     return float(np.exp(u)), iteration, ("at the limit",) if abs(u) > LIMIT - 1e-6 else ()
-
-
-def _all_right(odds: Scores) -> bool:
-    """Tell whether no row leans to the wrong label: then the loss falls in 1 / T for ever."""
-    happened, failed = odds.events > 0, odds.weight > odds.events
-    return not bool((odds.values[happened] < 0).any() or (odds.values[failed] > 0).any())
 
 
 def _odds_slopes(odds: Scores) -> Slopes:
