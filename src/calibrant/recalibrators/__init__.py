@@ -5,13 +5,13 @@ from __future__ import annotations
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import HistogramBinning
 from calibrant.recalibrators.by_group import ByGroup
+from calibrant.recalibrators.certifying import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.classifier import RecalibratedClassifier
 from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import AccuracyWarning, MultiLabel, OneVsRest
-from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.prior_shift import PriorShift
 from calibrant.recalibrators.quantiles import (
     QuantileRecalibration,

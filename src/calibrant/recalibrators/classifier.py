@@ -20,11 +20,11 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.columns import check_heaviest
 from calibrant.exceptions import (
     InvalidArgumentError,
-    InvalidInputError,
     InvalidLabelsError,
 )
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.certifying import check_fresh
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.foreign import (
     as_recalibrator,
@@ -38,7 +38,6 @@ from calibrant.recalibrators.foreign import (
 )
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
-from calibrant.recalibrators.overlap import warn_of_overlap
 from calibrant.recalibrators.scaling import Identity, PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.top_label import TopLabel
@@ -217,13 +216,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self, "recalibrator_")
         scores, codes = self._scores(self.estimator_, X), self._codes(column_or_1d(y))
         if self.fingerprint_ is not None:
-            rows = Fingerprint.of(scores, codes)
-            if self.fingerprint_.same_rows(rows):
-                raise InvalidInputError(
-                    "A certificate needs rows that the classifier has not seen; these are the very "
-                    "rows it was fitted on, and their labels shaped its answers. Hold out others."
-                )
-            warn_of_overlap(self.fingerprint_, rows, stacklevel=2)
+            check_fresh(self.fingerprint_, Fingerprint.of(scores, codes), "classifier")
         return self.recalibrator_.certify(scores, codes, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:

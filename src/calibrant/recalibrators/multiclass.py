@@ -132,7 +132,7 @@ class OneVsRest(Recalibrator):
         tops = probs[few].argmax(axis=1), self._chosen(probs[few])
         right = [top == codes[few] for top in tops]
         w = None if weights is None else weights[few]
-        self._judge_accuracy(right[0], right[1], w, stacklevel=4)
+        self._judge_accuracy(right[0], right[1], w)
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         k = tensors.problem.n_classes
@@ -147,7 +147,7 @@ class OneVsRest(Recalibrator):
         tied = out == out.amax(1, keepdim=True)
         before, after = x[few].argmax(1), ((x[few] + 1) * tied).argmax(1)
         right = [(top == codes[few]).cpu().numpy() for top in (before, after)]
-        self._judge_accuracy(right[0], right[1], None, stacklevel=5)
+        self._judge_accuracy(right[0], right[1], None)
         return True
 
     def _fresh(self, n_classes: int) -> Recalibrator:
@@ -160,7 +160,7 @@ class OneVsRest(Recalibrator):
         return fresh
 
     def _judge_accuracy(
-        self, before: AnyArray, after: AnyArray, weights: FloatArray | None, stacklevel: int
+        self, before: AnyArray, after: AnyArray, weights: FloatArray | None
     ) -> None:
         """Keep how often the most probable class is right, and warn where that falls."""
         w = np.ones(len(before)) if weights is None else weights
@@ -179,7 +179,7 @@ class OneVsRest(Recalibrator):
                 "outputs are too coarse to choose a class by. Use more bins or a smooth "
                 "recalibrator, fit on more rows, or take TopLabel, which never changes the class.",
                 AccuracyWarning,
-                stacklevel=stacklevel,
+                stacklevel=4,  # the caller of fit
             )
 
     def predict(self, y_prob: Any) -> AnyArray:

@@ -20,9 +20,8 @@ from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.groups import by_to_json, read_by
 from calibrant.recalibrators import quantiles
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.fingerprint import Fingerprint, TableFingerprint
 from calibrant.recalibrators.formulas import is_share
-from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.reading import fitted_names, keep_names
 from calibrant.recalibrators.scaling import Identity
 from calibrant.recalibrators.scores import FitResult
