@@ -74,7 +74,6 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _learned: ClassVar[dict[str, str]] = {}
     _constants: ClassVar[tuple[str, ...]] = ()
     _choices: ClassVar[Choices] = {}
-    _learns_from_sketches: ClassVar[bool] = False
     input: Input = "probabilities"
     smoothing: Any
     classes_: AnyArray
@@ -194,6 +193,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
         """Return the negative Brier score of the recalibrated probabilities: higher is better.
 
+        Of `MultiLabel` it is averaged over labels.
+
         Parameters
         ----------
         y_prob, y_true, sample_weight
@@ -310,10 +311,13 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
-        """Learn from checked tensors; False where that is not possible."""
-        if self._learns_from_sketches:
-            self._learn(on_device.sketch(tensors))
-        return self._learns_from_sketches
+        """Learn from checked tensors where they are; False where the host has to."""
+        return False
+
+    def _learn_sketch(self, tensors: Tensors) -> bool:
+        """Learn from scores that stand for the tensors: `_learn_tensors` of smooth maps."""
+        self._learn(on_device.sketch(tensors))
+        return True
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         """Return recalibrated probabilities of checked rows: the formula, evaluated by NumPy."""

@@ -195,7 +195,9 @@ def sums_of_blocks(
 
 
 def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the Brier score of each row: over both classes for several columns."""
+    """Return the Brier score of each row: summed over classes, and averaged over labels."""
+    if codes.ndim == 2:
+        return np.asarray(((probs - codes) ** 2).mean(axis=1))
     if probs.ndim == 1:
         return np.asarray((probs - codes) ** 2)
     return np.asarray(np.einsum("ij,ij->i", probs, probs) - 2 * own_values(probs, codes) + 1)

@@ -40,7 +40,6 @@ from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.scaling import Identity, PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
-from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources.arrays import read_weights
 from calibrant.stats import Certificate
 
@@ -163,7 +162,11 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.fingerprint_ = None
         else:
             self.classes_ = np.unique(y[used])
-            self._need_two_classes()
+            if self.classes_.size < 2:
+                raise InvalidLabelsError(
+                    "A classifier needs rows of two classes or more; y has "
+                    f"{self.classes_.size} class."
+                )
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
             parameters = {**fit_params, **weights_if_taken(weights, estimator)}
             folds = train_and_test(self.cv, X, y, groups, used)
@@ -185,10 +188,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> AnyArray:  # noqa: N803
         """Return the most probable class of each row."""
         check_is_fitted(self, "recalibrator_")
-        scores = self._scores(self.estimator_, X)
-        if isinstance(self.recalibrator_, OneVsRest | TopLabel):
-            return np.asarray(self.classes_[self.recalibrator_.predict(scores)])
-        return np.asarray(self.classes_[self.recalibrator_.predict_proba(scores).argmax(axis=1)])
+        codes = self.recalibrator_.predict(self._scores(self.estimator_, X))
+        return np.asarray(self.classes_[codes])
 
     def certify(self, X: Any, y: Any, **options: Any) -> Certificate:  # noqa: N803
         """Predict fresh rows and certify the probabilities, as `Recalibrator.certify` does.
@@ -258,12 +259,6 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             return x, y, None, np.ones(y.shape, bool)
         check_heaviest(weights.max())
         return x, y, weights, weights > 0
-
-    def _need_two_classes(self) -> None:
-        if self.classes_.size < 2:
-            raise InvalidLabelsError(
-                f"A classifier needs rows of two classes or more; y has {self.classes_.size} class."
-            )
 
     def _codes(self, y: AnyArray) -> IntArray:
         table = {label: code for code, label in enumerate(self.classes_.tolist())}

@@ -133,12 +133,8 @@ class Fingerprint(ReadOnlyArrays):
     @classmethod
     def from_dict(cls, document: Any) -> Fingerprint:
         """Rebuild a fingerprint from `to_dict`; raise InvalidDocumentError if it cannot be one."""
-        names = (
-            "n",
-            "checksum",
-            "hashes",
-            *(["counts"] if isinstance(document, dict) and "counts" in document else []),
-        )
+        has_counts = isinstance(document, dict) and "counts" in document
+        names = ("n", "checksum", "hashes", *(("counts",) if has_counts else ()))
         check_names(document, names, "A fingerprint of rows")
         n, checksum, text = document["n"], document["checksum"], document["hashes"]
         well_formed = (
@@ -154,7 +150,7 @@ class Fingerprint(ReadOnlyArrays):
         hashes = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)
         if np.any(hashes[1:] <= hashes[:-1]):
             raise InvalidDocumentError("The hashes of a fingerprint must rise; these do not.")
-        counts = _read_counts(document["counts"], n, hashes.size) if "counts" in names else None
+        counts = _read_counts(document["counts"], n, hashes.size) if has_counts else None
         return cls(n, int(checksum, 16), hashes, counts)
 
 
@@ -205,12 +201,7 @@ class TableFingerprint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {
-            "bins": self.bins.to_dict(),
-            "digest": self.digest,
-            "sums": list(self.sums),
-            "n_cells": self.n_cells,
-        }
+        return {**vars(self), "bins": self.bins.to_dict(), "sums": list(self.sums)}
 
     @classmethod
     def from_dict(cls, document: Any) -> TableFingerprint:

@@ -25,7 +25,7 @@ from calibrant.recalibrators.foreign import (
     fit_one_on_device,
 )
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.reading import Choices, Reads, read_again, read_unlabelled
+from calibrant.recalibrators.reading import Choices, Reads, read_unlabelled
 from calibrant.recalibrators.saving import parts_as_steps
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import FitResult
@@ -283,22 +283,6 @@ class MultiLabel(Recalibrator):
     def predict(self, y_prob: Any) -> AnyArray:
         """Return 1 for each label that is more probable than not, in the shape of `y_prob`."""
         return np.asarray(self.predict_proba(y_prob) > 0.5).astype(np.intp)
-
-    def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
-        """Return the negative Brier score, averaged over labels: higher is better.
-
-        Parameters
-        ----------
-        y_prob, y_true, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        float
-        """
-        rows = read_again(self, y_prob, y_true, sample_weight)
-        squares = (self._apply(rows.predictions) - rows.codes()) ** 2
-        return -float(np.average(squares.mean(axis=1), weights=rows.weights))
 
     def to_sql(self, column: Sequence[str], dialect: str = "duckdb") -> list[str]:  # type: ignore[override]
         """Return an SQL expression for each label, of the columns of all labels in their order.

@@ -92,6 +92,10 @@ def resolution_report(
         both = np.unique(codes[w > 0]).size == 2
         return float(roc_auc_score(codes, probs, sample_weight=w)) if both else float("nan")
 
+    # The mean variance of the map before binning among rows with equal outputs.
+    _, group = np.unique(recalibrator._answers(scores), return_inverse=True)
+    weight = np.bincount(group, w)
+    mean = np.bincount(group, w * smooth) / np.where(weight > 0, weight, 1.0)
     return ResolutionReport(
         auc(before),
         auc(after),
@@ -99,13 +103,5 @@ def resolution_report(
         np.unique(after).size,
         brier(before),
         brier(after),
-        _variance_within(smooth, recalibrator._answers(scores), w),
+        float(np.average((smooth - mean[group]) ** 2, weights=w)),
     )
-
-
-def _variance_within(values: FloatArray, outputs: FloatArray, w: FloatArray) -> float:
-    """Return the mean variance of values among rows with equal outputs."""
-    _, group = np.unique(outputs, return_inverse=True)
-    weight = np.bincount(group, w)
-    mean = np.bincount(group, w * values) / np.where(weight > 0, weight, 1.0)
-    return float(np.average((values - mean[group]) ** 2, weights=w))

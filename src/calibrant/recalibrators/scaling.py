@@ -163,7 +163,7 @@ class PlattScaling(Recalibrator):
     _learned: ClassVar[dict[str, str]] = {"coef_": "vector", "smoothing_": "share"}
     _constants: ClassVar[tuple[str, ...]] = ("coef_",)
     _choices = INPUTS | {"loss": ("log", "squared"), "on": ("log-odds", "probabilities")}
-    _learns_from_sketches = True
+    _learn_tensors = Recalibrator._learn_sketch
     coef_: FloatArray
     smoothing_: float
 
@@ -234,7 +234,7 @@ class QuadraticScaling(Recalibrator):
     _family = QUADRATIC
     _choices = INPUTS
     _learned, _constants = PlattScaling._learned, PlattScaling._constants
-    _learns_from_sketches = True
+    _learn_tensors = Recalibrator._learn_sketch
     loss: Loss = "log"
     on: On = "log-odds"
     coef_: FloatArray
@@ -289,7 +289,7 @@ class BetaScaling(Recalibrator):
 
     _choices: ClassVar[Choices] = {"parameters": ("abm", "log-odds")}
     _learned, _constants = PlattScaling._learned, PlattScaling._constants
-    _learns_from_sketches = True
+    _learn_tensors = Recalibrator._learn_sketch
     loss: Loss = "log"
     on: On = "log-odds"
     coef_: FloatArray
