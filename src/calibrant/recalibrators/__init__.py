@@ -18,7 +18,6 @@ from calibrant.recalibrators.quantiles import (
     QuantileRepair,
     VarianceScaling,
 )
-from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
 from calibrant.recalibrators.saving import load
 from calibrant.recalibrators.scaling import (
     BetaScaling,
@@ -27,7 +26,7 @@ from calibrant.recalibrators.scaling import (
     QuadraticScaling,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
-from calibrant.recalibrators.scores import FitResult
+from calibrant.recalibrators.scores import FitResult, ResolutionReport, resolution_report
 from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import TemperatureScaling
