@@ -277,8 +277,15 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         several = self.classes_.size > 2
         has_probabilities = hasattr(estimator, "predict_proba")
         has_scores = hasattr(estimator, "decision_function")
-        _check_recalibrator(self.recalibrator)
-        inner = PlattScaling() if self.recalibrator is None else as_recalibrator(self.recalibrator)
+        inner: Recalibrator = PlattScaling()
+        if self.recalibrator is not None:
+            if not (is_foreign(self.recalibrator) or isinstance(self.recalibrator, Recalibrator)):
+                raise InvalidArgumentError(
+                    "recalibrator must be one of calibrant's, such as PlattScaling(), or have fit "
+                    f"and predict_proba; got {self.recalibrator!r:.60}."
+                )
+            inner = as_recalibrator(self.recalibrator)
+            inner._check_parameters()
         declared = inner.input
         if not (has_scores or (has_probabilities and declared == "probabilities")):
             needed = "decision_function, for a recalibrator of logits"
@@ -341,18 +348,6 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         inner = LogisticRegression() if self.estimator is None else self.estimator
         tags.input_tags = get_tags(inner).input_tags
         return tags
-
-
-def _check_recalibrator(recalibrator: Any) -> None:
-    """Refuse what is not a recalibrator, and one whose options mean nothing."""
-    if recalibrator is None or is_foreign(recalibrator):
-        return
-    if not isinstance(recalibrator, Recalibrator):
-        raise InvalidArgumentError(
-            "recalibrator must be one of calibrant's, such as PlattScaling(), or have fit and "
-            f"predict_proba; got {recalibrator!r:.60}."
-        )
-    recalibrator._check_parameters()
 
 
 def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -> Recalibrator:

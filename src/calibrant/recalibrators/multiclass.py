@@ -216,8 +216,7 @@ class OneVsRest(Recalibrator):
         super()._check_parameters()
 
     def _check_learned(self) -> None:
-        if len(self.recalibrators_) != self.classes_.size or None in self.recalibrators_:
-            raise ValueError("there must be one recalibrator for each class")
+        _check_parts(self)
 
 
 class MultiLabel(Recalibrator):
@@ -358,11 +357,15 @@ class MultiLabel(Recalibrator):
         check_inner(self, self.recalibrator)
 
     def _check_learned(self) -> None:
-        if len(self.recalibrators_) != self.classes_.size or None in self.recalibrators_:
-            raise ValueError("there must be one recalibrator for each label")
+        _check_parts(self)
 
 
 def _answers_by_column(model: OneVsRest | MultiLabel, probs: AnyArray) -> FloatArray:
     """Return the answers of each column's recalibrator, without the breaking of ties."""
     parts = enumerate(model.recalibrators_)
     return np.column_stack([part._answers(probs[:, k]) for k, part in parts])
+
+
+def _check_parts(model: OneVsRest | MultiLabel) -> None:
+    if len(model.recalibrators_) != model.classes_.size or None in model.recalibrators_:
+        raise ValueError("there must be one recalibrator for each column")
