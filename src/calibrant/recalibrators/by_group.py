@@ -115,6 +115,11 @@ class ByGroup(Recalibrator):
     --------
     audit : for whom is it wrong?
 
+    Notes
+    -----
+    In the fit of a group, its n rows have the weight ``n / (n + pool)`` and all rows together
+    ``pool / (n + pool)``.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
