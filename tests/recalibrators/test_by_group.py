@@ -328,3 +328,15 @@ def test_what_means_nothing_is_refused(refused):
 def test_rows_without_any_group_are_refused():
     with pytest.raises(InvalidGroupsError, match="needs rows that are in one"):
         cb.ByGroup(cb.PlattScaling()).fit(P, Y, by=[None] * P.size)
+
+
+def test_columns_of_groups_are_refused_where_no_groups_were_fitted():
+    pandas = pytest.importorskip("pandas")
+    fitted = cb.PlattScaling().fit(P, Y)
+    for export in (
+        lambda: fitted.to_sql("p", by=["site"]),
+        lambda: fitted.to_expression("p", by=["site"]),
+        lambda: fitted.apply_to_frame(pandas.DataFrame({"p": [0.5]}), "p", by=["site"]),
+    ):
+        with pytest.raises(InvalidArgumentError, match="this PlattScaling has none. Leave it out"):
+            export()

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import calibrant as cb
 from calibrant.recalibrators.pooling import Candidate, worth_it
-from recalibrators.shared import ONE_EVENT, rows_of_sites
+from recalibrators.shared import ONE_EVENT, class_rows, rows_of_sites
 
 P, Y, SITE, _ = rows_of_sites()
 
@@ -57,6 +57,23 @@ def test_without_pooling_a_map_is_that_of_the_group_alone(recalibrator):
     assert np.array_equal(fitted.predict_proba(P[own], by=SITE[own]), expected)
     assert fitted.sizes_[0] == own.sum()
     assert fitted.pool_ == 0
+
+
+@pytest.mark.parametrize(
+    "recalibrator",
+    [cb.VectorScaling(), cb.TopLabel(cb.HistogramBinning(4)), cb.OneVsRest(cb.PlattScaling())],
+    ids=str,
+)
+def test_without_pooling_a_map_of_several_classes_is_that_of_the_group_alone(recalibrator):
+    """It was fitted with weights of 1 each, which some flagged as weighted."""
+    probs, y = class_rows(900)
+    by = np.where(np.arange(900) % 3, "a", "b")
+    fitted = cb.ByGroup(recalibrator, pool=0).fit(probs, y, by=by)
+    alone = clone(recalibrator).fit(probs[by == "a"], y[by == "a"])
+    assert np.array_equal(
+        fitted.predict_proba(probs, by=by)[by == "a"], alone.predict_proba(probs[by == "a"])
+    )
+    assert "weighted" not in fitted.fit_result_.flags
 
 
 @pytest.mark.parametrize("own", ["shift", "map"])

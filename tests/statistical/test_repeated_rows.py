@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.recalibrators import Fingerprint
-from calibrant.recalibrators.overlap import EqualPairs
+from calibrant.recalibrators.certifying import EqualPairs
 
 pytestmark = pytest.mark.slow
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import HistogramBinning
 from calibrant.recalibrators.by_group import ByGroup
+from calibrant.recalibrators.certifying import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.classifier import RecalibratedClassifier
 from calibrant.recalibrators.dirichlet import DirichletScaling, JointBetaScaling
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.isotonic import IsotonicCalibration, VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import AccuracyWarning, MultiLabel, OneVsRest
-from calibrant.recalibrators.overlap import OverlapWarning, RepeatedRowsWarning
 from calibrant.recalibrators.quantiles import (
     QuantileRecalibration,
     QuantileRepair,
     VarianceScaling,
 )
-from calibrant.recalibrators.resolution import ResolutionReport, resolution_report
 from calibrant.recalibrators.saving import load
 from calibrant.recalibrators.scaling import (
     BetaScaling,
@@ -26,7 +25,7 @@ from calibrant.recalibrators.scaling import (
     QuadraticScaling,
 )
 from calibrant.recalibrators.scaling_binning import ScalingBinning
-from calibrant.recalibrators.scores import FitResult
+from calibrant.recalibrators.scores import FitResult, ResolutionReport, resolution_report
 from calibrant.recalibrators.selection import RecalibratorScores, best_recalibrator
 from calibrant.recalibrators.spline import SplineCalibration
 from calibrant.recalibrators.temperature import Identity, TemperatureScaling

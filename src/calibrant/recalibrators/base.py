@@ -8,25 +8,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import stats, verify
-from calibrant._digests import Digests, digest_of_document
 from calibrant._options import is_among
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant._writing import write_whole
-from calibrant.bins import BinsLike
 from calibrant.columns import Columns
 from calibrant.engines.tensors import Tensors
-from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import EVENT_KINDS, Input, Kind, Label, Problem
 from calibrant.recalibrators import on_device
+from calibrant.recalibrators.certifying import certify, recheck
 from calibrant.recalibrators.class_rows import map_rows, squared_errors
-from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.fingerprint import Fingerprint, TableFingerprint
 from calibrant.recalibrators.formulas import NUMPY, check_smoothing
-from calibrant.recalibrators.overlap import TableFingerprint, warn_of_overlap
 from calibrant.recalibrators.reading import (
     SEVERAL,
     Choices,
@@ -40,11 +36,8 @@ from calibrant.recalibrators.reading import (
     unless_it_fails,
 )
 from calibrant.recalibrators.scores import FitResult, Scores
-from calibrant.sources.arrays import ArraySource, read_arrays
+from calibrant.sources.arrays import read_arrays
 from calibrant.sources.column_names import names_of
-from calibrant.stats import Certificate, Recheck
-from calibrant.stats.estimators import ClassWeight, Norm, Target
-from calibrant.stats.questions import MinBinMass
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -81,7 +74,6 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _learned: ClassVar[dict[str, str]] = {}
     _constants: ClassVar[tuple[str, ...]] = ()
     _choices: ClassVar[Choices] = {}
-    _learns_from_sketches: ClassVar[bool] = False
     input: Input = "probabilities"
     smoothing: Any
     classes_: AnyArray
@@ -128,13 +120,18 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             keep_names(self, names_of(y_prob))
             if sample_weight is None and on_device.is_on_device(y_prob):
                 tensors = on_device.read_rows(self, y_prob, y_true, classes)
-                if tensors is not None and self._fit_tensors(tensors):
-                    return self
+                if tensors is not None:
+                    self.classes_ = np.array(tensors.problem.class_names)
+                    if self._learn_tensors(tensors):
+                        x, codes = tensors.predictions, tensors.labels
+                        self.fingerprint_ = on_device.fingerprint(x, codes)
+                        self.table_fingerprint_ = None
+                        return self
             rows = read_labelled(self, y_prob, y_true, sample_weight, classes)
-            codes = rows.codes()
             self.classes_ = np.array(rows.problem.class_names)
-            self._fit(rows.predictions, codes, rows.weights)
-            self._remember(rows.predictions, codes, rows.weights)
+            learned_from = rows.predictions, rows.codes(), rows.weights
+            self._fit(*learned_from)
+            self._remember(*learned_from)
         return self
 
     def fit_table(self, table: BinTable) -> Self:
@@ -196,6 +193,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
         """Return the negative Brier score of the recalibrated probabilities: higher is better.
 
+        Of `MultiLabel` it is averaged over labels.
+
         Parameters
         ----------
         y_prob, y_true, sample_weight
@@ -211,97 +210,8 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _score_of(self, rows: Columns, probs: FloatArray) -> float:
         return -float(np.average(squared_errors(probs, rows.codes()), weights=rows.weights))
 
-    def certify(
-        self,
-        y_prob: Any,
-        y_true: Any,
-        *,
-        max_error: float | None = None,
-        norm: Norm = "l2",
-        confidence_level: float = 0.95,
-        kind: Kind | None = None,
-        bins: BinsLike | None = None,
-        target: Target = "population",
-        min_bin_mass: MinBinMass = None,
-        levels: ArrayLike | None = None,
-        looks: int = 1,
-        class_weight: ClassWeight = None,
-        classes: Sequence[Label] | None = None,
-    ) -> Certificate:
-        """Recalibrate fresh predictions and certify the result; see `calibrant.certify`.
-
-        Outputs that the fit has fixed (`levels_`) are declared to the certificate, which is the
-        sharper for it. The very rows of the fit are refused: their labels shaped the answer. Rows
-        that repeat each other more than chance explains, given those of the fit, are a
-        `RepeatedRowsWarning`, many rows that the fit has seen an `OverlapWarning`; rounded scores
-        are neither. Of a recalibrator fitted from a table only the very rows of the table are
-        known again, and the certificate says so among its assumptions.
-
-        Parameters
-        ----------
-        y_prob, y_true
-            Predictions before recalibration, and their labels: other rows than those of the fit.
-        kind : optional
-            What is certified; by default what the recalibrator repairs.
-        classes : sequence, optional
-            As in `fit`; by default those of the fit.
-        max_error, norm, confidence_level, bins, target, min_bin_mass, levels, looks, class_weight
-            As in `calibrant.certify`.
-
-        Returns
-        -------
-        Certificate
-        """
-        rows = read_again(self, y_prob, y_true, classes=classes)
-        self._check_fresh(rows.predictions, rows.codes())
-        answers = self._certifiable(rows, kind)
-        own, outputs = self._all_levels(), answers.predictions
-        if own is not None and levels is None and bins is None and np.isin(outputs, own).all():
-            levels = own
-        source = ArraySource(answers)
-        return stats.certify(
-            verify.tabulate_outputs(source) if bins is None else source.tabulate(bins),
-            max_error=max_error,
-            norm=norm,
-            confidence_level=confidence_level,
-            target=target,
-            min_bin_mass=min_bin_mass,
-            levels=levels,
-            looks=looks,
-            class_weight=class_weight,
-            digests=self._digests(rows),
-            overlap_unchecked=self.table_fingerprint_ is not None,
-        )
-
-    def recheck(
-        self,
-        certificate: Certificate,
-        y_prob: Any,
-        y_true: Any,
-        classes: Sequence[Label] | None = None,
-    ) -> Recheck:
-        """Check a certificate that `certify` gave against the predictions it was given.
-
-        They are recalibrated and counted again, and compared with the certificate's table; its
-        digests must be those of these predictions, as they came in, and of this recalibrator.
-
-        Parameters
-        ----------
-        certificate : Certificate
-        y_prob, y_true, classes
-            As they were given to `certify`.
-
-        Returns
-        -------
-        Recheck
-            As `calibrant.recheck` returns it.
-        """
-        verify.check_certificate(certificate)
-        rows = read_again(self, y_prob, y_true, classes=classes)
-        answers, kind = self._certifiable(rows, None), certificate.table.problem.kind
-        if answers.problem.kind != kind:
-            answers = self._certifiable(rows, kind)
-        return verify.recheck_source(certificate, ArraySource(answers), self._digests(rows))
+    certify = certify
+    recheck = recheck
 
     def inverse(self, p: Any, side: Literal["least", "greatest"] = "least") -> FloatArray:
         """Return the least, or the greatest, score that is mapped to each probability.
@@ -400,20 +310,14 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learn(self, scores: Scores) -> None:
         raise NotImplementedError
 
-    def _fit_tensors(self, tensors: Tensors) -> bool:
-        """Learn from tensors where they are, as `fit` does; False where the host has to."""
-        self.classes_ = np.array(tensors.problem.class_names)
-        if not self._learn_tensors(tensors):
-            return False
-        self.fingerprint_ = on_device.fingerprint(tensors.predictions, tensors.labels)
-        self.table_fingerprint_ = None
-        return True
-
     def _learn_tensors(self, tensors: Tensors) -> bool:
-        """Learn from checked tensors; False where that is not possible."""
-        if self._learns_from_sketches:
-            self._learn(on_device.sketch(tensors))
-        return self._learns_from_sketches
+        """Learn from checked tensors where they are; False where the host has to."""
+        return False
+
+    def _learn_sketch(self, tensors: Tensors) -> bool:
+        """Learn from scores that stand for the tensors: `_learn_tensors` of smooth maps."""
+        self._learn(on_device.sketch(tensors))
+        return True
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         """Return recalibrated probabilities of checked rows: the formula, evaluated by NumPy."""
@@ -458,26 +362,3 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _answers(self, probs: AnyArray) -> FloatArray:
         """Return what a certificate speaks of: the outputs without the breaking of ties."""
         return self._apply(probs)
-
-    def _digests(self, rows: Columns) -> Digests:
-        """Return the digests of rows and of the document that `save` writes, where there is one."""
-        from calibrant.recalibrators.saving import to_dict
-
-        try:
-            own = digest_of_document(to_dict(self))
-        except InvalidArgumentError:
-            own = None
-        return Digests(ArraySource(rows).digest(), own)
-
-    def _check_fresh(self, probs: AnyArray, codes: IntArray) -> None:
-        """Refuse the rows of the fit, and warn of rows that do not look like fresh ones."""
-        rows, table = Fingerprint.of(probs, codes), self.table_fingerprint_
-        own = (self.fingerprint_, self.rows_fingerprint_)
-        seen = any(sketch is not None and sketch.same_rows(rows) for sketch in own)
-        if seen or (table is not None and table.same_rows(probs, codes)):
-            raise InvalidInputError(
-                "A certificate needs rows that the recalibrator has not seen; these are the very "
-                "rows it was fitted on, and their labels shaped its answers. Hold out other rows."
-            )
-        if self.fingerprint_ is not None:
-            warn_of_overlap(self.fingerprint_, rows, stacklevel=3)

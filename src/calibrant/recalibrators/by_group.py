@@ -9,14 +9,13 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import stats, verify
 from calibrant._options import is_integer, is_real
 from calibrant._types import AnyArray, BoolArray, FloatArray
-from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.groups import GroupColumn, GroupLabel, read_labels
-from calibrant.problem import Input, Kind, Label
+from calibrant.problem import Input, Label
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.certifying import certify_groups
 from calibrant.recalibrators.foreign import is_foreign, weights_name
 from calibrant.recalibrators.formulas import log_odds
 from calibrant.recalibrators.pooling import GroupedRows, Pool, Repair, chosen, repair_of
@@ -39,9 +38,7 @@ from calibrant.recalibrators.reading import (
 from calibrant.recalibrators.saving import parts_as_steps
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import FitResult
-from calibrant.sources.arrays import ArraySource
 from calibrant.sources.column_names import names_of
-from calibrant.stats.estimators import ClassWeight, Norm, Target
 
 Own: TypeAlias = Literal["auto", "shift", "map"]
 
@@ -117,6 +114,11 @@ class ByGroup(Recalibrator):
     See Also
     --------
     audit : for whom is it wrong?
+
+    Notes
+    -----
+    In the fit of a group, its n rows have the weight ``n / (n + pool)`` and all rows together
+    ``pool / (n + pool)``.
 
     Examples
     --------
@@ -272,52 +274,7 @@ class ByGroup(Recalibrator):
         check_is_fitted(self, "classes_")
         return places(groups_again(self, by, None), self.groups_) >= 0
 
-    def certify(  # type: ignore[override]
-        self,
-        y_prob: Any,
-        y_true: Any,
-        *,
-        by: Any = None,
-        max_error: float | None = None,
-        norm: Norm = "l2",
-        confidence_level: float = 0.95,
-        kind: Kind | None = None,
-        bins: BinsLike | None = None,
-        target: Target = "population",
-        class_weight: ClassWeight = None,
-        classes: Sequence[Label] | None = None,
-    ) -> stats.Audit:
-        """Recalibrate fresh predictions and audit the result: what is proved of every group.
-
-        The result has a certificate for each group, all of which hold at once, and bounds of the
-        worst group's error; see `calibrant.audit`. Groups that the fit has not seen, and rows
-        that are in none, are groups too. The very rows of the fit are refused. Outputs that the
-        fit has fixed are declared of each group, which makes bounds sharper.
-
-        Parameters
-        ----------
-        by
-            As in `predict_proba`.
-        y_prob, y_true, kind, classes
-            As in `Recalibrator.certify`.
-        max_error, norm, confidence_level, bins, target, class_weight
-            As in `calibrant.audit`.
-        """
-        rows = read_again(self, y_prob, y_true, classes=classes)
-        groups = groups_again(self, by, len(rows))
-        self._check_fresh(rows.predictions, rows.codes())
-        answers = self._repair.certifiable(rows, kind, places(groups, self.groups_))
-        tables = verify.tabulate_groups(ArraySource(answers, groups), bins)
-        return stats.audit(
-            tables,
-            max_error=max_error,
-            norm=norm,
-            confidence_level=confidence_level,
-            target=target,
-            class_weight=class_weight,
-            levels=dict(self._repair.levels_of(tables, self.groups_)),
-        )
-
+    certify = certify_groups  # type: ignore[assignment]
     fit_table = _refused(
         "A repair by group is fitted on rows with their groups; a table has none. Use fit with "
         "by=, or fit_table of the recalibrator itself."

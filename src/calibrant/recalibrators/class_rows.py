@@ -15,7 +15,7 @@ import numpy as np
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.problem import Input
-from calibrant.recalibrators.formulas import NUMPY, log_probabilities
+from calibrant.recalibrators.formulas import CLIP, NUMPY, log_probabilities
 from calibrant.recalibrators.scores import dot
 
 BLOCK_VALUES = 1 << 16
@@ -195,10 +195,18 @@ def sums_of_blocks(
 
 
 def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the Brier score of each row: over both classes for several columns."""
+    """Return the Brier score of each row: summed over classes, and averaged over labels."""
+    if codes.ndim == 2:
+        return np.asarray(((probs - codes) ** 2).mean(axis=1))
     if probs.ndim == 1:
         return np.asarray((probs - codes) ** 2)
     return np.asarray(np.einsum("ij,ij->i", probs, probs) - 2 * own_values(probs, codes) + 1)
+
+
+def log_losses(probs: FloatArray, codes: IntArray) -> FloatArray:
+    """Return the log loss of each row; an answer of 0 for what happened costs as much as CLIP."""
+    own = np.abs(codes + probs - 1) if probs.ndim == 1 else own_values(probs, codes)
+    return np.asarray(-np.log(np.maximum(own, CLIP)))
 
 
 def fold_of_rows(codes: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:

@@ -20,11 +20,11 @@ from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.columns import check_heaviest
 from calibrant.exceptions import (
     InvalidArgumentError,
-    InvalidInputError,
     InvalidLabelsError,
 )
 from calibrant.problem import Input
 from calibrant.recalibrators.base import Recalibrator
+from calibrant.recalibrators.certifying import check_fresh
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.foreign import (
     as_recalibrator,
@@ -38,11 +38,9 @@ from calibrant.recalibrators.foreign import (
 )
 from calibrant.recalibrators.matrix import VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
-from calibrant.recalibrators.overlap import warn_of_overlap
 from calibrant.recalibrators.scaling import PlattScaling
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.temperature import Identity
-from calibrant.recalibrators.top_label import TopLabel
 from calibrant.sources.arrays import read_weights
 from calibrant.stats import Certificate
 
@@ -165,7 +163,11 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.fingerprint_ = None
         else:
             self.classes_ = np.unique(y[used])
-            self._need_two_classes()
+            if self.classes_.size < 2:
+                raise InvalidLabelsError(
+                    "A classifier needs rows of two classes or more; y has "
+                    f"{self.classes_.size} class."
+                )
             self.recalibrator_, self.input_ = self._fresh_recalibrator(estimator)
             parameters = {**fit_params, **weights_if_taken(weights, estimator)}
             folds = train_and_test(self.cv, X, y, groups, used)
@@ -187,10 +189,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> AnyArray:  # noqa: N803
         """Return the most probable class of each row."""
         check_is_fitted(self, "recalibrator_")
-        scores = self._scores(self.estimator_, X)
-        if isinstance(self.recalibrator_, OneVsRest | TopLabel):
-            return np.asarray(self.classes_[self.recalibrator_.predict(scores)])
-        return np.asarray(self.classes_[self.recalibrator_.predict_proba(scores).argmax(axis=1)])
+        codes = self.recalibrator_.predict(self._scores(self.estimator_, X))
+        return np.asarray(self.classes_[codes])
 
     def certify(self, X: Any, y: Any, **options: Any) -> Certificate:  # noqa: N803
         """Predict fresh rows and certify the probabilities, as `Recalibrator.certify` does.
@@ -218,13 +218,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self, "recalibrator_")
         scores, codes = self._scores(self.estimator_, X), self._codes(column_or_1d(y))
         if self.fingerprint_ is not None:
-            rows = Fingerprint.of(scores, codes)
-            if self.fingerprint_.same_rows(rows):
-                raise InvalidInputError(
-                    "A certificate needs rows that the classifier has not seen; these are the very "
-                    "rows it was fitted on, and their labels shaped its answers. Hold out others."
-                )
-            warn_of_overlap(self.fingerprint_, rows, stacklevel=2)
+            check_fresh(self.fingerprint_, Fingerprint.of(scores, codes), "classifier")
         return self.recalibrator_.certify(scores, codes, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -267,12 +261,6 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_heaviest(weights.max())
         return x, y, weights, weights > 0
 
-    def _need_two_classes(self) -> None:
-        if self.classes_.size < 2:
-            raise InvalidLabelsError(
-                f"A classifier needs rows of two classes or more; y has {self.classes_.size} class."
-            )
-
     def _codes(self, y: AnyArray) -> IntArray:
         table = {label: code for code, label in enumerate(self.classes_.tolist())}
         codes = np.array([table.get(label, -1) for label in y.tolist()], np.intp)
@@ -290,8 +278,15 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         several = self.classes_.size > 2
         has_probabilities = hasattr(estimator, "predict_proba")
         has_scores = hasattr(estimator, "decision_function")
-        _check_recalibrator(self.recalibrator)
-        inner = PlattScaling() if self.recalibrator is None else as_recalibrator(self.recalibrator)
+        inner: Recalibrator = PlattScaling()
+        if self.recalibrator is not None:
+            if not (is_foreign(self.recalibrator) or isinstance(self.recalibrator, Recalibrator)):
+                raise InvalidArgumentError(
+                    "recalibrator must be one of calibrant's, such as PlattScaling(), or have fit "
+                    f"and predict_proba; got {self.recalibrator!r:.60}."
+                )
+            inner = as_recalibrator(self.recalibrator)
+            inner._check_parameters()
         declared = inner.input
         if not (has_scores or (has_probabilities and declared == "probabilities")):
             needed = "decision_function, for a recalibrator of logits"
@@ -354,18 +349,6 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         inner = LogisticRegression() if self.estimator is None else self.estimator
         tags.input_tags = get_tags(inner).input_tags
         return tags
-
-
-def _check_recalibrator(recalibrator: Any) -> None:
-    """Refuse what is not a recalibrator, and one whose options mean nothing."""
-    if recalibrator is None or is_foreign(recalibrator):
-        return
-    if not isinstance(recalibrator, Recalibrator):
-        raise InvalidArgumentError(
-            "recalibrator must be one of calibrant's, such as PlattScaling(), or have fit and "
-            f"predict_proba; got {recalibrator!r:.60}."
-        )
-    recalibrator._check_parameters()
 
 
 def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -> Recalibrator:

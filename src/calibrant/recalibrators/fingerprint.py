@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._compiled import compiles
-from calibrant._documents import check_names, is_whole, shown
+from calibrant._documents import check_names, is_number, is_whole, shown
 from calibrant._threads import in_pieces
 from calibrant._types import AnyArray, IntArray, ReadOnlyArrays
+from calibrant.bins import Bins
 from calibrant.exceptions import InvalidDocumentError
+from calibrant.table import BinTable
 
 SKETCH_SIZE = 1024
 """Hashes that are kept: a share of common rows is estimated to three points."""
@@ -28,6 +32,8 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 _ALL = 2.0**64
 LARGEST = np.uint64(2**64 - 1)
+MANY_CELLS = 20
+"""Cells whose counts agree by chance practically never."""
 
 HashArray = npt.NDArray[np.uint64]
 
@@ -127,12 +133,8 @@ class Fingerprint(ReadOnlyArrays):
     @classmethod
     def from_dict(cls, document: Any) -> Fingerprint:
         """Rebuild a fingerprint from `to_dict`; raise InvalidDocumentError if it cannot be one."""
-        names = (
-            "n",
-            "checksum",
-            "hashes",
-            *(["counts"] if isinstance(document, dict) and "counts" in document else []),
-        )
+        has_counts = isinstance(document, dict) and "counts" in document
+        names = ("n", "checksum", "hashes", *(("counts",) if has_counts else ()))
         check_names(document, names, "A fingerprint of rows")
         n, checksum, text = document["n"], document["checksum"], document["hashes"]
         well_formed = (
@@ -148,8 +150,81 @@ class Fingerprint(ReadOnlyArrays):
         hashes = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)
         if np.any(hashes[1:] <= hashes[:-1]):
             raise InvalidDocumentError("The hashes of a fingerprint must rise; these do not.")
-        counts = _read_counts(document["counts"], n, hashes.size) if "counts" in names else None
+        counts = _read_counts(document["counts"], n, hashes.size) if has_counts else None
         return cls(n, int(checksum, 16), hashes, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class TableFingerprint:
+    """What is kept of a table that a recalibrator was fitted from, to know its rows again.
+
+    Attributes
+    ----------
+    bins : Bins
+        The cells of the table.
+    digest : str
+        Of the rows in each cell and, without sample weights, of the events.
+    sums : tuple of float
+        The sums of p, p^2 and p y over all rows; empty with sample weights.
+    n_cells : int
+        The cells that have rows.
+    """
+
+    bins: Bins
+    digest: str
+    sums: tuple[float, ...]
+    n_cells: int
+
+    @classmethod
+    def of(cls, table: BinTable) -> TableFingerprint:
+        """Return the fingerprint of a table of one group."""
+        events = None if table.is_weighted else table.sum_y[0]
+        sums = () if table.is_weighted else (table.sum_p, table.sum_pp, table.sum_py)
+        totals = tuple(float(term.sum()) for term in sums)
+        n_cells = int((table.count[0] > 0).sum())
+        return cls(table.bins[0], _digest_of_cells(table.count[0], events), totals, n_cells)
+
+    def same_rows(self, probs: AnyArray, codes: IntArray) -> bool:
+        """Tell whether these rows would make the same table.
+
+        Of weighted rows the cells are all there is to compare: that takes many of them.
+        """
+        p = probs.astype(np.float64)
+        index, n = self.bins.index(p), len(self.bins)
+        count = np.bincount(index, minlength=n)
+        if not self.sums:
+            return self.n_cells >= MANY_CELLS and self.digest == _digest_of_cells(count, None)
+        if self.digest != _digest_of_cells(count, np.bincount(index, codes == 1, n)):
+            return False
+        sums = (p.sum(), p @ p, p @ (codes == 1))
+        return all(math.isclose(a, b, rel_tol=1e-9) for a, b in zip(sums, self.sums, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {**vars(self), "bins": self.bins.to_dict(), "sums": list(self.sums)}
+
+    @classmethod
+    def from_dict(cls, document: Any) -> TableFingerprint:
+        """Rebuild a fingerprint from `to_dict`."""
+        check_names(document, ("bins", "digest", "sums", "n_cells"), "A fingerprint of a table")
+        digest, sums, n_cells = document["digest"], document["sums"], document["n_cells"]
+        well_formed = (
+            isinstance(digest, str)
+            and re.fullmatch("sha256:[0-9a-f]{64}", digest)
+            and isinstance(sums, list)
+            and len(sums) in (0, 3)
+            and all(is_number(x, 0, math.inf) for x in sums)
+            and is_whole(n_cells, 1)
+        )
+        if not well_formed:
+            raise InvalidDocumentError(f"Not a valid fingerprint of a table: {shown(document)}.")
+        return cls(Bins.from_dict(document["bins"]), digest, tuple(map(float, sums)), n_cells)
+
+
+def _digest_of_cells(count: AnyArray, events: AnyArray | None) -> str:
+    parts = [count] if events is None else [count, events]
+    whole = np.concatenate(parts).astype("<i8")
+    return "sha256:" + hashlib.sha256(whole.tobytes()).hexdigest()
 
 
 def fingerprint_of_hashes(

@@ -25,7 +25,7 @@ from calibrant.recalibrators.foreign import (
     fit_one_on_device,
 )
 from calibrant.recalibrators.formulas import NUMPY, RowOperations
-from calibrant.recalibrators.reading import Choices, Reads, read_again, read_unlabelled
+from calibrant.recalibrators.reading import Choices, Reads, read_unlabelled
 from calibrant.recalibrators.saving import parts_as_steps
 from calibrant.recalibrators.scaling_binning import ScalingBinning
 from calibrant.recalibrators.scores import FitResult
@@ -132,7 +132,7 @@ class OneVsRest(Recalibrator):
         tops = probs[few].argmax(axis=1), self._chosen(probs[few])
         right = [top == codes[few] for top in tops]
         w = None if weights is None else weights[few]
-        self._judge_accuracy(right[0], right[1], w, stacklevel=4)
+        self._judge_accuracy(right[0], right[1], w)
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
         k = tensors.problem.n_classes
@@ -147,7 +147,7 @@ class OneVsRest(Recalibrator):
         tied = out == out.amax(1, keepdim=True)
         before, after = x[few].argmax(1), ((x[few] + 1) * tied).argmax(1)
         right = [(top == codes[few]).cpu().numpy() for top in (before, after)]
-        self._judge_accuracy(right[0], right[1], None, stacklevel=5)
+        self._judge_accuracy(right[0], right[1], None)
         return True
 
     def _fresh(self, n_classes: int) -> Recalibrator:
@@ -160,7 +160,7 @@ class OneVsRest(Recalibrator):
         return fresh
 
     def _judge_accuracy(
-        self, before: AnyArray, after: AnyArray, weights: FloatArray | None, stacklevel: int
+        self, before: AnyArray, after: AnyArray, weights: FloatArray | None
     ) -> None:
         """Keep how often the most probable class is right, and warn where that falls."""
         w = np.ones(len(before)) if weights is None else weights
@@ -179,7 +179,7 @@ class OneVsRest(Recalibrator):
                 "outputs are too coarse to choose a class by. Use more bins or a smooth "
                 "recalibrator, fit on more rows, or take TopLabel, which never changes the class.",
                 AccuracyWarning,
-                stacklevel=stacklevel,
+                stacklevel=4,  # the caller of fit
             )
 
     def predict(self, y_prob: Any) -> AnyArray:
@@ -216,8 +216,7 @@ class OneVsRest(Recalibrator):
         super()._check_parameters()
 
     def _check_learned(self) -> None:
-        if len(self.recalibrators_) != self.classes_.size or None in self.recalibrators_:
-            raise ValueError("there must be one recalibrator for each class")
+        _check_parts(self)
 
 
 class MultiLabel(Recalibrator):
@@ -283,22 +282,6 @@ class MultiLabel(Recalibrator):
     def predict(self, y_prob: Any) -> AnyArray:
         """Return 1 for each label that is more probable than not, in the shape of `y_prob`."""
         return np.asarray(self.predict_proba(y_prob) > 0.5).astype(np.intp)
-
-    def score(self, y_prob: Any, y_true: Any, sample_weight: Any = None) -> float:
-        """Return the negative Brier score, averaged over labels: higher is better.
-
-        Parameters
-        ----------
-        y_prob, y_true, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        float
-        """
-        rows = read_again(self, y_prob, y_true, sample_weight)
-        squares = (self._apply(rows.predictions) - rows.codes()) ** 2
-        return -float(np.average(squares.mean(axis=1), weights=rows.weights))
 
     def to_sql(self, column: Sequence[str], dialect: str = "duckdb") -> list[str]:  # type: ignore[override]
         """Return an SQL expression for each label, of the columns of all labels in their order.
@@ -374,11 +357,15 @@ class MultiLabel(Recalibrator):
         check_inner(self, self.recalibrator)
 
     def _check_learned(self) -> None:
-        if len(self.recalibrators_) != self.classes_.size or None in self.recalibrators_:
-            raise ValueError("there must be one recalibrator for each label")
+        _check_parts(self)
 
 
 def _answers_by_column(model: OneVsRest | MultiLabel, probs: AnyArray) -> FloatArray:
     """Return the answers of each column's recalibrator, without the breaking of ties."""
     parts = enumerate(model.recalibrators_)
     return np.column_stack([part._answers(probs[:, k]) for k, part in parts])
+
+
+def _check_parts(model: OneVsRest | MultiLabel) -> None:
+    if len(model.recalibrators_) != model.classes_.size or None in model.recalibrators_:
+        raise ValueError("there must be one recalibrator for each column")

@@ -20,7 +20,7 @@ chosen is never worse there than pooled answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -30,15 +30,13 @@ import numpy as np
 from calibrant._logits import sigmoid
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.columns import Columns
-from calibrant.groups import GroupKey, GroupLabel
 from calibrant.problem import Kind
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.class_rows import fold_of_rows, own_values
+from calibrant.recalibrators.class_rows import fold_of_rows, log_losses
 from calibrant.recalibrators.foreign import as_recalibrator
 from calibrant.recalibrators.formulas import CLIP, NUMPY, log_odds
 from calibrant.recalibrators.multiclass import OneVsRest
 from calibrant.recalibrators.scores import Scores
-from calibrant.tables import Tables
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0, 30_000.0)
 """The k that are tried. The loss is flat around its minimum: steps of three are fine enough."""
@@ -95,11 +93,6 @@ class GroupedRows:
         """Return some of the rows."""
         probs, codes = self.probs[rows], self.codes[rows]
         return GroupedRows(probs, codes, self.weights[rows], self.place[rows], self.n_groups)
-
-    @property
-    def is_one_event(self) -> bool:
-        """Whether there is one score for each row."""
-        return self.probs.ndim == 1
 
 
 def rows_by_group(place: IntArray) -> Iterator[tuple[int, IntArray]]:
@@ -178,7 +171,7 @@ class Pool:
             if k == 0:
                 out[group] = self._fitted(own)
             else:
-                out[group] = (self._map_of_scores if own.is_one_event else self._map)(own, k)
+                out[group] = (self._map_of_scores if own.probs.ndim == 1 else self._map)(own, k)
         return out
 
     def _map_of_scores(self, own: GroupedRows, k: float) -> Recalibrator:
@@ -199,12 +192,20 @@ class Pool:
 
     @cached_property
     def _prior(self) -> Scores:
-        """The scores of all rows in few cells."""
+        """The scores of all rows in few cells of neighbours, each at its mean."""
         rows = self.rows
-        events = rows.weights * (rows.codes == 1)
-        values = rows.probs.astype(np.float64)
-        every = Scores(values, events, rows.weights, float(rows.weights.sum()))
-        return _in_cells(every.distinct())
+        events, size = rows.weights * (rows.codes == 1), float(rows.weights.sum())
+        scores = Scores(rows.probs.astype(np.float64), events, rows.weights, size).distinct()
+        if scores.values.size <= PRIOR_CELLS:
+            return scores
+        weight = scores.weight
+        # The cell of a score is where its own middle lies among all weight.
+        middle = (np.cumsum(weight) - weight / 2) / weight.sum()
+        cell = np.minimum((middle * PRIOR_CELLS).astype(np.intp), PRIOR_CELLS - 1)
+        terms = (weight * scores.values, scores.events, weight)
+        sums = [np.bincount(cell, term, PRIOR_CELLS).astype(np.float64) for term in terms]
+        values, events, weights = (total[sums[2] > 0] for total in sums)
+        return Scores(values / weights, events, weights, scores.size)
 
     @cached_property
     def _prior_rows(self) -> GroupedRows:
@@ -213,20 +214,6 @@ class Pool:
         if n <= most:
             return self.rows
         return self.rows.take(np.random.default_rng(0).permutation(n)[:most])
-
-
-def _in_cells(scores: Scores) -> Scores:
-    """Return scores in few cells of neighbours, each at its mean."""
-    if scores.values.size <= PRIOR_CELLS:
-        return scores
-    weight = scores.weight
-    # The cell of a score is where its own middle lies among all weight.
-    middle = (np.cumsum(weight) - weight / 2) / weight.sum()
-    cell = np.minimum((middle * PRIOR_CELLS).astype(np.intp), PRIOR_CELLS - 1)
-    terms = (weight * scores.values, scores.events, weight)
-    sums = [np.bincount(cell, term, PRIOR_CELLS).astype(np.float64) for term in terms]
-    values, events, weights = (total[sums[2] > 0] for total in sums)
-    return Scores(values / weights, events, weights, scores.size)
 
 
 def _shifts(odds: FloatArray, rows: GroupedRows, prior: float) -> FloatArray:
@@ -255,21 +242,13 @@ class Repair:
     shifts: FloatArray | None = None
     maps: list[Recalibrator] | None = None
 
-    def levels_of(
-        self, tables: Tables, known: Sequence[tuple[GroupLabel, ...]]
-    ) -> Iterator[tuple[GroupKey, FloatArray]]:
-        """Yield all outputs of groups, fixed by the fit, where those of their rows are such."""
-        number = {labels: i for i, labels in enumerate(known)}
-        for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
-            group, table = number.get(labels, -1), tables.at(place)
-            own = self.pooled if group < 0 or self.maps is None else self.maps[group]
-            levels = own._all_levels()
-            if levels is None or table.n_groups > 1 or not table.is_binned_model:
-                continue
-            if group >= 0 and self.shifts is not None:
-                levels = shifted(levels, self.shifts[group])
-            if np.isin(table.level[table.count > 0], levels).all():
-                yield key, levels
+    def levels(self, group: int) -> FloatArray | None:
+        """Return all outputs of a group, -1 for those of none; None if they are infinitely many."""
+        own = self.pooled if group < 0 or self.maps is None else self.maps[group]
+        known = own._all_levels()
+        if known is None or group < 0 or self.shifts is None:
+            return known
+        return shifted(known, self.shifts[group])
 
     def answers(self, probs: AnyArray, place: IntArray, *, levels: bool = False) -> FloatArray:
         """Return the answer for each row; -1 for a row of no known group.
@@ -291,10 +270,10 @@ class Repair:
         out = self.pooled._certifiable(rows, kind)
         if self.shifts is not None:
             return replace(out, predictions=self.answers(rows.predictions, place, levels=True))
-        maps = self.maps or []
-        for group, own in rows_by_group(place) if maps else ():
-            part = maps[group]._certifiable(rows.take(own), kind)
-            out.predictions[own] = part.predictions
+        if self.maps is not None:
+            for group, own in rows_by_group(place):
+                part = self.maps[group]._certifiable(rows.take(own), kind)
+                out.predictions[own] = part.predictions
         return out
 
 
@@ -317,7 +296,7 @@ def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
     """Choose what is left open: what is a group's own, and how many rows the pool is worth."""
     kinds = [own]
     if own == "auto":
-        kinds = ["shift", "map"] if pool.rows.is_one_event else ["map"]
+        kinds = ["shift", "map"] if pool.rows.probs.ndim == 1 else ["map"]
     if k is not None and len(kinds) == 1:
         return Choice(kinds[0], k)
     cv = min(cv, len(pool.rows.codes))
@@ -405,8 +384,7 @@ def _losses(folds: list[tuple[Pool, GroupedRows]], own: str, k: float) -> FloatA
     lost = []
     for pool, held in folds:
         out = repair_of(pool, own, k).answers(held.probs, held.place)
-        likely = np.abs(held.codes + out - 1) if out.ndim == 1 else own_values(out, held.codes)
-        lost.append(-np.log(np.maximum(likely, CLIP)))
+        lost.append(log_losses(out, held.codes))
     return np.concatenate(lost)
 
 

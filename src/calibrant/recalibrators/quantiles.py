@@ -28,8 +28,8 @@ from calibrant.exceptions import (
     InvalidShapeError,
 )
 from calibrant.problem import Label, Problem, read_problem
+from calibrant.recalibrators.certifying import check_fresh
 from calibrant.recalibrators.fingerprint import Fingerprint
-from calibrant.recalibrators.overlap import warn_of_overlap
 from calibrant.recalibrators.reading import unless_it_fails
 from calibrant.sources.arrays import ArraySource, as_array, read_arrays
 from calibrant.sources.events import read_forecasts, read_quantiles
@@ -126,13 +126,7 @@ class QuantileRepair(BaseEstimator):  # type: ignore[misc]
         """
         repaired, levels = self.predict(y_prob), self.levels_.tolist()
         _, y, q, _ = read_forecasts(y_true, y_prob, levels, None, None)
-        rows = _fingerprint(q, y)
-        if self.fingerprint_.same_rows(rows):
-            raise InvalidInputError(
-                "A certificate needs rows that the repair has not seen; these are the very rows "
-                "it was fitted on, and their outcomes shaped its answers. Hold out other rows."
-            )
-        warn_of_overlap(self.fingerprint_, rows, stacklevel=2)
+        check_fresh(self.fingerprint_, _fingerprint(q, y), "repair", "outcomes")
         source = ArraySource(read_arrays(y, repaired, kind="quantile", classes=levels))
         digests = Digests(source.digest(), digest_of_document(self.to_dict()))
         return stats.certify(source.tabulate("auto"), **options, digests=digests)

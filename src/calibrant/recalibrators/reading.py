@@ -65,10 +65,16 @@ def read_again(
         classes = _own_classes(recalibrator)
     else:
         _check_same_classes(recalibrator, classes)
+    _columns_of_fit(recalibrator, y_prob)
+    return read_labelled(recalibrator, y_prob, y_true, sample_weight, classes)
+
+
+def _columns_of_fit(recalibrator: Recalibrator, y_prob: Any) -> AnyArray:
+    """Return predictions as an array; refuse other columns than those of the fit."""
     array = as_array(y_prob, "y_prob")
     check_width(recalibrator, array.shape)
     check_same_names(names_of(y_prob), fitted_names(recalibrator))
-    return read_labelled(recalibrator, y_prob, y_true, sample_weight, classes)
+    return array
 
 
 def _own_classes(recalibrator: Recalibrator) -> list[Label] | None:
@@ -171,10 +177,8 @@ def read_unlabelled(recalibrator: Recalibrator, y_prob: Any) -> tuple[AnyArray, 
     Return the columns that it works on, and the shape that they came in.
     """
     check_is_fitted(recalibrator, "classes_")
-    array, names = as_array(y_prob, "y_prob"), names_of(y_prob)
-    check_width(recalibrator, array.shape)
-    check_same_names(names, fitted_names(recalibrator))
-    check_class_order(names, _own_classes(recalibrator))
+    array = _columns_of_fit(recalibrator, y_prob)
+    check_class_order(names_of(y_prob), _own_classes(recalibrator))
     shape = array.shape if recalibrator._reads == "labels" else len(array)
     unlabelled = np.zeros(shape, np.int8)
     return read_labelled(recalibrator, array, unlabelled).predictions, array.shape

@@ -20,9 +20,8 @@ from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError
 from calibrant.groups import by_to_json, read_by
 from calibrant.recalibrators import quantiles
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.fingerprint import Fingerprint
+from calibrant.recalibrators.fingerprint import Fingerprint, TableFingerprint
 from calibrant.recalibrators.formulas import is_share
-from calibrant.recalibrators.overlap import TableFingerprint
 from calibrant.recalibrators.reading import fitted_names, keep_names
 from calibrant.recalibrators.scores import FitResult
 from calibrant.recalibrators.temperature import Identity
@@ -60,20 +59,19 @@ def parts_as_steps(wrapper: Fitted) -> Fitted:
     and cannot be saved.
     """
     check_is_fitted(wrapper, "classes_")
+
+    def steps_of(part: Any) -> Any:
+        return part.as_steps() if hasattr(part, "as_steps") else part
+
     steps: Any = copy(wrapper)
     steps.recalibrator = _without_own_scaler(steps.recalibrator)
     for name, kind in steps._learned.items():
         part = getattr(wrapper, name)
         if kind == "recalibrator":
-            setattr(steps, name, _steps_of(part))
+            setattr(steps, name, steps_of(part))
         elif kind == "recalibrators":
-            setattr(steps, name, [None if own is None else _steps_of(own) for own in part])
+            setattr(steps, name, [steps_of(own) for own in part])
     return steps  # type: ignore[no-any-return]
-
-
-def _steps_of(fitted: Recalibrator) -> Recalibrator:
-    steps: Recalibrator = fitted.as_steps() if hasattr(fitted, "as_steps") else fitted
-    return steps
 
 
 def can_be_saved(recalibrator: Any) -> bool:

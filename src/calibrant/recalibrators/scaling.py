@@ -33,7 +33,7 @@ class _Logistic(Recalibrator):
     _choices = INPUTS
     _learned: ClassVar[dict[str, str]] = {"coef_": "vector", "smoothing_": "share"}
     _constants: ClassVar[tuple[str, ...]] = ("coef_",)
-    _learns_from_sketches = True
+    _learn_tensors = Recalibrator._learn_sketch
     loss: Loss = "log"
     on: Literal["log-odds", "probabilities"] = "log-odds"
     coef_: FloatArray

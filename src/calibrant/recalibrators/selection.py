@@ -18,9 +18,8 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Label, check_input
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.by_group import ByGroup
-from calibrant.recalibrators.class_rows import fold_of_rows, squared_errors
+from calibrant.recalibrators.class_rows import fold_of_rows, log_losses, squared_errors
 from calibrant.recalibrators.foreign import as_recalibrator, is_foreign
-from calibrant.recalibrators.formulas import CLIP
 from calibrant.recalibrators.isotonic import VennAbers
 from calibrant.recalibrators.matrix import MatrixScaling, VectorScaling
 from calibrant.recalibrators.multiclass import OneVsRest
@@ -326,24 +325,16 @@ class LabelledRows:
     def losses(self, candidate: Recalibrator, folds: Sequence[BoolArray]) -> FloatArray:
         """Return the loss of each row in the folds, from fits on the rows outside of its fold."""
         out = np.full(self.codes.size, np.nan)
+        lost = squared_errors if self.scoring == "brier" else log_losses
         for held in folds:
-            out[held] = self._losses_of_fold(candidate, ~held, held)
+            fresh: Recalibrator = clone(candidate)
+            if isinstance(fresh, OneVsRest):
+                # The score decides; only the winner, fitted on all rows, may warn.
+                fresh._warns = False
+            w = None if self.weights is None else self.weights[~held]
+            fresh.fit(self.probs[~held], self.codes[~held], w)
+            out[held] = lost(fresh.predict_proba(self.probs[held]), self.codes[held])
         return out[np.logical_or.reduce(folds)]
-
-    def _losses_of_fold(
-        self, candidate: Recalibrator, fitting: BoolArray, held: BoolArray
-    ) -> FloatArray:
-        fresh: Recalibrator = clone(candidate)
-        if isinstance(fresh, OneVsRest):
-            # The score decides; only the winner, fitted on all rows, may warn.
-            fresh._warns = False
-        w = None if self.weights is None else self.weights[fitting]
-        fresh.fit(self.probs[fitting], self.codes[fitting], w)
-        out, codes = fresh.predict_proba(self.probs[held]), self.codes[held]
-        if self.scoring == "brier":
-            return squared_errors(out, codes)
-        own = np.abs(codes + out - 1) if out.ndim == 1 else out[np.arange(codes.size), codes]
-        return np.asarray(-np.log(np.maximum(own, CLIP)))
 
     def can_hold_out(self, held: BoolArray) -> bool:
         """Tell whether there is weight on both sides of a fold."""

@@ -87,7 +87,7 @@ class SplineCalibration(Recalibrator):
     }
     _constants: ClassVar[tuple[str, ...]] = ("_cuts", "_pieces")
     _choices = INPUTS
-    _learns_from_sketches = True
+    _learn_tensors = Recalibrator._learn_sketch
     knots_: FloatArray
     values_: FloatArray
     smoothing_: float

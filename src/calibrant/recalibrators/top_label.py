@@ -101,7 +101,7 @@ class TopLabel(Recalibrator):
 
     def predict_confidence(self, y_prob: Any) -> tuple[AnyArray, FloatArray]:
         """Return the predicted class and its recalibrated probability for each row."""
-        top, confidence = self._confidence(read_unlabelled(self, y_prob)[0])
+        top, confidence = _recalibrated_top(NUMPY, read_unlabelled(self, y_prob)[0], self)
         return np.asarray(self.classes_[top]), confidence
 
     def predict(self, y_prob: Any) -> AnyArray:
@@ -111,12 +111,16 @@ class TopLabel(Recalibrator):
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
         confidence, top = NUMPY.top(probs)
         right = codes == top
-        self.pooled_ = fit_one(as_recalibrator(self.recalibrator), confidence, right, weights)
-        self.by_class_ = []
+
+        def fitted(own: Any) -> Recalibrator:
+            w = None if weights is None else weights[own]
+            return fit_one(as_recalibrator(self.recalibrator), confidence[own], right[own], w)
+
+        self.pooled_, self.by_class_ = fitted(slice(None)), []
         if self.per_class:
-            self.by_class_ = [
-                self._one_class(top == k, confidence, right, weights) for k in range(probs.shape[1])
-            ]
+            counted = top if weights is None else top[weights > 0]
+            enough = np.bincount(counted, minlength=probs.shape[1]) >= max(self.min_rows, 1)
+            self.by_class_ = [fitted(top == k) if use else None for k, use in enumerate(enough)]
         parts = [self.pooled_, *self.by_class_]
         self.fit_result_ = FitResult.of_all(part.fit_result_ for part in parts if part is not None)
 
@@ -128,21 +132,8 @@ class TopLabel(Recalibrator):
         self.fit_result_ = FitResult.of_all([self.pooled_.fit_result_])
         return True
 
-    def _one_class(
-        self, own: AnyArray, confidence: FloatArray, right: AnyArray, weights: FloatArray | None
-    ) -> Recalibrator | None:
-        w = None if weights is None else weights[own]
-        rows = int(own.sum()) if w is None else int((w > 0).sum())
-        if rows < max(self.min_rows, 1):
-            return None
-        return fit_one(as_recalibrator(self.recalibrator), confidence[own], right[own], w)
-
-    def _confidence(self, probs: AnyArray) -> tuple[IntArray, FloatArray]:
-        """Return the predicted class and its recalibrated probability."""
-        return _recalibrated_top(NUMPY, probs, self)
-
     def _apply(self, probs: AnyArray) -> FloatArray:
-        top, confidence = self._confidence(probs)
+        top, confidence = _recalibrated_top(NUMPY, probs, self)
         out, n_others = np.empty(probs.shape), self.classes_.size - 1
 
         def write(part: slice) -> None:
