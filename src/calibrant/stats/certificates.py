@@ -180,9 +180,7 @@ class Certificate(Result):
         """Read a certificate; what it claims is believed only by `recheck`."""
         document = read_json(text, "A certificate")
         document = check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
-        names = tuple(cls.__dataclass_fields__)
-        if isinstance(document, dict):
-            document = _with_draws(document)
+        names, document = tuple(cls.__dataclass_fields__), _with_draws(document)
         check_names(document, ("format", "schema", *names), "A certificate")
         check_entries(document, _ALLOWED, "a certificate")
         fields = {name: document[name] for name in names}
