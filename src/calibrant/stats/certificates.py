@@ -322,19 +322,22 @@ def certify(
     return _answer(table, lower_table, drawn, question, kept, overlap_unchecked)
 
 
-def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
-    """Return the upper and the lower bound and the verdict, without the words of a certificate."""
+def verified_bounds(
+    table: BinTable, question: Question
+) -> tuple[float, float, Verdict | None, bool]:
+    """Return the upper and the lower bound, the verdict, and whether labels agree too well."""
     upper, lower, _ = bounds_of(table, question)
-    verdict = decided(upper, lower, question.max_error)
-    if verdict is not None and _is_too_good(table, question, upper):
-        verdict = "undecided"
-    return upper, lower, verdict
+    verdict, too_good = (
+        decided(upper, lower, question.max_error),
+        _is_too_good(table, question, upper),
+    )
+    return upper, lower, "undecided" if too_good and verdict else verdict, too_good
 
 
 def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
     if question.power == 2 and upper > smallest_error(table.n):
         return False
-    return agrees_too_well(table, question.weights, question.target, question.draws or 1)
+    return agrees_too_well(table, question)
 
 
 def _answer(

@@ -45,6 +45,7 @@ from calibrant.bins import Distinct
 from calibrant.exceptions import InvalidInputError, NoSuchEstimatorError
 from calibrant.stats.certificates import Certificate, certify
 from calibrant.stats.proofs import agrees_too_well
+from calibrant.stats.questions import Question
 from calibrant.stats.verdicts import TOO_GOOD, Verdict, decided
 from calibrant.table import BinTable
 
@@ -166,7 +167,7 @@ def carried(
         share = RATE_SHARE * delta / 2
         upper, lower = _at_other_rates(inner, rates, moved[seen], target[seen], share)
     # of all rows: a drawn sample has noise of its own
-    too_good = agrees_too_well(table, np.ones(1), "population")
+    too_good = agrees_too_well(table, Question.of(table, confidence_level=confidence_level))
     verdict = decided(upper, lower, max_error)
     return LabelShiftCertificate(
         verdict="undecided" if too_good and verdict else verdict,
