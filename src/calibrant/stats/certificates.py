@@ -219,7 +219,10 @@ class Certificate(Result):
                     "calibrant.recheck(certificate, y_true, y_prob) counts rows and compares them."
                 )
         try:
-            question, said = self._question(), [in_present_words(x) for x in self.assumptions]
+            asked = {name: getattr(self, name) for name in ASKED}
+            weights = self.class_weights if self.table.n_groups > 1 else None
+            question = Question.of(self.table, **asked, class_weight=weights)
+            said = [in_present_words(x) for x in self.assumptions]
             tables = (self.table, self.lower_table, self.drawn)
             again = _answer(*tables, question, self.digests, OVERLAP_UNCHECKED in said)
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -241,12 +244,6 @@ class Certificate(Result):
             notes += unknown
             scope = "rows" if same_rows else "counts"
         return Recheck(not differences, tuple(differences), again, scope, tuple(notes))
-
-    def _question(self) -> Question:
-        """Return what was asked, checked as if for the first time."""
-        asked = {name: getattr(self, name) for name in ASKED}
-        weights = self.class_weights if self.table.n_groups > 1 else None
-        return Question.of(self.table, **asked, class_weight=weights)
 
 
 def _with_draws(document: dict[str, Any]) -> dict[str, Any]:

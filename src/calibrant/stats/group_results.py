@@ -91,20 +91,16 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
     def _at(self, place: int) -> R:
         return self.measure(self.tables.at(place))
 
-    def _lines(self, confidence_level: float) -> Iterator[tuple[str, ...]]:
-        sizes = self.tables.sizes
-        for place in self.places()[:LINES].tolist():
-            name = shown_key(self.tables.labels[place])
-            yield name, f"{sizes[place]:,}", *self._row(self._at(place), confidence_level)
-
     def __str__(self) -> str:
         return self.describe()
 
     def describe(self, confidence_level: float = 0.95) -> str:
         """Return the worst groups as a table; the level is that of intervals, if it has any."""
-        head = (self.tables.described_by, "rows", *self._head)
-        lines = text_table(head, list(self._lines(confidence_level)))
-        return "\n".join([*lines, *more_groups(len(self) - LINES)])
+        rows = [(self.tables.described_by, "rows", *self._head)]
+        for place in self.places()[:LINES].tolist():
+            own = shown_key(self.tables.labels[place]), f"{self.tables.sizes[place]:,}"
+            rows.append((*own, *self._row(self._at(place), confidence_level)))
+        return "\n".join([*text_table(rows[0], rows[1:]), *more_groups(len(self) - LINES)])
 
     def _summary(self) -> str:
         return f"{len(self):,} groups by {self.tables.described_by}, n = {self.tables.n:,}"
