@@ -396,5 +396,5 @@ def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
 
 def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
     """Return what |e_j|^power cannot exceed if the error is t, given lower bounds of w_k p_j."""
-    mass = np.asarray(mass)
-    return np.minimum(1.0, np.divide(t**power, mass, out=np.ones_like(mass), where=mass > 0))
+    mass, least = np.asarray(mass), t**power
+    return np.where(mass > least, least / np.maximum(mass, least), 1.0)
