@@ -23,7 +23,7 @@ from calibrant.sources.groups import (
 )
 from calibrant.stats.clusters import best_draws
 from calibrant.stats.estimators import ClassWeight, Norm, Target, cells_of
-from calibrant.stats.questions import MinBinMass, error_probability
+from calibrant.stats.questions import Asked, MinBinMass, error_probability
 from calibrant.stats.results import UNRESOLVED_LIMIT
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -36,19 +36,10 @@ higher; with one row upper bounds are a quarter higher. 8 gain nothing. Affects 
 never validity."""
 
 
-class _CertifyOptions(Reading, total=False):
-    max_error: float | None
-    norm: Norm
-    confidence_level: float
+class _CertifyOptions(Reading, Asked, total=False):
     bins: BinsLike | None
-    target: Target
-    min_bin_mass: MinBinMass
-    levels: ArrayLike | None
-    looks: int
-    class_weight: ClassWeight
     shared_bins: bool
     cluster: Any
-    draws: int | None
 
 
 @overload

@@ -141,3 +141,28 @@ def test_progress_is_told_after_each_group_and_must_be_a_function():
     np.testing.assert_allclose(told, [1 / 3, 2 / 3, 1])
     with pytest.raises(InvalidArgumentError, match="must be a function.*got 'bar'. Pass print"):
         cb.audit(Y, P, by=SITE, progress="bar")
+
+
+def test_nothing_is_said_of_the_worst_group_where_labels_agree_too_well():
+    p = np.repeat(np.arange(1, 10) / 10, 1000)
+    y = np.concatenate([np.arange(1000) < round(1000 * each) for each in np.arange(1, 10) / 10])
+    group = np.where(np.arange(9000) % 2, "odd", "even")
+    y[group == "odd"] = np.random.default_rng(0).random(4500) < p[group == "odd"]
+    for max_error, verdict in ((0.05, "undecided"), (None, None)):
+        audit = cb.audit(y.astype(int), p, by=group, max_error=max_error)
+        assert {x.group[0]: x.agrees_too_well for x in audit.groups} == {"even": True, "odd": False}
+        assert (audit.verdict, audit.upper_bound) == (verdict, 1.0)
+        assert "worst group" not in str(audit)
+        assert "Of even nothing can be said: labels agree with the" in str(audit)
+        assert audit["even"].agrees_too_well
+    assert not audit.too_small
+
+
+@pytest.mark.parametrize("norm", ["l2", "max"])
+def test_of_many_honest_groups_none_agrees_too_well(norm):
+    """One in a hundred would if each group were tested as if it were the only one."""
+    rng, group = np.random.default_rng(0), np.repeat(np.arange(100), 500)
+    p = rng.choice(np.arange(1, 10) / 10, group.size)
+    audit = cb.audit(rng.random(group.size) < p, p, by=group, norm=norm)
+    assert not any(x.agrees_too_well for x in audit.groups)
+    assert audit.upper_bound < 1

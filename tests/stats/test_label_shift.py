@@ -218,3 +218,17 @@ def test_the_size_of_the_test_holds_where_many_outputs_are_rare():
         pvalues.append(label_shift_pvalue(table, target))
     assert np.mean(np.array(pvalues) < 0.1) <= 0.15
     assert np.mean(np.array(pvalues) < 0.01) <= 0.03
+
+
+def test_labels_that_agree_too_well_are_certified_at_no_other_rate_either():
+    s = np.arange(1, 10) / 10
+    p = np.repeat(s, 1000)
+    y = np.concatenate([np.arange(1000) < round(1000 * each) for each in s]).astype(int)
+    assert cb.certify(y, p, max_error=0.05).agrees_too_well
+    for target in ({"target_rate": 0.3}, {"target_prob": p}):
+        result = cb.certify_label_shift(y, p, max_error=0.05, **target)
+        assert (result.verdict, result.agrees_too_well) == ("undecided", True)
+        assert str(result).startswith("undecided: nothing can be said: labels agree with")
+        assert cb.certify_label_shift(y, p, **target).verdict is None
+    honest = cb.certify_label_shift(np.random.default_rng(0).random(9000) < p, p, target_rate=0.3)
+    assert not honest.agrees_too_well

@@ -35,7 +35,13 @@ from calibrant.stats.intervals import check_level
 from calibrant.stats.planning import samples_to_certify
 from calibrant.stats.proofs import bounds_of
 from calibrant.stats.questions import Question
-from calibrant.stats.verdicts import MOST_BINS_TO_PLAN, Verdict, assumptions_of, overall
+from calibrant.stats.verdicts import (
+    MOST_BINS_TO_PLAN,
+    TOO_GOOD,
+    Verdict,
+    assumptions_of,
+    overall,
+)
 from calibrant.table import BinTable
 from calibrant.tables import Tables
 
@@ -69,6 +75,9 @@ class AuditedGroup:
     rows_needed : int or None
         About how many rows would certify a group of so many outputs if it were calibrated; None
         where it is decided, or cannot be planned.
+    agrees_too_well : bool
+        Whether labels agree with the predictions better than independent draws would: then there is
+        no verdict but "undecided", whatever the bounds.
     """
 
     group: tuple[GroupLabel, ...]
@@ -83,6 +92,7 @@ class AuditedGroup:
     pvalue: float
     adjusted_pvalue: float
     rows_needed: int | None
+    agrees_too_well: bool
 
     def __str__(self) -> str:
         said = "too small" if self.is_too_small else self.verdict or "no verdict"
@@ -111,7 +121,8 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         Refuted if any group is, certified if all are.
     upper_bound : float
         The error of the worst group is at most this, with probability `confidence_level` by itself:
-        lower than the largest bound of a group, since nothing is split.
+        lower than the largest bound of a group, since nothing is split; 1.0 if labels of a group
+        agree too well.
     lower_bound : float
         The error of the worst group is at least this, as proved of one of them.
     heterogeneity : CalibrationTestResult or None
@@ -189,6 +200,10 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
                 f"The worst group's error is at most {self.upper_bound:.4f}, with "
                 f"{100 * self.confidence_level:g}% confidence in this alone."
             )
+        matched = [shown_key(group.group) for group in self.groups if group.agrees_too_well]
+        if matched:
+            more = f" and {len(matched) - 3:,} more" if len(matched) > 3 else ""
+            yield f"Of {', '.join(matched[:3])}{more} {TOO_GOOD}."
         small = self.too_small
         if small:
             needed = sorted({group.rows_needed or 0 for group in small})
@@ -276,10 +291,10 @@ def audit(
     for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
         table = tables.at(place)
         question = Question.of(table, **options, levels=declared.get(key))
-        upper, lower, verdict = verified_bounds(table, question)
+        upper, lower, verdict, too_good = verified_bounds(table, question)
         interval = errors[key]._interval(question.confidence_level)
         needed = None
-        if verdict == "undecided" and table.is_binned_model:
+        if verdict == "undecided" and table.is_binned_model and not too_good:
             needed = _rows_needed(table, question, rows_needed)
         group = AuditedGroup(
             group=labels,
@@ -294,12 +309,14 @@ def audit(
             pvalue=float(pvalues[place]),
             adjusted_pvalue=float(adjusted[place]),
             rows_needed=needed,
+            agrees_too_well=too_good,
         )
         groups.append(group)
         if progress is not None:
             progress(len(groups) / len(tables))
     alone = {**options, "confidence_level": confidence_level}
-    worst = _bound_of_the_worst(tables, groups, declared, alone)
+    matched = any(group.agrees_too_well for group in groups)
+    worst = 1.0 if matched else _bound_of_the_worst(tables, groups, declared, alone)
     groups.sort(key=lambda x: (RANK[x.verdict], -x.lower_bound, -x.error, -x.n))
     return Audit(
         groups=tuple(groups),

@@ -240,7 +240,10 @@ class HalfObjective:
         """Return an upper bound of the maximum of each bin, too large by at most the tolerance."""
         if tolerance == math.inf:
             return self._fold(np.maximum(self.ceiling(self.s), self.ceiling(np.ones_like(self.s))))
-        return highest(self._fold(self.known(self.s)), _Intervals.cover(self), tolerance)
+        unit = np.sqrt(self.s * (1 - self.s) / self.size) + 1 / self.size
+        points = np.minimum(self.s[:, None] + unit[:, None] * _STEPS, 1.0)
+        pieces = _Intervals.covering(self, points)
+        return highest(self._fold(self.known(self.s)), pieces, tolerance)
 
     def _fold(self, values: FloatArray) -> FloatArray:
         return np.maximum(*np.split(values, 2))
@@ -248,14 +251,6 @@ class HalfObjective:
 
 class _Intervals(Intervals[HalfObjective]):
     """Intervals of pi in [s, 1], with the values at their ends."""
-
-    @classmethod
-    def cover(cls, halves: HalfObjective) -> _Intervals:
-        """Cover all pi from s to 1, finely near s."""
-        unit = np.sqrt(halves.s * (1 - halves.s) / halves.size) + 1 / halves.size
-        points = np.minimum(halves.s[:, None] + unit[:, None] * _STEPS, 1.0)
-        pieces = cls.between(halves, np.arange(halves.s.size), points)
-        return pieces.keep(pieces.left < pieces.right)
 
     def split(self) -> _Intervals:
         """Cut each interval into four; the one at 1 also very near to it."""

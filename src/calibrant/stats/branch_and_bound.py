@@ -52,6 +52,12 @@ class Intervals(ABC, Generic[Functions]):
         index = np.repeat(index, points.shape[1] - 1)
         return cls(objective, index, *(end.ravel() for end in ends))
 
+    @classmethod
+    def covering(cls, objective: Functions, points: FloatArray) -> Self:
+        """Return the intervals between the points of each function, which may be equal."""
+        pieces = cls.between(objective, np.arange(len(points)), points)
+        return pieces.keep(pieces.left < pieces.right)
+
     def keep(self, which: BoolArray) -> Self:
         """Return some of the intervals."""
         ends = (self.left, self.right, self.at_left, self.at_right)

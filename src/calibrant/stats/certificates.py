@@ -11,10 +11,9 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import (
@@ -33,9 +32,9 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import smallest_error
 from calibrant.stats.clusters import check_draws, is_draw
 from calibrant.stats.curves import diagram_of
-from calibrant.stats.estimators import ClassWeight, Norm, Target, power_of
+from calibrant.stats.estimators import Target, power_of
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
-from calibrant.stats.questions import ASKED, MOST_DRAWS, MinBinMass, Question
+from calibrant.stats.questions import ASKED, MOST_DRAWS, Asked, MinBinMass, Question
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -180,9 +179,7 @@ class Certificate(Result):
         """Read a certificate; what it claims is believed only by `recheck`."""
         document = read_json(text, "A certificate")
         document = check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
-        names = tuple(cls.__dataclass_fields__)
-        if isinstance(document, dict):
-            document = _with_draws(document)
+        names, document = tuple(cls.__dataclass_fields__), _with_draws(document)
         check_names(document, ("format", "schema", *names), "A certificate")
         check_entries(document, _ALLOWED, "a certificate")
         fields = {name: document[name] for name in names}
@@ -221,7 +218,10 @@ class Certificate(Result):
                     "calibrant.recheck(certificate, y_true, y_prob) counts rows and compares them."
                 )
         try:
-            question, said = self._question(), [in_present_words(x) for x in self.assumptions]
+            asked = {name: getattr(self, name) for name in ASKED}
+            weights = self.class_weights if self.table.n_groups > 1 else None
+            question = Question.of(self.table, **asked, class_weight=weights)
+            said = [in_present_words(x) for x in self.assumptions]
             tables = (self.table, self.lower_table, self.drawn)
             again = _answer(*tables, question, self.digests, OVERLAP_UNCHECKED in said)
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -243,12 +243,6 @@ class Certificate(Result):
             notes += unknown
             scope = "rows" if same_rows else "counts"
         return Recheck(not differences, tuple(differences), again, scope, tuple(notes))
-
-    def _question(self) -> Question:
-        """Return what was asked, checked as if for the first time."""
-        asked = {name: getattr(self, name) for name in ASKED}
-        weights = self.class_weights if self.table.n_groups > 1 else None
-        return Question.of(self.table, **asked, class_weight=weights)
 
 
 def _with_draws(document: dict[str, Any]) -> dict[str, Any]:
@@ -287,19 +281,11 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
 def certify(
     table: BinTable,
     *,
-    max_error: float | None = None,
-    norm: Norm = "l2",
-    confidence_level: float = 0.95,
-    target: Target = "population",
-    min_bin_mass: MinBinMass = None,
-    levels: ArrayLike | None = None,
-    looks: int = 1,
-    draws: int | None = None,
-    class_weight: ClassWeight = None,
     digests: Digests | None = None,
     overlap_unchecked: bool = False,
     lower_table: BinTable | None = None,
     drawn: list[int] | None = None,
+    **asked: Unpack[Asked],
 ) -> Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
@@ -308,35 +294,27 @@ def certify(
     several `draws`, `table` is the one that gives the upper bound and `lower_table` the one that
     gives the lower, if it is another; `drawn` are their numbers.
     """
-    question = Question.of(
-        table,
-        max_error=max_error,
-        norm=norm,
-        confidence_level=confidence_level,
-        target=target,
-        min_bin_mass=min_bin_mass,
-        levels=levels,
-        looks=looks,
-        draws=draws,
-        class_weight=class_weight,
-    )
+    question = Question.of(table, **asked)
     kept = digests or NO_DIGESTS
     return _answer(table, lower_table, drawn, question, kept, overlap_unchecked)
 
 
-def verified_bounds(table: BinTable, question: Question) -> tuple[float, float, Verdict | None]:
-    """Return the upper and the lower bound and the verdict, without the words of a certificate."""
+def verified_bounds(
+    table: BinTable, question: Question
+) -> tuple[float, float, Verdict | None, bool]:
+    """Return the upper and the lower bound, the verdict, and whether labels agree too well."""
     upper, lower, _ = bounds_of(table, question)
-    verdict = decided(upper, lower, question.max_error)
-    if verdict is not None and _is_too_good(table, question, upper):
-        verdict = "undecided"
-    return upper, lower, verdict
+    verdict, too_good = (
+        decided(upper, lower, question.max_error),
+        _is_too_good(table, question, upper),
+    )
+    return upper, lower, "undecided" if too_good and verdict else verdict, too_good
 
 
 def _is_too_good(table: BinTable, question: Question, upper: float) -> bool:
     if question.power == 2 and upper > smallest_error(table.n):
         return False
-    return agrees_too_well(table, question.weights, question.target, question.draws or 1)
+    return agrees_too_well(table, question)
 
 
 def _answer(

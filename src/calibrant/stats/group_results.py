@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from calibrant._results import Result, text_table
 from calibrant._types import FloatArray, IntArray
@@ -32,7 +33,6 @@ from calibrant.stats.selective import SelectiveCurve, selective_curve
 from calibrant.stats.verdicts import Verdict, overall
 from calibrant.tables import Tables
 
-SIDES = ("upper", "lower")
 R = TypeVar(
     "R",
     bound=CalibrationErrorResult
@@ -76,9 +76,13 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
         """The keys of all groups, the worst first."""
         return [key_of(self.tables.labels[place]) for place in self.places().tolist()]
 
-    @abstractmethod
     def places(self) -> IntArray:
         """Return the places of all groups, the worst first."""
+        return np.lexsort([-np.asarray(badness) for badness in reversed(self._badness())])
+
+    @abstractmethod
+    def _badness(self) -> tuple[ArrayLike, ...]:
+        """Return what makes a group worse than others, the weightiest first."""
 
     @abstractmethod
     def _row(self, result: R, confidence_level: float) -> tuple[str, ...]:
@@ -87,20 +91,16 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
     def _at(self, place: int) -> R:
         return self.measure(self.tables.at(place))
 
-    def _lines(self, confidence_level: float) -> Iterator[tuple[str, ...]]:
-        sizes = self.tables.sizes
-        for place in self.places()[:LINES].tolist():
-            name = shown_key(self.tables.labels[place])
-            yield name, f"{sizes[place]:,}", *self._row(self._at(place), confidence_level)
-
     def __str__(self) -> str:
         return self.describe()
 
     def describe(self, confidence_level: float = 0.95) -> str:
         """Return the worst groups as a table; the level is that of intervals, if it has any."""
-        head = (self.tables.described_by, "rows", *self._head)
-        lines = text_table(head, list(self._lines(confidence_level)))
-        return "\n".join([*lines, *more_groups(len(self) - LINES)])
+        rows = [(self.tables.described_by, "rows", *self._head)]
+        for place in self.places()[:LINES].tolist():
+            own = shown_key(self.tables.labels[place]), f"{self.tables.sizes[place]:,}"
+            rows.append((*own, *self._row(self._at(place), confidence_level)))
+        return "\n".join([*text_table(rows[0], rows[1:]), *more_groups(len(self) - LINES)])
 
     def _summary(self) -> str:
         return f"{len(self):,} groups by {self.tables.described_by}, n = {self.tables.n:,}"
@@ -122,8 +122,8 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
 class GroupErrors(GroupResults[CalibrationErrorResult]):
     """The calibration error of each group: a mapping from its key to `CalibrationErrorResult`.
 
-    Intervals are those of each group by itself: of twenty 95% intervals one misses on average. What
-    can be said of all groups at once is said by `calibrant.audit`.
+    Groups are ordered by it. Intervals are those of each group by itself: of twenty 95% intervals
+    one misses on average. What can be said of all groups at once is said by `calibrant.audit`.
 
     Attributes
     ----------
@@ -158,9 +158,8 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
         weights = class_weights(self.class_weight, self.tables.problem)
         return error_of(cells_of(self.tables), weights, power, is_debiased(power, self.debias))
 
-    def places(self) -> IntArray:
-        """Return the places of all groups, the largest error first."""
-        return np.lexsort((-self.tables.sizes, -self.estimates))
+    def _badness(self) -> tuple[ArrayLike, ...]:
+        return self.estimates, self.tables.sizes
 
     def _row(self, result: CalibrationErrorResult, confidence_level: float) -> tuple[str, ...]:
         interval = result._interval(confidence_level)
@@ -172,8 +171,8 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
 class GroupCertificates(GroupResults[Certificate]):
     """What is proved of each group: a mapping from its key to `Certificate`.
 
-    Each statement has its confidence by itself; `calibrant.audit` gives those that hold for all
-    groups at once.
+    Groups are ordered by their lower bounds. Each statement has its confidence by itself;
+    `calibrant.audit` gives those that hold for all groups at once.
 
     Attributes
     ----------
@@ -195,10 +194,8 @@ class GroupCertificates(GroupResults[Certificate]):
     def _at(self, place: int) -> Certificate:
         return self._made[place]
 
-    def places(self) -> IntArray:
-        """Return the places of all groups, the largest lower bound first."""
-        upper, lower = ([-getattr(x, f"{side}_bound") for x in self._made] for side in SIDES)
-        return np.lexsort((upper, lower))
+    def _badness(self) -> tuple[ArrayLike, ...]:
+        return [x.lower_bound for x in self._made], [x.upper_bound for x in self._made]
 
     def _row(self, result: Certificate, confidence_level: float) -> tuple[str, ...]:
         return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"
@@ -218,11 +215,9 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
 
     _head: ClassVar = ("bins", "bins whose interval misses the prediction")
 
-    def places(self) -> IntArray:
-        """Return the places of all groups, the largest error first."""
+    def _badness(self) -> tuple[ArrayLike, ...]:
         weights = class_weights(None, self.tables.problem)
-        errors = error_of(cells_of(self.tables), weights, 2.0, True)
-        return np.lexsort((-self.tables.sizes, -errors))
+        return error_of(cells_of(self.tables), weights, 2.0, True), self.tables.sizes
 
     def _row(self, result: ReliabilityCurve, confidence_level: float) -> tuple[str, ...]:
         said = result.mean_prediction
@@ -244,10 +239,8 @@ class GroupSelectiveCurves(GroupResults[SelectiveCurve]):
 
     _head: ClassVar = ("right", "AURC", "interval")
 
-    def places(self) -> IntArray:
-        """Return the places of all groups, the largest AURC first."""
-        areas = [self._at(place).aurc for place in range(len(self))]
-        return np.lexsort((-self.tables.sizes, -np.array(areas)))
+    def _badness(self) -> tuple[ArrayLike, ...]:
+        return [self._at(place).aurc for place in range(len(self))], self.tables.sizes
 
     def _row(self, result: SelectiveCurve, confidence_level: float) -> tuple[str, ...]:
         low, high = result.aurc_interval
@@ -269,11 +262,10 @@ class GroupCoverage(GroupResults[CoverageCertificate]):
 
     _head: ClassVar = ("farthest level", "covered", "limits", "beyond limits")
 
-    def places(self) -> IntArray:
-        """Return the places of all groups, the one whose coverage is farthest off first."""
+    def _badness(self) -> tuple[ArrayLike, ...]:
         made = [self._at(place) for place in range(len(self))]
         off = [np.abs(result.covered - result.level).max() for result in made]
-        return np.lexsort((np.negative(off), [-result.miss.max() for result in made]))
+        return [result.miss.max() for result in made], off
 
     def _row(self, result: CoverageCertificate, confidence_level: float) -> tuple[str, ...]:
         # by the miss where there is one, by the distance elsewhere, which is below 1

@@ -44,7 +44,9 @@ from calibrant._types import FloatArray
 from calibrant.bins import Distinct
 from calibrant.exceptions import InvalidInputError, NoSuchEstimatorError
 from calibrant.stats.certificates import Certificate, certify
-from calibrant.stats.verdicts import Verdict, decided
+from calibrant.stats.proofs import agrees_too_well
+from calibrant.stats.questions import Question
+from calibrant.stats.verdicts import TOO_GOOD, Verdict, decided
 from calibrant.table import BinTable
 
 OVERFLOW_SHARE = 0.02
@@ -93,6 +95,9 @@ class LabelShiftCertificate(Result):
     assumptions : list of str
     certificate : Certificate
         That of the drawn sample, for `target_rate`; it can be checked again.
+    agrees_too_well : bool
+        Whether the labels agree with the outputs better than independent draws would; then there
+        is no verdict but "undecided".
     """
 
     verdict: Verdict | None
@@ -110,6 +115,7 @@ class LabelShiftCertificate(Result):
     norm: str
     assumptions: list[str]
     certificate: Certificate
+    agrees_too_well: bool
 
     def __str__(self) -> str:
         return statement(self._summary(), self.assumptions, self.verdict)
@@ -120,6 +126,8 @@ class LabelShiftCertificate(Result):
         if low < high:
             rate = f"{rate} (in [{low:.4g}, {high:.4g}])"
         head = f"{self.verdict}: " if self.verdict else ""
+        if self.agrees_too_well:
+            return f"{head}{TOO_GOOD} (n = {self.n:,})"
         limit = "" if self.max_error is None else f" (the limit is {self.max_error:g})"
         return (
             f"{head}with {100 * self.confidence_level:g}% confidence the {self.norm} error at a "
@@ -158,8 +166,11 @@ def carried(
         seen, rates = (target > 0) & ~np.isnan(moved), (rate, *interval)
         share = RATE_SHARE * delta / 2
         upper, lower = _at_other_rates(inner, rates, moved[seen], target[seen], share)
+    # of all rows: a drawn sample has noise of its own
+    too_good = agrees_too_well(table, Question.of(table, confidence_level=confidence_level))
+    verdict = decided(upper, lower, max_error)
     return LabelShiftCertificate(
-        verdict=decided(upper, lower, max_error),
+        verdict="undecided" if too_good and verdict else verdict,
         upper_bound=upper,
         lower_bound=lower,
         target_rate=float(rate),
@@ -174,6 +185,7 @@ def carried(
         norm=norm,
         assumptions=_assumptions(not isinstance(target, float), pvalue),
         certificate=inner,
+        agrees_too_well=too_good,
     )
 
 
@@ -271,19 +283,11 @@ def sample_of_target(
     # outputs that have become equal are joined
     count = own_events + own_others
     values, place = np.unique(moved[count > 0], return_inverse=True)
-    size, happened = (
-        np.bincount(place, x[count > 0].astype(np.float64)).astype(np.float64)
-        for x in (count, own_events)
-    )
-    sums = {
-        "count": size,
-        "sum_y": happened,
-        "sum_p": size * values,
-        "sum_pp": size * values**2,
-        "sum_py": happened * values,
-    }
-    bins, rows = Distinct().choose(values, size), {name: x[None, :] for name, x in sums.items()}
-    return BinTable(table.problem, (bins,), **rows, level=values[None, :]), offset
+    size, happened = (np.bincount(place, x[count > 0])[None] for x in (count, own_events))
+    sums = {"count": size, "sum_y": happened, "sum_p": size * values}
+    sums |= {"sum_pp": size * values**2, "sum_py": happened * values}
+    bins = (Distinct().choose(values, size[0]),)
+    return BinTable(table.problem, bins, **sums, level=values[None]), offset
 
 
 def _largest_sample(n1: int, n0: int, rate: float, overflow: float) -> int:

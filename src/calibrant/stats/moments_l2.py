@@ -92,7 +92,7 @@ class BinObjective:
         It exceeds the maximum by at most about the tolerance, unless the function is so flat that
         too many intervals would have to be told apart; it is an upper bound all the same.
         """
-        pieces = _Intervals.cover(self, reach)
+        pieces = _Intervals.covering(self, _cover(self, reach))
         return highest(self.at(self.s), pieces, tolerance, _MOST_INTERVALS, MOST_ROUNDS + 1)
 
     def roughly_highest(self, reach: FloatArray | float) -> FloatArray:
@@ -172,13 +172,6 @@ def log_quadrature(
 
 class _Intervals(Intervals[BinObjective]):
     """Intervals of pi, with the log moments at their ends."""
-
-    @classmethod
-    def cover(cls, objective: BinObjective, reach: FloatArray | float) -> _Intervals:
-        """Return the intervals between the points that cover all pi within reach of s."""
-        points = _cover(objective, reach)
-        pieces = cls.between(objective, np.arange(objective.s.size), points)
-        return pieces.keep(pieces.left < pieces.right)
 
     def split(self) -> _Intervals:
         """Cut each interval into four of equal log-odds; the one at 0 or 1 very near to it."""

@@ -329,9 +329,9 @@ def read_document(text: str | bytes) -> dict[str, Any]:
     said = None if unsealed else document.pop("digest")
     if not unsealed and said != (own := digest_of_document(document)):
         raise InvalidDocumentError(
-            f"A monitor's document must state what was saved, whose digest it gives as "
-            f"{shown(said)}; what it states now has {shown(own)}. It was changed since: take a "
-            "copy that was not, or start another monitor."
+            f"A monitor's document must state what was saved, with the digest {shown(said)}; what "
+            f"it states now has {shown(own)}. It was changed since: take a copy that was not, or "
+            "start another monitor."
         )
     if document["reference"] is not None:
         document["reference"] = BinTable.from_dict(document["reference"])

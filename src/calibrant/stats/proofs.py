@@ -41,7 +41,7 @@ from calibrant.stats.bounds_max import (
     upper_bound_max,
     upper_bounds_of_bins,
 )
-from calibrant.stats.estimators import Target, cells_of, raw_error
+from calibrant.stats.estimators import cells_of, raw_error
 from calibrant.stats.intervals import clopper_pearson
 from calibrant.stats.questions import Evidence, Question, Setting, evidence_of, occupied
 from calibrant.stats.refutation import lower_bound_of_table
@@ -249,15 +249,16 @@ def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Sett
     return Setting(target, rest, least, nominal), [tuned, free]
 
 
-def agrees_too_well(table: BinTable, weights: FloatArray, target: Target, draws: int = 1) -> bool:
+def agrees_too_well(table: BinTable, question: Question) -> bool:
     """Tell whether labels agree with predictions better than independent draws do, at any rates.
 
     The upper bound of the squared error then rejects every error, 0 included. That is a property
-    of the rows, whatever norm was asked for, so its error probability is always the same; the best
-    of several draws has a share of it.
+    of the rows, whatever norm was asked for. It is tested with the error probability of the
+    certificate, so that of many groups, or draws, any is called that as rarely as one.
     """
+    weights = question.weights
     if not table.is_binned_model or raw_error(cells_of(table), weights, 2.0, debiased=True) >= 0:
         return False
-    evidence = evidence_of(table, weights)
-    bound = upper_bound(evidence, Setting(target, _FALSE_ALARM / draws))
+    delta = min(question.delta, _FALSE_ALARM / (question.draws or 1))
+    bound = upper_bound(evidence_of(table, weights), Setting(question.target, delta))
     return bound <= smallest_error(table.n)

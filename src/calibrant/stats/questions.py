@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from calibrant._bins_argument import auto_n_bins
 from calibrant._options import is_among, is_integer, is_real
@@ -53,10 +54,21 @@ _INCREDIBLE = 1e-12
 """A claim about masses under which so rare an output had so small a chance is refused."""
 
 
-ASKED = (
-    *("confidence_level", "max_error", "norm", "target", "min_bin_mass", "levels", "looks"),
-    "draws",
-)
+class Asked(TypedDict, total=False):
+    """What may be asked of a table; see `calibrant.certify`."""
+
+    confidence_level: float
+    max_error: float | None
+    norm: Norm
+    target: Target
+    min_bin_mass: MinBinMass
+    levels: ArrayLike | None
+    looks: int
+    draws: int | None
+    class_weight: ClassWeight
+
+
+ASKED = tuple(name for name in Asked.__annotations__ if name != "class_weight")
 """What a certificate keeps of its question as it was asked; classes and rows come beside."""
 
 
@@ -153,8 +165,7 @@ def _check(
         )
     if not is_among(target, ("population", "sample")):
         raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
-    maximum = math.isinf(power)
-    if target == "sample" and maximum and table.n_groups > 1 and table.is_binned_model:
+    if target == "sample" and math.isinf(power) and table.n_groups > 1 and table.is_binned_model:
         raise NoSuchEstimatorError(
             f'target="sample" with norm="max" is proved for one {table.problem.part} at a time; '
             f'this problem is {table.problem.kind}. Use target="population", or certify each '
@@ -170,14 +181,13 @@ def _check_mass(table: BinTable, min_bin_mass: MinBinMass) -> None:
             f'min_bin_mass must be None, "learned" or a share of the rows in (0, 1]; '
             f"got {min_bin_mass!r}."
         )
-    occupied = table.count > 0
-    n_outputs = int(occupied.sum(axis=1).max())
+    n_outputs = int((table.count > 0).sum(axis=1).max())
     if n_outputs * min_bin_mass > 1 + 1e-9:
         raise InvalidArgumentError(
             f"min_bin_mass cannot exceed 1 / {n_outputs:,} with {n_outputs:,} outputs, whose "
             f"probabilities add up to 1; got {min_bin_mass:g}."
         )
-    fewest = float(table.count[occupied].min())
+    fewest = float(table.count[table.count > 0].min())
     if special.bdtr(fewest, table.n, float(min_bin_mass)) < _INCREDIBLE:
         raise InvalidArgumentError(
             f"min_bin_mass {min_bin_mass:g} is not true of these rows: only {fewest:,.0f} of "
@@ -252,12 +262,8 @@ def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:
             "bins=Distinct()."
         )
     outputs = table.level[table.count > 0]
-    outputs = np.where(
-        np.isnan(outputs), table.sum_p[table.count > 0] / table.count[table.count > 0], outputs
-    )
-    nearest = np.abs(outputs[:, None] - levels).min(axis=1)
     # means of equal outputs may differ from them in the last digits
-    strange = outputs[nearest > 1e-9]
+    strange = outputs[np.abs(outputs[:, None] - levels).min(axis=1) > 1e-9]
     if strange.size:
         raise InvalidArgumentError(
             f"levels must be all outputs of the model; {strange.size:,} of the rows' "
@@ -371,16 +377,14 @@ class Setting:
 def evidence_of(table: BinTable, weights: FloatArray, levels: FloatArray | None = None) -> Evidence:
     """Return the occupied bins of the classes that count; every bin must hold one output."""
     used = occupied(table, weights)
-    cells = cells_of(table)
-    group_weight = np.broadcast_to(weights[:, None], used.shape)
     fixed = all(bins.origin == "fixed" for bins in table.bins)
     n_planned = max(map(len, table.bins)) if fixed else auto_n_bins(table.n)
     return Evidence(
         n=table.n,
         size=table.count[used],
-        rate=cells.rate[used],
-        s=np.where(np.isnan(table.level), cells.mean, table.level)[used],
-        weight=group_weight[used],
+        rate=cells_of(table).rate[used],
+        s=table.level[used],
+        weight=np.broadcast_to(weights[:, None], used.shape)[used],
         n_planned=n_planned if levels is None else len(levels),
         levels=levels,
     )
@@ -393,5 +397,5 @@ def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
 
 def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
     """Return what |e_j|^power cannot exceed if the error is t, given lower bounds of w_k p_j."""
-    mass = np.asarray(mass)
-    return np.divide(t**power, mass, out=np.ones_like(mass), where=mass > t**power)
+    mass, least = np.asarray(mass), t**power
+    return np.divide(least, mass, out=np.ones_like(mass), where=mass > least)

@@ -229,8 +229,12 @@ class TailTests:
         """
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
-        if self.side == "right" and self._looks_calibrated():
-            return 0.0
+        if self.side == "right":
+            unit = self.ranges[0].unit
+            least = min(self._observed(self.scales(unit), unit, None), self.most)
+            # no error is rejected from below: W is at least the tail at no error at all
+            if calibrated_tail(self.scales(unit), least) > self.plan.delta:
+                return 0.0
         blocks = Blocks()
 
         @lru_cache(maxsize=2)  # neighbouring runs share them, and they are large
@@ -257,13 +261,6 @@ class TailTests:
             if found is not None:
                 return left[found[0]].open_end(found[1], self.plan)
         return None
-
-    def _looks_calibrated(self) -> bool:
-        """Whether no error is rejected from below: W is at least the tail at no error at all."""
-        unit = self.ranges[0].unit
-        scales = self.scales(unit)
-        least = min(self._observed(scales, unit, None), self.most)
-        return calibrated_tail(scales, least) > self.plan.delta
 
     def critical(self, tested: Range, tail: Tail) -> int:
         """Return the largest D, in units, with which all errors of the range are rejected."""

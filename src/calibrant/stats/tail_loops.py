@@ -149,7 +149,10 @@ def _convolved(before: FloatArray, share: FloatArray) -> FloatArray:
     In products so small that a BLAS library computes each in one thread: its threads would cost
     more time than they save here, a multiple of it where other work is going on.
     """
-    matrix, mean = _lower_toeplitz(before), np.empty_like(share)
+    # the lower triangular matrix that convolves with `before`
+    padded = np.concatenate([before[::-1], np.zeros(before.size - 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, before.size)
+    matrix, mean = np.ascontiguousarray(windows[::-1]), np.empty_like(share)
     n_rows, n_columns = share.shape
     for start in range(0, n_rows, _ROWS):
         stop = min(start + _ROWS, n_rows)
@@ -158,10 +161,3 @@ def _convolved(before: FloatArray, share: FloatArray) -> FloatArray:
             columns = slice(first, first + width)
             mean[start:stop, columns] = matrix[start:stop, :stop] @ share[:stop, columns]
     return mean
-
-
-def _lower_toeplitz(column: FloatArray) -> FloatArray:
-    """Return the matrix that convolves with the column."""
-    padded = np.concatenate([column[::-1], np.zeros(column.size - 1)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, column.size)
-    return np.ascontiguousarray(windows[::-1])

@@ -31,7 +31,6 @@ from calibrant.stats.tails import Penalty, Side
 
 Ends: TypeAlias = tuple[float, float]
 """The smallest and the largest error of a range."""
-Given: TypeAlias = float | None
 
 MOST_BINS = 400
 """Tests are planned for so many outputs at most: beyond, exact tails gain nothing."""
@@ -198,7 +197,11 @@ class Squared:
 
     @staticmethod
     def exponential_upper(
-        evidence: Evidence, setting: Setting, ends: Ends, q: Given = None, observed: Given = None
+        evidence: Evidence,
+        setting: Setting,
+        ends: Ends,
+        q: float | None = None,
+        observed: float | None = None,
     ) -> float | None:
         """Return the largest error between these ends that the exponential bound accepts."""
         observed = evidence.squared(ETA) if observed is None else observed
@@ -264,7 +267,11 @@ class Absolute:
 
     @staticmethod
     def exponential_upper(
-        evidence: Evidence, setting: Setting, ends: Ends, q: Given = None, observed: Given = None
+        evidence: Evidence,
+        setting: Setting,
+        ends: Ends,
+        q: float | None = None,
+        observed: float | None = None,
     ) -> float | None:
         """Return the largest error between these ends that the exponential bound accepts."""
         return upper_bound_l1_between(evidence, setting, *ends, q)
