@@ -37,12 +37,7 @@ from calibrant.stats.samples import Atoms, cumulative_differences, kuiper
 from calibrant.table import BinTable
 
 
-def kolmogorov_smirnov(s: FloatArray) -> float:
-    """Return the largest distance of cumulative differences from zero."""
-    return float(np.abs(s).max())
-
-
-def smooth_calibration_error(y: FloatArray, p: FloatArray) -> float:
+def smooth_calibration_error(atoms: Atoms) -> float:
     """Return the largest mean of w(p) (y - p) over w with slopes and values in [-1, 1].
 
     Exact, through the dual problem: by linear programming duality and summation by parts it is
@@ -50,22 +45,15 @@ def smooth_calibration_error(y: FloatArray, p: FloatArray) -> float:
     the cumulative differences and g_i the gaps between distinct predictions: the cheapest way to
     follow S. Dynamic programming along c needs O(n log n).
 
-    Examples
-    --------
+    It follows the least cost m(c) of a curve that has reached c, a convex function of c. Its slope
+    rises from -1 to 1 by jumps at earlier values of S. Passing S_i adds g_i |c - S_i|, a jump of
+    2 g_i; being free to move on at cost 1 clips the slope to [-1, 1] again, which trims jumps by
+    g_i at either end. `start` is m(c) + c left of all jumps.
+
     >>> z = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 0.9])
     >>> y = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
-    >>> round(smooth_calibration_error(y, z), 10)
+    >>> round(smooth_calibration_error(Atoms.of(y, z)), 10)
     0.0355
-    """
-    return smooth_error_of_atoms(Atoms.of(y, p))
-
-
-def smooth_error_of_atoms(atoms: Atoms) -> float:
-    """Follow the least cost m(c) of a curve that has reached c, a convex function of c.
-
-    Its slope rises from -1 to 1 by jumps at earlier values of S. Passing S_i adds g_i |c - S_i|, a
-    jump of 2 g_i; being free to move on at cost 1 clips the slope to [-1, 1] again, which trims
-    jumps by g_i at either end. `start` is m(c) + c left of all jumps.
     """
     s = cumulative_differences(atoms).tolist()
     jumps, lowest, highest, start = [2.0], [(0.0, 0)], [(0.0, 0)], 0.0
@@ -131,13 +119,11 @@ class BinFreeBounds(Result):
     confidence_level: float
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"cumulative error {self.cumulative}",
-                f"cutoff error     {self.cutoff}",
-                f"smooth error     {self.smooth}",
-                f"all at {100 * self.confidence_level:g}%, n = {self.n:,}, no bins",
-            ]
+        return (
+            f"cumulative error {self.cumulative}\n"
+            f"cutoff error     {self.cutoff}\n"
+            f"smooth error     {self.smooth}\n"
+            f"all at {100 * self.confidence_level:g}%, n = {self.n:,}, no bins"
         )
 
     def _summary(self) -> str:
@@ -170,9 +156,9 @@ def bin_free_bounds(
     radius = math.sqrt(math.log(2 / (1 - confidence_level)) / (2 * atoms.n))
     spread = float(atoms.p[-1] - atoms.p[0])
     return BinFreeBounds(
-        _within(kolmogorov_smirnov(s), radius),
+        _within(float(np.abs(s).max()), radius),
         _within(float(kuiper(s)), 2 * radius),
-        _within(smooth_error_of_atoms(atoms), (1 + spread) * radius),
+        _within(smooth_calibration_error(atoms), (1 + spread) * radius),
         radius,
         atoms.n,
         confidence_level,

@@ -154,8 +154,7 @@ def influential_rows_of(cells: Cells, power: float) -> FloatArray:
 
 def _evenness(cells: Cells) -> FloatArray:
     """Return the variance that labels of one weight would have, over that observed; at most 1."""
-    observed = np.where(cells.resolved, (cells.gap**2 - cells.square) * cells.size, 0.0)
-    plain = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
+    observed, plain = cells.observed_variance, cells.event_variance
     uneven = (observed > plain) & (plain > 0)
     return np.where(uneven, plain / np.where(uneven, observed, 1.0), 1.0)
 

@@ -38,6 +38,7 @@ from calibrant.stats.estimators import (
     cells_of,
     lp_norm,
     null_variance,
+    ratio,
     raw_error,
 )
 from calibrant.table import BinTable
@@ -159,8 +160,8 @@ def _bounded_variance(
     cells: Cells, weights: FloatArray, v: FloatArray, target: Target
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return V0, the noise of bin masses, and s, at their largest for any dependent classes."""
-    worth = np.where(cells.mass > 0, cells.size / np.where(cells.mass > 0, cells.mass, 1), np.inf)
-    n = worth.min(axis=(-2, -1))  # the least effective number of rows per mass of any bin
+    # the least effective number of rows per mass of any bin
+    n = np.where(cells.mass > 0, ratio(cells.size, cells.mass), np.inf).min(axis=(-2, -1))
     v0 = (np.sqrt(null_variance(cells, v)) @ weights) ** 2
     masses = np.zeros_like(v0)
     if target == "population":
@@ -206,7 +207,7 @@ def normal_interval(
     """
     z = special.ndtri((1 + confidence_level) / 2)
     v = _label_variance(cells)
-    noise = np.where(cells.size > 0, v / np.maximum(cells.size, 1), 0.0)
+    noise = ratio(v, cells.size)
     value = raw_error(cells, weights, 1.0, debiased=False)
     floor = math.sqrt(2 / math.pi) * (cells.mass * np.sqrt(noise)).sum(axis=-1) @ weights
     labels = (cells.mass**2 * noise).sum(axis=-1)
@@ -290,18 +291,15 @@ def _label_variance(cells: Cells) -> FloatArray:
     """
     shrunk = (cells.rate * cells.size + 2 * cells.mean) / (cells.size + 2)
     v = np.maximum(cells.mean * (1 - cells.mean), shrunk * (1 - shrunk))
-    observed = np.where(cells.resolved, (cells.gap**2 - cells.square) * cells.size, 0.0)
-    of_one_weight = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
+    observed = cells.observed_variance
     mixed = cells.mean * (1 - cells.mean) - cells.noise > 1e-9
-    uneven = observed > (1 + 1e-9) * of_one_weight
+    uneven = observed > (1 + 1e-9) * cells.event_variance
     return np.where(mixed | uneven, np.maximum(v, observed), v)
 
 
 def _mass_variance(cells: Cells, v: FloatArray) -> FloatArray:
     """Variance that random bin masses add to the squared error of each group."""
-    excess = np.maximum(
-        cells.gap**2 - np.where(cells.size > 0, v / np.maximum(cells.size, 1), 0), 0
-    )
+    excess = np.maximum(cells.gap**2 - ratio(v, cells.size), 0)
     squared = np.maximum((cells.mass * cells.square).sum(axis=-1), 0.0)
     second = (cells.mass * excess**2).sum(axis=-1)
     return np.asarray(np.maximum(second - squared**2, 0.0) / _group_rows(cells))
