@@ -235,15 +235,8 @@ def best_draws(
         The places of the draw for the upper bound and of that for the lower.
     """
     weights, power = class_weights(class_weight, tables[0].problem), power_of(norm)
-    debiased = power in (1.0, 2.0)
-    errors = [
-        float(
-            raw_error(cells_of(table), weights, power, debiased)
-            if debiased
-            else error_of(cells_of(table), weights, power, debiased)
-        )
-        for table in tables
-    ]
+    error = raw_error if power in (1.0, 2.0) else error_of  # clipped errors would often tie
+    errors = [float(error(cells_of(own), weights, power, power in (1.0, 2.0))) for own in tables]
     largest = int(np.argmax(errors))
     # continuous outputs have no upper bound: one draw serves
     return int(np.argmin(errors)) if tables[largest].is_binned_model else largest, largest
@@ -253,14 +246,16 @@ def check_draws(
     table: BinTable, lower_table: BinTable | None, drawn: list[int] | None, draws: int | None
 ) -> None:
     """Refuse tables that are not two draws of the same clusters."""
-    listed = isinstance(drawn, list) and len(drawn) == 2 and all(map(is_draw, drawn))
-    numbers = drawn if listed and drawn is not None else []
-    unlike = (draws is None) != (drawn is None) or (drawn is not None and not listed)
-    if unlike or any(number >= (draws or 0) for number in numbers):
+    if draws is None or drawn is None:
+        valid = draws is None and drawn is None
+    else:
+        two = isinstance(drawn, list) and len(drawn) == 2
+        valid = two and all(is_draw(number) and number < draws for number in drawn)
+    if not valid:
         raise InvalidArgumentError(
             f"drawn must be two of {draws or 'no'} draws, counted from 0; got {drawn!r:.60}."
         )
-    if (lower_table is not None) != (len(set(numbers)) == 2):
+    if (lower_table is not None) != (len(set(drawn or ())) == 2):
         raise InvalidArgumentError(
             "Two draws have a table each, one draw has one; got "
             f"{'one table' if lower_table is None else 'two tables'} and draws {drawn!r:.60}."
