@@ -43,9 +43,10 @@ from calibrant.stats.estimators import (
     class_weights,
     error_of,
     power_of,
+    ratio,
     raw_error,
 )
-from calibrant.stats.intervals import SLOPE_CAUTION
+from calibrant.stats.intervals import SLOPE_CAUTION, solved
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class ClusterSums(ReadOnlyArrays):
     def gap(self) -> FloatArray:
         """D of each cell, 0 where one cluster has all rows."""
         total = np.asarray(self.u.sum(axis=0), float)
-        return np.where(self.pairs > 0, total / np.where(self.rows > 0, self.rows, 1.0), 0.0)
+        return ratio(total, np.where(self.pairs > 0, self.rows, 0.0))
 
     @property
     def pairs(self) -> FloatArray:
@@ -144,9 +145,7 @@ class ClusterSums(ReadOnlyArrays):
 
     def _scaled(self, u: sparse.csr_array) -> sparse.csr_array:
         """Return u times the root of what a pair of rows counts in T."""
-        pairs = self.pairs
-        share = np.where(pairs > 0, self._mass / np.where(pairs > 0, pairs, 1.0), 0.0)
-        return sparse.csr_array(u.multiply(np.sqrt(share)[None, :]))
+        return sparse.csr_array(u.multiply(np.sqrt(ratio(self._mass, self.pairs))[None, :]))
 
     @property
     def per_cell(self) -> float:
@@ -183,11 +182,9 @@ class ClusterSums(ReadOnlyArrays):
         slope = j / plug_in if plug_in > 0 else 4 / self.n_clusters**2
         # chance alone makes J twice V: a cluster holds what it shares with another once for each
         v = max(self.null_variance(independent), slope * (plug_in - self.squared) / 2)
-        t, b = self.squared, z**2 * SLOPE_CAUTION * slope
-        low = t + b / 2 - math.sqrt(max(b * t + b**2 / 4 + z**2 * v, 0.0)) if t > 0 else 0.0
-        t = max(t, -math.sqrt(v))
-        high = t + b / 2 + math.sqrt(max(b * t + b**2 / 4 + z**2 * v, 0.0))
-        return math.sqrt(min(max(low, 0.0), 1.0)), math.sqrt(min(max(high, 0.0), 1.0))
+        squared, b = np.asarray(self.squared), np.asarray(z**2 * SLOPE_CAUTION * slope)
+        low, high = solved(squared, b, z**2 * v, z**2 * v, -math.sqrt(v))
+        return float(low), float(high)
 
     def test(
         self, n_resamples: int, rng: np.random.Generator | int | None

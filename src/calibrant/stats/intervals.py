@@ -132,12 +132,26 @@ def score_interval(
     null = (
         spread_at_zero * np.maximum(_null_quantile(v, cells.resolved, confidence_level) / z, 1) ** 2
     )
-    low = t + b / 2 - np.sqrt(np.maximum(b * t + b**2 / 4 + null, 0.0))
-    low = np.where(t > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
-    t = np.maximum(t, -np.sqrt(v0))
-    high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
+    low, high = solved(t, b, null, spread_at_zero, -np.sqrt(v0))
     # Rows that are all alone in their bins tell nothing, and have no spread to say so.
-    high = np.where((cells.resolved & (weights > 0)[:, None]).any(axis=(-2, -1)), high, 1.0)
+    return low, np.where((cells.resolved & (weights > 0)[:, None]).any(axis=(-2, -1)), high, 1.0)
+
+
+def solved(
+    squared: FloatArray,
+    b: FloatArray,
+    null: FloatArray | float,
+    spread_at_zero: FloatArray | float,
+    least: FloatArray | float,
+) -> Limits:
+    """Return the t of ``(T - t^2)^2 = spread + b t^2``, below T with `null` for the spread.
+
+    Above it T counts as no less than `least`.
+    """
+    low = squared + b / 2 - np.sqrt(np.maximum(b * squared + b**2 / 4 + null, 0.0))
+    low = np.where(squared > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
+    t = np.maximum(squared, least)
+    high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
     return np.sqrt(np.clip(low, 0, 1)), np.sqrt(np.clip(high, 0, 1))
 
 
