@@ -36,18 +36,7 @@ def reliability_curve(
     simultaneous: bool = True,
     class_label: Label | None = None,
 ) -> ReliabilityCurve:
-    """Return event rates beside predictions for each bin of a table.
-
-    Parameters
-    ----------
-    table : BinTable
-    confidence_level : float
-        Of the Clopper-Pearson limits of each event rate.
-    simultaneous : bool
-        Whether the limits must hold in all bins at once.
-    class_label : label, optional
-        Which class of a marginal problem.
-    """
+    """Return event rates beside predictions of each bin; see `calibrant.reliability_curve`."""
     check_level(confidence_level)
     check_flag("simultaneous", simultaneous)
     group = group_of(table.problem, class_label)
