@@ -87,7 +87,14 @@ def test_what_cannot_be_grades_is_refused():
         cb.grade_backtest(Y, np.round(P, 2), grades=SCALE)
     with pytest.raises(InvalidArgumentError, match="a PD for each grade; got 4 in grades= and 2"):
         cb.grade_backtest(Y, P, grades=SCALE, bins=[0, 0.5, 1])
-    for grades in ({}, {"A": 0.1, "B": 0.1}, {"A": 2}, {"A": "1%"}, {"A": np.nan}):
+    for grades in (
+        {},
+        {"A": 0.1, "B": 0.1},
+        {"A": 2},
+        {"A": "1%"},
+        {"A": np.nan},
+        {1: 0.1, "1": 0.2},
+    ):
         with pytest.raises(InvalidArgumentError, match="a PD of its own"):
             cb.grade_backtest(Y, GRADE, grades=grades)
     for correlation in (-0.1, 1, np.nan, "12%", True):

@@ -140,8 +140,8 @@ def compare(
             "of their own, are compared by compare_tables(a, b)."
         )
     cluster, data = clusters_and_data(cluster, data)
-    names = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
-    data = in_memory(data, *names)
+    columns = [*labels.values(), *models.values(), *([] if cluster is None else [cluster])]
+    data = in_memory(data, *columns)
     reading = (kind, input, classes, pos_label, None, data, None, cluster)
     sources: dict[str, Source] = {}
     for name, probs in models.items():
@@ -152,19 +152,12 @@ def compare(
     options: dict[str, Any] = {"bins": bins, "class_weight": class_weight}
     if not several:
         return compare_sources(*sources.values(), confidence_level=confidence_level, **options)
-    return _compare_several(sources, confidence_level, options)
-
-
-def _compare_several(
-    sources: dict[str, Source], confidence_level: float, options: dict[str, Any]
-) -> stats.Comparisons:
-    """Compare every pair of models, each at a share of the error probability."""
     check_level(confidence_level)
-    found = list(combinations(sources, 2))
-    level = 1 - (1 - confidence_level) / len(found)
+    names = list(combinations(sources, 2))
+    level = 1 - (1 - confidence_level) / len(names)
     pairs = {
         (a, b): compare_sources(sources[a], sources[b], confidence_level=level, **options)
-        for a, b in found
+        for a, b in names
     }
     scores = {name: pair.brier.b for (_, name), pair in pairs.items()}
     scores |= {name: pair.brier.a for (name, _), pair in pairs.items()}
@@ -190,10 +183,7 @@ def compare_sources(
             'compare judges probabilities by Brier score and log loss; kind is "quantile". Compare '
             "pinball_loss of both models."
         )
-    clusters = None
-    if a.by:
-        rows = clustered_rows(a)
-        clusters = required(rows.groups).codes
+    clusters = required(clustered_rows(a).groups).codes if a.by else None
     (y_a, p_a), (y_b, p_b) = a.columns().events(), b.columns().events()
     return stats.compare_errors(
         y_a,

@@ -11,12 +11,12 @@ import numpy as np
 from calibrant import stats
 from calibrant._bins_argument import is_auto
 from calibrant._options import is_among, is_real
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import FloatArray
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
 from calibrant.groups import required
 from calibrant.problem import Input, Kind, Label
-from calibrant.sources import Source, in_memory, read
+from calibrant.sources import in_memory, read
 from calibrant.sources.arrays import called
 from calibrant.sources.groups import clustered_rows, clusters_and_data, read_clustered
 from calibrant.stats.estimators import ClassWeight
@@ -94,27 +94,32 @@ def skill_score(
     beside = [name for name in (reference, sample_weight, cluster) if isinstance(name, str)]
     data = in_memory(data, y_true, y_prob, *beside)
     reading = (input, classes, pos_label, sample_weight, data, None, cluster)
-    source = _whole(y_true, y_prob, reading)
-    clusters: IntArray | None = None
-    if cluster is not None:
-        clusters = required(clustered_rows(source).groups).codes
+    source, clustered = read_clustered(y_true, y_prob, None, *reading)
+    if not source.has_rows:
+        raise InvalidArgumentError(
+            "Scores of rows are not in a table of sums. Pass the labels and predictions themselves."
+        )
+    if source.problem.kind != "binary":  # the columns of all classes
+        source, _ = read_clustered(y_true, y_prob, "marginal", *reading)
+    clusters = required(clustered_rows(source).groups).codes if clustered else None
     rows = source.columns()
     y, p = rows.events()
-    w = np.ones(len(y)) if rows.weights is None else rows.weights
-    other, name = _reference(reference, y, w)
-    if other is None:
+    if reference is None:
+        name, other = "climatology", np.average(y, axis=0, weights=rows.weights)
+    elif isinstance(reference, Real):
+        name, other = "a constant", _probability(reference, y.ndim)
+    else:
         with called("reference"):
-            kind = source.problem.kind
-            model = read_clustered(y_true, reference, kind, *reading)[0].columns().events()[1]
-        if model.shape != p.shape:
+            model, _ = read_clustered(y_true, reference, source.problem.kind, *reading)
+            name, other = "another model", model.columns().events()[1]
+        if other.shape != p.shape:
             raise InvalidShapeError(
                 f"Forecast and reference must have the same columns; got {p.shape} and "
-                f"{model.shape}."
+                f"{other.shape}."
             )
-        other = model
     return stats.skill_score(
         row_scores(score, y, p),
-        row_scores(score, y, other),
+        row_scores(score, y, np.broadcast_to(other, y.shape)),
         rule=score,
         reference=name,
         weights=rows.weights,
@@ -180,31 +185,14 @@ def ranked_probability_score(
     return stats.MeanScore.of("ranked probability score", scores, rows.weights)
 
 
-def _whole(y_true: Any, y_prob: Any, reading: tuple[Any, ...]) -> Source:
-    """Read one event, or the columns of all classes."""
-    source, _ = read_clustered(y_true, y_prob, None, *reading)
-    if not source.has_rows:
+def _probability(reference: Real, n_axes: int) -> FloatArray:
+    """Return a constant reference, of one event."""
+    if n_axes != 1 or not (is_real(reference) and 0 <= float(reference) <= 1):
         raise InvalidArgumentError(
-            "Scores of rows are not in a table of sums. Pass the labels and predictions themselves."
+            "A number as reference= is the probability of one event, in [0, 1]; got "
+            f"{reference!r:.60} for {'one event' if n_axes == 1 else 'several classes'}."
         )
-    if source.problem.kind != "binary":
-        source, _ = read_clustered(y_true, y_prob, "marginal", *reading)
-    return source
-
-
-def _reference(reference: Any, y: FloatArray, w: FloatArray) -> tuple[FloatArray | None, str]:
-    """Return the predictions of a constant reference, or None, and what it is called."""
-    if reference is None:
-        rate = np.average(y, axis=0, weights=w)
-        return np.broadcast_to(rate, y.shape), "climatology"
-    if isinstance(reference, Real):
-        if y.ndim != 1 or not (is_real(reference) and 0 <= float(reference) <= 1):
-            raise InvalidArgumentError(
-                "A number as reference= is the probability of one event, in [0, 1]; got "
-                f"{reference!r:.60} for {'one event' if y.ndim == 1 else 'several classes'}."
-            )
-        return np.full(y.shape, float(reference)), "a constant"
-    return None, "another model"
+    return np.array(float(reference))
 
 
 def brier_decomposition(

@@ -108,18 +108,16 @@ def grade_backtest(
     >>> backtest.light
     ('green', 'red', 'green')
     """
-    names: Sequence[str] | None = None if isinstance(grades, Mapping) else grades
-    levels = None
+    pds = {} if not isinstance(grades, Mapping) else _scale(grades)
+    names = list(pds) if isinstance(grades, Mapping) else grades
+    levels = np.array(list(pds.values())) if pds else None
     meaning: dict[str, Any] = {"kind": None if y_prob is None else "binary", "input": input}
     meaning |= {"classes": classes, "pos_label": pos_label}
-    if isinstance(grades, Mapping):
-        names, levels = _scale(grades)
-    if levels is not None and is_files(data):
-        numbers = dict(zip(names or (), levels.tolist(), strict=True))
-        source: Source = read_files(data, y_true, y_prob, **meaning, numbers=numbers)
+    if pds and is_files(data):
+        source: Source = read_files(data, y_true, y_prob, **meaning, numbers=pds)
     else:
-        if isinstance(grades, Mapping):
-            y_true, y_prob, data = _pds(y_true, y_prob, grades, data)
+        if pds:
+            y_true, y_prob, data = _pds(y_true, y_prob, pds, data)
         source = read(y_true, y_prob, **meaning, data=data)
     if not source.has_rows:
         table = source.tabulate("auto" if bins is None else bins)
@@ -170,19 +168,22 @@ def _with_pds(table: BinTable, levels: FloatArray, declared: bool) -> BinTable:
     return table
 
 
-def _scale(grades: Mapping[str, float]) -> tuple[list[str], FloatArray]:
-    """Return names and PDs, from the lowest PD on."""
-    good = all(is_real(pd) and 0 <= pd <= 1 for pd in grades.values())
-    if not (grades and good and len({float(pd) for pd in grades.values()}) == len(grades)):
+def _scale(grades: Mapping[str, float]) -> dict[str, float]:
+    """Return the PD of each name, from the lowest PD on."""
+    good = grades and all(is_real(pd) and 0 <= pd <= 1 for pd in grades.values())
+    # 1 and "1" would be one name
+    if not (
+        good and len({*map(float, grades.values())}) == len({*map(str, grades)}) == len(grades)
+    ):
         raise InvalidArgumentError(
             "grades must give every name a PD of its own in [0, 1], such as "
             f"{{'A': 0.001, 'B': 0.01}}; got {grades!r:.80}."
         )
     pairs = sorted(grades.items(), key=lambda pair: pair[1])
-    return [str(name) for name, _ in pairs], np.array([pd for _, pd in pairs], np.float64)
+    return {str(name): float(pd) for name, pd in pairs}
 
 
-def _pds(y_true: Any, y_prob: Any, grades: Mapping[str, float], data: Any) -> tuple[Any, Any, Any]:
+def _pds(y_true: Any, y_prob: Any, pds: dict[str, float], data: Any) -> tuple[Any, Any, Any]:
     """Return labels and the PD of each row's grade, where names of grades came, else what came."""
     if y_prob is None:
         return y_true, y_prob, data
@@ -194,15 +195,14 @@ def _pds(y_true: Any, y_prob: Any, grades: Mapping[str, float], data: Any) -> tu
         return y_true, y_prob, data
     if array.dtype.kind not in "OUST":
         return y_true, array, None
-    known = {str(name): float(pd) for name, pd in grades.items()}
     found, place = np.unique(array.astype(str), return_inverse=True)
-    strange = np.array([name not in known for name in found])
+    strange = np.array([name not in pds for name in found])
     if strange.any():
         rows = strange[place].ravel()
         first = int(rows.argmax())
         raise InvalidInputError(
-            f"Every row needs one of the {len(known)} grades; {int(rows.sum()):,} of {rows.size:,} "
+            f"Every row needs one of the {len(pds)} grades; {int(rows.sum()):,} of {rows.size:,} "
             f"have another (first: y_prob[{first}] = {array.flat[first]!r:.40}). Add it to "
             "grades=, or leave those rows out."
         )
-    return y_true, np.array([known[name] for name in found.tolist()])[place], None
+    return y_true, np.array([pds[name] for name in found.tolist()])[place], None

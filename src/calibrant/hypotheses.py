@@ -257,21 +257,17 @@ def prequential_lower_bound(
     True
     """
     source = read(y_true, y_prob, kind, input, classes, pos_label, data=data)
-    y, p = _events("prequential_lower_bound", source)
+    check_one_event("prequential_lower_bound", source)
+    y, p = source.columns().events()
     return stats.prequential_lower_bound(y, p, norm, confidence_level, method, rng)
 
 
 def _events_or_table(
     function: str, source: Source
 ) -> tuple[FloatArray | BinTable, FloatArray | None]:
-    """Return events and predictions, or a table that holds both."""
-    if source.has_rows:
-        return _events(function, source)
-    return source.count(source.choose("auto")), None
-
-
-def _events(function: str, source: Source) -> tuple[FloatArray, FloatArray]:
-    """Return the events and predictions of a binary or top-label problem, checked."""
+    """Return events and predictions of a binary or top-label problem, or a table of both."""
+    if not source.has_rows:
+        return source.tabulate("auto"), None
     check_one_event(function, source)
     return source.columns().events()
 
@@ -279,13 +275,13 @@ def _events(function: str, source: Source) -> tuple[FloatArray, FloatArray]:
 def check_one_event(function: str, source: Source) -> None:
     """Refuse a problem of several events a row, and say how to pass one of them."""
     kind = source.problem.kind
-    if source.problem.is_marginal:
-        one = {
-            "marginal": "For class k pass y_true == k and y_prob[:, k].",
-            "multi-label": "For label k pass y_true[:, k] and y_prob[:, k].",
-            "ordinal": "For class k or a lower one pass y_true <= k and the sum of their columns.",
-            "quantile": "Quantiles are judged by calibration_error, certify and certify_coverage.",
-        }
+    advice = {
+        "marginal": "For class k pass y_true == k and y_prob[:, k].",
+        "multi-label": "For label k pass y_true[:, k] and y_prob[:, k].",
+        "ordinal": "For class k or a lower one pass y_true <= k and the sum of their columns.",
+        "quantile": "Quantiles are judged by calibration_error, certify and certify_coverage.",
+    }
+    if kind in advice:
         raise InvalidArgumentError(
-            f'{function} needs a binary or top-label problem; kind is "{kind}". {one[kind]}'
+            f'{function} needs a binary or top-label problem; kind is "{kind}". {advice[kind]}'
         )

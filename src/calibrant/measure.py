@@ -186,17 +186,16 @@ def calibration_error(
         y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by, cluster
     )
     options: dict[str, Any] = {"norm": norm, "debias": debias, "class_weight": class_weight}
-    if clustered and by is not None:
-        rows, clusters = clusters_by_group(clustered_rows(source))
-        tables = rows.tabulate_by(bins, shared_bins)
-        weights = class_weights(class_weight, tables.problem)
-        by_cluster = cluster_sums_of_groups(rows, clusters, tables, weights)
-        return stats.group_errors(tables, **options, clusters=by_cluster)
     if clustered:
-        rows = clustered_rows(source)
-        table = rows.tabulate(bins)
-        sums = cluster_sums(rows, table, class_weights(class_weight, table.problem))
-        return stats.calibration_error(table, **options, clusters=sums)
+        rows, weights = clustered_rows(source), class_weights(class_weight, source.problem)
+        if by is None:
+            table = rows.tabulate(bins)
+            sums = cluster_sums(rows, table, weights)
+            return stats.calibration_error(table, **options, clusters=sums)
+        rows, clusters = clusters_by_group(rows)
+        tables = rows.tabulate_by(bins, shared_bins)
+        by_group = cluster_sums_of_groups(rows, clusters, tables, weights)
+        return stats.group_errors(tables, **options, clusters=by_group)
     if source.by:
         return stats.group_errors(source.tabulate_by(bins, shared_bins), **options)
     home = source if source.has_rows else None

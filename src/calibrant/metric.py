@@ -157,9 +157,10 @@ class CalibrationMetric:
 
     def _groups(self, by: Any, data: Any) -> dict[str, Any] | None:
         """Return the values of a batch that tell groups apart, with their cuts, by name."""
-        names = [column.name for column in self.by]
+        cut = {own.name: own.cuts for own in self.by}
+        names = list(cut)
         if data is not None and by is None:
-            return {own.name: own.cuts for own in self.by} or None
+            return cut or None
         if data is not None:
             raise InvalidArgumentError(
                 "With data=, the groups of this metric are read from the columns "
@@ -171,7 +172,6 @@ class CalibrationMetric:
             raise InvalidArgumentError(
                 f"Every batch of this metric needs by=: {wanted}; got {by!r:.60}."
             )
-        cut = {own.name: own.cuts for own in self.by}
         return {k: v if cut[k] is None else (v, cut[k]) for k, v in values.items()} or None
 
     def _add(self, table: Any) -> None:
@@ -198,17 +198,16 @@ class CalibrationMetric:
         """Return the calibration error of all rows so far."""
         table = self.table
         check_whole(table)
-        return stats.calibration_error(
-            table, norm=self.norm, debias=self.debias, class_weight=self.class_weight
-        )
+        return stats.calibration_error(table, **self._options())
 
     def compute_by(self) -> stats.GroupErrors:
         """Return the calibration error of each group of all rows so far."""
         tables = self.tables
         check_whole(tables)
-        return stats.group_errors(
-            tables, norm=self.norm, debias=self.debias, class_weight=self.class_weight
-        )
+        return stats.group_errors(tables, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {"norm": self.norm, "debias": self.debias, "class_weight": self.class_weight}
 
     def reset(self) -> None:
         """Forget all rows."""

@@ -133,26 +133,23 @@ def validate(
         )
     rows = clustered_rows(source, weighted=True) if clustered else source.in_memory()
     if by is None:
-        codes = None if cluster is None else required(rows.groups).codes
+        codes = required(rows.groups).codes if clustered else None
         return _one(rows.columns(), bins, confidence_level, codes)
     codes = None
-    if cluster is not None:
+    if clustered:
         rows, clusters = clusters_by_group(rows)
         codes = clusters.codes
     groups, columns = required(rows.groups), rows.columns()
     parts = {
-        own: index
+        own: _one(
+            columns.take(index), bins, confidence_level, None if codes is None else codes[index]
+        )
         for own, index in groups.rows()
         if columns.weights is None or columns.weights[index].any()
     }
-    labels = sorted(parts, key=ranking(groups.by))
-    tables = []
-    for own in labels:
-        part = None if codes is None else codes[parts[own]]
-        tables.append(_one(columns.take(parts[own]), bins, confidence_level, part))
-    return stats.GroupValidations(
-        ", ".join(column.name for column in groups.by), tuple(labels), tuple(tables)
-    )
+    labels = tuple(sorted(parts, key=ranking(groups.by)))
+    names = ", ".join(column.name for column in groups.by)
+    return stats.GroupValidations(names, labels, tuple(parts[own] for own in labels))
 
 
 def _one(

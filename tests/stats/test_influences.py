@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 import calibrant as cb
-from calibrant.stats.influences import few_rows_note
+from calibrant.stats.influences import few_rows_notes
 
 RNG = np.random.default_rng(71)
 N, K = 600, 3
@@ -265,4 +265,4 @@ def test_one_row_shows_no_spread_and_all_rows_are_all_of_them():
     ],
 )
 def test_few_rows_are_named(rows, said):
-    assert few_rows_note(rows) == f"{said}: the interval may be too short"
+    assert few_rows_notes(rows) == (f"{said}: the interval may be too short",)

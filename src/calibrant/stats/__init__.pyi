@@ -4,7 +4,9 @@ from calibrant.stats.audits import Audit as Audit
 from calibrant.stats.audits import AuditedGroup as AuditedGroup
 from calibrant.stats.audits import audit as audit
 from calibrant.stats.bin_free import BinFreeBounds as BinFreeBounds
+from calibrant.stats.bin_free import MiscalibrationBound as MiscalibrationBound
 from calibrant.stats.bin_free import bin_free_bounds as bin_free_bounds
+from calibrant.stats.bin_free import prequential_lower_bound as prequential_lower_bound
 from calibrant.stats.bounds_l1 import one_line_ece_bound as one_line_ece_bound
 from calibrant.stats.certificates import Certificate as Certificate
 from calibrant.stats.certificates import certify as certify
@@ -45,8 +47,6 @@ from calibrant.stats.label_shift import LabelShiftCertificate as LabelShiftCerti
 from calibrant.stats.monitor_records import MonitoredBatch as MonitoredBatch
 from calibrant.stats.planning import samples_to_certify as samples_to_certify
 from calibrant.stats.planning import smallest_certifiable_error as smallest_certifiable_error
-from calibrant.stats.prequential import MiscalibrationBound as MiscalibrationBound
-from calibrant.stats.prequential import prequential_lower_bound as prequential_lower_bound
 from calibrant.stats.quantile_coverage import CoverageCertificate as CoverageCertificate
 from calibrant.stats.quantile_coverage import PitHistogram as PitHistogram
 from calibrant.stats.quantile_coverage import certify_coverage as certify_coverage

@@ -43,9 +43,10 @@ from calibrant.stats.estimators import (
     class_weights,
     error_of,
     power_of,
+    ratio,
     raw_error,
 )
-from calibrant.stats.intervals import SLOPE_CAUTION
+from calibrant.stats.intervals import SLOPE_CAUTION, solved
 from calibrant.table import BinTable
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class ClusterSums(ReadOnlyArrays):
     def gap(self) -> FloatArray:
         """D of each cell, 0 where one cluster has all rows."""
         total = np.asarray(self.u.sum(axis=0), float)
-        return np.where(self.pairs > 0, total / np.where(self.rows > 0, self.rows, 1.0), 0.0)
+        return ratio(total, np.where(self.pairs > 0, self.rows, 0.0))
 
     @property
     def pairs(self) -> FloatArray:
@@ -144,9 +145,7 @@ class ClusterSums(ReadOnlyArrays):
 
     def _scaled(self, u: sparse.csr_array) -> sparse.csr_array:
         """Return u times the root of what a pair of rows counts in T."""
-        pairs = self.pairs
-        share = np.where(pairs > 0, self._mass / np.where(pairs > 0, pairs, 1.0), 0.0)
-        return sparse.csr_array(u.multiply(np.sqrt(share)[None, :]))
+        return sparse.csr_array(u.multiply(np.sqrt(ratio(self._mass, self.pairs))[None, :]))
 
     @property
     def per_cell(self) -> float:
@@ -183,11 +182,9 @@ class ClusterSums(ReadOnlyArrays):
         slope = j / plug_in if plug_in > 0 else 4 / self.n_clusters**2
         # chance alone makes J twice V: a cluster holds what it shares with another once for each
         v = max(self.null_variance(independent), slope * (plug_in - self.squared) / 2)
-        t, b = self.squared, z**2 * SLOPE_CAUTION * slope
-        low = t + b / 2 - math.sqrt(max(b * t + b**2 / 4 + z**2 * v, 0.0)) if t > 0 else 0.0
-        t = max(t, -math.sqrt(v))
-        high = t + b / 2 + math.sqrt(max(b * t + b**2 / 4 + z**2 * v, 0.0))
-        return math.sqrt(min(max(low, 0.0), 1.0)), math.sqrt(min(max(high, 0.0), 1.0))
+        squared, b = np.asarray(self.squared), np.asarray(z**2 * SLOPE_CAUTION * slope)
+        low, high = solved(squared, b, z**2 * v, z**2 * v, -math.sqrt(v))
+        return float(low), float(high)
 
     def test(
         self, n_resamples: int, rng: np.random.Generator | int | None
@@ -235,15 +232,8 @@ def best_draws(
         The places of the draw for the upper bound and of that for the lower.
     """
     weights, power = class_weights(class_weight, tables[0].problem), power_of(norm)
-    debiased = power in (1.0, 2.0)
-    errors = [
-        float(
-            raw_error(cells_of(table), weights, power, debiased)
-            if debiased
-            else error_of(cells_of(table), weights, power, debiased)
-        )
-        for table in tables
-    ]
+    error = raw_error if power in (1.0, 2.0) else error_of  # clipped errors would often tie
+    errors = [float(error(cells_of(own), weights, power, power in (1.0, 2.0))) for own in tables]
     largest = int(np.argmax(errors))
     # continuous outputs have no upper bound: one draw serves
     return int(np.argmin(errors)) if tables[largest].is_binned_model else largest, largest
@@ -253,14 +243,16 @@ def check_draws(
     table: BinTable, lower_table: BinTable | None, drawn: list[int] | None, draws: int | None
 ) -> None:
     """Refuse tables that are not two draws of the same clusters."""
-    listed = isinstance(drawn, list) and len(drawn) == 2 and all(map(is_draw, drawn))
-    numbers = drawn if listed and drawn is not None else []
-    unlike = (draws is None) != (drawn is None) or (drawn is not None and not listed)
-    if unlike or any(number >= (draws or 0) for number in numbers):
+    if draws is None or drawn is None:
+        valid = draws is None and drawn is None
+    else:
+        two = isinstance(drawn, list) and len(drawn) == 2
+        valid = two and all(is_draw(number) and number < draws for number in drawn)
+    if not valid:
         raise InvalidArgumentError(
             f"drawn must be two of {draws or 'no'} draws, counted from 0; got {drawn!r:.60}."
         )
-    if (lower_table is not None) != (len(set(numbers)) == 2):
+    if (lower_table is not None) != (len(set(drawn or ())) == 2):
         raise InvalidArgumentError(
             "Two draws have a table each, one draw has one; got "
             f"{'one table' if lower_table is None else 'two tables'} and draws {drawn!r:.60}."

@@ -100,12 +100,10 @@ def compare_errors(
     y_b : ndarray, optional
         Events of model b where they differ from those of a: top-label problems, where the
         event is that the model's own choice was right.
-    bins_a, bins_b : see `calibrant.bins.as_bin_rule`
-        Where calibration is measured; chosen for each class from its predictions.
+    bins_a, bins_b, confidence_level
+        As in `calibrant.compare`; bins are chosen for each class from its predictions.
     weights : ndarray of shape (K,), optional
         Importance of each class, adding up to 1, for calibration error and Brier score.
-    confidence_level : float
-        Of each interval by itself.
     clusters : ndarray of shape (n,), optional
         The number of each row's cluster; rows of one may depend on each other.
     one_label : bool

@@ -220,16 +220,11 @@ class TableComparison(Result):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        named = [("squared l2 error", self.squared_error)]
-        return "\n".join(
-            [
-                *comparison_lines(named, self.confidence_level),
-                filled(f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}"),
-                *remark([self.squared_error]),
-                *map(filled, self.notes),
-                *rests_on([SEPARATE_ROWS]),
-            ]
-        )
+        squared = self.squared_error
+        lines = comparison_lines([("squared l2 error", squared)], self.confidence_level)
+        where = f"a: n = {self.n_a:,}, {self.bins_a}; b: n = {self.n_b:,}, {self.bins_b}"
+        lines += [filled(where), *remark([squared]), *map(filled, self.notes)]
+        return "\n".join([*lines, *rests_on([SEPARATE_ROWS])])
 
     def _summary(self) -> str:
         sizes = f"n = {self.n_a:,} and {self.n_b:,}"

@@ -36,18 +36,7 @@ def reliability_curve(
     simultaneous: bool = True,
     class_label: Label | None = None,
 ) -> ReliabilityCurve:
-    """Return event rates beside predictions for each bin of a table.
-
-    Parameters
-    ----------
-    table : BinTable
-    confidence_level : float
-        Of the Clopper-Pearson limits of each event rate.
-    simultaneous : bool
-        Whether the limits must hold in all bins at once.
-    class_label : label, optional
-        Which class of a marginal problem.
-    """
+    """Return event rates beside predictions of each bin; see `calibrant.reliability_curve`."""
     check_level(confidence_level)
     check_flag("simultaneous", simultaneous)
     group = group_of(table.problem, class_label)
@@ -113,38 +102,31 @@ class ReliabilityCurve(Result):
         return self.count.size
 
     def __str__(self) -> str:
-        if self.method != "bins":
-            return self._str_of_points()
-        head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
-        columns = (self.left, self.right, self.count, self.mean_prediction, self.event_rate)
-        body = [
-            f"{('(' if a > 0 else '[') + f'{a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {p:>10.4f} "
-            f"{y:>10.4f}   [{low:.4f}, {high:.4f}]"
-            for a, b, n, p, y, low, high in zip(*columns, self.low, self.high, strict=True)
-        ]
-        return "\n".join([head, *body])
-
-    def _str_of_points(self) -> str:
-        """Return a few points, which stand for about equally many rows."""
-        head = f"{'predicted':>10} {'happens':>10}   interval"
+        columns = zip(self.mean_prediction, self.event_rate, self.low, self.high, strict=True)
+        rates = [f"{p:>10.4f} {y:>10.4f}   [{low:.4f}, {high:.4f}]" for p, y, low, high in columns]
+        if self.method == "bins":
+            head = f"{'bin':>18} {'rows':>10} {'predicted':>10} {'happened':>10}   interval"
+            bins = zip(self.left, self.right, self.count, rates, strict=True)
+            body = [
+                f"{('(' if a > 0 else '[') + f'{a:.4f}, {b:.4f}]':>18} {n:>10,.0f} {rate}"
+                for a, b, n, rate in bins
+            ]
+            return "\n".join([head, *body])
+        # a few points, which stand for about equally many rows
         shown = np.unique(np.linspace(0, len(self) - 1, LINES).round().astype(int))
-        columns = (x[shown] for x in (self.mean_prediction, self.event_rate, self.low, self.high))
-        body = [
-            f"{p:>10.4f} {y:>10.4f}   [{low:.4f}, {high:.4f}]"
-            for p, y, low, high in zip(*columns, strict=True)
-        ]
-        lines = [head, *body, self._summary()]
+        lines = [f"{'predicted':>10} {'happens':>10}   interval", *(rates[i] for i in shown)]
+        lines.append(self._summary())
         if self.pvalue is not None:
             lines.append(f"  {shown_chance(self.pvalue, 3)} if calibrated")
         return "\n".join(lines)
 
     def _summary(self) -> str:
-        unit = "bins" if self.method == "bins" else "points"
-        where = (
-            f"in all {unit} at once" if self.is_simultaneous else f"in each {unit[:-1]} by itself"
+        in_bins = self.method == "bins"
+        unit, what = (
+            ("bin", f"{len(self):,} bins") if in_bins else ("point", f"{self.method} curve")
         )
-        limits = f"{100 * self.confidence_level:g}% limits {where}"
-        what = f"{len(self):,} bins" if self.method == "bins" else f"{self.method} curve"
+        where = f"all {unit}s at once" if self.is_simultaneous else f"each {unit} by itself"
+        limits = f"{100 * self.confidence_level:g}% limits in {where}"
         return f"{what}, n = {self.count.sum():,.0f}, {limits}"
 
     def _picture(self) -> str:

@@ -81,7 +81,7 @@ class Cells:
     @cached_property
     def size(self) -> FloatArray:
         """Rows, or the effective number (sum w)^2 / sum w^2 where there are weights."""
-        return np.where(self._pairs > 0, _ratio(self.sum_w**2, self.sum_ww), np.sign(self.sum_w))
+        return np.where(self._pairs > 0, ratio(self.sum_w**2, self.sum_ww), np.sign(self.sum_w))
 
     @cached_property
     def square(self) -> FloatArray:
@@ -89,7 +89,7 @@ class Cells:
 
         It is 0 in bins of fewer than two.
         """
-        return _ratio((self.sum_y - self.sum_p) ** 2 - self.sum_wwuu, self._pairs)
+        return ratio((self.sum_y - self.sum_p) ** 2 - self.sum_wwuu, self._pairs)
 
     @cached_property
     def noise(self) -> FloatArray:
@@ -101,6 +101,16 @@ class Cells:
         """Event rate minus mean prediction."""
         divisor = self._divisor
         return np.asarray(self.sum_y / divisor - self.sum_p / divisor)
+
+    @property
+    def observed_variance(self) -> FloatArray:
+        """The variance of y - p that the rows show; 0 in bins of fewer than two."""
+        return np.where(self.resolved, (self.gap**2 - self.square) * self.size, 0.0)
+
+    @property
+    def event_variance(self) -> FloatArray:
+        """That of events of one weight and one prediction."""
+        return self.rate * (1 - self.rate) * self.size / np.maximum(self.size - 1, 1e-9)
 
     @property
     def resolved(self) -> BoolArray:
@@ -257,7 +267,7 @@ def null_variance(cells: Cells, label_variance: FloatArray) -> FloatArray:
     ``2 sum_j p_j^2 v_j^2 / (N_j (N_j - 1))``, exact for independent labels of variance v_j.
     """
     pairs = cells.size * (cells.size - 1)
-    per_bin = _ratio((cells.mass * label_variance) ** 2, np.where(cells.resolved, pairs, 0.0))
+    per_bin = ratio((cells.mass * label_variance) ** 2, np.where(cells.resolved, pairs, 0.0))
     return np.asarray(2 * per_bin.sum(axis=-1))
 
 
@@ -278,7 +288,7 @@ def noise_floor(
     """
     if debiased and power == 2:
         return _mean_root_of_square(cells, weights, kind)
-    spread = np.sqrt(_ratio(cells.noise, cells.size))
+    spread = np.sqrt(ratio(cells.noise, cells.size))
     highest = _mean_of_largest(spread[(weights > 0)[:, None] & (cells.mass > 0)])
     if math.isinf(power) or highest == 0:
         return min(highest, 1.0)
@@ -292,20 +302,20 @@ def _mean_root_of_square(cells: Cells, weights: FloatArray, kind: Kind) -> float
     """E sqrt(max(T, 0)) for the debiased square T at calibration, a sum of centred chi-squares."""
     sd = weights * np.sqrt(null_variance(cells, cells.noise))
     prevalence = (cells.mass * cells.mean).sum(axis=-1)
-    odds = _ratio(prevalence, 1 - prevalence)
+    odds = ratio(prevalence, 1 - prevalence)
     # the square of the correlation of two events of a row
     if kind == "multi-label":
         correlation = np.zeros((odds.size, odds.size))
     elif kind in ("ordinal", "quantile"):
-        correlation = _ratio(np.minimum.outer(odds, odds), np.maximum.outer(odds, odds))
+        correlation = ratio(np.minimum.outer(odds, odds), np.maximum.outer(odds, odds))
     else:
         correlation = np.minimum(np.outer(odds, odds), 1.0)
     np.fill_diagonal(correlation, 1.0)
     variance = float(sd @ correlation @ sd)
     if variance < 1e-40:
         return 0.0
-    scale = _ratio(cells.mass * cells.noise, np.where(cells.resolved, cells.size, 0.0))
-    shapes = _ratio(null_variance(cells, cells.noise) ** 3, (4 * (scale**3).sum(axis=-1)) ** 2)
+    scale = ratio(cells.mass * cells.noise, np.where(cells.resolved, cells.size, 0.0))
+    shapes = ratio(null_variance(cells, cells.noise) ** 3, (4 * (scale**3).sum(axis=-1)) ** 2)
     independent = sd.sum() ** 2 / variance
     shape = float(sd @ shapes / sd.sum() * independent)
     chance = (np.arange(2000) + 0.5) / 2000
@@ -316,8 +326,8 @@ def _mean_root_of_square(cells: Cells, weights: FloatArray, kind: Kind) -> float
 def _folded_mean(cells: Cells) -> FloatArray:
     """E|N(x - s, x (1 - x) / N)| in each bin, the paper's simulated expectation in closed form."""
     gap = cells.gap
-    spread = np.sqrt(_ratio(cells.rate * (1 - cells.rate), cells.size))
-    z = _ratio(gap, spread)
+    spread = np.sqrt(ratio(cells.rate * (1 - cells.rate), cells.size))
+    z = ratio(gap, spread)
     folded = spread * math.sqrt(2 / math.pi) * np.exp(-(z**2) / 2) + gap * special.erf(
         z / math.sqrt(2)
     )
@@ -334,6 +344,6 @@ def _mean_of_largest(spread: FloatArray) -> float:
     return float(np.trapezoid(1 - below, t))
 
 
-def _ratio(a: FloatArray, b: FloatArray) -> FloatArray:
+def ratio(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return a / b, and 0 where b is not positive."""
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=np.asarray(b) > 0)

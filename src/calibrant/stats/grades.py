@@ -115,56 +115,36 @@ class GradeBacktest(Result):
     def __len__(self) -> int:
         return self.count.size
 
-    def _rates(self) -> list[str]:
-        """Return what happened in each grade, and its light."""
+    def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g}%"
         head = ("grade", "rows", "defaults", "PD", "observed", f"{level} limits", "light")
         rows = []
         for i, name in enumerate(self.names):
-            limits = f"[{_percent(self.low[i])}, {_percent(self.high[i])}]"
-            numbers = f"{self.count[i]:,.0f}", f"{self.defaults[i]:,.0f}", _percent(self.pd[i])
-            rows.append((name, *numbers, _percent(self.default_rate[i]), limits, self.light[i]))
-        return text_table(head, rows)
-
-    def _tests(self) -> list[str]:
-        """Return the p-values of each grade, and its most prudent PD."""
-        level = f"{100 * self.confidence_level:g}%"
-        head = ("grade", "p, binomial", "p, Jeffreys", f"prudent PD {level}")
+            limits = f"[{self.low[i]:.2%}, {self.high[i]:.2%}]"
+            numbers = f"{self.count[i]:,.0f}", f"{self.defaults[i]:,.0f}", f"{self.pd[i]:.2%}"
+            rows.append((name, *numbers, f"{self.default_rate[i]:.2%}", limits, self.light[i]))
+        lines = [*text_table(head, rows), ""]
+        tested = ("grade", "p, binomial", "p, Jeffreys", f"prudent PD {level}")
         tests = map(_chance, self.p_binomial), map(_chance, self.p_jeffreys)
-        prudent = map(_percent, self.prudent_pd)
-        return text_table(head, list(zip(self.names, *tests, prudent, strict=True)))
-
-    def __str__(self) -> str:
+        prudent = (f"{pd:.2%}" for pd in self.prudent_pd)
+        lines += text_table(tested, list(zip(self.names, *tests, prudent, strict=True)))
         together = "all grades at once" if self.is_simultaneous else "each grade by itself"
         model = f"asset correlation {self.correlation:g}" if self.correlation else "independent"
         defaults, expected = float(self.defaults.sum()), self.expected_defaults
         chance = _chance(self.p_portfolio)
         chance = chance if chance.startswith("<") else f"= {chance}"
-        return "\n".join(
-            [
-                *self._rates(),
-                "",
-                *self._tests(),
-                f"limits and lights for {together}, defaults {model}",
-                f"{defaults:,.0f} default{'s' * (defaults != 1)}, {expected:,.1f} expected "
-                f"(p {chance})",
-                filled(self._proved()),
-            ]
-        )
-
-    def _proved(self) -> str:
-        if not self.table.is_binned_model:
-            return "no certificate: grades mix different PDs, give each its own in grades="
-        bounds = f"{self.certificate.lower_bound:.4f} to {self.certificate.upper_bound:.4f}"
-        level = f"{100 * self.confidence_level:g}%"
-        return f"certified l2 error of the scale {bounds} ({level} each)"
+        proved = "no certificate: grades mix different PDs, give each its own in grades="
+        if self.table.is_binned_model:
+            bounds = f"{self.certificate.lower_bound:.4f} to {self.certificate.upper_bound:.4f}"
+            proved = f"certified l2 error of the scale {bounds} ({level} each)"
+        count = f"{defaults:,.0f} default{'s' * (defaults != 1)}"
+        lines.append(f"limits and lights for {together}, defaults {model}")
+        lines.append(f"{count}, {expected:,.1f} expected (p {chance})")
+        return "\n".join([*lines, filled(proved)])
 
     def _summary(self) -> str:
-        lights = ", ".join(
-            f"{self.light.count(color)} {color}"
-            for color in ("red", "amber", "green")
-            if color in self.light
-        )
+        counts = {color: self.light.count(color) for color in ("red", "amber", "green")}
+        lights = ", ".join(f"{count} {color}" for color, count in counts.items() if count)
         expected = f"{self.defaults.sum():,.0f} defaults, {self.expected_defaults:,.1f} expected"
         return f"{len(self)} grades: {lights}; {expected}, n = {self.n:,}"
 
@@ -377,21 +357,14 @@ def _names(
     n_bins = len(table.bins[0])
     if names is None:
         return tuple(str(i + 1) for i in range(len(used)))
-    given = (
-        [str(name) for name in names]
-        if isinstance(names, Sequence) and not isinstance(names, str | bytes)
-        else []
-    )
+    listed = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    given = list(map(str, names)) if listed else []
     if len(given) != n_bins or len(set(given)) != n_bins:
         raise InvalidArgumentError(
             f"There must be a name for each of the {n_bins:,} grades, all different, from the "
             f"lowest PD to the highest; got {names!r:.80}."
         )
     return tuple(given[i] for i in used)
-
-
-def _percent(x: float) -> str:
-    return f"{100 * x:.2f}%"
 
 
 def _chance(p: float) -> str:

@@ -117,10 +117,11 @@ class CoxTestResult(CalibrationTestResult):
                 f'of must be "intercept", "slope" or "in_the_large"; got {of!r}.'
             )
         value, error = getattr(self, of), getattr(self, f"{of}_error")
-        if not math.isfinite(value) or not math.isfinite(error):
-            return ConfidenceInterval(-math.inf, math.inf, confidence_level, "wald")
-        reach = float(special.ndtri((1 + confidence_level) / 2)) * error
-        return ConfidenceInterval(value - reach, value + reach, confidence_level, "wald")
+        low, high = -math.inf, math.inf
+        if math.isfinite(value) and math.isfinite(error):
+            reach = float(special.ndtri((1 + confidence_level) / 2)) * error
+            low, high = value - reach, value + reach
+        return ConfidenceInterval(low, high, confidence_level, "wald")
 
     def _summary(self) -> str:
         fit = f"intercept {self.intercept:.4g}, slope {self.slope:.4g}"
@@ -172,9 +173,9 @@ def calibration_test(
     drawn = np.concatenate([statistics(events) for events in atoms.draw(n_resamples, random)])
     if method == "adaptive":
         return smallest_pvalue(np.concatenate([observed, drawn]), atoms.n)
-    value, drawn = float(observed[0, 0]), drawn[:, 0]
+    value = float(observed[0, 0])
     slack = 1e-10 * max(abs(value), float(np.abs(drawn).max()))  # a tie is a tie, though rounded
-    pvalue = float((1 + np.sum(drawn >= value - slack)) / (drawn.size + 1))
+    pvalue = float((1 + np.sum(drawn >= value - slack)) / (len(drawn) + 1))
     return CalibrationTestResult(value, pvalue, method, atoms.n)
 
 

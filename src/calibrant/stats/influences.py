@@ -154,8 +154,7 @@ def influential_rows_of(cells: Cells, power: float) -> FloatArray:
 
 def _evenness(cells: Cells) -> FloatArray:
     """Return the variance that labels of one weight would have, over that observed; at most 1."""
-    observed = np.where(cells.resolved, (cells.gap**2 - cells.square) * cells.size, 0.0)
-    plain = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
+    observed, plain = cells.observed_variance, cells.event_variance
     uneven = (observed > plain) & (plain > 0)
     return np.where(uneven, plain / np.where(uneven, observed, 1.0), 1.0)
 
@@ -185,13 +184,15 @@ def notes_of(
     else:
         alone = cells.one_class_each.take(int(np.argmax(weights)))
         influential = float(influential_rows_of(alone, power))
-    if influential < FEWEST_INFLUENTIAL:
-        notes.append(few_rows_note(influential, table.is_weighted))
-    return tuple(notes)
+    return (*notes, *few_rows_notes(influential, is_weighted=table.is_weighted))
 
 
-def few_rows_note(influential: float, is_weighted: bool = False) -> str:
-    """Say that an interval rests on few rows."""
+def few_rows_notes(
+    influential: float, fewest: int = FEWEST_INFLUENTIAL, is_weighted: bool = False
+) -> tuple[str, ...]:
+    """Say that an interval rests on few rows, where it does."""
+    if not influential < fewest:  # NaN among them: nothing can be said of it
+        return ()
     n = max(round(influential), 1)  # less than one where the tails share it
     rows = f"about {n} row{'s' * (n > 1)}"
     who = f"{rows} decide{'s' * (n == 1)} it"
@@ -199,4 +200,4 @@ def few_rows_note(influential: float, is_weighted: bool = False) -> str:
         who = f"{rows}, or few with most of the weight decide it"
     elif influential == 0:
         who = "the rows show no spread"
-    return f"{who}: the interval may be too short"
+    return (f"{who}: the interval may be too short",)

@@ -38,6 +38,7 @@ from calibrant.stats.estimators import (
     cells_of,
     lp_norm,
     null_variance,
+    ratio,
     raw_error,
 )
 from calibrant.table import BinTable
@@ -131,12 +132,26 @@ def score_interval(
     null = (
         spread_at_zero * np.maximum(_null_quantile(v, cells.resolved, confidence_level) / z, 1) ** 2
     )
-    low = t + b / 2 - np.sqrt(np.maximum(b * t + b**2 / 4 + null, 0.0))
-    low = np.where(t > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
-    t = np.maximum(t, -np.sqrt(v0))
-    high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
+    low, high = solved(t, b, null, spread_at_zero, -np.sqrt(v0))
     # Rows that are all alone in their bins tell nothing, and have no spread to say so.
-    high = np.where((cells.resolved & (weights > 0)[:, None]).any(axis=(-2, -1)), high, 1.0)
+    return low, np.where((cells.resolved & (weights > 0)[:, None]).any(axis=(-2, -1)), high, 1.0)
+
+
+def solved(
+    squared: FloatArray,
+    b: FloatArray,
+    null: FloatArray | float,
+    spread_at_zero: FloatArray | float,
+    least: FloatArray | float,
+) -> Limits:
+    """Return the t of ``(T - t^2)^2 = spread + b t^2``, below T with `null` for the spread.
+
+    Above it T counts as no less than `least`.
+    """
+    low = squared + b / 2 - np.sqrt(np.maximum(b * squared + b**2 / 4 + null, 0.0))
+    low = np.where(squared > 0, low, 0.0)  # the estimate is 0 then, and belongs to its interval
+    t = np.maximum(squared, least)
+    high = t + b / 2 + np.sqrt(np.maximum(b * t + b**2 / 4 + spread_at_zero, 0.0))
     return np.sqrt(np.clip(low, 0, 1)), np.sqrt(np.clip(high, 0, 1))
 
 
@@ -159,8 +174,8 @@ def _bounded_variance(
     cells: Cells, weights: FloatArray, v: FloatArray, target: Target
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return V0, the noise of bin masses, and s, at their largest for any dependent classes."""
-    worth = np.where(cells.mass > 0, cells.size / np.where(cells.mass > 0, cells.mass, 1), np.inf)
-    n = worth.min(axis=(-2, -1))  # the least effective number of rows per mass of any bin
+    # the least effective number of rows per mass of any bin
+    n = np.where(cells.mass > 0, ratio(cells.size, cells.mass), np.inf).min(axis=(-2, -1))
     v0 = (np.sqrt(null_variance(cells, v)) @ weights) ** 2
     masses = np.zeros_like(v0)
     if target == "population":
@@ -206,7 +221,7 @@ def normal_interval(
     """
     z = special.ndtri((1 + confidence_level) / 2)
     v = _label_variance(cells)
-    noise = np.where(cells.size > 0, v / np.maximum(cells.size, 1), 0.0)
+    noise = ratio(v, cells.size)
     value = raw_error(cells, weights, 1.0, debiased=False)
     floor = math.sqrt(2 / math.pi) * (cells.mass * np.sqrt(noise)).sum(axis=-1) @ weights
     labels = (cells.mass**2 * noise).sum(axis=-1)
@@ -290,18 +305,15 @@ def _label_variance(cells: Cells) -> FloatArray:
     """
     shrunk = (cells.rate * cells.size + 2 * cells.mean) / (cells.size + 2)
     v = np.maximum(cells.mean * (1 - cells.mean), shrunk * (1 - shrunk))
-    observed = np.where(cells.resolved, (cells.gap**2 - cells.square) * cells.size, 0.0)
-    of_one_weight = cells.rate * (1 - cells.rate) * cells.size / np.maximum(cells.size - 1, 1e-9)
+    observed = cells.observed_variance
     mixed = cells.mean * (1 - cells.mean) - cells.noise > 1e-9
-    uneven = observed > (1 + 1e-9) * of_one_weight
+    uneven = observed > (1 + 1e-9) * cells.event_variance
     return np.where(mixed | uneven, np.maximum(v, observed), v)
 
 
 def _mass_variance(cells: Cells, v: FloatArray) -> FloatArray:
     """Variance that random bin masses add to the squared error of each group."""
-    excess = np.maximum(
-        cells.gap**2 - np.where(cells.size > 0, v / np.maximum(cells.size, 1), 0), 0
-    )
+    excess = np.maximum(cells.gap**2 - ratio(v, cells.size), 0)
     squared = np.maximum((cells.mass * cells.square).sum(axis=-1), 0.0)
     second = (cells.mass * excess**2).sum(axis=-1)
     return np.asarray(np.maximum(second - squared**2, 0.0) / _group_rows(cells))

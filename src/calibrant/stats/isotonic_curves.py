@@ -163,12 +163,10 @@ def _decompose(
     fitted: FloatArray,
     base: FloatArray,
 ) -> ScoreDecomposition:
-    score, best, uncertainty = (
-        float(weight @ mean_scores(rule, rate, p)) for p in (prediction, fitted, base)
-    )
-    return ScoreDecomposition(
-        rule, score, max(score - best, 0.0), max(uncertainty - best, 0.0), uncertainty
-    )
+    means = (float(weight @ mean_scores(rule, rate, p)) for p in (prediction, fitted, base))
+    score, best, uncertainty = means
+    parts = max(score - best, 0.0), max(uncertainty - best, 0.0), uncertainty
+    return ScoreDecomposition(rule, score, *parts)
 
 
 def mean_scores(rule: ScoreRule, rate: FloatArray, p: FloatArray) -> FloatArray:
@@ -326,13 +324,8 @@ def corp_decomposition(
             "The intervals of this decomposition need at least 2 rows; got 1. "
             "calibrant.stats.isotonic_curve has the parts without intervals."
         )
-    parts = curve.brier if rule == "brier" else curve.log
     return CorpDecomposition(
-        rule=parts.rule,
-        value=parts.value,
-        miscalibration=parts.miscalibration,
-        discrimination=parts.discrimination,
-        uncertainty=parts.uncertainty,
+        **vars(curve.brier if rule == "brier" else curve.log),
         prediction=curve.prediction,
         count=curve.count,
         event_rate=np.clip(table.sum_y[group, used] / curve.count, 0.0, 1.0),

@@ -111,23 +111,22 @@ class CoverageCertificate(Result):
 
     def __str__(self) -> str:
         sure = f"with {100 * self.confidence_level:g}% confidence"
+        intervals = (self.interval_level, self.inside, self.interval_low, self.interval_high)
         lines = [
             filled(
                 f"{sure} the {100 * nominal:g}% intervals cover {100 * low:.1f}% to "
                 f"{100 * high:.1f}% (observed {100 * share:.1f}%)"
             )
-            for nominal, share, low, high in zip(
-                self.interval_level, self.inside, self.interval_low, self.interval_high, strict=True
-            )
+            for nominal, share, low, high in zip(*intervals, strict=True)
         ]
-        head = f"{'level':>8} {'covered':>8}   limits"
-        body = [
+        lines.append(f"{'level':>8} {'covered':>8}   limits")
+        lines += [
             f"{level:>8g} {share:>8.4f}   [{low:.4f}, {high:.4f}]"
             for level, share, low, high in zip(
                 self.level, self.covered, self.low, self.high, strict=True
             )
         ]
-        return "\n".join([*lines, head, *body, f"{self._scope()}, n = {self.n:,}"])
+        return "\n".join([*lines, f"{self._scope()}, n = {self.n:,}"])
 
     def _scope(self) -> str:
         scope = "all limits at once" if self.is_simultaneous else "each limit by itself"
@@ -169,9 +168,7 @@ def certify_coverage(
     inside = counts[pairs[:, 1]] - counts[pairs[:, 0]]
     delta = (1 - confidence_level) / (n_groups if simultaneous else 1) / (draws or 1)
     banded = simultaneous and levels.size > MANY_LEVELS
-    share = delta
-    if simultaneous:
-        share = (delta / 2 if banded else delta) / (levels.size + len(pairs))
+    share = (delta / 2 if banded else delta) / (levels.size + len(pairs) if simultaneous else 1)
     size = np.full(counts.size, float(n))
     low, high = clopper_pearson(counts, size, share)
     if banded:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from calibrant._scipy import sparse, special
-from calibrant._types import FloatArray, IntArray
+from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.exceptions import (
     EmptyInputError,
     InvalidArgumentError,
@@ -156,12 +156,15 @@ class Sample:
         """Scale the weights, leave out rows that have none, and number the clusters."""
         if weight is None:
             weight = np.ones(y.size)
-        used = weight > 0
-        if not used.all():
-            y, p, weight = y[used], p[used], weight[used]
-            cluster = None if cluster is None else cluster[used]
+        if not (weight > 0).all():
+            return cls(y, p, weight, cluster).take(weight > 0)
         codes = None if cluster is None else np.unique(cluster, return_inverse=True)[1]
         return cls(y, p, weight / weight.mean(), codes)
+
+    def take(self, rows: BoolArray) -> Sample:
+        """Return some of the rows."""
+        cluster = None if self.cluster is None else self.cluster[rows]
+        return Sample.of(self.y[rows], self.p[rows], self.weight[rows], cluster)
 
     @classmethod
     def of_table(cls, table: BinTable) -> Sample:
@@ -237,10 +240,9 @@ class Sample:
         """
         rate = self.mean(self.y)
         variance = self.variance(self.y - rate)
-        kish = self.kish_n
         if self.is_plain or variance == 0:
-            return kish
-        return float(min(max(rate * (1 - rate) / variance, min(kish, 1.0)), len(self)))
+            return self.kish_n
+        return float(min(max(rate * (1 - rate) / variance, min(self.kish_n, 1.0)), len(self)))
 
     def rate_limits(self, confidence_level: float) -> tuple[float, float]:
         """Return the Clopper-Pearson interval at the effective number of rows (Korn, Graubard)."""
@@ -249,7 +251,5 @@ class Sample:
             z = float(special.ndtri((1 + confidence_level) / 2))
             n *= (z / self.quantile(confidence_level)) ** 2
         rate = min(max(self.mean(self.y), 0.0), 1.0)
-        low, high = clopper_pearson(
-            np.array([rate * n]), np.array([n]), np.array(1 - confidence_level)
-        )
-        return float(low[0]), float(high[0])
+        low, high = clopper_pearson(np.array(rate * n), np.array(n), 1 - confidence_level)
+        return float(low), float(high)

@@ -31,7 +31,7 @@ from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
 from calibrant.exceptions import EmptyInputError, InvalidInputError
 from calibrant.stats.estimators import ClassWeight, cells_of, class_weights, raw_error
-from calibrant.stats.influences import FEWEST_INFLUENTIAL, few_rows_note
+from calibrant.stats.influences import few_rows_notes
 from calibrant.stats.intervals import ConfidenceInterval, check_level
 from calibrant.table import BinTable
 
@@ -119,16 +119,12 @@ class MeanScore(NumberResult):
         below, above = max(self._unskewed(t), 0.0), max(-self._unskewed(-t), 0.0)
         tails = [min(level, 1 - level) for level in self.per_level]
         rows = min(1 / (self.skewness**2 + 1 / self.n), 2 * self.n * min(tails, default=1.0))
-        notes: tuple[str, ...] = ()
-        if rows < FEWEST_INFLUENTIAL:
-            notes = (few_rows_note(rows),)
-        return ConfidenceInterval(
+        notes = few_rows_notes(rows)
+        low, high = (
             self.value - below * self.standard_error,
             self.value + above * self.standard_error,
-            float(confidence_level),
-            "hall",
-            notes,
         )
+        return ConfidenceInterval(low, high, float(confidence_level), "hall", notes)
 
     def _unskewed(self, t: float) -> float:
         """Return which Student's t has this value after the transformation."""
@@ -212,10 +208,8 @@ def brier_decomposition(
     correction = n / np.maximum(n - 1, 1) if debias else 1.0
     uncertainty = float(base * (1 - base) * correction @ weights)
     miscalibration = float(raw_error(cells, weights, 2.0, debias))
-    discrimination = miscalibration + uncertainty - brier
-    return ScoreDecomposition(
-        "brier", brier, miscalibration, discrimination, uncertainty, bool(debias)
-    )
+    parts = miscalibration, miscalibration + uncertainty - brier, uncertainty
+    return ScoreDecomposition("brier", brier, *parts, bool(debias))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,9 +269,7 @@ class SkillScore(NumberResult):
             method, low, high = "fieller", 1 - (b + half) / a, min(1 - (b - half) / a, 1.0)
         else:
             method, (low, high) = "log ratio", self._log_ratio_limits(confidence_level)
-        notes: tuple[str, ...] = ()
-        if self.influential < FEWEST_FOR_SKILL:
-            notes = (few_rows_note(self.influential),)
+        notes = few_rows_notes(self.influential, FEWEST_FOR_SKILL)
         low, high = min(low, self.value), max(high, self.value)
         return ConfidenceInterval(low, high, confidence_level, method, notes)
 
@@ -378,12 +370,10 @@ def skill_score(
         codes = np.unique(clusters, return_inverse=True)[1]
         terms = [np.bincount(codes, term) for term in terms]
     scale = units / (units - 1) / total**2
-    own_term, other_term = terms
-    variances = tuple(
-        float(np.einsum("i,i->", a, b)) * scale
-        for a, b in ((own_term, own_term), (own_term, other_term), (other_term, other_term))
-    )
-    h = (own_term - (1 - value) * other_term) ** 2
+    a, b = terms
+    pairs = ((a, a), (a, b), (b, b))
+    variance, covariance, variance_other = (float(np.einsum("i,i->", *x)) * scale for x in pairs)
+    h = (a - (1 - value) * b) ** 2
     influential = float(h.sum() ** 2 / (h**2).sum()) if (h > 0).any() else 0.0
     return SkillScore(
         value=value,
@@ -393,6 +383,6 @@ def skill_score(
         reference=reference,
         n=own.size,
         n_clusters=None if clusters is None else units,
-        variances=variances,  # type: ignore[arg-type]
+        variances=(variance, covariance, variance_other),
         influential=influential,
     )

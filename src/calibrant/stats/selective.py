@@ -44,12 +44,11 @@ from calibrant.stats.intervals import ConfidenceInterval, check_level, clopper_p
 if TYPE_CHECKING:
     from calibrant.table import BinTable
 
-_TAIL = 0.01
-THRESHOLDS = tuple(
-    [k / 100 for k in range(100)] + [1 - _TAIL * 10 ** (-k / 5) for k in range(1, 16)]
-)
+THRESHOLDS = (*(k / 100 for k in range(100)), *(1 - 0.01 * 10 ** (-k / 5) for k in range(1, 16)))
 """Where accuracy is asked by default: every hundredth, then ever closer to 1, to within 1e-5. More
 would widen the simultaneous band: ten times as many by a sixth."""
+SHOWN = np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])
+"""Coverages, of which the nearest thresholds are printed."""
 
 
 def confidence_bins(kind: str, thresholds: Any = None) -> Bins:
@@ -236,11 +235,11 @@ class SelectiveCurve(Result):
         level = f"{100 * self.confidence_level:g}%"
         lines = [f"{self._summary()}, n = {self.n:,}"]
         lines.append(f"coverage  accuracy  at least ({level}, all at once)  above confidence")
-        for place in self.places_at(np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])):
-            lines.append(
-                f"{self.coverage[place]:8.1%}  {self.accuracy[place]:8.1%}  "
-                f"{self.low[place]:8.1%}{'':23}{self.threshold[place]:<10.6g}".rstrip()
-            )
+        lines += [
+            f"{self.coverage[place]:8.1%}  {self.accuracy[place]:8.1%}  "
+            f"{self.low[place]:8.1%}{'':23}{self.threshold[place]:<10.6g}".rstrip()
+            for place in self.places_at(SHOWN)
+        ]
         return "\n".join(lines)
 
     def places_at(self, coverage: FloatArray) -> list[int]:
@@ -249,7 +248,7 @@ class SelectiveCurve(Result):
         return list(dict.fromkeys(nearest.tolist()))
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        for place in self.places_at(np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])):
+        for place in self.places_at(SHOWN):
             what = f"the {self.coverage[place]:.0%} above {self.threshold[place]:.6g}"
             yield what, f"{self.accuracy[place]:.1%} right, at least {self.low[place]:.1%}"
         yield "AURC", f"{self.aurc:.4f} in {self.aurc_interval}"
@@ -273,7 +272,7 @@ def selective_curve(
     if table.n == 0:
         raise EmptyInputError("Accuracy needs rows; this table has none.")
     folded = table.problem.kind == "binary" and not given_answer
-    threshold, count, correct = _above_folded(table) if folded else _above(table)
+    threshold, count, correct = _above(table, folded)
     used = count > 0
     delta = (1 - confidence_level) / threshold.size
     low, high = clopper_pearson(correct[used], count[used], delta)
@@ -300,23 +299,20 @@ def selective_curve(
     )
 
 
-def _above(table: BinTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return thresholds in rising order, and rows and right answers above each."""
-    rows, right = (x[0][::-1].cumsum()[::-1] for x in (table.count, table.sum_y))
-    return table.bins[0].edges[:-1], rows, right
+def _above(table: BinTable, folded: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return thresholds in rising order, and rows and right answers above each.
 
-
-def _above_folded(table: BinTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the same of a binary problem, whose confidence is that of the likelier side."""
-    edges = table.bins[0].edges
-    size, events = table.count[0], table.sum_y[0]
-    upper = _is_above_half(table)
-    right = np.where(upper, events, size - events)
-    # a bin of the lower half accepts with the threshold 1 - (its upper edge)
-    inner = np.where(upper, edges[:-1], 1 - edges[1:])
-    inner = np.round(inner, 12)  # 1 - (1 - t) is t again
-    threshold = np.unique(np.maximum(inner, 0.5))
-    place = np.searchsorted(threshold, np.maximum(inner, 0.5))
+    `folded` is a binary problem, whose confidence is that of the likelier side.
+    """
+    edges, size, right = table.bins[0].edges, table.count[0], table.sum_y[0]
+    threshold, place = edges[:-1], np.arange(size.size)
+    if folded:
+        upper = _is_above_half(table)
+        right = np.where(upper, right, size - right)
+        # a bin of the lower half accepts with the threshold 1 - (its upper edge)
+        inner = np.where(upper, edges[:-1], 1 - edges[1:])
+        inner = np.round(inner, 12)  # 1 - (1 - t) is t again
+        threshold, place = np.unique(np.maximum(inner, 0.5), return_inverse=True)
     sums = (np.bincount(place, x, threshold.size)[::-1].cumsum()[::-1] for x in (size, right))
     rows, right = sums
     return threshold, rows, right

@@ -95,38 +95,31 @@ Fit: TypeAlias = tuple[FloatArray, FloatArray, Limits, float]
 """Predictions, rates, limits, and the p-value of calibration."""
 
 
-def _error_of_each(standardised: FloatArray, alpha: float, simultaneous: bool) -> float:
-    """Return the error probability of a point's limits; all hold at once if that is asked for."""
-    if not simultaneous:
-        return alpha
-    if alpha * len(standardised) < FEWEST_IN_TAIL:
-        return float(-np.expm1(np.log1p(-alpha) / standardised.shape[1]))
-    largest = np.quantile(np.abs(standardised).max(axis=1), 1 - alpha)
-    return float(2 * special.ndtr(-largest))
-
-
 def _loess(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
-    curve = loess_curve(sample, Pooled.of(sample))
-    x, rate = curve.x[curve.some], np.clip(curve.rate[curve.some], 0.0, 1.0)
-    error = np.sqrt(np.diag(curve.covariance))
-    standardised = noise_draws(curve.covariance, BAND_DRAWS) / error
-    each = _error_of_each(standardised, alpha, simultaneous)
+    pooled_rows = Pooled.of(sample)
+    curve = loess_curve(sample, pooled_rows)
+    x, smooth = curve.x[curve.some], curve.rate[curve.some]
+    rate, error = np.clip(smooth, 0.0, 1.0), np.sqrt(np.diag(curve.covariance))
+    each = alpha
+    if simultaneous:
+        largest = np.abs(noise_draws(curve.covariance, BAND_DRAWS) / error).max(axis=1)
+        each = float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
+        if alpha * BAND_DRAWS < FEWEST_IN_TAIL:
+            each = float(-np.expm1(np.log1p(-alpha) / x.size))
     low, high = clopper_pearson(rate * curve.size, curve.size, np.array(each))
     # Clopper and Pearson's do not collapse where the rate is 0 or 1; the normal ones allow for
     # weights below 0, which a curve has at its ends
     reach = -special.ndtri(each / 2) * error
-    smooth = curve.rate[curve.some]
-    limits = (
-        np.minimum(low, np.clip(smooth - reach, 0.0, 1.0)),
-        np.maximum(high, np.clip(smooth + reach, 0.0, 1.0)),
-    )
+    low = np.minimum(low, np.clip(smooth - reach, 0.0, 1.0))
+    high = np.maximum(high, np.clip(smooth + reach, 0.0, 1.0))
     inner = slice(1, -1)  # without the least and the greatest prediction
-    return x[inner], rate[inner], (limits[0][inner], limits[1][inner]), _loess_pvalue(sample, curve)
+    pvalue = _loess_pvalue(sample, pooled_rows, curve)
+    return x[inner], rate[inner], (low[inner], high[inner]), pvalue
 
 
-def _loess_pvalue(sample: Sample, curve: LoessCurve) -> float:
+def _loess_pvalue(sample: Sample, pooled: Pooled, curve: LoessCurve) -> float:
     """Return the share of calibrated samples whose curve is as far from the diagonal anywhere."""
-    pooled, at = Pooled.of(sample), curve.x[curve.some]
+    at = curve.x[curve.some]
     matrix = loess_weights(pooled, at)
     variance = np.bincount(pooled.place, sample.weight**2) / pooled.weight**2
     covariance = (matrix * variance * pooled.x * (1 - pooled.x)) @ matrix.T
@@ -164,8 +157,7 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
             'method="spline" works on logits, which predictions of 0 and 1 have none of; all '
             f'{len(sample):,} predictions are 0 or 1. Use method="isotonic".'
         )
-    cluster = None if sample.cluster is None else sample.cluster[inner]
-    own = Sample.of(sample.y[inner], sample.p[inner], sample.weight[inner], cluster)
+    own = sample.take(inner)
     x = special.logit(own.p)
     n_knots = next(knots for events, knots in KNOTS if own.fewest >= events)
     knots = np.unique(np.quantile(x, np.linspace(0.05, 0.95, n_knots)))
@@ -201,8 +193,7 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
         np.where(at < first, 0.0, special.expit(score - reach)),
         np.where(at > last, 1.0, special.expit(score + reach)),
     )
-    certain = (sample.p == 0) | (sample.p == 1)
-    if (sample.y[certain] != sample.p[certain]).any():
+    if (sample.y[~inner] != sample.p[~inner]).any():
         pvalue = 0.0  # what a calibrated model rules out has happened
     elif own.is_plain:
         gain = _log_likelihood(own.y, theta @ model.design) - _log_likelihood(own.y, x)

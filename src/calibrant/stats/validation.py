@@ -151,10 +151,9 @@ def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
             f"{_certain_rows(int(certain.sum()), 'have', 'has')} no logit: left out of "
             "calibration in the large, intercept and slope"
         )
-        codes = None if sample.cluster is None else sample.cluster[~certain]
         if certain.all():
             return _undefined(*IN_THE_LARGE, *COX)
-        sample = Sample.of(sample.y[~certain], sample.p[~certain], sample.weight[~certain], codes)
+        sample = sample.take(~certain)
     x = special.logit(sample.p)
     reason = _why_firth(sample, x)
     if reason:
