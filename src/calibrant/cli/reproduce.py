@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.output import ProgressLine, aligned, complain, say, shortened
-from calibrant.cli.parser import add_command, whole_number
+from calibrant.cli.parser import add_command, named, whole_number
 
 if TYPE_CHECKING:
     from calibrant.paper import Study
@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--force", action="store_true", help="rerun finished studies too")
     command.add_argument(
-        "-o", "--output", metavar="FOLDER", default="results", help="(default results)"
+        "-o", "--output", metavar="FOLDER", type=named, default="results", help="(default results)"
     )
 
 
