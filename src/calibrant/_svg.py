@@ -128,18 +128,13 @@ def closer_window(curve: DrawableCurve, window: Window) -> Window | None:
 
     It holds the event rates of all its points, so that its sides may differ.
     """
-    x, y, most = (
-        curve.mean_prediction,
-        curve.event_rate,
-        CLOSER_LENGTH * (window.end - window.start),
-    )
+    x, y, rows = curve.mean_prediction, curve.event_rate, curve.count
+    most = CLOSER_LENGTH * (window.end - window.start)
     for limit in (limit for limit in LIMITS if limit <= most):
-        for is_low in (True, False):
-            inside = x <= limit if is_low else x >= 1 - limit
-            if inside.sum() < 3 or curve.count[inside].sum() < CLOSER * curve.count.sum():
-                continue
-            reach = round_limit(max(limit, float((y if is_low else 1 - y)[inside].max())))
-            return Window(0, limit, 0, reach) if is_low else Window(1 - limit, 1, 1 - reach, 1)
+        for is_low, inside in ((True, x <= limit), (False, x >= 1 - limit)):
+            if inside.sum() >= 3 and rows[inside].sum() >= CLOSER * rows.sum():
+                reach = round_limit(max(limit, float((y if is_low else 1 - y)[inside].max())))
+                return Window(0, limit, 0, reach) if is_low else Window(1 - limit, 1, 1 - reach, 1)
     return None
 
 
@@ -216,9 +211,8 @@ def diagram(
     which a page may have only one of each; without it there are none.
     """
     frame = frame or frame_of(curve)
-    label_x, label_y = labels
     drawn = paths(curve, at_once, frame)
-    most_events, most_others = most_rows(frame)
+    (label_x, label_y), (most_events, most_others) = labels, most_rows(frame)
     return element(
         "svg",
         element("title", title, id=name and f"{name}-title"),
@@ -252,10 +246,8 @@ def diagram_svg(curve: DrawableCurve, class_name: str | None = None) -> str:
     >>> diagram_svg(reliability_curve([0, 0, 1, 1], [0.1, 0.4, 0.6, 0.9], bins=2))[:5]
     '<svg '
     """
-    labels = ("predicted", "happened")
-    if class_name is not None:
-        labels = (f"predicted: {short(class_name, 20)}", "happened")
-    return str(painted(diagram(curve, curve, "Reliability diagram", labels)))
+    said = "predicted" if class_name is None else f"predicted: {short(class_name, 20)}"
+    return str(painted(diagram(curve, curve, "Reliability diagram", (said, "happened"))))
 
 
 def paths(curve: DrawableCurve, at_once: DrawableCurve, frame: Frame) -> dict[str, str]:
@@ -293,20 +285,16 @@ def _joined(curve: DrawableCurve, frame: Frame, inside: BoolArray) -> list[bool]
 
 def _ribbon(x: list[int], low: list[int], high: list[int], joined: list[bool]) -> str:
     """Return the ribbon in pieces: it says nothing where there are no predictions."""
-    pieces: list[list[int]] = []
-    for i, is_joined in enumerate(joined):
-        if is_joined:
-            pieces[-1].append(i)
-        else:
-            pieces.append([i])
+    starts = [i for i, is_joined in enumerate(joined) if not is_joined]
     drawn = []
-    for i, *more in pieces:
-        if not more:
-            drawn.append(f"M{x[i] - LONE} {high[i]}h{2 * LONE}V{low[i]}h-{2 * LONE}Z")
-            continue
-        outline = [(x[k], high[k]) for k in (i, *more)]
-        outline += [(x[k], low[k]) for k in (*more[::-1], i)]
-        drawn.append("M" + "L".join(f"{a} {b}" for a, b in outline) + "Z")
+    for start, end in zip(starts, [*starts[1:], len(x)], strict=False):
+        if end == start + 1:
+            left, top, bottom = x[start] - LONE, high[start], low[start]
+            drawn.append(f"M{left} {top}h{2 * LONE}V{bottom}h-{2 * LONE}Z")
+        else:
+            outline = [f"{x[i]} {high[i]}" for i in range(start, end)]
+            outline += [f"{x[i]} {low[i]}" for i in reversed(range(start, end))]
+            drawn.append(f"M{'L'.join(outline)}Z")
     return "".join(drawn)
 
 
@@ -347,11 +335,8 @@ def _compact(number: float) -> str:
         return "<1"
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
-            return (
-                f"{number / size:.2g}{unit}"
-                if number < 99.5 * size
-                else f"{number / size:.0f}{unit}"
-            )
+            digits = ".2g" if number < 99.5 * size else ".0f"
+            return f"{number / size:{digits}}{unit}"
     return f"{number:.0f}"
 
 
@@ -370,11 +355,10 @@ def beyond_chance(at_once: DrawableCurve) -> BoolArray:
 def description(curve: DrawableCurve, at_once: DrawableCurve) -> str:
     """Say in one sentence what the diagram shows."""
     off = beyond_chance(at_once)
-    n, beyond = len(off), int(off.sum())
-    above = int((off & (curve.event_rate > curve.mean_prediction)).sum())
-    bins = "One bin" if n == 1 else f"{n:,} bins"
-    if not beyond:
+    bins = "One bin" if off.size == 1 else f"{off.size:,} bins"
+    if not off.any():
         return f"{bins}, all of them within the range of chance."
+    beyond, above = off.sum(), (off & (curve.event_rate > curve.mean_prediction)).sum()
     return (
         f"{bins}; {beyond:,} lie beyond chance, of which {above:,} above the diagonal "
         f"(happened more often than said) and {beyond - above:,} below."
@@ -383,8 +367,8 @@ def description(curve: DrawableCurve, at_once: DrawableCurve) -> str:
 
 def ticks(start: float, end: float) -> list[str]:
     """Return the labels of an axis."""
-    values = np.linspace(start, end, STEPS + 1)
-    return [f"{float(f'{100 * value:.6g}'):g}%" for value in values.tolist()]
+    values = np.linspace(start, end, STEPS + 1).tolist()
+    return [f"{float(f'{100 * value:.6g}'):g}%" for value in values]
 
 
 def _axes(window: Window) -> Iterable[Content]:

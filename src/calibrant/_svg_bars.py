@@ -37,11 +37,8 @@ class ErrorBar(NamedTuple):
     @property
     def end(self) -> float:
         """Where the scale ends: a round number beyond all that is worth showing."""
-        largest = max(
-            self.interval[1], self.chance, self.estimate, self.max_error or 0.0,
-            self.bounds[0] if self.bounds else 0.0,
-        )  # fmt: skip
-        upper = self.bounds[1] if self.bounds else 0.0
+        lower, upper = self.bounds or (0.0, 0.0)
+        largest = max(self.interval[1], self.chance, self.estimate, self.max_error or 0.0, lower)
         return round_limit(max(largest, upper if upper <= UNBOUNDED * largest else 0.0))
 
 
@@ -168,7 +165,8 @@ def timeline(
         *_errors(drawn, limit, x),
         *_evidence(drawn, threshold, x),
         _restarts(drawn, x),
-        *_names(drawn),
+        _name(drawn[0].name, 0, "tick") if len(drawn) > 1 else None,
+        _name(drawn[-1].name, WIDTH, "end tick"),
         viewBox=f"-110 -60 {WIDTH + 210} {TOP + GAP + BOTTOM + 130}",
         role="img",
         class_="diagram timeline",
@@ -200,8 +198,7 @@ def _errors(batches: Sequence[DrawableBatch], limit: float | None, x: list[int])
         marks.append(element("path", d="".join(dots), class_=kind) if dots else None)
     shown = [(at(end * i / 4), f"{100 * end * i / 4:.3g}%") for i in range(5)]
     if limit:
-        marks.append(element("path", d=f"M0 {at(limit)}H{WIDTH}", class_="limit"))
-        marks.append(element("text", "limit", x=WIDTH + 12, y=at(limit) + 10, class_="tick"))
+        marks += _limit(at(limit), "limit")
     return [*_grid(shown), element("text", "calibration error", x=0, y=-24, class_="axis"), *marks]
 
 
@@ -220,9 +217,13 @@ def _evidence(batches: Sequence[DrawableBatch], threshold: float, x: list[int]) 
         *_grid([(at(0), "1"), (at(aim), f"{threshold:.3g}")]),
         element("text", "evidence", x=0, y=top - 24, class_="axis"),
         element("path", d=line, class_="bars" if len(points) > 1 else "points"),
-        element("path", d=f"M0 {at(aim)}H{WIDTH}", class_="limit"),
-        element("text", "alarm", x=WIDTH + 12, y=at(aim) + 10, class_="tick"),
+        *_limit(at(aim), "alarm"),
     ]
+
+
+def _limit(y: int, name: str) -> list[Element]:
+    line = element("path", d=f"M0 {y}H{WIDTH}", class_="limit")
+    return [line, element("text", name, x=WIDTH + 12, y=y + 10, class_="tick")]
 
 
 def _grid(labels: Sequence[tuple[int, str]]) -> list[Content]:
@@ -246,12 +247,9 @@ def _restarts(batches: Sequence[DrawableBatch], x: list[int]) -> Element | None:
     return element("path", d=lines, class_="diagonal") if cuts else None
 
 
-def _names(batches: Sequence[DrawableBatch]) -> list[Content]:
+def _name(name: str, x: int, kind: str) -> Element:
     y = TOP + GAP + BOTTOM + 48
-    last = element("text", short(batches[-1].name, _NAME_LENGTH), x=WIDTH, y=y, class_="end tick")
-    if len(batches) == 1:
-        return [last]
-    return [element("text", short(batches[0].name, _NAME_LENGTH), x=0, y=y, class_="tick"), last]
+    return element("text", short(name, _NAME_LENGTH), x=x, y=y, class_=kind)
 
 
 def _line(points: Sequence[tuple[int, int]]) -> str:

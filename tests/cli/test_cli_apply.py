@@ -50,6 +50,19 @@ def test_apply_keeps_every_other_column_in_any_pair_of_formats(tmp_path, before,
     assert kept["id"][7] == (7 if is_text and after not in (".csv", ".tsv") else "00007")
 
 
+def test_a_pattern_that_stands_for_several_files_is_refused(tmp_path, capsys):
+    """Only the first of them would be repaired."""
+    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
+    for name in ("part-1.csv", "part-2.csv"):
+        write(tmp_path / name)
+    pattern, out = str(tmp_path / "part-*.csv"), tmp_path / "out.csv"
+    code, _, err = run(
+        capsys, "apply", tmp_path / "cal.json", pattern, "--y-prob", "score", "-o", out
+    )
+    assert (code, out.exists()) == (4, False)
+    assert f"{pattern!r} stands for 2 files; name one." in err
+
+
 def read(path):
     """Read a table back by other means."""
     import pyarrow.csv as pa_csv

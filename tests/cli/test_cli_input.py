@@ -225,6 +225,26 @@ def test_tables_and_rows_do_not_mix(week, capsys):
     assert "A table of sums is compared with another table; got 1 of 2 files" in err
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["measure {}", "certify {} --max-error 0.1", "report {}", "validate {}", "fit {} -o x.json",
+     "apply calibrator.json {} -o x.csv", "compare rows.csv {}", "measure rows.csv {}",
+     "recheck certificate.json --data {}", "watch new.json {} --max-error 0.1"],
+)  # fmt: skip
+def test_a_document_in_place_of_rows_is_named_for_what_it_is(week, line, capsys):
+    certificate = cb.certify(LABEL, np.round(SCORE, 1), max_error=0.1)
+    Path("certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+    cb.HistogramBinning().fit(SCORE, LABEL).save("calibrator.json")
+    monitor = cb.CalibrationMonitor(max_error=0.1)
+    monitor.update(LABEL, SCORE)
+    Path("monitor.json").write_text(monitor.to_json(), encoding="utf-8")
+    names = {"certificate": "certificate", "calibrator": "recalibrator", "monitor": "monitor"}
+    for name, kind in names.items():
+        code, out, err = run(capsys, *line.format(f"{name}.json").split())
+        assert (code, out) == (3, "")
+        assert f"Rows of predictions are needed, and {name}.json is a saved {kind}." in err
+
+
 def test_tables_are_compared_as_different_rows(week, capsys):
     code, out, err = run(capsys, "compare", "whole.json", "rows.json", "--json")
     assert (code, err) == (0, "")

@@ -191,6 +191,22 @@ def test_usage_errors_are_exit_code_four(tmp_path, argv, words, capsys):
     assert words in err
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["certify x.csv --max-error 0.1 --calibrator", "certify x.csv --max-error 0.1 -o",
+     "certify x.csv --max-error 0.1 --junit", "certify x.csv --max-error 0.1 --levels",
+     "measure x.csv --table", "measure x.csv --cluster", "measure x.csv --sample-weight",
+     "compare x.csv y.csv --key", "compare x.csv y.csv --y-true-b", "watch s.json --reference",
+     "watch s.json --metrics", "watch s.json --page", "recheck c.json --calibrator",
+     "report x.csv -o", "merge t.json -o", "fit x.csv -o", "reproduce -o", "demo -o"],
+)  # fmt: skip
+def test_an_empty_name_is_refused_and_not_ignored(line, capsys):
+    """An unset variable of a script leaves one: raw rows would be certified, nothing be saved."""
+    code, out, err = run(capsys, *line.split(), "")
+    assert (code, out) == (4, "")
+    assert "expected a name; got ''" in err
+
+
 def test_every_command_has_help_with_examples(capsys):
     for command in commands_of(new_parser()):
         name = command.name

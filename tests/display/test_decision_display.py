@@ -46,5 +46,5 @@ def test_models_share_axes_and_have_names():
 def test_nonsense_is_refused():
     with pytest.raises(ex.InvalidArgumentError, match="at least one DecisionCurve"):
         cb.DecisionDisplay({})
-    with pytest.raises(ex.InvalidArgumentError, match="matplotlib Axes"):
+    with pytest.raises(ex.InvalidArgumentError, match="matplotlib axes"):
         cb.DecisionDisplay.from_predictions(Y, P, draw=False).plot("here")

@@ -12,9 +12,9 @@ from calibrant.exceptions import InvalidArgumentError, InvalidInputError
 from calibrant.paper import STUDIES, Predictions, run, stand_in, study
 from calibrant.paper.calibrators import pareto, repeats_for
 from calibrant.paper.choosing import best_allowed
+from calibrant.paper.claims import lines_of
 from calibrant.paper.study import Context
 from calibrant.paper.synthetic import Synthetic
-from calibrant.paper.verdicts import lines_of
 
 SMALL = {
     "lower-bounds": {"bins": (2, 8), "resamples": 20, "splits": 2},

@@ -14,7 +14,7 @@ from calibrant._json import json_text
 from calibrant.cli import OK
 from calibrant.cli.input import one_file, rows_of
 from calibrant.cli.output import Bar, about, binary_output, complain
-from calibrant.cli.parser import add_command, add_options, unicode_text
+from calibrant.cli.parser import add_command, add_option, add_options, named, unicode_text
 from calibrant.exceptions import EmptyInputError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ SUFFIX = "_calibrated"
 def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "apply", run, "apply a saved recalibrator", EXAMPLES, NOTES)
-    command.add_argument("calibrator", metavar="CALIBRATOR", help="saved by calibrant fit")
+    saved = "saved by calibrant fit"
+    command.add_argument("calibrator", metavar="CALIBRATOR", type=named, help=saved)
     command.add_argument(
         "file",
         metavar="FILE",
@@ -66,7 +67,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="put ' before CSV text that a spreadsheet would run as a formula",
     )
-    command.add_argument("-o", "--output", metavar="FILE", required=True, help="the repaired table")
+    add_option(command, "--output", required=True, help="the repaired table")
 
 
 def run(args: argparse.Namespace) -> int:

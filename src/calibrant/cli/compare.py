@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK
 from calibrant.cli.input import columns_of, one_file, read_command_log, saved_table
 from calibrant.cli.output import complain, say, say_json
-from calibrant.cli.parser import DATA, add_command, add_options, read_bins
+from calibrant.cli.parser import DATA, add_command, add_options, named, read_bins
 from calibrant.exceptions import InvalidArgumentError, InvalidInputError, LengthMismatchError
 
 if TYPE_CHECKING:
@@ -53,10 +53,13 @@ def add(commands: Any) -> None:
         help="the predictions of model b, if not those of --y-prob",
     )
     command.add_argument(
-        "--y-true-b", metavar="COLUMN", help="the labels of model b, if not those of --y-true"
+        "--y-true-b",
+        metavar="COLUMN",
+        type=named,
+        help="the labels of model b, if not those of --y-true",
     )
     command.add_argument(
-        "--key", metavar="COLUMN", help="match the rows of two files by this column"
+        "--key", metavar="COLUMN", type=named, help="match the rows of two files by this column"
     )
     add_options(command, "--cluster", "--json")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli import OK
 from calibrant.cli.output import aligned, say
-from calibrant.cli.parser import add_command
+from calibrant.cli.parser import add_command, add_option
 
 if TYPE_CHECKING:
     from calibrant._types import AnyArray, FloatArray
@@ -47,13 +47,8 @@ def add(commands: Any) -> None:
     command = add_command(
         commands, "demo", run, "measure, repair and certify on built-in data", EXAMPLES, NOTES
     )
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        default="report.html",
-        help="the report (default report.html)",
-    )
+    about = "the report (default report.html)"
+    add_option(command, "--output", default="report.html", help=about)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from calibrant.cli import OK
 from calibrant.cli.apply import labels_to_fit
 from calibrant.cli.input import columns_of, log_columns, open_files, rows_of
 from calibrant.cli.output import say
-from calibrant.cli.parser import DATA, add_command, add_options, fraction, read_bins
+from calibrant.cli.parser import DATA, add_command, add_option, add_options, fraction, read_bins
 from calibrant.exceptions import CalibrantError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="prior-shift with --target-mean or --offset: read no labels",
     )
-    command.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="the recalibrator, a JSON file"
-    )
+    add_option(command, "--output", required=True, help="the recalibrator, a JSON file")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from calibrant.table import BinTable
     from calibrant.tables import Tables
 
-TABLE = re.compile(rb'"format"\s*:\s*"calibrant\.tables?"')
-"""What a table says, and no row of predictions; the name of a file tells nothing, for .json may be
-JSON lines."""
+DOCUMENT = re.compile(rb'"format"\s*:\s*"calibrant\.(\w+)"')
+"""What a document says first, and no row of predictions; the name of a file tells nothing, for
+.json may be JSON lines."""
+TABLES = ("table", "tables")
 LOG_OPTIONS = (
     *("confidence", "field", "correct", "answer", "task", "question", "normalize", "true_choice"),
     *("pattern", "scale", "words", "abstain", "unparsed", "filter", "epoch"),
@@ -100,6 +101,11 @@ def open_files(patterns: Sequence[str], format_: str | None) -> Iterator[list[Fi
                 # a nameless pipe such as /dev/fd/63 holds CSV
                 told = format_of(path) if os.path.splitext(path)[1] else "csv"
                 files.append(File(copy, format_ or told, path))
+            elif kind := document_kind(path):
+                raise InvalidInputError(
+                    f"Rows of predictions are needed, and {path} is a saved "
+                    f"{kind.removesuffix('s')}. Name the file of the rows."
+                )
             else:
                 files.append(File(path, format_ or format_of(path), path))
         yield files
@@ -132,7 +138,7 @@ def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
     from calibrant.sources.files.streams import expand
 
     paths = expand(args.files)
-    tables = [path for path in paths if is_table(path)]
+    tables = [path for path in paths if document_kind(path) in TABLES]
     if not tables:
         return None
     if len(tables) < len(paths):
@@ -150,20 +156,24 @@ def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
     return sum_of(tables)
 
 
-def is_table(path: str) -> bool:
-    """Tell by its content whether a file is a table; what cannot be read twice is not."""
+def document_kind(path: str) -> str | None:
+    """Tell by its content which document of calibrant's a file is, such as a table or certificate.
+
+    What cannot be read twice is none.
+    """
     from calibrant._documents import MOST_BYTES
 
     if not os.path.isfile(path):
-        return False
+        return None
     with open(path, "rb") as stream:
         if not stream.read(200).removeprefix(BOM_UTF8).lstrip().startswith(b"{"):
-            return False
+            return None
         stream.seek(0)
         document = stream.readline(MOST_BYTES)
         if document.removeprefix(BOM_UTF8).strip() in (b"", b"{"):  # laid out over many lines
             document += stream.read(MOST_BYTES)
-    return TABLE.search(document) is not None
+    found = DOCUMENT.search(document)
+    return None if found is None else found[1].decode()
 
 
 def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli import OK
 from calibrant.cli.input import predictions
 from calibrant.cli.output import aligned, complain, name_of, say, say_json
-from calibrant.cli.parser import DATA, add_command, add_options, norm_value
+from calibrant.cli.parser import DATA, add_command, add_option, add_options, named, norm_value
 from calibrant.cli.verdicts import Outcome, reported
 
 if TYPE_CHECKING:
@@ -46,14 +46,10 @@ def add(commands: Any) -> None:
     command = add_command(commands, "measure", run, "measure a calibration error", EXAMPLES, NOTES)
     shared = ("--confidence-level", "--log", "--by", "--cluster", "--sample-weight")
     add_options(command, *DATA, *shared)
-    command.add_argument(
-        "--norm",
-        type=norm_value,
-        default="l2",
-        help="l1 (ECE), l2, max (MCE) or a number (default l2)",
-    )
+    norms = "l1 (ECE), l2, max (MCE) or a number (default l2)"
+    add_option(command, "--norm", type=norm_value, choices=None, help=norms)
     command.add_argument("--plug-in", action="store_true", help="do not remove the bias")
-    command.add_argument("--table", metavar="FILE", help="also save the table")
+    command.add_argument("--table", metavar="FILE", type=named, help="also save the table")
     add_options(command, "--junit", "--json")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.cli import OK
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import add_command, add_options
+from calibrant.cli.parser import add_command, add_option
 
 EXAMPLES = """
 calibrant merge day1.json day2.json -o week.json
@@ -25,8 +25,8 @@ def add(commands: Any) -> None:
     """Register the command."""
     command = add_command(commands, "merge", run, "add saved tables", EXAMPLES, NOTES)
     command.add_argument("files", nargs="+", metavar="FILE", help="tables, or patterns in quotes")
-    command.add_argument("-o", "--output", metavar="FILE", required=True, help="the sum")
-    add_options(command, "--json", json="print its error as JSON")
+    add_option(command, "--output", required=True, help="the sum")
+    add_option(command, "--json", help="print its error as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -170,7 +170,7 @@ def levels(text: str) -> list[float] | str:
     try:
         return numbers(text)
     except argparse.ArgumentTypeError:
-        return text
+        return named(text)
 
 
 def norm_value(text: str) -> str | float:
@@ -214,6 +214,13 @@ def whole_number(text: str, least: int = 1) -> int:
     raise argparse.ArgumentTypeError(
         f"expected a whole number of at least {least}, at most {MOST_DIGITS} digits; got {text!r}"
     )
+
+
+def named(text: str) -> str:
+    """Refuse an empty name, which a script's unset variable leaves: the option would be ignored."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a name; got ''")
+    return text
 
 
 def unicode_text(text: str) -> str:
@@ -306,10 +313,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--cluster": {
         "metavar": "COLUMN",
+        "type": named,
         "help": "the patient, prompt or day of each row, if rows of one depend on each other; of a "
         "log its questions unless none",
     },
-    "--sample-weight": {"metavar": "COLUMN", "help": "the column of row weights"},
+    "--sample-weight": {"metavar": "COLUMN", "type": named, "help": "the column of row weights"},
     "--max-error": {"metavar": "ERROR", "type": fraction},
     "--norm": {
         "choices": NORMS,
@@ -323,9 +331,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "calibrator's file",
     },
     "--looks": {"metavar": "K", "type": whole_number, "default": 1},
-    "--calibrator": {"metavar": "FILE"},
-    "--output": {"metavar": "FILE"},
-    "--junit": {"metavar": "FILE", "help": "write the outcome as JUnit XML, for a CI system"},
+    "--calibrator": {"metavar": "FILE", "type": named},
+    "--output": {"metavar": "FILE", "type": named},
+    "--junit": {
+        "metavar": "FILE",
+        "type": named,
+        "help": "write the outcome as JUnit XML, for a CI system",
+    },
     "--json": {"action": "store_true", "help": "print JSON"},
 }
 """What several commands take."""
@@ -339,6 +351,11 @@ DATA = (
 def add_options(command: argparse._ActionsContainer, *names: str, **helps: str) -> None:
     """Add options that commands share, some of them with a help of this command's own."""
     for name in names:
-        flags = ("-o", name) if name == "--output" else (name,)
         own = helps.get(name.strip("-").replace("-", "_"))
-        command.add_argument(*flags, **OPTIONS[name] | ({} if own is None else {"help": own}))
+        add_option(command, name, **({} if own is None else {"help": own}))
+
+
+def add_option(command: argparse._ActionsContainer, name: str, **changes: Any) -> None:
+    """Add an option that commands share, with what is this command's own."""
+    flags = ("-o", name) if name == "--output" else (name,)
+    command.add_argument(*flags, **OPTIONS[name] | changes)

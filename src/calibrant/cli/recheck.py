@@ -11,7 +11,7 @@ from calibrant.cli import OK, REFUTED
 from calibrant.cli.apply import arrays_to_certify, load_calibrator
 from calibrant.cli.input import columns_of, open_files
 from calibrant.cli.output import about, say
-from calibrant.cli.parser import OPTIONS, add_command, add_options
+from calibrant.cli.parser import OPTIONS, add_command, add_options, named
 from calibrant.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
         EXAMPLES,
         NOTES,
     )
-    command.add_argument("file", metavar="FILE", help="saved by calibrant certify -o")
+    command.add_argument("file", metavar="FILE", type=named, help="saved by calibrant certify -o")
     rows = f"the rows: {OPTIONS['files']['help']}"
     command.add_argument("--data", metavar="FILE", nargs="+", help=rows)
     add_options(

@@ -10,7 +10,7 @@ from calibrant.cli import OK
 from calibrant.cli.apply import read_levels
 from calibrant.cli.input import predictions
 from calibrant.cli.output import say, say_json
-from calibrant.cli.parser import DATA, OPTIONS, add_command, add_options
+from calibrant.cli.parser import DATA, OPTIONS, add_command, add_option, add_options
 from calibrant.cli.verdicts import EXIT, Outcome, reported
 
 EXAMPLES = """
@@ -49,13 +49,8 @@ def add(commands: Any) -> None:
         help="predictions of the same rows before a repair; the page shows both",
     )
     command.add_argument("--title", metavar="TEXT", help="the heading of the page")
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        default="report.html",
-        help="the page (default report.html)",
-    )
+    about = "the page (default report.html)"
+    add_option(command, "--output", default="report.html", help=about)
     add_options(command, "--junit", "--json", json="print the main numbers as JSON")
 
 

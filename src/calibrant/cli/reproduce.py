@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK
 from calibrant.cli.output import ProgressLine, aligned, complain, say, shortened
-from calibrant.cli.parser import add_command, whole_number
+from calibrant.cli.parser import add_command, named, whole_number
 
 if TYPE_CHECKING:
     from calibrant.paper import Study
@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--force", action="store_true", help="rerun finished studies too")
     command.add_argument(
-        "-o", "--output", metavar="FOLDER", default="results", help="(default results)"
+        "-o", "--output", metavar="FOLDER", type=named, default="results", help="(default results)"
     )
 
 
@@ -124,7 +124,7 @@ def _work(args: argparse.Namespace, tasks: list[Task], store: Store) -> None:
         say("Quick: fewer repeats than the paper's, so the numbers are rough.")
     jobs = args.jobs or os.cpu_count() or 1
     with Board(len(to_do)) as board:
-        for result in run_all(to_do, jobs, board):
+        for result in run_all(to_do, jobs, board.update):
             store.save(result)
             board.finish(result)
 
@@ -156,7 +156,7 @@ class Board(ProgressLine):
 def _summary(store: Store, tasks: list[Task]) -> str:
     """Return the verdict on every claim that these studies speak of."""
     from calibrant.paper import STUDIES
-    from calibrant.paper.verdicts import HOW_JUDGED, claim_lines
+    from calibrant.paper.claims import HOW_JUDGED, claim_lines
 
     names = {task.study.name for task in tasks}
     lines = [line for line in claim_lines(store.results(list(STUDIES))) if line.study in names]

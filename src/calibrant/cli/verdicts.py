@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from calibrant.cli import OK, REFUTED, UNDECIDED
 from calibrant.cli.output import emit, in_options, say, shortened
-from calibrant.cli.parser import add_options, fraction
+from calibrant.cli.parser import add_option, add_options
 from calibrant.exceptions import CalibrantError
 
 EXIT = {"certified": OK, "refuted": REFUTED, "undecided": UNDECIDED}
@@ -28,13 +28,8 @@ QUESTION = ("max_error", "norm", "confidence_level", "target")
 
 def add_question_options(command: argparse.ArgumentParser, example: str) -> None:
     """Add --max-error, --norm and --target."""
-    command.add_argument(
-        "--max-error",
-        metavar="ERROR",
-        type=fraction,
-        required=True,
-        help=f"the largest error that passes, such as {example}",
-    )
+    largest = f"the largest error that passes, such as {example}"
+    add_option(command, "--max-error", required=True, help=largest)
     add_options(command, "--norm")
     command.add_argument(
         "--target",

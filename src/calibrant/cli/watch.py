@@ -14,9 +14,10 @@ from calibrant.cli.input import predictions
 from calibrant.cli.output import about, emit, name_of, say
 from calibrant.cli.parser import (
     DATA,
-    OPTIONS,
     add_command,
+    add_option,
     add_options,
+    named,
     read_bins,
     share,
     unicode_text,
@@ -57,24 +58,21 @@ def add(commands: Any) -> None:
         EXAMPLES,
         NOTES,
     )
-    command.add_argument("state", metavar="STATE", help="the file that holds the monitor")
-    command.add_argument("files", **OPTIONS["files"] | {"nargs": "*"})
+    command.add_argument(
+        "state", metavar="STATE", type=named, help="the file that holds the monitor"
+    )
+    add_option(command, "files", nargs="*")
     add_options(command, *DATA[1:], bins="bins, chosen by the first batch (default 10)")
+    largest = "the largest error without an alarm, such as 0.02; 0 for perfect calibration"
+    add_option(command, "--max-error", type=share, help=largest)
     command.add_argument(
-        "--max-error",
-        metavar="ERROR",
-        type=share,
-        help="the largest error without an alarm, such as 0.02; 0 for perfect calibration",
+        "--reference",
+        metavar="FILE",
+        type=named,
+        help="a table of held-out rows, from `measure --table`",
     )
-    command.add_argument(
-        "--reference", metavar="FILE", help="a table of held-out rows, from `measure --table`"
-    )
-    command.add_argument(
-        "--confidence-level",
-        metavar="LEVEL",
-        type=share,
-        help="1 minus the probability of a false alarm, ever (default 0.95)",
-    )
+    level = "1 minus the probability of a false alarm, ever (default 0.95)"
+    add_option(command, "--confidence-level", type=share, default=None, help=level)
     command.add_argument(
         "--name",
         metavar="TEXT",
@@ -87,8 +85,9 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--restart", action="store_true", help="after a repair: forget the evidence, then add"
     )
-    command.add_argument("--metrics", metavar="FILE", help="write OpenMetrics text for Prometheus")
-    command.add_argument("--page", metavar="FILE", help="write a page of HTML")
+    metrics = "write OpenMetrics text for Prometheus"
+    command.add_argument("--metrics", metavar="FILE", type=named, help=metrics)
+    command.add_argument("--page", metavar="FILE", type=named, help="write a page of HTML")
     add_options(command, "--json", json="print the batch as JSON")
 
 

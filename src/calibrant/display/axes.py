@@ -35,24 +35,19 @@ NEAREST = 1e-5
 
 def axis_range(curves: Sequence[DisplayedCurve], scale: Scale, zoom: bool) -> tuple[float, float]:
     """Return the ends of both axes."""
+    rates = np.concatenate([displayed.curve.event_rate for displayed in curves])
+    high = max(displayed.histogram.quantile(SHOWN) for displayed in curves)
     if scale == "logit":
-        low = min(min(c.histogram.quantile(1 - SHOWN), _least(c)) for c in curves)
-        high = max(max(c.histogram.quantile(SHOWN), _greatest(c)) for c in curves)
-        a, b = special.logit(np.clip([low, high], NEAREST, 1 - NEAREST))
+        low = min(displayed.histogram.quantile(1 - SHOWN) for displayed in curves)
+        ends = (
+            min(low, rates[rates > 0].min(initial=0.5)),
+            max(high, rates[rates < 1].max(initial=0.5)),
+        )
+        a, b = special.logit(np.clip(ends, NEAREST, 1 - NEAREST))
         return float(special.expit(a - 0.4)), float(special.expit(b + 0.4))
-    top = max(max(c.histogram.quantile(SHOWN), float(c.curve.event_rate.max())) for c in curves)
+    top = max(high, float(rates.max()))
     fitting = [end for end in ENDS if end >= 1.05 * top]
     return (0.0, fitting[0]) if zoom and fitting else (0.0, 1.0)
-
-
-def _least(displayed: DisplayedCurve) -> float:
-    rates = displayed.curve.event_rate
-    return float(rates[rates > 0].min(initial=0.5))
-
-
-def _greatest(displayed: DisplayedCurve) -> float:
-    rates = displayed.curve.event_rate
-    return float(rates[rates < 1].max(initial=0.5))
 
 
 def set_axes(ax: Axes, ends: tuple[float, float], scale: Scale) -> None:

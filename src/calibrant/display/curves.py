@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from calibrant import stats
 from calibrant._options import is_integer
@@ -88,13 +88,19 @@ class DisplayedCurve(ReadOnlyArrays):
         )
 
 
+class Limits(NamedTuple):
+    """Of which class limits are, at what level, and whether of all bins at once."""
+
+    class_label: Label | None
+    confidence_level: float
+    simultaneous: bool
+
+
 def displayed_curve(
     table: BinTable,
-    name: Any = None,
+    name: Any,
+    limits: Limits,
     *,
-    class_label: Label | None = None,
-    confidence_level: float = 0.95,
-    simultaneous: bool = True,
     distinct: BinTable | None = None,
     fine: BinTable | None = None,
     smooth: stats.ReliabilityCurve | None = None,
@@ -109,17 +115,13 @@ def displayed_curve(
             "A diagram is drawn of a table, such as tabulate makes, or of a dict of tables; got "
             f"{table!r:.60}."
         )
-    how: dict[str, Any] = {
-        "confidence_level": confidence_level,
-        "simultaneous": simultaneous,
-        "class_label": class_label,
-    }
+    class_label, how = limits.class_label, limits._asdict()
     binned = stats.reliability_curve(table, **how)
     weight = None if class_label is None else {class_label: 1.0}
     error = stats.calibration_error(table, class_weight=weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnresolvedWarning)  # `error_line` says it instead
-        interval = error.confidence_interval(confidence_level)
+        interval = error.confidence_interval(limits.confidence_level)
     return DisplayedCurve(
         name=None if name is None else str(name),
         kind=table.problem.kind,

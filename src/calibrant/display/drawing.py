@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 Band: TypeAlias = bool | Literal["ribbon", "bars"]
-Curve = TypeVar("Curve")
+
 
 # Okabe and Ito's palette; markers and dashes tell the curves apart without any colour.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -37,6 +37,7 @@ ON_DARK = {"#0072B2": "#56B4E9", "#000000": "#FFFFFF", "#56B4E9": "#9AA7FF"}
 """What takes the place of colours that are hard to see, or not at all, on a dark ground."""
 NAME_LENGTH = 36  # letters of a name in a legend, so that it stays within the figure
 WIDTH = 4.0  # inches: 300 px at 75 dots an inch, where text is still 10 px high
+SIZE = (5.0, 3.6)  # inches, of a picture that need not be square
 COUNTS_BOX = (0.0, -0.26, 1.0, 0.18)
 CURVE, ISOTONIC = "calibrant-curve", "calibrant-isotonic"
 COUNTS, FIGURE = "calibrant-counts", "calibrant-figure"
@@ -69,13 +70,6 @@ def pyplot() -> Any:
             "The numbers are there without it: pass draw=False and read .curves."
         ) from error
     return plt
-
-
-def new_axes() -> Axes:
-    """Return axes on a new figure, which `arrange` fits around what is drawn."""
-    figure, ax = pyplot().subplots(figsize=(WIDTH, WIDTH), layout="none")
-    figure.set_gid(FIGURE)
-    return ax  # type: ignore[no-any-return]
 
 
 def arrange(ax: Axes) -> None:
@@ -136,8 +130,7 @@ def prepare(ax: Axes, curves: Sequence[DisplayedCurve], scale: Scale, zoom: bool
     ax.plot(ends, ends, color="0.5", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
     write(ax.set_xlabel(said))
     write(ax.set_ylabel(happened))
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def axis_labels(curve: DisplayedCurve) -> tuple[str, str]:
@@ -171,8 +164,7 @@ def counts_axes(ax: Axes) -> Axes:
     below.set_ylabel("rows")
     ax.set_xlabel("")
     ax.tick_params(labelbottom=False)
-    for side in ("top", "right"):
-        below.spines[side].set_visible(False)
+    below.spines[["top", "right"]].set_visible(False)
     return below
 
 
@@ -362,8 +354,11 @@ def check_options(options: PlotOptions) -> None:
     style_of(None, 0, options.get("line_kw"))
 
 
-def check_axes(ax: object) -> None:
-    """Refuse what cannot be drawn on."""
+def axes_or_new(ax: Any, **figure: Any) -> Axes:
+    """Return the axes that were given, or those of a new figure; refuse anything else."""
+    plt = pyplot()
+    if ax is None:
+        return plt.subplots(**figure)[1]  # type: ignore[no-any-return]
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
@@ -371,23 +366,4 @@ def check_axes(ax: object) -> None:
             "ax must be matplotlib axes, such as plt.subplots() makes, or None for new ones; got "
             f"{ax!r:.60}."
         )
-
-
-def named_curves(curves: Any, kind: type[Curve]) -> dict[str | None, Curve]:
-    """Return the curves of a display by their names; refuse anything else."""
-    are_curves = isinstance(curves, Mapping) and all(isinstance(c, kind) for c in curves.values())
-    if not are_curves or not curves:
-        raise InvalidArgumentError(
-            f"A display needs a dict of at least one {kind.__name__} by its name; got "
-            f"{curves!r:.60}. Make it with from_predictions."
-        )
-    return dict(curves)
-
-
-def axes_or_new(ax: Any) -> Any:
-    """Return the axes that were given, or those of a new figure."""
-    if ax is None:
-        return pyplot().subplots(figsize=(5.0, 3.6), layout="constrained")[1]
-    if not hasattr(ax, "fill_between"):
-        raise InvalidArgumentError(f"ax must be matplotlib Axes; got {ax!r:.60}.")
     return ax

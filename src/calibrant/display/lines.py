@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
 from calibrant._options import check_flag
-from calibrant._types import FloatArray
 from calibrant.curves import decision_curve, selective_curve
-from calibrant.display.drawing import axes_or_new, look_of, named_curves, plain, write
+from calibrant.display.drawing import SIZE, axes_or_new, look_of, plain, write
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats import DecisionCurve, SelectiveCurve
 
@@ -20,19 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
-class Curve(Protocol):
-    """A line with a band."""
-
-    @property
-    def low(self) -> FloatArray:
-        """Its lower end at each point."""
-
-    @property
-    def high(self) -> FloatArray:
-        """Its upper end at each point."""
-
-
-C = TypeVar("C", bound=Curve)
+C = TypeVar("C", DecisionCurve, SelectiveCurve)
 
 
 class LineDisplay(Generic[C]):
@@ -56,7 +43,13 @@ class LineDisplay(Generic[C]):
     """The corner of the legend."""
 
     def __init__(self, curves: Mapping[str | None, C]) -> None:
-        self.curves: dict[str | None, C] = named_curves(curves, self._curve)
+        own, given = self._curve, dict(curves) if isinstance(curves, Mapping) else {}
+        if not given or not all(isinstance(curve, own) for curve in given.values()):
+            raise InvalidArgumentError(
+                f"A display needs a dict of at least one {own.__name__} by its name; got "
+                f"{curves!r:.60}. Make it with from_predictions."
+            )
+        self.curves: dict[str | None, C] = given
 
     def __repr__(self) -> str:
         curves = (
@@ -116,7 +109,7 @@ class LineDisplay(Generic[C]):
             Whether to draw the limits.
         """
         check_flag("band", band)
-        ax = axes_or_new(ax)
+        ax = axes_or_new(ax, figsize=SIZE, layout="constrained")
         self.lines_ = []
         for number, (name, curve) in enumerate(self.curves.items()):
             style = look_of(ax, number)
@@ -128,8 +121,7 @@ class LineDisplay(Generic[C]):
         self._finish(ax)
         write(ax.set_xlabel(self._labels[0]))
         write(ax.set_ylabel(self._labels[1]))
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        ax.spines[["top", "right"]].set_visible(False)
         if any(not str(line.get_label()).startswith("_") for line in ax.lines):
             for text in ax.legend(frameon=False, loc=self._legend).get_texts():
                 write(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant._options import check_flag
-from calibrant.display.drawing import axes_or_new, look_of, write
+from calibrant.display.drawing import SIZE, axes_or_new, look_of, write
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.regression import pit_histogram
 from calibrant.stats import PitHistogram
@@ -102,7 +102,7 @@ class PitDisplay:
             Whether to draw the band of calibrated quantiles.
         """
         check_flag("band", band)
-        ax = axes_or_new(ax)
+        ax = axes_or_new(ax, figsize=SIZE, layout="constrained")
         cells, beyond = self.histogram, self.histogram.beyond_chance
         edges = np.append(cells.left, 1.0)
         self.bars_ = ax.bar(
@@ -121,18 +121,12 @@ class PitDisplay:
             ax.axhline(1.0, color="0.5", lw=1, ls="--")
         for place in np.flatnonzero(beyond):
             middle = (cells.left[place] + cells.right[place]) / 2
-            ax.annotate(
-                "*",
-                (middle, cells.density[place]),
-                textcoords="offset points",
-                xytext=(0, -1),
-                ha="center",
-            )
+            at = (middle, cells.density[place])
+            ax.annotate("*", at, (0, -1), textcoords="offset points", ha="center")
         ax.set_xlim(0, 1)
         ax.margins(y=0.12)  # room for the stars; bars stand on 0, and axes that share it fit all
         write(ax.set_xlabel("level of the outcome in its forecast (PIT)"))
         write(ax.set_ylabel("density"))
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self

@@ -10,7 +10,7 @@ from calibrant.bins import BinsLike, Distinct
 from calibrant.curves import check_method, smooth_curve
 from calibrant.display import drawing
 from calibrant.display.axes import FINE, Scale
-from calibrant.display.curves import DisplayedCurve, displayed_curve, worst_panels
+from calibrant.display.curves import DisplayedCurve, Limits, displayed_curve, worst_panels
 from calibrant.display.drawing import Band, PlotOptions
 from calibrant.display.grid import ReliabilityGrid
 from calibrant.exceptions import InvalidArgumentError
@@ -142,7 +142,7 @@ class ReliabilityDisplay:
         check_flag("isotonic", isotonic)
         check_method(method)
         models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
-        curves: list[DisplayedCurve] = []
+        limits = Limits(class_label, confidence_level, simultaneous)
         if by is not None:
             if isinstance(y_prob, Mapping) or method != "bins" or isotonic:
                 raise InvalidArgumentError(
@@ -151,25 +151,17 @@ class ReliabilityDisplay:
                 )
             reading = (kind, input, classes, pos_label, sample_weight, data, by)
             tables = read(y_true, y_prob, *reading).tabulate_by(bins)
-            shown: dict[str, Any] = {
-                "class_label": class_label,
-                "confidence_level": confidence_level,
-                "simultaneous": simultaneous,
-            }
-            return cls.from_table(tables, ax=ax, draw=draw, **shown, **options)
+            return cls.from_table(tables, ax=ax, draw=draw, **limits._asdict(), **options)
+        curves: list[DisplayedCurve] = []
         for model, probs in models.items():
             source = read(y_true, probs, kind, input, classes, pos_label, sample_weight, data)
             curve = displayed_curve(
                 source.tabulate(bins),
                 model,
-                class_label=class_label,
-                confidence_level=confidence_level,
-                simultaneous=simultaneous,
+                limits,
                 distinct=source.tabulate(Distinct()) if isotonic else None,
                 fine=source.tabulate(FINE) if source.has_rows else None,
-                smooth=None
-                if method == "bins"
-                else smooth_curve(source, method, class_label, confidence_level, simultaneous),
+                smooth=None if method == "bins" else smooth_curve(source, method, *limits),
             )
             curves.append(curve)
         return cls(curves)._drawn(draw, ax, options)
@@ -246,15 +238,9 @@ class ReliabilityDisplay:
         tables = table if isinstance(table, Mapping) else {_name(name): table}
         if isinstance(table, Tables):
             tables = {shown_key(own): table.at(i) for i, own in enumerate(table.labels)}
+        limits = Limits(class_label, confidence_level, simultaneous)
         curves = [
-            displayed_curve(
-                counted,
-                label,
-                class_label=class_label,
-                confidence_level=confidence_level,
-                simultaneous=simultaneous,
-                distinct=counted if isotonic else None,
-            )
+            displayed_curve(counted, label, limits, distinct=counted if isotonic else None)
             for label, counted in tables.items()
         ]
         return cls(curves)._drawn(draw, ax, options)
@@ -310,14 +296,7 @@ class ReliabilityDisplay:
         panels = len(table) if isinstance(table, Tables) else table.n_groups
         level = 1 - (1 - confidence_level) / (panels if simultaneous else 1)
         displays = tuple(
-            cls.from_table(
-                part,
-                name=name,
-                class_label=label,
-                confidence_level=level,
-                simultaneous=simultaneous,
-                draw=False,
-            )
+            cls([displayed_curve(part, name, Limits(label, level, simultaneous))])
             for part, name, label in worst_panels(table, n_max)
         )
         columns = table.described_by if isinstance(table, Tables) else table.problem.parts
@@ -379,10 +358,11 @@ class ReliabilityDisplay:
                 "climatology": climatology,
             }
         )
-        if ax is not None:
-            drawing.check_axes(ax)
-        self.ax_ = drawing.new_axes() if ax is None else ax
+        size = (drawing.WIDTH, drawing.WIDTH)  # until `arrange` fits the figure around the drawing
+        self.ax_ = drawing.axes_or_new(ax, figsize=size, layout="none")
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
+        if ax is None:
+            self.figure_.set_gid(drawing.FIGURE)
         before = len(drawing.drawn_lines(self.ax_))
         if before == 0:
             drawing.prepare(self.ax_, self.curves, scale, zoom)

@@ -14,11 +14,10 @@ from calibrant.paper import (
     lower_bounds,
     synthetic,
 )
-from calibrant.paper.claims import CLAIMS, Claim
+from calibrant.paper.claims import CLAIMS, Claim, judge
 from calibrant.paper.predictions import Predictions, read_predictions, stand_in
 from calibrant.paper.study import Progress, Study, StudyResult, no_progress
 from calibrant.paper.uncertainty import Finding
-from calibrant.paper.verdicts import judge
 
 __all__ = [
     "CLAIMS",

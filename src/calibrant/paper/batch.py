@@ -9,18 +9,19 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty
-from typing import Any, Protocol
+from typing import Any
 
 from calibrant._writing import replaced, write_whole
 from calibrant.exceptions import InvalidDocumentError
 from calibrant.paper.figures import draw
 from calibrant.paper.page import page
 from calibrant.paper.predictions import Predictions, read_predictions
-from calibrant.paper.study import Study, StudyResult, no_progress
+from calibrant.paper.study import Study, StudyResult
 
 POLL_SECONDS = 0.2
 """Between two looks at how far the running studies are: often enough for a progress bar."""
@@ -39,8 +40,8 @@ class Task:
     @property
     def stem(self) -> str:
         """The name of the files that it writes."""
-        own = self.study.needs_data and self.data is not None
-        return f"{self.study.name}-{self.data.dataset}" if own and self.data else self.study.name
+        own = self.data if self.study.needs_data else None
+        return self.study.name if own is None else f"{self.study.name}-{own.dataset}"
 
     def identity(self) -> dict[str, Any]:
         """Return what a finished result must equal to stand for this run."""
@@ -60,29 +61,19 @@ def tasks_for(
     return tasks
 
 
-class Watcher(Protocol):
-    """Who is told how far each task is."""
+def run_all(
+    tasks: Sequence[Task], jobs: int, update: Callable[[str, int, int], None]
+) -> Iterator[StudyResult]:
+    """Yield the result of each task as soon as it is there.
 
-    def update(self, stem: str, done: int, total: int) -> None:
-        """Note that so much of a task is done."""
-
-
-def run_all(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[StudyResult]:
-    """Yield the result of each task as soon as it is there."""
+    `update` is told of each, by its stem, how much is done and how much there is. Several run in
+    processes of their own; each reads its file, and numbers do not change.
+    """
     if jobs <= 1 or len(tasks) <= 1:
         for task in tasks:
-            yield task.study.run(
-                data=task.data,
-                seed=task.seed,
-                quick=task.quick,
-                progress=partial(watcher.update, task.stem),
-            )
+            how: dict[str, Any] = {"data": task.data, "seed": task.seed, "quick": task.quick}
+            yield task.study.run(progress=partial(update, task.stem), **how)
         return
-    yield from _side_by_side(tasks, jobs, watcher)
-
-
-def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterator[StudyResult]:
-    """Run tasks in processes of their own; each reads its file, and numbers do not change."""
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
     pool = ProcessPoolExecutor(
@@ -97,7 +88,9 @@ def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterato
         workers = list((pool._processes or {}).values())
         while running:
             done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
-            _pass_on(news, watcher)
+            with suppress(Empty):
+                while True:
+                    update(*news.get_nowait())
             for future in done:
                 yield future.result()
         pool.shutdown()
@@ -109,14 +102,6 @@ def _side_by_side(tasks: Sequence[Task], jobs: int, watcher: Watcher) -> Iterato
     finally:
         news.close()
         news.cancel_join_thread()
-
-
-def _pass_on(news: Any, watcher: Watcher) -> None:
-    try:
-        while True:
-            watcher.update(*news.get_nowait())
-    except Empty:
-        return
 
 
 _news: Any = None
@@ -138,18 +123,12 @@ def _run(name: str, stem: str, seed: int, quick: bool, path: str | None) -> Stud
     if path is not None and path not in _files:
         _files[path] = read_predictions(path)
     data = None if path is None else _files[path]
-    progress = no_progress if _news is None else _thinned(_news, stem)
-    return study(name).run(data=data, seed=seed, quick=quick, progress=progress)
 
-
-def _thinned(news: Any, stem: str) -> Callable[[int, int], None]:
-    """Report about a hundred times, however many steps there are."""
-
-    def report(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:  # about a hundred times, however many steps
         if done == total or done % max(total // 100, 1) == 0:
-            news.put((stem, done, total))
+            _news.put((stem, done, total))
 
-    return report
+    return study(name).run(data=data, seed=seed, quick=quick, progress=report)
 
 
 FIGURES = ("png", "svg")

@@ -62,11 +62,16 @@ def compare_calibrators(settings: Calibrators, context: Context) -> Output:
         for what in ("brier", "squared")
     ]
     half = context.predictions.n_classes / 2
+    lines = tuple(
+        series(name, settings.bins, half * scores.brier[i].mean(axis=1))
+        for i, name in enumerate(settings.methods)
+    )
     panels = [
         calibrators.error_panel(scores),
-        _brier_panel(scores, half),
+        Panel("mean squared error by number of bins", "B, bins", "mean squared error", lines,
+              from_zero=False),
         calibrators.trade_panel(scores, half),
-    ]
+    ]  # fmt: skip
     return Output(calibrators.rows_of(scores), panels, findings)
 
 
@@ -84,20 +89,6 @@ def _gain(scores: MethodScores, what: str, name: str, j: int) -> Finding:
     lower = Estimate(1 - times.value, times.se, 1 - times.high, 1 - times.low)
     words = f"B = {bins}: mean squared error of {name} is lower than the paper's by"
     return Finding(key, lower, n, words, unit="%")
-
-
-def _brier_panel(scores: MethodScores, factor: float) -> Panel:
-    lines = tuple(
-        series(name, scores.settings.bins, factor * scores.brier[i].mean(axis=1))
-        for i, name in enumerate(scores.settings.methods)
-    )
-    return Panel(
-        "mean squared error by number of bins",
-        "B, bins",
-        "mean squared error",
-        lines,
-        from_zero=False,
-    )
 
 
 @dataclass(frozen=True)
@@ -283,15 +274,21 @@ def compare_coverage(settings: Coverage, context: Context) -> Output:
             quick, exact = coverage_bounds(settings, model, context.rng)
             for b, values in enumerate((*quick, exact)):
                 share[b, i, j], size[b, i, j] = np.mean(values >= model.error), values.mean()
-                rows.append(_row(BOUNDS[b], name, n_bins, model.error, values))
+                rows.append({
+                    "bound": BOUNDS[b], "model": name, "bins": n_bins, "error": model.error,
+                    "repeats": values.size, "coverage": float(share[b, i, j]),
+                    "mean_bound": mean(values).value,
+                })  # fmt: skip
                 if i == 0:
                     calibrated[b] = mean(values)
             context.progress(j * len(MODELS) + i + 1, len(MODELS) * len(settings.bins))
+    ends = [-0.3, len(MODELS) - 0.7]
+    promised = series(f"promised: {LEVEL:.0%}", ends, [LEVEL, LEVEL], "curve")
     for j, n_bins in enumerate(settings.bins):
-        title = f"n = {settings.n:,}, B = {n_bins}"
+        title, holds = f"n = {settings.n:,}, B = {n_bins}", (*_points(share[:, :, j]), promised)
         panels += [
-            Panel(title, "model", "share of bounds that hold", _lines(share[:, :, j]),
-                  from_zero=False, x_names=SHORT),
+            Panel(title, "model", "share of bounds that hold", holds, from_zero=False,
+                  x_names=SHORT),
             Panel(title, "model", "mean bound", _points(size[:, :, j]), x_names=SHORT),
         ]  # fmt: skip
     for b, name in enumerate(BOUNDS):
@@ -304,12 +301,6 @@ def compare_coverage(settings: Coverage, context: Context) -> Output:
     return Output(rows, panels, findings)
 
 
-def _lines(share: FloatArray) -> tuple[Series, ...]:
-    """Return the share of each bound, and the level that is promised."""
-    ends = [-0.3, len(MODELS) - 0.7]
-    return (*_points(share), series(f"promised: {LEVEL:.0%}", ends, [LEVEL, LEVEL], "curve"))
-
-
 def _points(values: FloatArray) -> tuple[Series, ...]:
     """Return a number of each bound, side by side for each model."""
     places = np.arange(len(MODELS))
@@ -317,13 +308,6 @@ def _points(values: FloatArray) -> tuple[Series, ...]:
         series(name, places + 0.08 * (b - 1.5), values[b], "points")
         for b, name in enumerate(BOUNDS)
     )
-
-
-def _row(bound: str, model: str, n_bins: int, error: float, values: FloatArray) -> Row:
-    return {
-        "bound": bound, "model": model, "bins": n_bins, "error": error, "repeats": values.size,
-        "coverage": float(np.mean(values >= error)), "mean_bound": mean(values).value,
-    }  # fmt: skip
 
 
 def _share(share: float, repeats: int) -> Estimate:

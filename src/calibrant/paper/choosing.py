@@ -6,17 +6,16 @@ estimated, and 1.28 bootstrap standard deviations are added: the paper's one-sid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._types import BoolArray, FloatArray, IntArray
+from calibrant._types import FloatArray, IntArray
 from calibrant.paper.calibrators import pareto, problems, repeats_for
 from calibrant.paper.estimators import NAMES
 from calibrant.paper.figures import Panel, series
 from calibrant.paper.population import (
     METHODS,
-    BinnedModel,
     Ranked,
     ResampledRanks,
     brier_score,
@@ -27,7 +26,6 @@ from calibrant.paper.population import (
 from calibrant.paper.predictions import Predictions
 from calibrant.paper.study import Context, Output, Row, Study
 from calibrant.paper.uncertainty import Finding, exactly, over_splits
-from calibrant.recalibrators import Recalibrator
 from calibrant.stats.estimators import raw_error
 
 ONE = np.ones(1)
@@ -89,27 +87,20 @@ class Split:
         return cls(fitted, others, drawn)
 
 
-def fit(
-    bins: tuple[int, ...], scores: FloatArray, happened: BoolArray
-) -> tuple[Recalibrator, list[BinnedModel]]:
-    """Fit scaling-binning with each number of bins; return its scaler and the binned models."""
-    method = METHODS["scaling-binning"]
-    scaler = platt_scaling().fit(scores, happened)
-    sample = Ranked.of(scores, happened).under(scaler)
-    return scaler, [method.discretise(sample, n_bins) for n_bins in bins]
-
-
 def bounds_of_split(
     settings: Choosing, split: Split, data: Predictions
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds of shape (2, bins), plug-in first, and mean squared errors."""
     squares = np.zeros((2, len(settings.bins), len(split.drawn)))
-    brier = np.zeros(len(settings.bins))
+    brier, method = np.zeros(len(settings.bins)), METHODS["scaling-binning"]
     for scores, happened in problems(data, "marginal"):
-        scaler, models = fit(settings.bins, scores[split.fitted], happened[split.fitted])
+        fitted = scores[split.fitted], happened[split.fitted]
+        scaler = platt_scaling().fit(*fitted)
+        sample = Ranked.of(*fitted).under(scaler)
         scaled, y = scaler.predict_proba(scores[split.others]), happened[split.others]
         ranks, population = ResampledRanks.of(scaled, y, split.drawn), Ranked.of(scaled, y)
-        for j, model in enumerate(models):
+        for j, n_bins in enumerate(settings.bins):
+            model = method.discretise(sample, n_bins)
             cells = ranks.cells(*model)
             for e in (0, 1):
                 squares[e, j] += raw_error(cells, ONE, 2.0, bool(e)) / data.n_classes
@@ -142,42 +133,27 @@ def compute(settings: Choosing, context: Context) -> Output:
     )
     n_bins = np.array(settings.bins)[chosen]
     mse = np.take_along_axis(brier, chosen, axis=1)
-    found_by_split = zip(n_bins[:, 0], n_bins[:, 1], mse[:, 0] / mse[:, 1] - 1, strict=True)
-    of_splits = [_findings(settings, *one) for one in found_by_split]
-    findings = over_splits(of_splits, context.has_authors_split)
-    notes = {
-        "plug-in-bins": _note(settings, bounds[:, 0]) + LABELS,
-        "debiased-bins": _note(settings, bounds[:, 1]) + _order(n_bins),
-        "mse": _cost(settings, brier),
-    }
-    findings = [replace(one, note=notes[one.key]) for one in findings]
-    return Output(_rows(settings, bounds, brier), [_panel(bounds[0], brier[0])], findings)
-
-
-def _findings(settings: Choosing, plug_in: int, debiased: int, cost: float) -> list[Finding]:
-    """Return what one split says."""
-    n = settings.resamples
-    return [
-        Finding("plug-in-bins", exactly(plug_in), n, "bins, plug-in"),
-        Finding("debiased-bins", exactly(debiased), n, "bins, debiased"),
-        Finding("mse", exactly(cost), n, "mean squared error that the plug-in bound costs",
-                unit="%"),
-    ]  # fmt: skip
-
-
-def _note(settings: Choosing, bounds: FloatArray) -> str:
-    """Say how often nothing satisfied the bound."""
-    none = int((bounds.min(axis=1) > settings.tolerated).sum())
-    return (
+    notes = [
         f"Nothing satisfied the bound in {none} of {settings.splits} splits, where the least bound "
         "is taken."
-    )
-
-
-def _order(n_bins: IntArray) -> str:
-    """Say in how many splits the debiased bound allows more bins than the plug-in bound."""
+        for none in (bounds.min(axis=2) > settings.tolerated).sum(axis=0)
+    ]
     more, fewer = (n_bins[:, 1] > n_bins[:, 0]).sum(), (n_bins[:, 1] < n_bins[:, 0]).sum()
-    return f" The debiased bound allows more bins than the plug-in in {more}, fewer in {fewer}."
+    notes[1] += (
+        f" The debiased bound allows more bins than the plug-in in {more}, fewer in {fewer}."
+    )
+    n, words = settings.resamples, "mean squared error that the plug-in bound costs"
+    why = _cost(settings, brier)
+    of_splits = [
+        [
+            Finding("plug-in-bins", exactly(plug_in), n, "bins, plug-in", notes[0] + LABELS),
+            Finding("debiased-bins", exactly(debiased), n, "bins, debiased", notes[1]),
+            Finding("mse", exactly(cost), n, words, why, "%"),
+        ]
+        for (plug_in, debiased), cost in zip(n_bins, mse[:, 0] / mse[:, 1] - 1, strict=True)
+    ]
+    findings = over_splits(of_splits, context.has_authors_split)
+    return Output(_rows(settings, bounds, brier), [_panel(bounds[0], brier[0])], findings)
 
 
 def _cost(settings: Choosing, brier: FloatArray) -> str:

@@ -114,10 +114,10 @@ def marginal_estimates(
     settings: Estimators, context: Context, order: IntArray, progress: Progress
 ) -> Estimates:
     """Estimate the squared marginal error of scaling-binning in one split, class by class."""
-    data, shape = context.predictions, _shape(settings)
+    data = context.predictions
     fitted, others = np.split(order, [settings.n_recalibrate])
     drawn = [_drawn(context, others.size, n, settings.repeats) for n in settings.n]
-    values, truth = np.zeros(shape), np.zeros(len(settings.bins))
+    values, truth = np.zeros(_shape(settings)), np.zeros(len(settings.bins))
     for k, (scores, happened) in enumerate(problems(data, "marginal")):
         for i, n_bins in enumerate(settings.bins):
             model = ScalingBinning(f"mass:{n_bins}", platt_scaling())
@@ -168,17 +168,23 @@ def ece_estimates(
     return Estimates(settings, values, truth)
 
 
-def every_split(
+def _output(
     estimate: Callable[[Estimators, Context, IntArray, Progress], Estimates],
     settings: Estimators,
     context: Context,
-) -> list[Estimates]:
-    """Estimate in every split, and report progress over all of them."""
+    what: str,
+    note: Callable[[str, list[Estimates]], str],
+) -> Output:
+    """Estimate in every split, and explain the findings by notes."""
     n = settings.splits
-    return [
+    splits = [
         estimate(settings, context, context.order(split), context.progress_of(split, n))
         for split in range(n)
     ]
+    of_splits = [_findings_of_split(one, context) for one in splits]
+    findings = over_splits(of_splits, context.has_authors_split)
+    findings = [replace(one, note=note(one.key, splits)) for one in findings]
+    return Output(_rows(splits), _panels(splits, what), findings)
 
 
 def _rows(splits: list[Estimates]) -> list[Row]:
@@ -219,25 +225,12 @@ def _histogram(estimates: Estimates, i: int) -> Panel:
     s = estimates.settings
     deviations = np.abs(estimates.deviations[:, i, 0])
     edges = np.linspace(0, deviations.max(), 26)
-    lines: tuple[Series, ...] = tuple(
-        series(name, edges, _shares(values, edges), "steps")
-        for name, values in zip(NAMES, deviations, strict=True)
-    )
+    lines: list[Series] = []
+    for name, values in zip(NAMES, deviations, strict=True):
+        shares = np.histogram(values, edges)[0] / values.size
+        lines.append(series(name, edges, np.append(shares, shares[-1]), "steps"))
     title = f"B = {s.bins[i]}, n = {s.n[0]:,}, first split"
-    return Panel(title, "absolute deviation", "share of estimates", lines)
-
-
-def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
-    """Return the share of values in each of the intervals, the last one repeated."""
-    counts = np.histogram(values, edges)[0] / values.size
-    return np.append(counts, counts[-1])
-
-
-def _findings(splits: list[Estimates], context: Context) -> list[Finding]:
-    """Summarise every split, and add what the ratios are at every n."""
-    of_splits = [_findings_of_split(one, context) for one in splits]
-    findings = over_splits(of_splits, context.has_authors_split)
-    return [replace(one, note=_note(one.key, splits)) for one in findings]
+    return Panel(title, "absolute deviation", "share of estimates", tuple(lines))
 
 
 def _findings_of_split(estimates: Estimates, context: Context) -> list[Finding]:
@@ -297,35 +290,31 @@ def _quantile_gain(estimates: Estimates, i: int, level: float, context: Context)
 
 def marginal(settings: Estimators, context: Context) -> Output:
     """Studies 3 and 3b."""
-    splits = every_split(marginal_estimates, settings, context)
-    return Output(_rows(splits), _panels(splits, "squared error"), _findings(splits, context))
+    return _output(marginal_estimates, settings, context, "squared error", _note)
 
 
 def ece(settings: Estimators, context: Context) -> Output:
     """Study 3c."""
-    splits = every_split(ece_estimates, settings, context)
-    findings = [_explained(finding, splits) for finding in _findings(splits, context)]
-    return Output(_rows(splits), _panels(splits, "ECE"), findings)
+    return _output(ece_estimates, settings, context, "ECE", _ece_note)
 
 
-def _explained(finding: Finding, splits: list[Estimates]) -> Finding:
+def _ece_note(key: str, splits: list[Estimates]) -> str:
     """Add why the gain is not largest at the smallest n, and why there can be none."""
-    if finding.key.startswith("small-n-"):
-        return replace(finding, note=FEW_ROWS)
-    if not finding.key.startswith("least-"):
-        return finding
+    if key.startswith("small-n-"):
+        return FEW_ROWS
+    if not key.startswith("least-"):
+        return ""
     s = splits[0].settings
-    i = s.bins.index(int(finding.key.removeprefix("least-")))
+    i = s.bins.index(int(key.removeprefix("least-")))
     at_most = [one.deviations[:, i, -1] for one in splits]
     bias = np.median([np.abs(deviations.mean(axis=1)) for deviations in at_most], axis=0)
     spread = np.median([deviations.std(axis=1) for deviations in at_most], axis=0)
-    why = (
+    return _note(key, splits) + (
         f" At n = {s.n[-1]:,} the plug-in has bias {bias[0]:.1e} and standard deviation "
         f"{spread[0]:.1e}, the debiased {bias[1]:.1e} and {spread[1]:.1e} (medians): the "
         "correction of an absolute value takes bias off and adds spread, so it pays while the "
         "bias rules."
     )
-    return replace(finding, note=finding.note + why)
 
 
 def _marginal_settings(data: Predictions | None) -> Estimators:

@@ -89,14 +89,11 @@ def draw(panels: Sequence[Panel]) -> dict[str, bytes]:
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
         _add_legends(figure, axes, panels)
-        return {kind: _bytes(figure, kind) for kind in ("png", "svg")}
-
-
-def _bytes(figure: Any, kind: str) -> bytes:
-    stream = io.BytesIO()
-    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    figure.savefig(stream, format=kind, dpi=110, metadata=metadata)
-    return stream.getvalue()
+        files = {"png": io.BytesIO(), "svg": io.BytesIO()}
+        for kind, stream in files.items():
+            unstamped = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+            figure.savefig(stream, format=kind, dpi=110, metadata=unstamped)
+        return {kind: stream.getvalue() for kind, stream in files.items()}
 
 
 def _draw_panel(ax: Any, panel: Panel) -> None:
@@ -105,7 +102,15 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
     for axis, scale in ((ax.xaxis, panel.x_scale), (ax.yaxis, panel.y_scale)):
         if scale != "linear":
             axis._set_axes_scale("log", **({"base": 2} if scale == "log2" else {}))
-    _set_ticks(ax, panel)
+    if panel.x_names:
+        ax.set_xticks(range(len(panel.x_names)), panel.x_names)
+        ax.margins(x=0.15)
+    elif panel.x_scale == "linear":
+        ax.locator_params(axis="x", nbins=5)
+    else:  # name the points themselves
+        x = panel.series[0].x
+        ax.set_xticks(x, [f"{value:,.0f}" for value in x], rotation=30 if max(x) >= 1000 else 0)
+        ax.set_xticks([], minor=True)
     if panel.from_zero and panel.y_scale == "linear":
         low, high = ax.get_ylim()
         ax.set_ylim(min(0.0, low if low < -0.05 * high else 0.0), high)
@@ -114,19 +119,6 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
     ax.set_ylabel(panel.y_label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.25, linewidth=0.5)
-
-
-def _set_ticks(ax: Any, panel: Panel) -> None:
-    """Name the points themselves on a log scale, and few round numbers on a linear one."""
-    if panel.x_names:
-        ax.set_xticks(range(len(panel.x_names)), panel.x_names)
-        ax.margins(x=0.15)
-    elif panel.x_scale == "linear":
-        ax.locator_params(axis="x", nbins=5)
-    else:
-        x = panel.series[0].x
-        ax.set_xticks(x, [f"{value:,.0f}" for value in x], rotation=30 if max(x) >= 1000 else 0)
-        ax.set_xticks([], minor=True)
 
 
 def _add_legends(figure: Any, axes: Any, panels: Sequence[Panel]) -> None:

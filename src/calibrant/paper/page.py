@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from calibrant._html import Content, Element, Embedded, element, png_image
+from calibrant._html import Content, Element, Embedded, bullets, element, png_image
 from calibrant._writing import write_whole
 from calibrant.exceptions import InvalidDocumentError
-from calibrant.paper.study import StudyResult
-from calibrant.paper.verdicts import (
+from calibrant.paper.claims import (
     HOW_JUDGED,
     NOT_RUN,
     Line,
@@ -24,6 +23,7 @@ from calibrant.paper.verdicts import (
     other_lines,
     tally,
 )
+from calibrant.paper.study import StudyResult
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -56,7 +56,14 @@ START, END = "<!-- claims -->", "<!-- end of claims -->"
 
 def page(results: Sequence[StudyResult], figures: Mapping[str, bytes]) -> str:
     """Return the HTML of all results; `figures` holds the PNG of each by stem."""
-    claims = claim_lines(results)
+    claims, quick = claim_lines(results), sum(result.quick for result in results)
+    warning = (
+        f"{quick} of {len(results)} studies ran quickly, with fewer repeats than the paper's: "
+        "their numbers are rough."
+    )
+    rules: Iterable[Content] = (
+        [element("strong", name), f": {text}."] for name, text in HOW_JUDGED
+    )
     document = element(
         "html",
         element(
@@ -69,35 +76,21 @@ def page(results: Sequence[StudyResult], figures: Mapping[str, bytes]) -> str:
         element(
             "body",
             element("h1", "The paper again"),
-            _introduction(results, claims),
+            element(
+                "p",
+                "Experiments of ",
+                element("cite", "Verified Uncertainty Calibration"),
+                f" (Kumar, Liang, Ma, 2019), run again. Of {len(claims)} claims {tally(claims)}.",
+            ),
+            element("p", element("strong", warning)) if quick else None,
             element("h2", "Every claim", id="claims"),
             _table(claims, with_study=True),
-            _rules(),
+            element("section", element("h2", "How a verdict is reached"), bullets(rules)),
             *(_section(result, figures.get(result.stem)) for result in results),
         ),
         lang="en",
     )
     return f"<!doctype html>\n{document}\n"
-
-
-def _introduction(results: Sequence[StudyResult], claims: Sequence[Line]) -> list[Element]:
-    quick = sum(result.quick for result in results)
-    warning = (
-        f"{quick} of {len(results)} studies ran quickly, with fewer repeats than the paper's: "
-        "their numbers are rough."
-    )
-    introduction = element(
-        "p",
-        "Experiments of ",
-        element("cite", "Verified Uncertainty Calibration"),
-        f" (Kumar, Liang, Ma, 2019), run again. Of {len(claims)} claims {tally(claims)}.",
-    )
-    return [introduction, *([element("p", element("strong", warning))] if quick else [])]
-
-
-def _rules() -> Element:
-    items = (element("li", element("strong", name), f": {text}.") for name, text in HOW_JUDGED)
-    return element("section", element("h2", "How a verdict is reached"), element("ul", *items))
 
 
 def _table(lines: Sequence[Line], *, with_study: bool) -> Element:
@@ -132,11 +125,9 @@ def _section(result: StudyResult, figure: bytes | None) -> list[Content]:
     shown = (element("span", text, class_="badge") for text, is_so in badges if is_so)
     settings = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
     versions = ", ".join(f"{key} {value}" for key, value in result.versions.items())
-    said = (
+    said = data and (
         f"Predictions: {data['name']}, {data['n']:,} x {data['n_classes']:,}, "
         f"{data['accuracy']:.2%} right. "
-        if data
-        else ""
     )
     return [
         element("h2", name, *shown, id=name),
@@ -144,7 +135,7 @@ def _section(result: StudyResult, figure: bytes | None) -> list[Content]:
         _table(lines_of(result), with_study=False),
         element(
             "p",
-            f"{said}Seed {result.seed}, {result.seconds:,.1f} s. {settings}. {versions}. "
+            f"{said or ''}Seed {result.seed}, {result.seconds:,.1f} s. {settings}. {versions}. "
             f"Numbers: {name}.json, {name}.csv.",
             class_="note",
         ),
@@ -173,20 +164,17 @@ def documentation(results: Sequence[StudyResult]) -> str:
 
 def markdown_table(results: Sequence[StudyResult]) -> str:
     """Return the table of claims for a page of documentation."""
-    names = ("study", "the paper says", "paper", "ours", "90% interval", "verdict")
-    head = f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
-    lines = [
-        f"| {line.study} | {line.statement} ({line.source}) | {line.paper} | {line.ours} | "
-        f"{line.interval} | {_bold_verdict(line)} |"
-        for line in claim_lines(results)
-    ]
-    return "\n".join((head, *lines))
-
-
-def _bold_verdict(line: Line) -> str:
-    if line.verdict == NOT_RUN:
-        return f"{line.verdict} {line.note}"
-    return f"**{line.verdict}**{line.worded.removeprefix(line.verdict)}"
+    names = ("study", *HEAD)
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    for line in claim_lines(results):
+        verdict = f"**{line.verdict}**{line.worded.removeprefix(line.verdict)}"
+        if line.verdict == NOT_RUN:
+            verdict = f"{line.verdict} {line.note}"
+        lines.append(
+            f"| {line.study} | {line.statement} ({line.source}) | {line.paper} | {line.ours} | "
+            f"{line.interval} | {verdict} |"
+        )
+    return "\n".join(lines)
 
 
 def _run(results: Sequence[StudyResult]) -> str:

@@ -138,8 +138,7 @@ def squared_error(population: Ranked, model: BinnedModel, *, merge: bool = True)
     if merge:
         outputs, place = np.unique(levels, return_inverse=True)
     n, y = (np.bincount(place, values).astype(np.float64) for values in (rows, events))
-    sums: list[FloatArray] = [y, n * outputs, n * outputs**2, n, n, np.zeros(n.size)]
-    cells = Cells(*(values[None] for values in sums))
+    cells = binned_cells(n[None], y[None], outputs)
     return float(raw_error(cells, ONE, 2.0, debiased=False))
 
 
@@ -204,7 +203,10 @@ class ResampledRanks:
         """Rank rows, each of which is `multiplicity[r]` times in sample r."""
         order = np.argsort(scores)
         drawn = multiplicity[:, order]
-        return cls(scores[order], _running(drawn), _running(drawn * happened[order]))
+        running = np.zeros((2, len(drawn), scores.size + 1))
+        np.cumsum(drawn, axis=1, out=running[0, :, 1:])
+        np.cumsum(drawn * happened[order], axis=1, out=running[1, :, 1:])
+        return cls(scores[order], *running)
 
     def cells(self, bins: Bins, levels: FloatArray) -> Cells:
         """Return the per-bin quantities of a model with its own output in each bin."""
@@ -227,12 +229,6 @@ def multiplicities(draws: AnyArray, n_rows: int) -> npt.NDArray[np.float32]:
         counts = [np.bincount(draw, minlength=n_rows) for draw in part]
         drawn[:, start : start + AT_A_TIME] = np.stack(counts, axis=1)
     return drawn.T
-
-
-def _running(terms: FloatArray) -> FloatArray:
-    out = np.zeros((len(terms), terms.shape[1] + 1))
-    np.cumsum(terms, axis=1, out=out[:, 1:])
-    return out
 
 
 def binned_cells(n: FloatArray, y: FloatArray, levels: FloatArray) -> Cells:

@@ -145,16 +145,7 @@ class StudyResult:
             del document["format"], document["schema"]
             check_entries({"processor_seconds": 0.0} | document, ENTRIES, WHAT)
             output = document.pop("output")
-            findings = [
-                Finding(
-                    **{
-                        **finding,
-                        "estimate": Estimate(**finding["estimate"]),
-                        "splits": tuple(Estimate(**one) for one in finding["splits"]),
-                    }
-                )
-                for finding in output["findings"]
-            ]
+            findings = [_read_finding(**finding) for finding in output["findings"]]
             panels = [_read_panel(panel) for panel in output["panels"]]
             return cls(**document, output=Output(output["rows"], panels, findings))
         except InvalidDocumentError:
@@ -172,6 +163,11 @@ class StudyResult:
         writer.writeheader()
         writer.writerows(self.rows)
         return text.getvalue()
+
+
+def _read_finding(estimate: dict[str, float], splits: list[Any], **others: Any) -> Finding:
+    each = tuple(Estimate(**one) for one in splits)
+    return Finding(estimate=Estimate(**estimate), splits=each, **others)
 
 
 def _read_panel(document: dict[str, Any]) -> Panel:
@@ -309,35 +305,44 @@ class Study:
             )
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
         start, used = time.perf_counter(), time.process_time()
-        output = self._computed(settings, Context(rng, data, progress))
+        try:
+            output = self.compute(settings, Context(rng, data, progress))
+            json.dumps(asdict(output), allow_nan=False)
+        except CalibrantError:
+            raise
+        except (ZeroDivisionError, ValueError) as error:  # a ratio of errors that is 0 / 0
+            if data is None:
+                raise
+            raise InvalidInputError(
+                f"{self.name} compares errors, and in {data.name} there is nothing to compare: too "
+                f"few rows ({len(data):,}), too few classes among the labels, or no error at all. "
+                "Give other predictions with --probs, or leave the study out."
+            ) from error
         return StudyResult(
             study=self.name,
             settings=plain(settings),
             seed=seed,
             quick=quick,
-            data=None if data is None else describe(data),
-            versions=versions(),
+            data=None
+            if data is None
+            else {
+                "name": data.name,
+                "dataset": data.dataset,
+                "n": len(data),
+                "n_classes": data.n_classes,
+                "accuracy": data.accuracy,
+                "digest": data.digest,
+            },
+            versions={
+                "calibrant": __version__,
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "python": platform.python_version(),
+            },
             seconds=round(time.perf_counter() - start, 2),
             output=output,
             processor_seconds=round(time.process_time() - used, 2),
         )
-
-    def _computed(self, settings: Any, context: Context) -> Output:
-        """Compute; refuse predictions in which a ratio of errors is 0 / 0."""
-        try:
-            output = self.compute(settings, context)
-            json.dumps(asdict(output), allow_nan=False)
-        except CalibrantError:
-            raise
-        except (ZeroDivisionError, ValueError) as error:
-            if context.data is None:
-                raise
-            raise InvalidInputError(
-                f"{self.name} compares errors, and in {context.data.name} there is nothing to "
-                f"compare: too few rows ({len(context.data):,}), too few classes among the labels, "
-                "or no error at all. Give other predictions with --probs, or leave the study out."
-            ) from error
-        return output
 
     def identity(
         self, data: Predictions | None, seed: int, quick: bool, **changes: Any
@@ -361,25 +366,3 @@ def plain(settings: Any) -> dict[str, Any]:
     """Return settings as JSON has them."""
     document: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return document
-
-
-def describe(data: Predictions) -> dict[str, Any]:
-    """Return what a result says of its predictions."""
-    return {
-        "name": data.name,
-        "dataset": data.dataset,
-        "n": len(data),
-        "n_classes": data.n_classes,
-        "accuracy": data.accuracy,
-        "digest": data.digest,
-    }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that numbers can depend on."""
-    return {
-        "calibrant": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": platform.python_version(),
-    }
