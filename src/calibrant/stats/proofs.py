@@ -167,12 +167,7 @@ def bound_by_sample(
 ) -> float:
     """Return a bound of the population's error that holds with probability 1 - delta.
 
-    Parameters
-    ----------
-    n_outputs : int
-        All that there are; 1 is returned unless each of them has rows.
-    observed : float, optional
-        As in `sharp_upper_bound`.
+    It is 1 unless each of all `n_outputs` has rows; `observed` is that of `sharp_upper_bound`.
     """
     if evidence.s.size < n_outputs:
         return 1.0

@@ -292,30 +292,16 @@ class _Law:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Nodes, and what the penalty's chord between neighbours depends on.
+    """Nodes, and what the penalty's chord between neighbours depends on."""
 
-    Attributes
-    ----------
-    e : ndarray
-        The distance of every node from s.
-    nearest, farthest, turn : ndarray
-        The least and the largest distance between them, and the largest abs(1 - 2 pi).
-    least, most : ndarray
-        Bounds of pi (1 - pi) between them.
-    curvature : ndarray
-        How far -N log(1 + e^w) exceeds its chord there, at most.
-    hold_s : ndarray
-        Whether s lies between them.
-    """
-
-    e: FloatArray
-    nearest: FloatArray
-    farthest: FloatArray
-    turn: FloatArray
-    least: FloatArray
+    e: FloatArray  # the distance of every node from s; all others are between neighbours
+    nearest: FloatArray  # the least distance
+    farthest: FloatArray  # the largest
+    turn: FloatArray  # the largest abs(1 - 2 pi)
+    least: FloatArray  # bounds of pi (1 - pi)
     most: FloatArray
-    curvature: FloatArray
-    hold_s: BoolArray
+    curvature: FloatArray  # how far -N log(1 + e^w) exceeds its chord, at most
+    hold_s: BoolArray  # whether s lies there
 
     @classmethod
     def of(cls, pi: FloatArray, w: FloatArray, s: float, size: int) -> _Pairs:
