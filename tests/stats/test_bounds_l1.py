@@ -278,7 +278,7 @@ def test_the_numbers_of_a_class_do_not_depend_on_the_counts_of_another():
     g = []
     for second in (first, np.array([910.0] + [10.0] * 9)):
         table = evidence(np.zeros(20), np.append(first, second), s, weight, n=1000)
-        g.append(bounds_l1._choose_g(table, 0.1, 5.0))
+        g.append(bounds_l1.choose_g(table, 0.1, 5.0))
     np.testing.assert_array_equal(g[0][:10], g[1][:10])
     assert np.all(g[0][10:] != g[1][10:])
 
@@ -368,10 +368,10 @@ def test_the_number_of_points_does_not_grow_with_the_rows(monkeypatch):
         points.append(0)
         table = evidence(np.rint(size * TEN + 0.8 * np.sqrt(size * TEN * (1 - TEN))), size)
         hi = 2 / math.sqrt(table.n)
-        bounds_l1._largest_accepted(table, 0.05, hi / 1.1, hi, None)
+        bounds_l1.largest_accepted(table, 0.05, hi / 1.1, hi, None)
     assert max(points) <= 2 * min(points)
 
 
 def test_a_range_that_is_rejected_at_once_needs_no_moment(monkeypatch):
     monkeypatch.setattr(bounds_l1, "log_moment", None)
-    assert bounds_l1._largest_accepted(evidence(CLOSE), 0.05, 0.9, 1.0, None) < 0.9
+    assert bounds_l1.largest_accepted(evidence(CLOSE), 0.05, 0.9, 1.0, None) < 0.9

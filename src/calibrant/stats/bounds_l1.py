@@ -93,7 +93,7 @@ def upper_bound_l1_between(
     hi = most
     while hi > least:
         lo = hi / _RATIO if hi / _RATIO > max(least, _SMALLEST) else least
-        accepted = _largest_accepted(evidence, setting.delta, lo, hi, r)
+        accepted = largest_accepted(evidence, setting.delta, lo, hi, r)
         if accepted > lo:
             return min(accepted, hi)
         hi = lo
@@ -145,14 +145,14 @@ def one_line_upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     return min(plug_in + c * math.sqrt(-math.log(setting.delta) / (2 * evidence.n)), 1.0)
 
 
-def _largest_accepted(
+def largest_accepted(
     evidence: Evidence, delta: float, lo: float, hi: float, r: float | None
 ) -> float:
     """Return the largest t that the test of (lo, hi] accepts, or some number up to lo."""
     t = math.sqrt(max(lo, hi / _RATIO) * hi)
     if r is None:
         r = _choose_r(evidence.n, t, delta)
-    g = _choose_g(evidence, r, -evidence.n * math.log1p(-r * t) + math.log(delta))
+    g = choose_g(evidence, r, -evidence.n * math.log1p(-r * t) + math.log(delta))
     distance = evidence.size * np.abs(evidence.rate - evidence.s)
     cost = float(np.sum(evidence.weight * g * distance)) - math.log(delta)
     halves = HalfObjective.of(evidence.size, evidence.s, g, r)
@@ -176,7 +176,7 @@ def _choose_r(n: int, t: float, delta: float) -> float:
     return min(max(3 * log_inverse / (n * t), usual), _LARGEST_R)
 
 
-def _choose_g(evidence: Evidence, r: float, gain: float) -> FloatArray:
+def choose_g(evidence: Evidence, r: float, gain: float) -> FloatArray:
     """Return for each bin the g of its class: with it normal bins would reject the largest T."""
     shares, log_scale, table = _normal_peaks()
     g = r / shares
