@@ -130,10 +130,11 @@ class IsotonicCalibration(Recalibrator):
         return np.stack((level, start, np.concatenate(([0.0], slope, [0.0]))))
 
     def _formula(self, ops: Operations, x: Any, learned: Any) -> Any:
-        level = ops.steps(x, learned._cuts, learned._pieces[0])
+        cuts, pieces = learned._cuts, learned._pieces
+        level = ops.steps(x, cuts, pieces[0])
         if self.interpolation == "step":
             return level
-        start, slope = (ops.steps(x, learned._cuts, learned._pieces[i]) for i in (1, 2))
+        start, slope = (ops.steps(x, cuts, pieces[i]) for i in (1, 2))
         return ops.factor((x - start) * LARGE) * slope + level  # as `interpolate` computes it
 
     def _check_learned(self) -> None:

@@ -118,24 +118,10 @@ def _probability_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def _logit_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the same of logits, in cells that widen with them: one of a mask may be -1e30.
-
-    Cells are even in ``sign(z) log(1 + |z| / s)``, with s about the harmonic mean of 1 + abs(z),
-    which the farthest logits do not move.
-    """
     import torch
 
-    z, device = wide(tensors.predictions), tensors.predictions.device
-    rough = z if has_float64(device) else tensors.predictions.float()
-    size = rough.abs()
-    scale = 2.0 ** math.ceil(-math.log2(float((1 / (1 + size)).mean())))
-    u = rough.sign() * (size / scale).log1p()
-    low, high = float(u.amin()), float(u.amax())
-    width = max((high - low) / SKETCH_CELLS, np.finfo(np.float64).tiny)
-    cell = ((u - low) / width).long().clamp(0, SKETCH_CELLS - 1)
-    edges = low + width * np.arange(SKETCH_CELLS)
-    start = scale * np.sign(edges) * np.expm1(np.abs(edges))
-    offset = z - wide_array(start, device)[cell]
+    z, (cell, start) = wide(tensors.predictions), _cells_of_logits(tensors.predictions)
+    offset = z - wide_array(start, z.device)[cell]
     place = 2 * cell + tensors.labels
     terms = (wide(torch.ones_like(cell)), offset, offset * offset)
     sums = [on_host(sums_at(place, 2 * SKETCH_CELLS, term)) for term in terms]
@@ -145,6 +131,24 @@ def _logit_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatArray]:
     with np.errstate(over="ignore", invalid="ignore"):  # squares of the largest logits
         spread = np.sqrt(np.maximum(second / n - mean * mean, 0.0))
     return count, start[:, None] + mean, np.where(np.isfinite(spread), spread, 0.0)
+
+
+def _cells_of_logits(x: Any) -> tuple[Any, FloatArray]:
+    """Return the cell of each logit and where cells start, which widen: a mask may be at -1e30.
+
+    They are even in ``sign(x) log(1 + |x| / s)``, with s about the harmonic mean of 1 + abs(x),
+    which the farthest logits do not move.
+    """
+    x = x.double() if has_float64(x.device) else x.float()
+    size = x.abs()
+    inverse = max(float((1 / (1 + size)).mean()), 1e-300)
+    scale = 2.0 ** math.ceil(-math.log2(inverse))
+    even = x.sign() * (size / scale).log1p()
+    low, high = float(even.amin()), float(even.amax())
+    width = max((high - low) / SKETCH_CELLS, np.finfo(np.float64).tiny)
+    start = low + width * np.arange(SKETCH_CELLS)
+    cell = ((even - low) / width).long().clamp(0, SKETCH_CELLS - 1)
+    return cell, scale * np.sign(start) * np.expm1(np.abs(start))
 
 
 @dataclass(frozen=True, eq=False)

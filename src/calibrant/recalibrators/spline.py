@@ -163,8 +163,8 @@ class SplineCalibration(Recalibrator):
         if self.is_identity_:
             return ops.sigmoid(x) if self.input == "logits" else x
         share = None if self.input == "logits" else self.smoothing_
-        pieces = [ops.steps(x, learned._cuts, learned._pieces[i]) for i in range(5)]
-        start, level, slope, square, cubic = pieces
+        cuts, pieces = learned._cuts, learned._pieces
+        start, level, slope, square, cubic = (ops.steps(x, cuts, pieces[i]) for i in range(5))
         far = base(ops, x, share) - start
         # Only the straight ends go on for ever: there the bent terms are 0, not infinity times 0.
         near = ops.clip(far, -FAR, FAR)
