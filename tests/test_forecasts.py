@@ -83,7 +83,7 @@ def test_what_cannot_be_a_reference_is_refused():
         cb.skill_score(Y, P, P * np.nan)
     with pytest.raises(InvalidShapeError, match="one column per class; reference has shape"):
         cb.skill_score(CLASS, PROBS, PROBS[:, 0])
-    with pytest.raises(InvalidArgumentError, match="score must be one of"):
+    with pytest.raises(InvalidArgumentError, match='score must be "brier"'):
         cb.skill_score(Y, P, score="crps")
     with pytest.raises(InvalidArgumentError, match="not in a table"):
         cb.skill_score(cb.tabulate(Y, P), None)

@@ -34,6 +34,15 @@ def is_among(value: Any, choices: Iterable[str]) -> bool:
     return isinstance(value, str) and value in tuple(choices)
 
 
+def check_word(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse what is none of these words."""
+    if not is_among(value, choices):
+        *first, last = (f'"{word}"' for word in choices)
+        raise InvalidArgumentError(
+            f"{name} must be {', '.join(first)} or {last}; got {value!r:.60}."
+        )
+
+
 def check_flag(name: str, value: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, bool | np.bool_):

@@ -7,7 +7,7 @@ from typing import Any, Unpack, get_args, overload
 
 from calibrant import stats
 from calibrant._bins_argument import is_auto
-from calibrant._options import check_flag, is_among
+from calibrant._options import check_flag, check_word
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError
 from calibrant.problem import Input, Kind, Label
@@ -106,7 +106,7 @@ def reliability_curve(
     array([0., 1.])
     """
     source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
-    check_method(method)
+    check_word("method", method, get_args(CurveMethod))
     if method != "bins":
         if not is_auto(bins):
             raise InvalidArgumentError(
@@ -119,14 +119,6 @@ def reliability_curve(
     if source.by:
         return stats.group_curves(source.tabulate_by(bins, shared_bins), **options)
     return stats.reliability_curve(source.tabulate(bins), **options)
-
-
-def check_method(method: Any) -> None:
-    """Refuse what is the name of no curve."""
-    if not is_among(method, get_args(CurveMethod)):
-        raise InvalidArgumentError(
-            f'method must be "bins", "isotonic", "spline" or "loess"; got {method!r:.60}.'
-        )
 
 
 def smooth_curve(

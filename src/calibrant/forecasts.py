@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant import stats
 from calibrant._bins_argument import is_auto
-from calibrant._options import is_among, is_real
+from calibrant._options import check_word, is_real
 from calibrant._types import FloatArray
 from calibrant.bins import BinsLike
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError
@@ -88,8 +88,7 @@ def skill_score(
     >>> skill_score(y, p, reference=p**2).value > 0
     True
     """
-    if not is_among(score, RULES):
-        raise InvalidArgumentError(f"score must be one of {', '.join(RULES)}; got {score!r:.60}.")
+    check_word("score", score, RULES)
     cluster, data = clusters_and_data(cluster, data)
     beside = [name for name in (reference, sample_weight, cluster) if isinstance(name, str)]
     data = in_memory(data, y_true, y_prob, *beside)
@@ -268,8 +267,7 @@ def brier_decomposition(
             'The Brier score judges probabilities; kind is "quantile". Score quantiles with '
             "pinball_loss."
         )
-    if not is_among(method, ("bins", "corp")):
-        raise InvalidArgumentError(f'method must be "bins" or "corp"; got {method!r:.60}.')
+    check_word("method", method, ("bins", "corp"))
     if method == "corp":
         if not is_auto(bins) or debias is not False or class_weight is not None:
             raise InvalidArgumentError(

@@ -87,3 +87,14 @@ def test_limits_beside_a_certificate_of_clusters_hold_for_the_draw_that_was_chos
     limits = json.loads(line[line.index("[") :])
     assert limits == pytest.approx([found.low[1], found.high[1]], abs=5e-5)
     assert "all limits at once at 95%, a random row of each cluster" in out
+
+
+def test_limits_beside_a_certificate_of_several_looks_have_the_share_of_one(path, capsys):
+    columns, (y, q), options = GIVEN["quantile"]
+    looks = ("--looks", "5", "--max-error", "0.3")
+    _, out, _ = run(capsys, "certify", path, "--kind", "quantile", *columns, *looks)
+    (line,) = (line for line in out.splitlines() if line.split()[:1] == ["0.5"])
+    found = calibrant.certify_coverage(y, q, **options, confidence_level=0.99)
+    limits = json.loads(line[line.index("[") :])
+    assert limits == pytest.approx([found.low[1], found.high[1]], abs=5e-5)
+    assert "with 99% confidence the 80% intervals cover" in out

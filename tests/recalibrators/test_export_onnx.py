@@ -122,6 +122,6 @@ def test_what_cannot_be_written_is_refused_and_leaves_no_file(tmp_path):
 
 def test_without_onnx_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "calibrant.recalibrators.export_onnx", raising=False)
+    monkeypatch.delitem(sys.modules, "calibrant.recalibrators.exports.onnx", raising=False)
     with pytest.raises(MissingDependencyError, match=r"pip install calibrant\[onnx\]"):
         PlattScaling().fit(*binary_rows(50)).to_onnx(tmp_path / "model.onnx")

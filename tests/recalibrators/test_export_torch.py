@@ -98,7 +98,7 @@ def test_the_state_of_a_torch_module_is_its_buffers():
 
 def test_without_torch_the_message_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "calibrant.recalibrators.export_torch", raising=False)
+    monkeypatch.delitem(sys.modules, "calibrant.recalibrators.exports.torch", raising=False)
     with pytest.raises(MissingDependencyError, match="pip install torch"):
         PlattScaling().fit(*binary_rows(50)).to_torch()
 

@@ -28,7 +28,7 @@ from sklearn.base import clone
 
 import calibrant as cb
 from calibrant.exceptions import CalibrantError, InvalidArgumentError, InvalidShapeError
-from calibrant.recalibrators.export_sql import DIALECTS
+from calibrant.recalibrators.exports.sql import DIALECTS
 from conftest import optional
 from lazy_frames import spark_session
 

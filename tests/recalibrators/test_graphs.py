@@ -10,7 +10,7 @@ from shared import BINNED, ISOTONIC, SCALING, SEVERAL, SHIFTS, SPLINES, binary_r
 from sklearn.base import clone
 
 from calibrant.exceptions import InvalidArgumentError
-from calibrant.recalibrators.graphs import Value, formula
+from calibrant.recalibrators.exports.graphs import Value, formula
 
 OPERATIONS = {
     "add": operator.add,

@@ -189,7 +189,9 @@ def test_the_betting_bound_is_below_the_mean_and_rises_with_rows():
 def test_options_and_shapes_of_the_prequential_bound_are_checked():
     with pytest.raises(InvalidArgumentError, match='norm must be "l1" or "l2"'):
         prequential_lower_bound(TEN_Y, TEN_P, norm="max")
-    with pytest.raises(InvalidArgumentError, match='method "mixture", "betting"'):
+    with pytest.raises(
+        InvalidArgumentError, match='method must be "mixture", "betting" or "normal"'
+    ):
         prequential_lower_bound(TEN_Y, TEN_P, method="bootstrap", norm="l1")
     with pytest.raises(LengthMismatchError):
         prequential_lower_bound(TEN_Y, TEN_P[:3], norm="l1")

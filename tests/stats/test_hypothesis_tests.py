@@ -293,7 +293,7 @@ def test_rows_that_are_not_events_and_probabilities_are_refused(y, p, error):
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(InvalidArgumentError, match='method must be one of "exact"'):
+    with pytest.raises(InvalidArgumentError, match='method must be "exact"'):
         calibration_test(Y, P, "t")
     with pytest.raises(InvalidArgumentError, match="n_resamples must be a whole number"):
         calibration_test(Y, P, n_resamples=0)

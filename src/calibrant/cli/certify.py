@@ -168,8 +168,10 @@ def _yardstick(certificate: Certificate) -> str:
     if certificate.table.problem.kind == "quantile":
         from calibrant.stats import certify_coverage
 
-        level, draws = certificate.confidence_level, certificate.draws
-        return str(certify_coverage(certificate.table, confidence_level=level, draws=draws))
+        # a look has its share of the error probability, and a draw of clusters an equal part of it
+        level = 1 - (1 - certificate.confidence_level) / certificate.looks
+        table, draws = certificate.table, certificate.draws
+        return str(certify_coverage(table, confidence_level=level, draws=draws))
     off = f"{certificate.trivial_error:.4f}"
     return f"For comparison: always answering the commoner of 0 and 1 is off by {off}."
 

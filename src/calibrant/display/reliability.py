@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
-from calibrant._options import check_flag
+from calibrant._options import check_flag, check_word
 from calibrant.bins import BinsLike, Distinct
-from calibrant.curves import check_method, smooth_curve
+from calibrant.curves import smooth_curve
 from calibrant.display import drawing
 from calibrant.display.axes import FINE, Scale
 from calibrant.display.curves import DisplayedCurve, Limits, displayed_curve, worst_panels
@@ -140,7 +140,7 @@ class ReliabilityDisplay:
             climatology.
         """
         check_flag("isotonic", isotonic)
-        check_method(method)
+        check_word("method", method, get_args(CurveMethod))
         models = y_prob if isinstance(y_prob, Mapping) else {_name(name): y_prob}
         limits = Limits(class_label, confidence_level, simultaneous)
         if by is not None:

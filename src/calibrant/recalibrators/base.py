@@ -234,18 +234,18 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `by` names the columns of groups of a `ByGroup`, where they are called otherwise than in its
         fit. A group that is NULL or unknown gets the pooled repair, as by `predict_proba`; a number
-        outside its cuts gives NULL. See `calibrant.recalibrators.export_sql.to_sql`.
+        outside its cuts gives NULL. See `calibrant.recalibrators.exports.sql.to_sql`.
         """
-        from calibrant.recalibrators.export_sql import to_sql
+        from calibrant.recalibrators.exports.sql import to_sql
 
         return to_sql(self, column, dialect, by)
 
     def to_expression(self, column: str, by: Sequence[str] | None = None) -> Any:
         """Return a narwhals expression that gives the same answers for a column of predictions.
 
-        See `to_sql`, and `calibrant.recalibrators.export_frame.to_expression`.
+        See `to_sql`, and `calibrant.recalibrators.exports.frame.to_expression`.
         """
-        from calibrant.recalibrators.export_frame import to_expression
+        from calibrant.recalibrators.exports.frame import to_expression
 
         return to_expression(self, column, by)
 
@@ -259,19 +259,19 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Any:
         """Add a column of recalibrated predictions to a data frame, on the frame's own engine.
 
-        See `to_sql`, and `calibrant.recalibrators.export_frame.apply_to_frame`.
+        See `to_sql`, and `calibrant.recalibrators.exports.frame.apply_to_frame`.
         """
-        from calibrant.recalibrators.export_frame import apply_to_frame
+        from calibrant.recalibrators.exports.frame import apply_to_frame
 
         return apply_to_frame(self, data, column, output=output, by=by)
 
     def to_torch(self, dtype: Any = None) -> Any:
         """Return a torch module with the same answers, in the type of its input or in `dtype`.
 
-        See `calibrant.recalibrators.export_torch.Recalibration`.
+        See `calibrant.recalibrators.exports.torch.Recalibration`.
         """
         check_is_fitted(self, "classes_")
-        from calibrant.recalibrators.export_torch import Recalibration
+        from calibrant.recalibrators.exports.torch import Recalibration
 
         return Recalibration(self, dtype)
 
@@ -284,10 +284,10 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Write an ONNX model with the same answers.
 
-        See `calibrant.recalibrators.export_onnx.to_onnx`.
+        See `calibrant.recalibrators.exports.onnx.to_onnx`.
         """
         check_is_fitted(self, "classes_")
-        from calibrant.recalibrators.export_onnx import to_onnx
+        from calibrant.recalibrators.exports.onnx import to_onnx
 
         to_onnx(self, path, columns=columns, dtype=dtype)
 

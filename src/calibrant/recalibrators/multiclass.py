@@ -286,14 +286,14 @@ class MultiLabel(Recalibrator):
     def to_sql(self, column: Sequence[str], dialect: str = "duckdb") -> list[str]:  # type: ignore[override]
         """Return an SQL expression for each label, of the columns of all labels in their order.
 
-        See `calibrant.recalibrators.export_sql.to_sql`.
+        See `calibrant.recalibrators.exports.sql.to_sql`.
         """
         return [part.to_sql(name, dialect) for name, part in self._by_column(column)]
 
     def to_expression(self, column: Sequence[str]) -> list[Any]:  # type: ignore[override]
         """Return a narwhals expression for each label, of the columns of all in their order.
 
-        See `calibrant.recalibrators.export_frame.to_expression`.
+        See `calibrant.recalibrators.exports.frame.to_expression`.
         """
         return [part.to_expression(name) for name, part in self._by_column(column)]
 
@@ -302,7 +302,7 @@ class MultiLabel(Recalibrator):
     ) -> Any:
         """Add a column of recalibrated predictions for each label to a data frame.
 
-        See `calibrant.recalibrators.export_frame.apply_to_frame`.
+        See `calibrant.recalibrators.exports.frame.apply_to_frame`.
 
         Parameters
         ----------

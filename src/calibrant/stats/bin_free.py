@@ -41,15 +41,14 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant._options import generator, is_among
+from calibrant._options import check_word, generator
 from calibrant._results import NumberResult, Result
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.e_values import ClassSums
 from calibrant.stats.intervals import check_level
 from calibrant.stats.isotonic_curves import interpolate, pooled
@@ -268,12 +267,8 @@ def prequential_lower_bound(
     check_level(confidence_level)
     y, p = np.asarray(y, np.float64), np.asarray(p, np.float64)
     check_rows(y, p)
-    methods = ("mixture", "betting", "normal")
-    if not (is_among(norm, ("l1", "l2")) and is_among(method, methods)):
-        raise InvalidArgumentError(
-            'norm must be "l1" or "l2" and method "mixture", "betting" or "normal"; '
-            f"got {norm!r} and {method!r}."
-        )
+    check_word("norm", norm, ("l1", "l2"))
+    check_word("method", method, get_args(LowerBoundMethod))
     order = generator("rng", rng).permutation(y.size)
     gains = _prequential_gains(y[order], p[order])
     delta, low = 1 - confidence_level, 0.0

@@ -164,8 +164,7 @@ def _difference(
     a: FloatArray, b: FloatArray, u: Any, w: Any, n: int, alpha: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return lower limit, estimate and upper limit of ``(u a - w b) / n``, two outcomes' counts."""
-    size = np.full(a.size, float(n))
-    (low_a, high_a), (low_b, high_b) = (clopper_pearson(x, size, alpha) for x in (a, b))
+    (low_a, high_a), (low_b, high_b) = (clopper_pearson(x, np.array(n), alpha) for x in (a, b))
     a, b = a / n, b / n
     # Of two outcomes of one row at most one happens; where one always does, the other never.
     rest = (1 - a) * (1 - b)

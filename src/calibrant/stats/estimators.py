@@ -10,7 +10,7 @@ Fricker (2012) for the debiased square; Sun et al. (2024) for its U-statistic fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from numbers import Real
@@ -125,14 +125,7 @@ class Cells:
     @property
     def one_class_each(self) -> Cells:
         """The same cells as many tables of one group, which estimators take in one call."""
-        return Cells(*(sums[..., None, :] for sums in self._sums()))
-
-    def take(self, index: int) -> Cells:
-        """Return one of many tables."""
-        return Cells(*(sums[index] for sums in self._sums()))
-
-    def _sums(self) -> Iterator[FloatArray]:
-        return (getattr(self, field.name) for field in fields(self))
+        return Cells(*(getattr(self, own.name)[..., None, :] for own in fields(self)))
 
 
 def cells_of(table: BinSums) -> Cells:

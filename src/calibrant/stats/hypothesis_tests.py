@@ -31,7 +31,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant._bins_argument import as_bin_rule
-from calibrant._options import generator, is_among, is_integer
+from calibrant._options import check_word, generator, is_integer
 from calibrant._results import Result, shown_chance
 from calibrant._scipy import special
 from calibrant._types import FloatArray, IntArray
@@ -112,10 +112,7 @@ class CoxTestResult(CalibrationTestResult):
     ) -> ConfidenceInterval:
         """Return the Wald interval: estimate -+ z standard errors; unbounded where undefined."""
         check_level(confidence_level)
-        if of not in ("intercept", "slope", "in_the_large"):
-            raise InvalidArgumentError(
-                f'of must be "intercept", "slope" or "in_the_large"; got {of!r}.'
-            )
+        check_word("of", of, ("intercept", "slope", "in_the_large"))
         value, error = getattr(self, of), getattr(self, f"{of}_error")
         low, high = -math.inf, math.inf
         if math.isfinite(value) and math.isfinite(error):
@@ -156,9 +153,7 @@ def calibration_test(
     cox: statistic = 144.8, p = 3.606e-32, n = 1,000
       intercept -1.038, slope 1.263
     """
-    if not is_among(method, get_args(TestMethod)):
-        names = ", ".join(f'"{name}"' for name in get_args(TestMethod))
-        raise InvalidArgumentError(f"method must be one of {names}; got {method!r}.")
+    check_word("method", method, get_args(TestMethod))
     check_resamples(n_resamples)
     atoms = Atoms.of(y, p)
     if method == "spiegelhalter":

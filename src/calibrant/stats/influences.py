@@ -182,8 +182,7 @@ def notes_of(
         wider = "wider than the rows would make it: a table does not tell how classes depend on "
         return (*notes, wider + "each other")
     else:
-        alone = cells.one_class_each.take(int(np.argmax(weights)))
-        influential = float(influential_rows_of(alone, power))
+        influential = float(influential_rows_of(cells.one_class_each, power)[np.argmax(weights)])
     return (*notes, *few_rows_notes(influential, is_weighted=table.is_weighted))
 
 

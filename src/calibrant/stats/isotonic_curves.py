@@ -20,11 +20,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant._options import is_among
+from calibrant._options import check_word
 from calibrant._results import Result
 from calibrant._scipy import special
 from calibrant._types import FloatArray
-from calibrant.exceptions import EmptyInputError, InvalidArgumentError, InvalidWeightsError
+from calibrant.exceptions import EmptyInputError, InvalidWeightsError
 from calibrant.problem import Label
 from calibrant.stats.curves import group_of
 from calibrant.stats.estimators import cells_of
@@ -209,11 +209,7 @@ class CorpDecomposition(ScoreDecomposition):
         confidence_level : float
         """
         check_level(confidence_level)
-        if not is_among(part, PARTS):
-            raise InvalidArgumentError(
-                'part must be "miscalibration", "discrimination" or "uncertainty"; got '
-                f"{part!r:.60}."
-            )
+        check_word("part", part, PARTS)
         if part == "uncertainty":
             return self._uncertainty(confidence_level)
         value = self.miscalibration if part == "miscalibration" else self.discrimination
@@ -309,8 +305,7 @@ def corp_decomposition(
     >>> corp_decomposition(table)
     <CorpDecomposition: Brier 0.1705 = miscalibration 0.0372 - discrimination 0.1167 + ...
     """
-    if not is_among(rule, ("brier", "log")):
-        raise InvalidArgumentError(f'rule must be "brier" or "log"; got {rule!r:.60}.')
+    check_word("rule", rule, get_args(ScoreRule))
     if table.is_weighted:
         raise InvalidWeightsError(
             "The intervals of this decomposition count rows; this table has sample weights. Count "

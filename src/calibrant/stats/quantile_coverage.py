@@ -169,12 +169,11 @@ def certify_coverage(
     delta = (1 - confidence_level) / (n_groups if simultaneous else 1) / (draws or 1)
     banded = simultaneous and levels.size > MANY_LEVELS
     share = (delta / 2 if banded else delta) / (levels.size + len(pairs) if simultaneous else 1)
-    size = np.full(counts.size, float(n))
-    low, high = clopper_pearson(counts, size, share)
+    low, high = clopper_pearson(counts, np.array(float(n)), share)
     if banded:
         reach = math.sqrt(math.log(4 / delta) / (2 * n))
         low, high = np.maximum(low, counts / n - reach), np.minimum(high, counts / n + reach)
-    interval_low, interval_high = clopper_pearson(inside, size[: len(inside)], share)
+    interval_low, interval_high = clopper_pearson(inside, np.array(float(n)), share)
     return CoverageCertificate(
         level=levels,
         covered=counts / n,

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant._influences import InfluenceSums
 from calibrant._json import plain
-from calibrant._options import generator, is_among
+from calibrant._options import check_word, generator
 from calibrant._results import NumberResult
 from calibrant._types import FloatArray
 from calibrant.exceptions import InvalidArgumentError, NoSuchEstimatorError, UnresolvedWarning
@@ -253,13 +253,8 @@ class CalibrationErrorResult(NumberResult):
     ) -> ConfidenceInterval:
         """Return the interval without a warning: what it warns of is printed beside it."""
         check_level(confidence_level)
-        if not is_among(method, get_args(Method)):
-            raise InvalidArgumentError(
-                'method must be "auto", "score", "normal", "box", "percentile" or "basic"; '
-                f"got {method!r:.60}."
-            )
-        if not is_among(target, ("population", "sample")):
-            raise InvalidArgumentError(f'target must be "population" or "sample"; got {target!r}.')
+        check_word("method", method, get_args(Method))
+        check_word("target", target, get_args(Target))
         own: Method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
         method = own if method == "auto" else method
         if self.clusters is not None and method != "score":

@@ -92,10 +92,10 @@ class Pooled:
         return np.unique(places.clip(0, self.x.size - 1))
 
 
-def loess_weights(pooled: Pooled, at: FloatArray, span: float = SPAN) -> FloatArray:
+def loess_weights(pooled: Pooled, at: FloatArray) -> FloatArray:
     """Return the matrix that smooths event rates: a line for each of `at`, a column a point."""
     distance = np.abs(at[:, None] - pooled.x)
-    width = _bandwidths(distance, pooled.rows, span)[:, None]
+    width = _bandwidths(distance, pooled.rows)[:, None]
     near = np.clip(1 - (distance / width) ** 3, 0.0, None) ** 3 * pooled.weight
     z = (pooled.x - at[:, None]) / width
     moments = [near.sum(axis=1)]
@@ -109,9 +109,9 @@ def loess_weights(pooled: Pooled, at: FloatArray, span: float = SPAN) -> FloatAr
     return np.asarray((a + z * (b + z * c)) * near)
 
 
-def _bandwidths(distance: FloatArray, rows: FloatArray, span: float) -> FloatArray:
+def _bandwidths(distance: FloatArray, rows: FloatArray) -> FloatArray:
     """Return the distance to the row at which the span is filled, a little beyond for ties."""
-    needed = max(np.floor(rows.sum() * min(span, 1.0) + 1e-5), 1.0)
+    needed = max(np.floor(rows.sum() * SPAN + 1e-5), 1.0)
     if rows.max() == 1:
         place = int(needed) - 1
         width = np.partition(distance, place, axis=1)[:, place]

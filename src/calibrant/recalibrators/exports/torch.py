@@ -10,7 +10,7 @@ from calibrant._types import AnyArray
 from calibrant.engines.pairs import has_float64, wide, wide_array
 from calibrant.exceptions import InvalidArgumentError, InvalidShapeError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.graphs import Value, formula, widths
+from calibrant.recalibrators.exports.graphs import Value, formula, widths
 from calibrant.recalibrators.temperature import Identity
 
 try:

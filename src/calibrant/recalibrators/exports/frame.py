@@ -16,7 +16,7 @@ from calibrant.engines.frame_columns import exact_number
 from calibrant.exceptions import InvalidArgumentError, InvalidGroupsError
 from calibrant.groups import GroupLabel
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.export_sql import STEEPEST, group_names, interval_of, to_sql
+from calibrant.recalibrators.exports.sql import STEEPEST, group_names, interval_of, to_sql
 from calibrant.recalibrators.reading import check_of_one_column
 from calibrant.sources.frames import as_frame, known_column, refuse_pattern, takes_patterns
 

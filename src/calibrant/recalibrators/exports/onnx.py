@@ -13,7 +13,7 @@ from calibrant._version import __version__
 from calibrant._writing import replaced
 from calibrant.exceptions import InvalidArgumentError, MissingDependencyError
 from calibrant.recalibrators.base import Recalibrator
-from calibrant.recalibrators.graphs import Value, formula, widths
+from calibrant.recalibrators.exports.graphs import Value, formula, widths
 from calibrant.recalibrators.reading import check_choice
 from calibrant.recalibrators.temperature import Identity
 
