@@ -85,8 +85,8 @@ def calibration_error(
         levels; the events are "at most this quantile".
     bins : int, str, rule, Bins or array of edges
         15 or "mass:15" (uniform mass), "auto" (about ``0.8 n^(2/5)`` of them), "width:15",
-        "hybrid:15", "distinct", or edges; see `calibrant.bins.as_bin_rule`. The ``bins`` of an
-        earlier table count as that was counted, so that the two can be added.
+        "hybrid:15", "distinct", or edges. The ``bins`` of an earlier table count as that was
+        counted, so that the two can be added.
     norm : "l1", "l2", "max" or a number >= 1
         "l1" is known as ECE, "max" as MCE.
     debias : bool, optional

@@ -33,7 +33,7 @@ TIE_SHARE = 1e-9
 """Of the smallest gap between outputs: what ties may be broken by, invisible in any certificate."""
 
 
-class _Binned(Recalibrator):
+class Binned(Recalibrator):
     """Steps of a score: `levels_` of `bins_`, whose inner edges are `cuts_` on its own scale."""
 
     _constants: ClassVar[tuple[str, ...]] = ("cuts_", "levels_")
@@ -90,7 +90,7 @@ class _Binned(Recalibrator):
             raise ValueError(f"{n_bins} bins need as many levels; there are {size}")
 
 
-class HistogramBinning(_Binned):
+class HistogramBinning(Binned):
     r"""Answer with the mean label of the bin that a prediction falls in.
 
     A bin without rows, which only bins that were given or of equal width can have, answers with

@@ -24,7 +24,7 @@ from calibrant.recalibrators.formulas import (
 )
 from calibrant.recalibrators.matrix import (
     FullWeights,
-    _Linear,
+    SoftmaxScaling,
     check_regularization,
 )
 from calibrant.recalibrators.optimise import minimise_loss, minimise_smooth
@@ -50,7 +50,7 @@ TINY = 1e-300
 """The least probability that a softmax of logits is taken for."""
 
 
-class DirichletScaling(_Linear):
+class DirichletScaling(SoftmaxScaling):
     """Fit ``softmax(W log(z) + b)``: Dirichlet calibration, with off-diagonal regularisation.
 
     If the scores of each class were Dirichlet distributed, this would be Bayes' rule. The penalty

@@ -183,7 +183,7 @@ def check_regularization(strength: object) -> None:
         )
 
 
-class _Linear(Recalibrator):
+class SoftmaxScaling(Recalibrator):
     """Maps ``softmax(W z + b)`` of rows, with z made of their log-probabilities by `_logs`."""
 
     _reads: ClassVar[Reads] = "classes"
@@ -216,7 +216,7 @@ class _Linear(Recalibrator):
             raise ValueError(f"weight_ must have the shape {shape} and bias_ {(k,)}")
 
 
-class _Structured(_Linear):
+class _Structured(SoftmaxScaling):
     """Linear maps of tempered log-probabilities, mixed with a little of the uniform ones."""
 
     _constants: ClassVar[tuple[str, ...]] = ("temperature_", "mixing_", "weight_", "bias_")

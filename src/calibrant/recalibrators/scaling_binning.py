@@ -20,8 +20,8 @@ from calibrant.problem import Input
 from calibrant.recalibrators import on_device
 from calibrant.recalibrators.base import Recalibrator
 from calibrant.recalibrators.binning import (
+    Binned,
     BinnedScores,
-    _Binned,
     bin_rule,
     binned_result,
     merge_equal,
@@ -43,7 +43,7 @@ from calibrant.recalibrators.temperature import Identity
 from calibrant.table import BinTable
 
 
-class ScalingBinning(_Binned):
+class ScalingBinning(Binned):
     r"""Fit a smooth map, bin its outputs, and answer with the mean of each bin.
 
     The paper's recalibrator (section 4.1 of Kumar, Liang, Ma, 2019): as few samples as scaling
@@ -55,7 +55,7 @@ class ScalingBinning(_Binned):
     bins : int, str, rule or array of edges
         Step 2, on the outputs of the scaler; as in `calibrant.calibration_error`: 15, "mass:15",
         "width:15", "hybrid:15", "distinct", edges. Hybrid bins lose less Brier score. "auto" is
-        uniform mass in ``0.8 n^(2/5)`` bins (`calibrant.bins.auto_n_bins`). In `OneVsRest` "auto"
+        uniform mass in ``0.8 n^(2/5)`` bins (`calibrant.recommended_bins`). In `OneVsRest` "auto"
         and a number mean hybrid bins that may be lighter.
     scaler : recalibrator of one score, or anything with fit and predict_proba
         Step 1; `PlattScaling` unless given. It gets logits if its attribute `input` is "logits".
