@@ -2,7 +2,7 @@
 
 /* For bins with edges at 1 / n_bins, 2 / n_bins, ...: a product that is never too large tells the bin within one,
    and the edge itself, made of two parts of 1 / n_bins whose first product is exact, decides.
-   calibrant.engines.lookup.is_even says for which numbers of bins. */
+   calibrant.engines.cells.is_even says for which numbers of bins. */
 static void FORM(even_bins)(const double *values, int64_t n, int32_t n_bins, int32_t *cells)
 {
     const double scale = n_bins * (1.0 - 0x1p-50);

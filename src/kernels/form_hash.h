@@ -8,7 +8,7 @@ static inline uint64_t FORM(key_of)(double value)
     return key ^ key >> 32;
 }
 
-/* As calibrant.recalibrators.fingerprint._hash: write the hashes up to a bound, return how many there are and, in
+/* As calibrant.recalibrators.fingerprint.hash_rows: write the hashes up to a bound, return how many there are and, in
    `checksum`, the sum of all. */
 static int64_t FORM(hash_rows)(const Values *rows, const int64_t *codes, const uint64_t *factors,
                                const uint64_t mixers[2], uint64_t bound, uint64_t *out, uint64_t *checksum)

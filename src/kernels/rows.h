@@ -55,7 +55,7 @@ typedef struct {
     int are_logits;
 } Rows;
 
-/* The tables of calibrant.engines.lookup.Lookup. */
+/* The tables of calibrant.engines.cells.Lookup. */
 typedef struct {
     int32_t even;
     const double *edges;
