@@ -106,6 +106,7 @@ def test_large_integers_beside_missing_ones_stay_apart(name):
         tabulate(columns["y"], columns["p"], bins=2, by=series),
         tabulate(columns["y"], columns["p"], bins=2, by=frame({"k": series})),
         tabulate("y", "p", bins=2, by="k", data=frame(columns)),
+        tabulate("y", "p", bins=2, by="k", data=columns),
     ):
         counts = dict(zip(tables.labels, tables.count.sum(axis=(1, 2)).tolist(), strict=True))
         assert counts == {(2**53,): 2, (2**53 + 1,): 1, (None,): 1}
