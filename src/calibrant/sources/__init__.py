@@ -11,17 +11,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    TypeAlias,
-    TypedDict,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -217,7 +207,7 @@ class TableSource(Source):
             "tabulate(..., by=) gives, or the rows themselves with by=."
         )
 
-    def in_memory(self) -> NoReturn:
+    def in_memory(self) -> ArraySource:
         """Refuse: there are no rows."""
         raise InvalidArgumentError(
             "This needs the predictions and labels themselves; a table holds sums of them "
@@ -259,7 +249,7 @@ class TablesSource(TableSource):
         return self.tables if is_auto(bins) else super().tabulate_by(bins, shared_bins)
 
 
-def read_table(table: BinTable | Tables, beside: dict[str, Any]) -> TableSource:
+def _read_table(table: Any, beside: dict[str, Any]) -> TableSource:
     """Return the source of a table; refuse what would change what it means."""
     given = [name for name, value in beside.items() if value is not None]
     if given:
@@ -286,7 +276,7 @@ def read(
     if isinstance(y_true, BinSums):  # quicker than to ask for either of the two
         beside = {"y_prob": y_prob, **meaning, "sample_weight": sample_weight}
         beside |= {"input": None if input == "probabilities" else input, "data": data, "by": by}
-        return read_table(cast("BinTable | Tables", y_true), beside)
+        return _read_table(y_true, beside)
     if y_prob is None:
         raise InvalidArgumentError(
             "Labels and predictions are both needed, (y_true, y_prob); only "
