@@ -18,7 +18,6 @@ import numpy as np
 from calibrant._bins_argument import as_bin_rule, bins_one_by_one, is_auto
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._options import check_flag
-from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
@@ -380,13 +379,10 @@ def in_memory(data: Any, *names: Any) -> Any:
     return collected(data, *names)
 
 
-def check_whole(table: BinTable | Tables, labels: AnyArray | None = None) -> None:
-    """Refuse the sum of all parts if no row has weight, or none is the event that pos_label names.
-
-    `labels` are a few that came, for the message.
-    """
+def check_whole(table: BinTable | Tables) -> None:
+    """Refuse the sum of all parts where no row has weight, or none is the event of pos_label."""
     if table.sum_w.sum() == 0 or table.sum_ww.sum() < SMALLEST_SQUARE:
         check_heaviest(float(table.sum_w.max(initial=0.0)))
     event = table.problem.pos_label
     if event is not None and not table.sum_y.any():
-        raise absent_event(event, np.empty(0) if labels is None else labels)
+        raise absent_event(event, np.empty(0))

@@ -139,7 +139,10 @@ def as_group(
             )
         return column
     if own.cuts is not None:
-        return as_numbers(column, own.name, shown, start)
+        try:
+            return as_numbers(column, own.name, shown, start)
+        except InvalidProbabilitiesError as error:
+            raise InvalidGroupsError(f"Only numbers can be cut. {error}") from error
     column = _checked(column, own.name, shown, start, exact=True)
     if pa.types.is_nested(column.type):
         raise InvalidGroupsError(
