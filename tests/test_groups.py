@@ -106,6 +106,7 @@ def test_large_integers_beside_missing_ones_stay_apart(name):
         tabulate(columns["y"], columns["p"], bins=2, by=series),
         tabulate(columns["y"], columns["p"], bins=2, by=frame({"k": series})),
         tabulate("y", "p", bins=2, by="k", data=frame(columns)),
+        tabulate("y", "p", bins=2, by="k", data=columns),
     ):
         counts = dict(zip(tables.labels, tables.count.sum(axis=(1, 2)).tolist(), strict=True))
         assert counts == {(2**53,): 2, (2**53 + 1,): 1, (None,): 1}
@@ -431,3 +432,16 @@ def test_decimals_that_are_one_float_stay_apart(home, tmp_path):
 def test_a_list_of_text_keeps_what_is_missing():
     assert keys(["b", float("nan"), "b", None]) == ["b", None]
     assert keys(["1", 1, "1", 1]) == [1, "1"]
+
+
+@pytest.mark.parametrize("home", ["array", "table", "lazy", "parquet"])
+def test_dates_cannot_be_cut(home, tmp_path):
+    pa, pl = optional("pyarrow"), optional("polars")
+    table = pa.table({"y": Y, "p": P, "g": pa.array(DAYS * 2)})
+    optional("pyarrow.parquet").write_table(table, tmp_path / "f.parquet")
+    data = {"table": lambda: table, "lazy": lambda: pl.from_arrow(table).lazy()}
+    rows = (Y, P) if home == "array" else ("y", "p")
+    data = None if home == "array" else data.get(home, lambda: tmp_path / "f.parquet")()
+    by = {"g": (table["g"], [0, 1])} if home == "array" else {"g": [0, 1]}
+    with pytest.raises(InvalidGroupsError, match="Only numbers can be cut"):
+        tabulate(*rows, data=data, bins="width:2", by=by)

@@ -27,11 +27,12 @@ from calibrant._threads import cores, run
 from calibrant._types import AnyArray, BoolArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins, EqualMass, NearQuantiles
 from calibrant.columns import Columns
+from calibrant.engines import GroupSums
 from calibrant.engines.cells import SUMS_ROUND_BY, Lookup, distinct, lookup, merged_levels
 from calibrant.engines.numpy import NumpyEngine
 from calibrant.engines.search import Values
 from calibrant.exceptions import InvalidInputError
-from calibrant.groups import GroupLabel, Groups, IntegerGroups
+from calibrant.groups import Groups, IntegerGroups
 from calibrant.problem import Problem
 from calibrant.table import ARRAYS, UNWEIGHTED, BinTable, unit_squares
 
@@ -90,9 +91,7 @@ class CompiledEngine:
         """Check and sum the rows in these bins, one `Bins` for each group."""
         return BinTable(rows.problem, bins, **_named(_count(rows, bins, _Codes())[:, 0]))
 
-    def count_by(
-        self, rows: Columns, bins: tuple[Bins, ...], groups: Groups
-    ) -> tuple[Sequence[tuple[GroupLabel, ...]], dict[str, FloatArray]]:
+    def count_by(self, rows: Columns, bins: tuple[Bins, ...], groups: Groups) -> GroupSums:
         """Check and sum the rows of each group.
 
         Integers are taken as codes as they stand, within limits that a few of them tell, and only

@@ -7,7 +7,7 @@ compensation (Kahan), so 1e9 rows keep about 1e-13 relative accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from calibrant._influences import Influence, InfluenceSums
 from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.bins import BinRule, Bins
 from calibrant.columns import Columns
+from calibrant.engines import GroupSums
 from calibrant.engines.cells import (
     add_compensated,
     distinct,
@@ -23,7 +24,7 @@ from calibrant.engines.cells import (
     named_sums,
     table_of,
 )
-from calibrant.groups import GroupLabel, Groups
+from calibrant.groups import Groups
 from calibrant.table import BinTable
 
 BLOCK_ROWS = 1 << 15
@@ -68,9 +69,7 @@ class NumpyEngine:
         cells = sums.T.reshape(*shape, 2, -1)
         return table_of(columns.problem, bins, cells, level.reshape(shape), weighted)
 
-    def count_by(
-        self, columns: Columns, bins: tuple[Bins, ...], groups: Groups
-    ) -> tuple[Sequence[tuple[GroupLabel, ...]], dict[str, FloatArray]]:
+    def count_by(self, columns: Columns, bins: tuple[Bins, ...], groups: Groups) -> GroupSums:
         """Check and sum the rows of each group."""
         codes, n_codes = groups.codes, len(groups.labels)
         n_bins, weighted = max(map(len, bins)), columns.weights is not None

@@ -11,24 +11,13 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    TypeAlias,
-    TypedDict,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
 from calibrant._bins_argument import as_bin_rule, bins_one_by_one, is_auto
 from calibrant._influences import Influence, InfluenceSums
 from calibrant._options import check_flag
-from calibrant._types import AnyArray
 from calibrant.bins import BinRule, Bins, BinsLike, Distinct
 from calibrant.columns import Columns, absent_event, check_heaviest
 from calibrant.exceptions import InvalidArgumentError
@@ -217,7 +206,7 @@ class TableSource(Source):
             "tabulate(..., by=) gives, or the rows themselves with by=."
         )
 
-    def in_memory(self) -> NoReturn:
+    def in_memory(self) -> ArraySource:
         """Refuse: there are no rows."""
         raise InvalidArgumentError(
             "This needs the predictions and labels themselves; a table holds sums of them "
@@ -259,7 +248,7 @@ class TablesSource(TableSource):
         return self.tables if is_auto(bins) else super().tabulate_by(bins, shared_bins)
 
 
-def read_table(table: BinTable | Tables, beside: dict[str, Any]) -> TableSource:
+def _read_table(table: Any, beside: dict[str, Any]) -> TableSource:
     """Return the source of a table; refuse what would change what it means."""
     given = [name for name, value in beside.items() if value is not None]
     if given:
@@ -286,7 +275,7 @@ def read(
     if isinstance(y_true, BinSums):  # quicker than to ask for either of the two
         beside = {"y_prob": y_prob, **meaning, "sample_weight": sample_weight}
         beside |= {"input": None if input == "probabilities" else input, "data": data, "by": by}
-        return read_table(cast("BinTable | Tables", y_true), beside)
+        return _read_table(y_true, beside)
     if y_prob is None:
         raise InvalidArgumentError(
             "Labels and predictions are both needed, (y_true, y_prob); only "
@@ -390,13 +379,10 @@ def in_memory(data: Any, *names: Any) -> Any:
     return collected(data, *names)
 
 
-def check_whole(table: BinTable | Tables, labels: AnyArray | None = None) -> None:
-    """Refuse the sum of all parts if no row has weight, or none is the event that pos_label names.
-
-    `labels` are a few that came, for the message.
-    """
+def check_whole(table: BinTable | Tables) -> None:
+    """Refuse the sum of all parts where no row has weight, or none is the event of pos_label."""
     if table.sum_w.sum() == 0 or table.sum_ww.sum() < SMALLEST_SQUARE:
         check_heaviest(float(table.sum_w.max(initial=0.0)))
     event = table.problem.pos_label
     if event is not None and not table.sum_y.any():
-        raise absent_event(event, np.empty(0) if labels is None else labels)
+        raise absent_event(event, np.empty(0))

@@ -139,7 +139,10 @@ def as_group(
             )
         return column
     if own.cuts is not None:
-        return as_numbers(column, own.name, shown, start)
+        try:
+            return as_numbers(column, own.name, shown, start)
+        except InvalidProbabilitiesError as error:
+            raise InvalidGroupsError(f"Only numbers can be cut. {error}") from error
     column = _checked(column, own.name, shown, start, exact=True)
     if pa.types.is_nested(column.type):
         raise InvalidGroupsError(
@@ -249,7 +252,9 @@ def plain(column: Any) -> Any:
         return plain(column.dictionary).take(column.indices)
     if isinstance(column, pa.RunEndEncodedArray):
         column = pc.run_end_decode(column)
-    is_text = _is_bytes(column.type) or "string_view" in str(column.type)
+    plainly = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    is_text = plainly or pa.types.is_fixed_size_binary(column.type)
+    is_text = is_text or "string_view" in str(column.type) or str(column.type) == "binary_view"
     return column.cast(pa.large_string()) if is_text else column
 
 
@@ -263,11 +268,6 @@ def _floats(column: Any) -> Any:
     """Return numbers as float64; decimals by their text, of 0.7 Arrow makes 0.7000000000000001."""
     readable = column.cast(pa.string()) if pa.types.is_decimal(column.type) else column
     return readable.cast(pa.float64(), safe=False)
-
-
-def _is_bytes(kind: Any) -> bool:
-    plain = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return bool(plain or pa.types.is_fixed_size_binary(kind) or str(kind) == "binary_view")
 
 
 def _is_utf8(value: Any) -> bool:

@@ -276,10 +276,10 @@ def _column(data: Any, name: Any) -> AnyArray:
 
 def _group_column(data: Any, column: GroupColumn) -> AnyArray | Factor:
     """Return a column in memory that tells groups apart, or what its own package makes of it."""
-    if isinstance(data, Mapping):
-        return _column(data, column.name)
-    factor = series_factor(column, data.get_column(known_column(column.name, data.columns)))
-    return _column(data, column.name) if factor is None else factor
+    name = known_column(column.name, _names(data))
+    values = data[name] if isinstance(data, Mapping) else data.get_column(name)
+    factor = series_factor(column, values)
+    return _column(data, name) if factor is None else factor
 
 
 def known_column(name: Any, columns: list[Any]) -> Any:

@@ -331,16 +331,12 @@ def _drawn(rows: ArraySource, seed: int) -> IntArray:
     names = [tuple(map(str, own)) for own in labels]
     if len(set(names)) < len(names):  # as 1 and "1" do, and no two may share their number
         names = [tuple(map(repr, own)) for own in labels]
-    share = np.array([_uniform(seed, name) for name in names])
+    # between 0 and 1, as if at random, but told by the seed and the name
+    hashes = [hashlib.blake2b(json.dumps([seed, *x]).encode(), digest_size=8) for x in names]
+    share = np.array([int.from_bytes(own.digest()) / 2**64 for own in hashes])
     first = np.cumsum(counts) - counts
     drawn = order[first + np.minimum(share * counts, counts - 1).astype(np.intp)]
     return np.asarray(drawn[np.argsort(share)])  # sums are the same to the last digit, too
-
-
-def _uniform(seed: int, name: tuple[str, ...]) -> float:
-    """Return a number between 0 and 1, as if at random, that a seed and a name determine."""
-    text = json.dumps([seed, *name]).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
 
 
 def clusters_by_group(rows: ArraySource) -> tuple[ArraySource, Groups]:

@@ -128,56 +128,42 @@ def read_tensors(
 
     Labels that are text have no tensor: then the predictions come to the host instead.
     """
-    kind, input = meaning.get("kind"), meaning.get("input", "probabilities")
-    check_input(input)
-
-    def on_host() -> ArraySource:
-        columns = read_arrays(y_true, y_prob, sample_weight=sample_weight, **meaning)
-        return ArraySource(columns, None if by is None else read_groups(by, len(columns)))
-
+    check_input(meaning.get("input", "probabilities"))
     refuse_masked(y_true, "y_true")
     refuse_masked(sample_weight, "sample_weight")
-    probs = y_prob.detach()
+    source = _on_device(y_true, y_prob.detach(), sample_weight, by, meaning)
+    if source is not None:
+        return source
+    columns = read_arrays(y_true, y_prob, sample_weight=sample_weight, **meaning)
+    return ArraySource(columns, None if by is None else read_groups(by, len(columns)))
+
+
+def _on_device(
+    y_true: Any, probs: Any, sample_weight: Any, by: Any, meaning: Meaning
+) -> TensorSource | None:
+    """Return the source of tensors; None where the host must read them, or refuses them in words.
+
+    That is text, values that are wrong, and weights that pairs cannot hold.
+    """
+    kind, input = meaning.get("kind"), meaning.get("input", "probabilities")
     if any(torch.is_tensor(x) and x.is_complex() for x in (y_true, probs, sample_weight)):
-        return on_host()  # which refuses them; PyTorch would drop what is imaginary
+        return None  # PyTorch would drop what is imaginary
     try:
         labels = _labels_on(y_true, probs.device)
     except (TypeError, ValueError):
-        return on_host()
+        return None
     if not (has_float64(probs.device) or probs.is_floating_point()):
         probs = probs.float()  # there, int64 are bits
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if kind in EVENT_KINDS:
-        found = _as_events(labels, probs, kind, input, meaning)
-        if found is None:
-            return on_host()  # which refuses them
-        problem, labels, probs = found
+        read = _as_events(labels, probs, kind, input, meaning)
         if kind != "multi-label":  # of which logits stay what they are
             input = "probabilities"
-        return _source(problem, labels, probs, input, sample_weight, by) or on_host()
-    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.ndim != 1 or probs.ndim == 0:
-        return on_host()  # which refuses them, and says what to do
-    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
-        signed = labels.long()
-        if bool((signed < 0).any()):  # beyond what a signed integer holds
-            return on_host()
-        labels = signed
-    check_shapes(labels, probs)
-    shape, names = tuple(probs.shape), (meaning.get("classes"), meaning.get("pos_label"))
-    problem, column = Problem.of(shape, kind, *names)
-    if problem.classes is not None or problem.pos_label is not None:
-        check_label_type(np.asarray(for_numpy(labels[:1])), problem)
-    if column is not None:
-        probs = _event_column(probs, column, input)
-        if probs is None:
-            return on_host()  # which refuses them
-    return _source(problem, labels, probs, input, sample_weight, by) or on_host()
-
-
-def _source(
-    problem: Problem, labels: Any, probs: Any, input: Input, sample_weight: Any, by: Any
-) -> TensorSource | None:
-    """Return the source of tensors; None where weights are wrong, or pairs cannot hold them."""
+    else:
+        read = _as_columns(labels, probs, kind, input, meaning)
+    if read is None:
+        return None
+    problem, labels, probs = read
     weights = None
     if sample_weight is not None:
         weights = _weights_on(sample_weight, probs.device)
@@ -187,11 +173,32 @@ def _source(
     return TensorSource(Tensors(problem, labels, probs, weights, input == "logits"), groups)
 
 
+def _as_columns(
+    labels: Any, probs: Any, kind: Kind | None, input: Input, meaning: Meaning
+) -> tuple[Problem, Any, Any] | None:
+    """Do as `read_arrays`; None where the host must read them."""
+    if labels.ndim != 1 or probs.ndim == 0:
+        return None
+    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
+        signed = labels.long()
+        if bool((signed < 0).any()):  # beyond what a signed integer holds
+            return None
+        labels = signed
+    check_shapes(labels, probs)
+    shape, names = tuple(probs.shape), (meaning.get("classes"), meaning.get("pos_label"))
+    problem, column = Problem.of(shape, kind, *names)
+    if problem.classes is not None or problem.pos_label is not None:
+        check_label_type(np.asarray(for_numpy(labels[:1])), problem)
+    if column is not None:
+        probs = _event_column(probs, column, input)
+    return None if probs is None else (problem, labels, probs)
+
+
 def _as_events(
     labels: Any, probs: Any, kind: Kind, input: Input, meaning: Meaning
 ) -> tuple[Problem, Any, Any] | None:
     """Do as `calibrant.sources.events.as_events`; None where values are wrong."""
-    labels, probs = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, probs))
+    probs = probs[:, 0] if probs.ndim == 2 and probs.shape[1] == 1 else probs
     if labels.ndim == 0 or probs.ndim == 0:
         return None
     check_event_shapes(labels, probs, kind)
