@@ -15,7 +15,6 @@ import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli.output import about, complain
@@ -176,6 +175,14 @@ def document_kind(path: str) -> str | None:
     return None if found is None else found[1].decode()
 
 
+def read_document(path: str) -> bytes:
+    """Return what a saved document holds; a device such as /dev/zero would never end."""
+    from calibrant._documents import MOST_BYTES
+
+    with open(path, "rb") as stream:
+        return stream.read(MOST_BYTES + 1)  # of which the reader of documents refuses the last
+
+
 def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str | None) -> None:
     """Refuse a pattern that stands for the sum itself: run twice, it would add all rows again.
 
@@ -201,7 +208,7 @@ def sum_of(paths: list[str]) -> BinTable | Tables:
     total: Any = 0
     for path in paths:
         with about(path):
-            table = read_any_table(Path(path).read_bytes())
+            table = read_any_table(read_document(path))
             if total != 0 and type(table) is not type(total):
                 raise InvalidInputError(
                     "this and the tables before must all be tables of groups, or none of them."
