@@ -308,17 +308,13 @@ def _log_options(pairs: list[str]) -> dict[str, Any]:
             )
         if name in options:
             raise InvalidArgumentError(f"--log has {name}= twice; give it once.")
-        options[name] = _log_option(name, value)
+        try:
+            if name == "words":
+                phrases = [phrase.rpartition(":") for phrase in value.split(",")]
+                options[name] = {phrase: float(chance) for phrase, _, chance in phrases}
+            else:
+                options[name] = {"scale": float, "epoch": int}.get(name, str)(value)
+        except ValueError:
+            example = "'very likely:0.9,likely:0.7'" if name == "words" else "a number"
+            raise InvalidArgumentError(f"{name}= takes {example}; got {value!r:.60}.") from None
     return options
-
-
-def _log_option(name: str, text: str) -> Any:
-    """Return a number, phrases with their probabilities, or the text as it is."""
-    try:
-        if name == "words":
-            phrases = [phrase.rpartition(":") for phrase in text.split(",")]
-            return {phrase: float(value) for phrase, _, value in phrases}
-        return {"scale": float, "epoch": int}.get(name, str)(text)
-    except ValueError:
-        example = "'very likely:0.9,likely:0.7'" if name == "words" else "a number"
-        raise InvalidArgumentError(f"{name}= takes {example}; got {text!r:.60}.") from None
