@@ -160,15 +160,18 @@ def _recalibrated(
 
 def describe(certificate: Certificate) -> str:
     """Return the verdict, and below it what must be true for it to hold."""
-    from calibrant.stats import certify_coverage
-
-    off = f"{certificate.trivial_error:.4f}"
-    yardstick = f"For comparison: always answering the commoner of 0 and 1 is off by {off}."
-    if certificate.table.problem.kind == "quantile":
-        level = certificate.confidence_level
-        yardstick = str(certify_coverage(certificate.table, confidence_level=level))
     heading = r"\n(?=(It holds|The bounds hold) if\n)"
-    return re.sub(heading, f"\n{yardstick}\n", str(certificate), count=1)
+    return re.sub(heading, f"\n{_yardstick(certificate)}\n", str(certificate), count=1)
+
+
+def _yardstick(certificate: Certificate) -> str:
+    if certificate.table.problem.kind == "quantile":
+        from calibrant.stats import certify_coverage
+
+        level = certificate.confidence_level
+        return str(certify_coverage(certificate.table, confidence_level=level))
+    off = f"{certificate.trivial_error:.4f}"
+    return f"For comparison: always answering the commoner of 0 and 1 is off by {off}."
 
 
 @reported

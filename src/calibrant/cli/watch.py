@@ -140,7 +140,9 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
         given = {name: value for name, value in given.items() if value is not None}
         if args.bins is not None:
             given["bins"] = read_bins(args.bins)
-        return _with_bins(CalibrationMonitor(reference=reference, **given), args)
+        monitor = CalibrationMonitor(reference=reference, **given)
+        _check_bins(monitor, args)
+        return monitor
     with about(args.state):
         monitor = CalibrationMonitor.from_json(read_document(args.state))
     _check_settings(monitor, args)
@@ -151,7 +153,8 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
         )
     if args.restart:
         monitor.restart(reference)
-    return _with_bins(monitor, args)
+    _check_bins(monitor, args)
+    return monitor
 
 
 _SETTINGS = ("max_error", "confidence_level", "kind", "input", "classes", "pos_label")
@@ -169,13 +172,13 @@ def _check_settings(monitor: CalibrationMonitor, args: argparse.Namespace) -> No
             )
 
 
-def _with_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> CalibrationMonitor:
-    """Return a monitor; refuse other bins than its first batch or the reference has settled."""
+def _check_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
+    """Refuse other bins than those that the first batch or the reference has settled."""
     from calibrant.bins import Bins, Distinct, EqualMass, as_bin_rule
 
     first = monitor.reference or next(iter(monitor.batches), None)
     if args.bins is None or first is None:
-        return monitor
+        return
     own = Bins.from_dict(monitor.to_dict()["bins"])
     rule: Any = as_bin_rule(read_bins(args.bins), first.n)
     if isinstance(rule, Bins):
@@ -190,7 +193,6 @@ def _with_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> Calibra
             f"--bins must stay as they were when {args.state} began, {own}; got {args.bins:.60}. "
             "Leave the option out, or begin another state."
         )
-    return monitor
 
 
 def _free_name(monitor: CalibrationMonitor, path: str) -> str:
