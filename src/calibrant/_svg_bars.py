@@ -157,17 +157,25 @@ def timeline(
     x = [round(WIDTH * (i + 0.5) / len(drawn)) for i in range(len(drawn))]
     alarms = sum(batch.alarm for batch in drawn)
     told = f"{len(drawn):,} batches, {alarms:,} of them on alarm."
+    bottom = TOP + GAP + BOTTOM
+    marks: list[Content] = []
+    begin = next((a for a, batch in zip(x, drawn, strict=True) if batch.name == since), None)
+    if begin is not None:
+        ground = f"M{begin} 0H{WIDTH}V{bottom}H{begin}Z"
+        marks.append(element("path", d=ground, class_="changed"))
+    marks += [*_errors(drawn, limit, x), *_evidence(drawn, threshold, x)]
+    pairs = zip(x[1:], drawn, drawn[1:], strict=False)
+    restarts = [f"M{a} 0V{bottom}" for a, before, after in pairs if before.period != after.period]
+    if restarts:
+        marks.append(element("path", d="".join(restarts), class_="diagonal"))
     return element(
         "svg",
         element("title", "Calibration error and evidence, batch by batch"),
         element("desc", told),
-        _changed(drawn, since, x),
-        *_errors(drawn, limit, x),
-        *_evidence(drawn, threshold, x),
-        _restarts(drawn, x),
+        *marks,
         _name(drawn[0].name, 0, "tick") if len(drawn) > 1 else None,
         _name(drawn[-1].name, WIDTH, "end tick"),
-        viewBox=f"-110 -60 {WIDTH + 210} {TOP + GAP + BOTTOM + 130}",
+        viewBox=f"-110 -60 {WIDTH + 210} {bottom + 130}",
         role="img",
         class_="diagram timeline",
     )
@@ -230,21 +238,6 @@ def _grid(labels: Sequence[tuple[int, str]]) -> list[Content]:
     lines = "".join(f"M0 {y}H{WIDTH}" for y, _ in labels)
     texts = (element("text", text, x=-14, y=y + 10, class_="end tick") for y, text in labels)
     return [element("path", d=lines, class_="grid"), *texts]
-
-
-def _changed(batches: Sequence[DrawableBatch], since: str | None, x: list[int]) -> Element | None:
-    """Shade the ground from the estimated start of the change on."""
-    first = next((a for a, batch in zip(x, batches, strict=True) if batch.name == since), None)
-    if first is None:
-        return None
-    return element("path", d=f"M{first} 0H{WIDTH}V{TOP + GAP + BOTTOM}H{first}Z", class_="changed")
-
-
-def _restarts(batches: Sequence[DrawableBatch], x: list[int]) -> Element | None:
-    pairs = zip(x[1:], batches, batches[1:], strict=False)
-    cuts = [a for a, before, after in pairs if before.period != after.period]
-    lines = "".join(f"M{a} 0V{TOP + GAP + BOTTOM}" for a in cuts)
-    return element("path", d=lines, class_="diagonal") if cuts else None
 
 
 def _name(name: str, x: int, kind: str) -> Element:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,19 @@ def test_certificates_of_groups_are_rechecked_one_by_one(place, capsys):
     assert (out.count(": agrees"), out.count("does NOT agree")) == (2, 1)
     code, _, err = run(capsys, "recheck", "c.json", "--data", "rows.csv", *ONE)
     assert (code, "those of 3 groups" in err) == (4, True)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs a device without an end")
+@pytest.mark.parametrize(
+    "line",
+    ["recheck endless.json", "watch endless.json x.csv", "watch s.json --reference endless.json"],
+)
+def test_a_document_without_an_end_is_refused(line, tmp_path, monkeypatch, capsys):
+    """Read whole, it would take all memory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("calibrant._documents.MOST_BYTES", 1 << 20)
+    os.symlink("/dev/zero", "endless.json")
+    code, out, err = run(capsys, *line.split())
+    assert (code, out) == (3, "")
+    assert "endless.json: " in err
+    assert "is not read" in err

@@ -58,11 +58,18 @@ def _outcome(step: Callable[[], int]) -> int:
     except CalibrantError as error:
         return _complain(str(error), BAD_INPUT)
     except OSError as error:
-        return _complain(_system_words(error), BAD_INPUT)
+        reason = error.strerror or str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{reason}", BAD_INPUT)
     except MemoryError as error:
         return _complain(f"there is not enough memory. {error}".strip(), BAD_INPUT)
-    except Exception:
-        return _admit_a_bug()
+    except Exception:  # with an exit code of its own, for 1 would read as "refuted"
+        import traceback
+
+        from calibrant.cli.output import tell
+
+        tell(traceback.format_exc())
+        return _complain("this is a bug in calibrant; please report it with the lines above", BUG)
 
 
 def _complain(message: str, code: int) -> int:
@@ -74,19 +81,3 @@ def _complain(message: str, code: int) -> int:
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     _complain(f"warning: {message}", OK)
-
-
-def _system_words(error: OSError) -> str:
-    """Say which file the system refused, and why."""
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename else reason
-
-
-def _admit_a_bug() -> int:
-    """Show where it happened; an exit code of its own, for 1 would read as "refuted"."""
-    import traceback
-
-    from calibrant.cli.output import tell
-
-    tell(traceback.format_exc())
-    return _complain("this is a bug in calibrant; please report it with the lines above", BUG)

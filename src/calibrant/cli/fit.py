@@ -316,6 +316,8 @@ def for_classes(method: Recalibrator, args: argparse.Namespace) -> Recalibrator:
 
 def _summary(fitted: Recalibrator, name: str, n: int) -> str:
     """Say what was learned, and that these rows prove nothing."""
+    from calibrant.recalibrators import ByGroup
+
     report = fitted.fit_result_
     lines = [f"{name} fitted on {n:,} rows"]
     levels = getattr(fitted, "effective_n_bins_", None)
@@ -323,26 +325,19 @@ def _summary(fitted: Recalibrator, name: str, n: int) -> str:
         lines[0] += f": {levels:,} different outputs"
     if hasattr(fitted, "offset_"):
         lines[0] += f": {_shift_in_words(fitted)}"
-    lines += _groups_in_words(fitted)
+    how = "certify on others, with --calibrator"
+    if isinstance(fitted, ByGroup):
+        how = "apply it to others, and audit them by group"
+        names = " and ".join(column.name for column in fitted.by_)
+        groups = f"  {len(fitted.groups_):,} group{'s' * (len(fitted.groups_) > 1)} by {names}"
+        own = "shift of the log-odds" if fitted.own_ == "shift" else "repair"
+        if fitted.own_ == "nothing":
+            groups += ", all repaired alike: they do not differ by more than chance"
+        else:
+            groups += f", each with a {own} of its own; the rows of all count as {fitted.pool_:g}"
+        lines.append(groups)
     lines += [f"  note: {flag}" for flag in report.flags]
     if not report.converged:
         lines.append("  note: the fit did not converge")
-    how = "certify on others, with --calibrator"
-    if hasattr(fitted, "groups_"):
-        how = "apply it to others, and audit them by group"
     lines.append(f"These rows shaped it and prove nothing: {how}.")
     return "\n".join(lines)
-
-
-def _groups_in_words(fitted: Recalibrator) -> list[str]:
-    """Say what groups have of their own."""
-    from calibrant.recalibrators import ByGroup
-
-    if not isinstance(fitted, ByGroup):
-        return []
-    names = " and ".join(column.name for column in fitted.by_)
-    n = f"{len(fitted.groups_):,} group{'s' * (len(fitted.groups_) > 1)} by {names}"
-    if fitted.own_ == "nothing":
-        return [f"  {n}, all repaired alike: they do not differ by more than chance"]
-    own = "shift of the log-odds" if fitted.own_ == "shift" else "repair"
-    return [f"  {n}, each with a {own} of its own; the rows of all count as {fitted.pool_:g}"]

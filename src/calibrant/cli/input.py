@@ -15,7 +15,6 @@ import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli.output import about, complain
@@ -176,6 +175,14 @@ def document_kind(path: str) -> str | None:
     return None if found is None else found[1].decode()
 
 
+def read_document(path: str) -> bytes:
+    """Return what a saved document holds; a device such as /dev/zero would never end."""
+    from calibrant._documents import MOST_BYTES
+
+    with open(path, "rb") as stream:
+        return stream.read(MOST_BYTES + 1)  # of which the reader of documents refuses the last
+
+
 def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str | None) -> None:
     """Refuse a pattern that stands for the sum itself: run twice, it would add all rows again.
 
@@ -201,7 +208,7 @@ def sum_of(paths: list[str]) -> BinTable | Tables:
     total: Any = 0
     for path in paths:
         with about(path):
-            table = read_any_table(Path(path).read_bytes())
+            table = read_any_table(read_document(path))
             if total != 0 and type(table) is not type(total):
                 raise InvalidInputError(
                     "this and the tables before must all be tables of groups, or none of them."
@@ -301,17 +308,13 @@ def _log_options(pairs: list[str]) -> dict[str, Any]:
             )
         if name in options:
             raise InvalidArgumentError(f"--log has {name}= twice; give it once.")
-        options[name] = _log_option(name, value)
+        try:
+            if name == "words":
+                phrases = [phrase.rpartition(":") for phrase in value.split(",")]
+                options[name] = {phrase: float(chance) for phrase, _, chance in phrases}
+            else:
+                options[name] = {"scale": float, "epoch": int}.get(name, str)(value)
+        except ValueError:
+            example = "'very likely:0.9,likely:0.7'" if name == "words" else "a number"
+            raise InvalidArgumentError(f"{name}= takes {example}; got {value!r:.60}.") from None
     return options
-
-
-def _log_option(name: str, text: str) -> Any:
-    """Return a number, phrases with their probabilities, or the text as it is."""
-    try:
-        if name == "words":
-            phrases = [phrase.rpartition(":") for phrase in text.split(",")]
-            return {phrase: float(value) for phrase, _, value in phrases}
-        return {"scale": float, "epoch": int}.get(name, str)(text)
-    except ValueError:
-        example = "'very likely:0.9,likely:0.7'" if name == "words" else "a number"
-        raise InvalidArgumentError(f"{name}= takes {example}; got {text!r:.60}.") from None

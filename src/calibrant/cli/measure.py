@@ -96,15 +96,7 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
         ("rows", f"{result.n:,}", f"in {facts['bins']}"),
         *([("clusters", f"{result.n_clusters:,}", "")] if result.n_clusters else []),
     ]
-    notes = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
-    parts = [aligned(rows), *map(filled, [*notes, *_caveats(result, high)])]
-    if result.per_class:
-        parts += ["", _per_part(result.per_class, result.table.problem.parts)]
-    return "\n".join(parts)
-
-
-def _caveats(result: CalibrationErrorResult, high: float) -> list[str]:
-    said = []
+    said = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
     if not result.is_debiased and result.norm == "l2" and high <= result.value < 1:
         said.append(
             "The interval ends at the plug-in estimate, which chance inflates; without --plug-in "
@@ -119,14 +111,10 @@ def _caveats(result: CalibrationErrorResult, high: float) -> list[str]:
             f"{100 * result.unresolved_mass:.3g}% of the rows sit alone in their bin, where error "
             "and chance cannot be told apart."
         )
-    return said
-
-
-def _per_part(per_class: dict[Any, float], parts: str) -> str:
-    """List the errors of the worst classes, labels, thresholds or levels."""
-    worst = sorted(per_class.items(), key=lambda item: -item[1])[:WORST]
-    count = f"{WORST} worst of {len(per_class):,} {parts}" if len(per_class) > WORST else parts
-    names = [name_of(name) for name, _ in worst]
-    return f"{count}\n" + aligned(
-        [(name, f"{value:.4f}") for name, (_, value) in zip(names, worst, strict=True)]
-    )
+    parts = [aligned(rows), *map(filled, said)]
+    if result.per_class:
+        worst = sorted(result.per_class.items(), key=lambda item: -item[1])[:WORST]
+        what, n = result.table.problem.parts, len(result.per_class)
+        parts += ["", what if n <= WORST else f"{WORST} worst of {n:,} {what}"]
+        parts.append(aligned([(name_of(name), f"{value:.4f}") for name, value in worst]))
+    return "\n".join(parts)

@@ -48,32 +48,34 @@ def say_json(document: Any) -> None:
 
 def emit(text: str) -> None:
     """Print text as it is on standard output; characters that its encoding lacks are escaped."""
-    try:
+    with _standard_output():
         print(_encodable(text, sys.stdout))
-    except OSError as error:
-        _abandoned_output(error)
-        raise
 
 
 @contextmanager
 def binary_output() -> Iterator[IO[bytes]]:
     """Return standard output as a stream of bytes."""
-    try:
+    with _standard_output():
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    except OSError as error:
-        _abandoned_output(error)
-        raise
 
 
 def flush() -> int:
     """Write out what is left of standard output, and return the exit code for success."""
-    try:
+    with _standard_output():
         sys.stdout.flush()
-    except OSError as error:
-        _abandoned_output(error)
-        raise
     return 0
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """Raise what cannot be written again, with a name, and leave nothing to a later flush."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or "standard output"
+        abandon(sys.stdout)
+        raise
 
 
 def complain(text: str) -> None:
@@ -113,11 +115,6 @@ def abandon(stream: TextIO) -> None:
         os.close(handle)
 
 
-def _abandoned_output(error: OSError) -> None:
-    error.filename = error.filename or "standard output"
-    abandon(sys.stdout)
-
-
 def _encodable(text: str, stream: TextIO) -> str:
     """Escape what the encoding of a stream lacks, such as accents on an ASCII terminal."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -140,11 +137,14 @@ def printable(text: str) -> str:
     >>> print(printable("\x1b[31mred\u202e"))
     \x1b[31mred\u202e
     """
-    escaped = "".join(_escaped(char) for char in text)
-    return "\n".join(
-        " ".join(shortened(word, LONGEST_WORD) for word in line.split(" "))
-        for line in escaped.split("\n")
+    escaped = "".join(
+        char.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if char != "\n" and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else char
+        for char in text
     )
+    lines = (line.split(" ") for line in escaped.split("\n"))
+    return "\n".join(" ".join(shortened(word, LONGEST_WORD) for word in line) for line in lines)
 
 
 def name_of(thing: object, most: int = 40) -> str:
@@ -167,12 +167,6 @@ def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
         (indent + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))).rstrip()
         for row in rows
     )
-
-
-def _escaped(char: str) -> str:
-    if char == "\n" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-        return char
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 class ProgressLine:
@@ -239,12 +233,11 @@ def in_options(text: str) -> str:
     text = text.replace("bins=Distinct()", "bins=distinct")
     text = re.sub(r'\binput="(logits|probabilities)"', r"--input \1", text)
     text = text.replace("allow_repeat=True", "--allow-repeat")
-    return OPTION.sub(_option, text)
 
+    def option(name: re.Match[str]) -> str:
+        return f"--{name[1].replace('_', '-')}{'' if name[2] in (*',.;)', '') else ' '}"
 
-def _option(name: re.Match[str]) -> str:
-    space = "" if name[2] in (",", ".", ";", ")", "") else " "
-    return f"--{name[1].replace('_', '-')}{space}"
+    return OPTION.sub(option, text)
 
 
 @contextmanager

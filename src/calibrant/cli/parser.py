@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -69,11 +70,8 @@ class Version(argparse.Action):
         raise SystemExit(0)
 
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Help with descriptions and examples as they were written, and room for names."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30)
+Help = partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
+"""Descriptions and examples as they were written, and room for names."""
 
 
 def new_parser() -> Parser:

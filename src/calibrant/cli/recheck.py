@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import OK, REFUTED
 from calibrant.cli.apply import arrays_to_certify, load_calibrator
-from calibrant.cli.input import columns_of, open_files
+from calibrant.cli.input import columns_of, open_files, read_document
 from calibrant.cli.output import about, say
 from calibrant.cli.parser import OPTIONS, add_command, add_options, named
 from calibrant.exceptions import InvalidArgumentError
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         )
     check = None
     with about(args.file):
-        content = Path(args.file).read_bytes()
+        content = read_document(args.file)
         if groups := _groups_of(content):
             return _recheck_groups(groups, args)
         certificate = Certificate.from_json(content)

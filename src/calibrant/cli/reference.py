@@ -246,23 +246,17 @@ def fish(commands: list[Command]) -> str:
     for command in commands:
         about = _quoted(command.help)
         lines.append(f"complete -c calibrant -n __fish_use_subcommand -a {command.name} -d {about}")
+        head = f"complete -c calibrant -n '__fish_seen_subcommand_from {command.name}'"
         for option in command.options:
-            lines.append(f"{_fish_head(command)} {_fish_option(option)}")
+            names = [f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in option.flags]
+            value = " -r" if option.takes_value else ""
+            if option.choices:
+                value = f" -x -a '{' '.join(option.choices)}'"
+            lines.append(f"{head} {' '.join(names)}{value} -d {_quoted(option.help)}")
         for argument in command.arguments:
             if not argument.flags and argument.choices:
-                lines.append(f"{_fish_head(command)} -f -a '{' '.join(argument.choices)}'")
+                lines.append(f"{head} -f -a '{' '.join(argument.choices)}'")
     return "\n".join(lines)
-
-
-def _fish_head(command: Command) -> str:
-    return f"complete -c calibrant -n '__fish_seen_subcommand_from {command.name}'"
-
-
-def _fish_option(option: Any) -> str:
-    names = [f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in option.flags]
-    choices = f" -x -a '{' '.join(option.choices)}'" if option.choices else ""
-    value = " -r" if option.takes_value and not option.choices else ""
-    return f"{' '.join(names)}{choices}{value} -d {_quoted(option.help)}"
 
 
 def _quoted(text: str) -> str:

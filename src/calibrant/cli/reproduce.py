@@ -13,7 +13,6 @@ from calibrant.cli.output import ProgressLine, aligned, complain, say, shortened
 from calibrant.cli.parser import add_command, named, whole_number
 
 if TYPE_CHECKING:
-    from calibrant.paper import Study
     from calibrant.paper.batch import Store, Task
     from calibrant.paper.study import StudyResult
 
@@ -61,33 +60,21 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the studies, write their files and the page, and print the verdicts."""
-    from calibrant.paper import STUDIES, study
-
-    if args.list:
-        say(_listing())
-        return OK
-    named = [study(name) for name in dict.fromkeys(args.studies)]
-    return _run(args, named or list(STUDIES.values()), bool(named))
-
-
-def _listing() -> str:
-    from calibrant.paper import STUDIES
-
-    rows = [("study", "experiment", "needs", "what it shows")]
-    rows += [
-        (study.name, study.experiments, "--probs" if study.needs_data else "", study.title)
-        for study in STUDIES.values()
-    ]
-    return aligned(rows, indent="")
-
-
-def _run(args: argparse.Namespace, studies: list[Study], are_named: bool) -> int:
     from calibrant.exceptions import InvalidInputError
-    from calibrant.paper import STUDIES, read_predictions
+    from calibrant.paper import STUDIES, read_predictions, study
     from calibrant.paper.batch import Store, tasks_for
 
-    lacking = [] if args.probs else [study.name for study in studies if study.needs_data]
-    if lacking and are_named:
+    if args.list:
+        rows = [("study", "experiment", "needs", "what it shows")]
+        rows += [
+            (one.name, one.experiments, "--probs" if one.needs_data else "", one.title)
+            for one in STUDIES.values()
+        ]
+        say(aligned(rows, indent=""))
+        return OK
+    studies = [study(name) for name in dict.fromkeys(args.studies)] or list(STUDIES.values())
+    lacking = [] if args.probs else [one.name for one in studies if one.needs_data]
+    if lacking and args.studies:
         raise InvalidInputError(
             f"Predictions are needed for {', '.join(lacking)}: add --probs FILE."
         )

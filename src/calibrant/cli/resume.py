@@ -92,8 +92,8 @@ class Checkpoints(Progress):
             ):
                 head = json.loads(arrays["head"].tobytes())
                 done = len(head["files"])
-                now = {"files": self.files[:done], "before": self._files_before(number)}
-                if not self._holds(head) or any(head[name] != own for name, own in now.items()):
+                read = self._files_read(number, done)
+                if not self._holds(head) or any(head[name] != own for name, own in read.items()):
                     self._say_changes(head)
                     return 0
                 sketch.restore(arrays)
@@ -109,7 +109,7 @@ class Checkpoints(Progress):
         start = time.monotonic()
         if done < len(self.files) and start < self._next_save:
             return
-        head = self._head() | {"files": self.files[:done], "before": self._files_before(number)}
+        head = self._head() | self._files_read(number, done)
         arrays = sketch.to_arrays() | {"head": np.frombuffer(json.dumps(head).encode(), np.uint8)}
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -170,9 +170,9 @@ class Checkpoints(Progress):
         own = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
         return all(checkpoint[name] == value for name, value in own.items())
 
-    def _files_before(self, number: int) -> list[dict[str, Any]]:
-        """Return the files whose rows chose what a pass looks for: all, from the second pass on."""
-        return self.files if number > 1 else []
+    def _files_read(self, number: int, done: int) -> dict[str, Any]:
+        """Return what a pass has read, and the files that chose its cells: all, after the first."""
+        return {"files": self.files[:done], "before": self.files if number > 1 else []}
 
     def _pass(self, number: int) -> Path:
         return self.folder / f"pass-{number}.npz"
@@ -190,10 +190,8 @@ class Checkpoints(Progress):
         for file in checkpoint.get("files", [checkpoint.get("file")]):
             if now.get(file["path"], file) != file:
                 self._say(f"{file['path']} has changed since it was counted: counting it anew")
-        if (
-            "files" in checkpoint
-            and [f["path"] for f in checkpoint["files"]] != list(now)[: len(checkpoint["files"])]
-        ):
+        read = [file["path"] for file in checkpoint.get("files", ())]
+        if read != [*now][: len(read)]:
             self._say("other files than in the last run: choosing bins anew")
 
     def _say(self, text: str) -> None:

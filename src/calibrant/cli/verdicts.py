@@ -82,16 +82,20 @@ def reported(run: Callable[[argparse.Namespace], Outcome]) -> Callable[[argparse
 
     @wraps(run)
     def told(args: argparse.Namespace) -> int:
+        from calibrant._writing import write_whole
+
         start = time.monotonic()
-        name = f"{args.command} {' '.join(args.files)}"
+        name, cases = f"{args.command} {' '.join(args.files)}", []
         try:
             code, verdict, message, groups = run(args)
+            cases = [Case(name, verdict, message)]
+            cases += [Case(f"{name}: {group}", own, said) for group, own, said in groups]
         except (CalibrantError, OSError, MemoryError) as error:  # all that ends as bad input
-            _write(args, [Case(name, "bad input", in_options(str(error)), "error")], start)
+            cases = [Case(name, "bad input", in_options(str(error)), "error")]
             raise
-        cases = [Case(name, verdict, message)]
-        cases += [Case(f"{name}: {group}", own, said) for group, own, said in groups]
-        _write(args, cases, start)
+        finally:
+            if args.junit and cases:
+                write_whole(args.junit, document(cases, time.monotonic() - start))
         return code
 
     return told
@@ -109,13 +113,6 @@ class Case(NamedTuple):
     def outcome(self) -> str | None:
         """What kind of case it is where it did not pass."""
         return None if self.verdict in (None, "certified") else self.otherwise
-
-
-def _write(args: argparse.Namespace, cases: Sequence[Case], start: float) -> None:
-    if args.junit:
-        from calibrant._writing import write_whole
-
-        write_whole(args.junit, document(cases, time.monotonic() - start))
 
 
 def document(cases: Sequence[Case], seconds: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant._clock import now
 from calibrant.cli import OK, REFUTED
-from calibrant.cli.input import predictions
+from calibrant.cli.input import predictions, read_document
 from calibrant.cli.output import about, emit, name_of, say
 from calibrant.cli.parser import (
     DATA,
@@ -129,7 +129,7 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
     reference = None
     if args.reference:
         with about(args.reference):
-            reference = BinTable.from_json(Path(args.reference).read_bytes())
+            reference = BinTable.from_json(read_document(args.reference))
     if not os.path.exists(args.state):
         if not args.files:
             raise InvalidArgumentError(
@@ -144,7 +144,7 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
         _check_bins(monitor, args)
         return monitor
     with about(args.state):
-        monitor = CalibrationMonitor.from_json(Path(args.state).read_bytes())
+        monitor = CalibrationMonitor.from_json(read_document(args.state))
     _check_settings(monitor, args)
     if reference is not None and not args.restart and reference != monitor.reference:
         raise InvalidArgumentError(
@@ -210,7 +210,7 @@ def metrics_of(monitor: CalibrationMonitor, name: str) -> str:
     """Return the metrics of a monitor with batches, each with the label ``monitor="name"``."""
     last = monitor.batches[-1] if monitor.batches else None
     rows = sum(batch.n for batch in monitor.batches)
-    gauges = {
+    gauges: dict[str, tuple[str, Any]] = {
         "alarm": ("1 from an alarm until a restart", float(monitor.alarm)),
         "evidence_log10": (
             "logarithm of the evidence", math.log10(max(monitor.evidence, 1e-300))
@@ -225,26 +225,15 @@ def metrics_of(monitor: CalibrationMonitor, name: str) -> str:
         "mean_prediction": ("mean prediction of the last batch", last and last.mean_prediction),
         "last_update_timestamp_seconds": ("when this was written", now().timestamp()),
     }  # fmt: skip
-    counters = {"batches": len(monitor.batches), "rows": rows}
-    label = f'{{monitor="{_escaped(name)}"}}'
+    metrics = [(metric, "gauge", text, "", value) for metric, (text, value) in gauges.items()]
+    for metric, count in (("batches", len(monitor.batches)), ("rows", rows)):
+        metrics.append((metric, "counter", f"{metric} counted so far", "_total", count))
+    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
+    shown = shown.replace("\\", "\\\\").replace('"', '\\"')
     lines = []
-    for metric, (text, value) in gauges.items():
+    for metric, kind, text, ending, value in metrics:
         if value is not None:
-            lines += _heading(metric, "gauge", text)
-            lines.append(f"calibrant_monitor_{metric}{label} {value!r}")
-    for metric, count in counters.items():
-        lines += _heading(metric, "counter", f"{metric} counted so far")
-        lines.append(f"calibrant_monitor_{metric}_total{label} {count}")
+            full = f"calibrant_monitor_{metric}"
+            lines += [f"# TYPE {full} {kind}", f"# HELP {full} {text}."]
+            lines.append(f'{full}{ending}{{monitor="{shown}"}} {value!r}')
     return "\n".join([*lines, "# EOF", ""])
-
-
-def _heading(metric: str, kind: str, text: str) -> list[str]:
-    return [
-        f"# TYPE calibrant_monitor_{metric} {kind}",
-        f"# HELP calibrant_monitor_{metric} {text}.",
-    ]
-
-
-def _escaped(name: str) -> str:
-    text = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -294,7 +294,10 @@ def compare_coverage(settings: Coverage, context: Context) -> Output:
     for b, name in enumerate(BOUNDS):
         repeats = settings.certificates if b == 3 else settings.repeats
         words = f"how often a 90% bound holds, worst case, {name}"
-        worst = _share(float(share[b].min()), repeats)
+        held, n = float(share[b].min()), np.array([float(repeats)])
+        low, high = clopper_pearson(held * n, n, 0.1)
+        spread = float(np.sqrt(held * (1 - held) / repeats))
+        worst = Estimate(held, spread, float(low[0]), float(high[0]))
         findings.append(Finding(f"coverage-{b}", worst, repeats, words, unit="%"))
         words = f"mean 90% bound of a calibrated model with {settings.bins[-1]} outputs, {name}"
         findings.append(Finding(f"size-{b}", calibrated[b], repeats, words))
@@ -307,15 +310,6 @@ def _points(values: FloatArray) -> tuple[Series, ...]:
     return tuple(
         series(name, places + 0.08 * (b - 1.5), values[b], "points")
         for b, name in enumerate(BOUNDS)
-    )
-
-
-def _share(share: float, repeats: int) -> Estimate:
-    """Return a share with its exact 90% interval."""
-    size = np.array([float(repeats)])
-    low, high = clopper_pearson(np.array([share]) * size, size, 0.1)
-    return Estimate(
-        share, float(np.sqrt(share * (1 - share) / repeats)), float(low[0]), float(high[0])
     )
 
 

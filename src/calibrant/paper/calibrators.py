@@ -137,14 +137,14 @@ def rows_of(scores: MethodScores) -> list[Row]:
     ]
 
 
-def error_panel(scores: MethodScores, title: str = "error by number of bins") -> Panel:
+def error_panel(scores: MethodScores) -> Panel:
     """Draw squared error against the number of bins."""
     s = scores.settings
     lines = tuple(
         series(name, s.bins, [mean(repeats) for repeats in scores.squared[i]])
         for i, name in enumerate(s.methods)
     )
-    return Panel(title, "B, bins", f"squared {s.kind} error", lines)
+    return Panel("error by number of bins", "B, bins", f"squared {s.kind} error", lines)
 
 
 def trade_panel(scores: MethodScores, factor: float) -> Panel:

@@ -153,7 +153,22 @@ def compute(settings: Choosing, context: Context) -> Output:
         for (plug_in, debiased), cost in zip(n_bins, mse[:, 0] / mse[:, 1] - 1, strict=True)
     ]
     findings = over_splits(of_splits, context.has_authors_split)
-    return Output(_rows(settings, bounds, brier), [_panel(bounds[0], brier[0])], findings)
+    rows: list[Row] = [
+        {
+            "split": split, "bins": b, "brier": float(brier[split, j]),
+            "plug_in_bound": float(bounds[split, 0, j]),
+            "debiased_bound": float(bounds[split, 1, j]),
+        }
+        for split in range(settings.splits)
+        for j, b in enumerate(settings.bins)
+    ]  # fmt: skip
+    lines = []
+    for name, bound in zip(NAMES, bounds[0], strict=True):
+        best = pareto(bound, brier[0])
+        lines.append(series(name, bound[best], brier[0][best]))
+    panel = Panel("the first split", "90% upper bound on the marginal error",
+                  "mean squared error", tuple(lines), from_zero=False)  # fmt: skip
+    return Output(rows, [panel], findings)
 
 
 def _cost(settings: Choosing, brier: FloatArray) -> str:
@@ -166,27 +181,6 @@ def _cost(settings: Choosing, brier: FloatArray) -> str:
         f"higher by {costs}. With ten classes every tenth row is an event: bins that cut these "
         "rows in two cost much more than their number says."
     )
-
-
-def _rows(settings: Choosing, bounds: FloatArray, brier: FloatArray) -> list[Row]:
-    return [
-        {
-            "split": split, "bins": n_bins, "brier": float(brier[split, j]),
-            "plug_in_bound": float(bounds[split, 0, j]),
-            "debiased_bound": float(bounds[split, 1, j]),
-        }
-        for split in range(len(bounds))
-        for j, n_bins in enumerate(settings.bins)
-    ]  # fmt: skip
-
-
-def _panel(bounds: FloatArray, brier: FloatArray) -> Panel:
-    lines = []
-    for name, bound in zip(NAMES, bounds, strict=True):
-        best = pareto(bound, brier)
-        lines.append(series(name, bound[best], brier[best]))
-    return Panel("the first split", "90% upper bound on the marginal error",
-                 "mean squared error", tuple(lines), from_zero=False)  # fmt: skip
 
 
 STUDIES = (

@@ -110,7 +110,14 @@ def nested_bins(settings: NestedBins, context: Context) -> Output:
         binned = np.array([binned_error(population, z, b) for b in settings.bins])
         falls.append(float(np.max(binned[:-1] - binned[1:])))
         excesses.append(float(np.max(binned - whole)))
-        panels.append(_panel(name, settings.bins, binned, whole))
+        lines = (
+            series("binned error", settings.bins, binned),
+            series(
+                "the error itself", [min(settings.bins), max(settings.bins)], [whole] * 2, "curve"
+            ),
+        )
+        labels = (name, "B, equal-width bins", "l2 calibration error")
+        panels.append(Panel(*labels, lines, x_scale="log2"))
         rows += [
             {"truth": name, "bins": b, "binned_error": float(e), "error": whole}
             for b, e in zip(settings.bins, binned, strict=True)
@@ -120,14 +127,6 @@ def nested_bins(settings: NestedBins, context: Context) -> Output:
         Finding("bound", exactly(max(excesses))),
     ]
     return Output(rows, panels, findings)
-
-
-def _panel(name: str, bins: tuple[int, ...], binned: FloatArray, whole: float) -> Panel:
-    lines = (
-        series("binned error", bins, binned),
-        series("the error itself", [bins[0], bins[-1]], [whole, whole], "curve"),
-    )
-    return Panel(name, "B, equal-width bins", "l2 calibration error", lines, x_scale="log2")
 
 
 def binned_error(population: Ranked, scores: FloatArray, n_bins: int) -> float:

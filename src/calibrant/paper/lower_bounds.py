@@ -14,7 +14,7 @@ from calibrant.measure import calibration_error
 from calibrant.paper.figures import Panel, series
 from calibrant.paper.population import draw_rows, multiplicities, platt_scaling, resampled_cells
 from calibrant.paper.predictions import Predictions
-from calibrant.paper.study import Context, Output, Row, Study
+from calibrant.paper.study import Context, Output, Study
 from calibrant.paper.uncertainty import Z90, Estimate, Finding, exactly, over_splits
 from calibrant.stats.estimators import error_of, power_of
 
@@ -139,7 +139,13 @@ def compute(settings: LowerBounds, context: Context) -> Output:
     output = Output([], [], [])
     for rule, splits in measured.items():
         for k, one in enumerate(splits):
-            output.rows.extend(_rows(rule, k, one))
+            for b, reflected in one.reflected.items():
+                paper, ours = quantiles(reflected), one.ours[b]
+                output.rows.append({
+                    "rule": rule, "split": k, "bins": b, "bins_made": one.made[b],
+                    "error": paper.value, "error_low": paper.low, "error_high": paper.high,
+                    "debiased": ours.value, "debiased_low": ours.low, "debiased_high": ours.high,
+                })  # fmt: skip
         output.panels.append(_panel(settings, rule, splits[0]))
         note = _note(settings, splits)
         of_splits = [_findings_of_split(settings, rule, one, note) for one in splits]
@@ -158,18 +164,6 @@ def _ours(split: Split, bins: Bins, norm: str) -> Estimate:
     result = calibration_error(split.right, split.scores, bins=bins, norm=norm)
     low, high = result.confidence_interval(0.9)
     return Estimate(result.value, (high - low) / (2 * Z90), low, high)
-
-
-def _rows(rule: str, split: int, measured: Measured) -> list[Row]:
-    rows: list[Row] = []
-    for n_bins, reflected in measured.reflected.items():
-        paper, ours = quantiles(reflected), measured.ours[n_bins]
-        rows.append({
-            "rule": rule, "split": split, "bins": n_bins, "bins_made": measured.made[n_bins],
-            "error": paper.value, "error_low": paper.low, "error_high": paper.high,
-            "debiased": ours.value, "debiased_low": ours.low, "debiased_high": ours.high,
-        })  # fmt: skip
-    return rows
 
 
 def _panel(settings: LowerBounds, rule: str, measured: Measured) -> Panel:

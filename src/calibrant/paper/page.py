@@ -156,10 +156,33 @@ def refreshed(text: str, results: Sequence[StudyResult]) -> str:
 
 def documentation(results: Sequence[StudyResult]) -> str:
     """Return how the run was made, the table of claims, why some differ, and our own numbers."""
+    claims, parts = claim_lines(results), []
+    if results:
+        seeds = ", ".join(map(str, sorted({result.seed for result in results})))
+        versions = ", ".join(f"{name} {value}" for name, value in results[0].versions.items())
+        quick = " (quick)" if any(result.quick for result in results) else ""
+        parts.append(
+            f"Seed {seeds}; {len(results)} studies{quick}; {versions}. Of {len(claims)} claims "
+            f"{tally(claims)}."
+        )
     rules = "\n".join(f"- *{name}*: {text}." for name, text in HOW_JUDGED)
-    parts = [_run(results), f"How a verdict is reached:\n\n{rules}", markdown_table(results)]
-    parts += [_reasons(results), _ours(results)]
-    return "\n\n".join(part for part in parts if part)
+    parts += [f"How a verdict is reached:\n\n{rules}", markdown_table(results)]
+    reasons = [
+        f"- {line.study}, {line.statement}: **{line.worded}**. {line.note}"
+        for line in claims
+        if line.verdict in ("disagree", "varies", "undecided")
+    ]
+    own = [
+        f"- {line.study}: {line.statement} {line.ours}"
+        + (f" ({line.interval})" if line.interval != "exact" else "")
+        for result in results
+        if _is_beyond(result)
+        for line in other_lines(result)
+    ]
+    for heading, lines in (("Where we differ", reasons), ("Beyond the paper", own)):
+        if lines:
+            parts.append("\n".join((f"### {heading}\n", *lines)))
+    return "\n\n".join(parts)
 
 
 def markdown_table(results: Sequence[StudyResult]) -> str:
@@ -175,41 +198,6 @@ def markdown_table(results: Sequence[StudyResult]) -> str:
             f"{line.interval} | {verdict} |"
         )
     return "\n".join(lines)
-
-
-def _run(results: Sequence[StudyResult]) -> str:
-    if not results:
-        return ""
-    seeds = sorted({result.seed for result in results})
-    versions = ", ".join(f"{name} {value}" for name, value in results[0].versions.items())
-    quick = " (quick)" if any(result.quick for result in results) else ""
-    lines = claim_lines(results)
-    return (
-        f"Seed {', '.join(map(str, seeds))}; {len(results)} studies{quick}; {versions}. "
-        f"Of {len(lines)} claims {tally(lines)}."
-    )
-
-
-def _reasons(results: Sequence[StudyResult]) -> str:
-    """Return the notes of what is not in agreement."""
-    lines = [
-        f"- {line.study}, {line.statement}: **{line.worded}**. {line.note}"
-        for line in claim_lines(results)
-        if line.verdict in ("disagree", "varies", "undecided")
-    ]
-    return "\n".join(("### Where we differ\n", *lines)) if lines else ""
-
-
-def _ours(results: Sequence[StudyResult]) -> str:
-    """Return the numbers of the studies beyond the paper, as a list."""
-    lines = [
-        f"- {line.study}: {line.statement} {line.ours}"
-        + (f" ({line.interval})" if line.interval != "exact" else "")
-        for result in results
-        if _is_beyond(result)
-        for line in other_lines(result)
-    ]
-    return "\n".join(("### Beyond the paper\n", *lines)) if lines else ""
 
 
 def main(folder: str, path: str) -> None:

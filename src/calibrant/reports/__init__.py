@@ -21,7 +21,7 @@ from calibrant.problem import Input, Kind, Label
 from calibrant.reports.findings import Findings, findings_of, of_rows
 from calibrant.reports.page import page
 from calibrant.reports.wording import verdict_of
-from calibrant.sources import Source, as_log, read
+from calibrant.sources import as_log, read
 from calibrant.sources.logs.evaluation import EvaluationLog
 from calibrant.stats.curves import diagram_of
 
@@ -129,7 +129,17 @@ def report(
     check_flag("given_answer", given_answer)
     findings = findings_of(source, bins, max_error, confidence_level, levels, given_answer)
     if before is not None:
-        old = _read_before(y_true, before, source, meaning)
+        if not source.has_rows:
+            raise InvalidArgumentError(
+                "before= needs the rows of the report; it has a table in their place. Give the "
+                "rows."
+            )
+        old = read(y_true, before, **meaning)
+        if old.problem != source.problem:
+            raise InvalidArgumentError(
+                "before= must be predictions of the same kind as y_prob; they are "
+                f"{old.problem} and {source.problem}. Give as many columns in the same order."
+            )
         findings = replace(
             findings, before=of_rows(old.in_memory(), bins, max_error, confidence_level)
         )
@@ -156,21 +166,6 @@ def report(
         now().strftime("%d %B %Y").lstrip("0"),
     )
     return Report(findings, html)
-
-
-def _read_before(y_true: Any, before: Any, after: Source, meaning: dict[str, Any]) -> Source:
-    """Read the predictions of before a repair; both must speak of the same rows."""
-    if not after.has_rows:
-        raise InvalidArgumentError(
-            "before= needs the rows of the report; it has a table in their place. Give the rows."
-        )
-    source = read(y_true, before, **meaning)
-    if source.problem != after.problem:
-        raise InvalidArgumentError(
-            "before= must be predictions of the same kind as y_prob; they are "
-            f"{source.problem} and {after.problem}. Give as many columns in the same order."
-        )
-    return source
 
 
 @dataclass(frozen=True, eq=False, repr=False)

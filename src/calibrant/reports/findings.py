@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,7 @@ from calibrant._json import plain
 from calibrant._types import AnyArray, IntArray
 from calibrant.bins import BinsLike
 from calibrant.exceptions import UnresolvedWarning
-from calibrant.recalibrators import (
-    Identity,
-    TemperatureScaling,
-    VectorScaling,
-)
+from calibrant.recalibrators import Identity, TemperatureScaling, VectorScaling
 from calibrant.recalibrators.fingerprint import Fingerprint
 from calibrant.recalibrators.selection import RecalibratorScores, recalibrator_scores
 from calibrant.reports.curves import ClassFindings, ReportedCurve, class_findings, curve_of
@@ -212,14 +208,17 @@ def findings_of(
     found = replace(found, audit=_audit(rows, max_error, confidence_level))
     if rows.problem.has_event_columns:  # no recalibrator takes several events of a row at once
         return found
-    columns = rows.columns()
+    columns, selective = rows.columns(), None
     probs, codes = columns.probabilities(), columns.codes()
-    return replace(
-        found,
-        gain=gain_of(probs, codes),
-        fingerprint=Fingerprint.of(probs, codes),
-        selective=_selective(rows, confidence_level, given_answer),
-    )
+    if not rows.problem.is_marginal:
+        kind = "top-label" if given_answer else rows.problem.kind
+        selective = stats.selective_curve(
+            rows.tabulate(confidence_bins(kind)),
+            confidence_level=confidence_level,
+            given_answer=given_answer,
+        )
+    mark = Fingerprint.of(probs, codes)
+    return replace(found, gain=gain_of(probs, codes), fingerprint=mark, selective=selective)
 
 
 def of_rows(
@@ -238,8 +237,13 @@ def of_rows(
         levels=levels,
         digests=Digests(rows.digest()),
     )
-    table = _measured(rows, bins, outputs)
-    classes = _each_class(rows, bins, table, confidence_level)
+    table, classes = _measured(rows, bins, outputs), None
+    if rows.problem.kind != "binary":
+        each = table
+        if rows.problem.kind == "top-label":
+            every = ArraySource(rows.columns().as_marginal())
+            each = _measured(every, bins, tabulate_outputs(every))
+        classes = class_findings(each, confidence_level)
     found = _of_table(table, certificate, classes, rows)
     if found.curve is None or found.key_numbers is None:
         return found
@@ -248,17 +252,6 @@ def of_rows(
         found.key_numbers, columns.probabilities(), columns.codes(), confidence_level
     )
     return replace(found, curve=found.curve.counted_in(rows), key_numbers=numbers)
-
-
-def _selective(
-    rows: ArraySource, confidence_level: float, given_answer: bool
-) -> stats.SelectiveCurve | None:
-    if rows.problem.is_marginal:
-        return None
-    table = rows.tabulate(confidence_bins("top-label" if given_answer else rows.problem.kind))
-    return stats.selective_curve(
-        table, confidence_level=confidence_level, given_answer=given_answer
-    )
 
 
 def _audit(source: Source, max_error: float | None, level: float) -> stats.Audit | None:
@@ -302,17 +295,6 @@ def _measured(source: ArraySource, bins: BinsLike, outputs: BinTable) -> BinTabl
     return outputs if few or not outputs.is_binned_model else source.tabulate(bins)
 
 
-def _each_class(
-    source: ArraySource, bins: BinsLike, table: BinTable, confidence_level: float
-) -> ClassFindings | None:
-    if source.problem.kind == "binary":
-        return None
-    if source.problem.kind == "top-label":
-        every = ArraySource(source.columns().as_marginal())
-        table = _measured(every, bins, tabulate_outputs(every))
-    return class_findings(table, confidence_level)
-
-
 def gain_of(probs: AnyArray, codes: IntArray) -> Gain:
     """Compare recalibrators on these rows, or on a random part of them where there are many.
 
@@ -339,29 +321,24 @@ def plan_of(certificate: stats.Certificate) -> Plan:
     levels = None if certificate.levels is None else tuple(certificate.levels)
     own = levels is not None or (table.is_binned_model and outputs <= MOST_OUTPUTS_PLANNED)
     n_outputs = len(levels) if levels is not None else outputs if own else PLANNED_OUTPUTS
-    model = _Model(None if levels is not None else n_outputs, levels, certificate.confidence_level)
+    model: dict[str, Any] = {
+        "n_bins": None if levels is not None else n_outputs,
+        "levels": levels,
+        "confidence_level": certificate.confidence_level,
+        "power": POWER,
+    }
     own_limit = [] if certificate.max_error is None else [certificate.max_error]
     return Plan(
         n_outputs=n_outputs,
         is_own=own,
         needed=[
-            (limit, _rows_needed(limit, model))
+            (limit, _rows_needed(limit, **model))
             for limit in sorted({*TOLERANCES, *own_limit}, reverse=True)
         ],
         n=table.n,
-        smallest=stats.smallest_certifiable_error(table.n, **model._asdict(), power=POWER),
+        smallest=stats.smallest_certifiable_error(table.n, **model),
     )
 
 
-class _Model(NamedTuple):
-    """What a plan is made for."""
-
-    n_bins: int | None
-    levels: tuple[float, ...] | None
-    confidence_level: float
-
-
-@cache
-def _rows_needed(limit: float, model: _Model) -> int:
-    """Remember plans: they take a second, and reports ask for the same ones."""
-    return stats.samples_to_certify(limit, **model._asdict(), power=POWER)
+_rows_needed = cache(stats.samples_to_certify)
+"""Plans take a second, and reports ask for the same ones."""

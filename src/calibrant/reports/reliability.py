@@ -6,12 +6,22 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from calibrant import _svg
-from calibrant._html import Content, Element, element, scrolling, section, short, shown, table
+from calibrant._html import (
+    Content,
+    Element,
+    bullets,
+    element,
+    scrolling,
+    section,
+    short,
+    shown,
+    table,
+)
 from calibrant.groups import key_of, shown_key
 from calibrant.reports.curves import ClassFindings, ReportedCurve, curve_of
 from calibrant.reports.findings import Findings
 from calibrant.reports.wording import ANSWERS, EVENTS, Words, axis_words, percent, points
-from calibrant.stats import Audit, AuditedGroup
+from calibrant.stats import Audit
 from calibrant.stats.curves import join_bins
 
 BINS_OF_A_PANEL = 20  # more points run together in a small diagram
@@ -139,17 +149,9 @@ def _switch(findings: Findings) -> Element | None:
     names: list[Content] = [] if findings.curve is None else ["All answers"]
     for label, error in zip(classes.labels, classes.error, strict=True):
         names.append(f"{short(label)} · error {points(error)}")
-    return element(
-        "p",
-        element("label", "Show", for_="switch"),
-        element(
-            "select",
-            *(element("option", name, value=i) for i, name in enumerate(names)),
-            id="switch",
-            autocomplete="off",
-        ),
-        class_="needs-script",
-    )
+    options = (element("option", name, value=i) for i, name in enumerate(names))
+    choice = element("select", *options, id="switch", autocomplete="off")
+    return element("p", element("label", "Show", for_="switch"), choice, class_="needs-script")
 
 
 def _legend(findings: Findings) -> Element:
@@ -173,15 +175,11 @@ def _legend(findings: Findings) -> Element:
         ),
     ]
     sample = {"viewBox": "0 0 62 38", "class_": "sample", "aria_hidden": "true"}
-    lines = (
-        element(
-            "li",
-            element("svg", *(element("path", d=d, class_=c) for c, d in layers), **sample),
-            text,
-        )
+    lines: Iterable[Content] = (
+        [element("svg", *(element("path", d=d, class_=c) for c, d in layers), **sample), text]
         for layers, text in entries
     )
-    return element("ul", *lines, class_="key")
+    return bullets(lines, class_="key")
 
 
 def _bin_table(curve: ReportedCurve, name: Content, words: Words, level: float) -> Element:
@@ -225,7 +223,18 @@ def class_table(findings: Findings) -> Element | None:
         ("Beyond chance", "text"),
     )
     columns = [element("th", head, scope="col", data_sort=kind) for head, kind in heads]
-    rows = (_class_row(classes, i) for i in range(len(classes)))
+    rows = (
+        (
+            shown(classes.labels[i]),
+            f"{classes.position[i]}",
+            points(classes.error[i]),
+            f"{points(classes.low[i])} to {points(classes.high[i])}",
+            percent(classes.mean_prediction[i]),
+            percent(classes.event_rate[i]),
+            "yes" if classes.beyond_chance[i] else "no",
+        )
+        for i in range(len(classes))
+    )
     title = f"{classes.parts.capitalize()}, the largest error first"
     listed = table(title, columns, rows, id="class-table")
     shown_at_most = f"Only the first {PRINTED} {classes.parts} are printed."
@@ -255,18 +264,6 @@ def _class_words(classes: ClassFindings) -> str:
     return " ".join(words)
 
 
-def _class_row(classes: ClassFindings, i: int) -> tuple[Content, ...]:
-    return (
-        shown(classes.labels[i]),
-        f"{classes.position[i]}",
-        points(classes.error[i]),
-        f"{points(classes.low[i])} to {points(classes.high[i])}",
-        percent(classes.mean_prediction[i]),
-        percent(classes.event_rate[i]),
-        "yes" if classes.beyond_chance[i] else "no",
-    )
-
-
 def groups_of_rows(findings: Findings) -> Element | None:
     """Return the table of groups, the worst first, and diagrams of the worst six."""
     audit = findings.audit
@@ -274,7 +271,20 @@ def groups_of_rows(findings: Findings) -> Element | None:
         return None
     heads = ["Group", "Rows", "Error, points", "Interval", "Proved, points"]
     heads += ["Verdict"] if audit.max_error else []
-    rows = [_row(group)[: len(heads)] for group in audit.groups[:MOST_GROUPS]]
+    rows = []
+    for group in audit.groups[:MOST_GROUPS]:
+        bounds = f"≥ {points(group.lower_bound)}"
+        if group.upper_bound < 1:
+            bounds = f"{points(group.lower_bound)} to {points(group.upper_bound)}"
+        cells = (
+            shown(shown_key(group.group)),
+            f"{group.n:,}",
+            points(group.error),
+            f"{points(group.low)} to {points(group.high)}",
+            bounds,
+            "too small" if group.is_too_small else group.verdict or "",
+        )
+        rows.append(cells[: len(heads)])
     listed = table("Groups, the worst first", heads, rows)
     left_out = len(audit) - MOST_GROUPS
     more = f"{left_out:,} more groups are not shown." if left_out > 0 else None
@@ -293,19 +303,6 @@ def groups_of_rows(findings: Findings) -> Element | None:
             f"{percent(audit.confidence_level)} confidence.",
             class_="note",
         ),
-    )
-
-
-def _row(group: AuditedGroup) -> tuple[Content, ...]:
-    return (
-        shown(shown_key(group.group)),
-        f"{group.n:,}",
-        points(group.error),
-        f"{points(group.low)} to {points(group.high)}",
-        f"{points(group.lower_bound)} to {points(group.upper_bound)}"
-        if group.upper_bound < 1
-        else f"≥ {points(group.lower_bound)}",
-        "too small" if group.is_too_small else group.verdict or "",
     )
 
 

@@ -175,14 +175,12 @@ def _measured(findings: Findings) -> str:
         f"{subject} off by at most {points(high)} percentage points {RMS} "
         f"({level} interval from {error.n:,} rows)."
     )
-    proved = findings.certificate.lower_bound
+    proved, part = findings.certificate.lower_bound, findings.curve or findings.classes
     if proved > 0:
         return f"{at_most} An exact bound shows an error of at least {points(proved)}."
-    return (
-        at_most
-        if _parts_beyond_chance(findings)
-        else f"No error can be told from chance. {at_most}"
-    )
+    if part is not None and part.beyond_chance.any():  # a single group or class
+        return at_most
+    return f"No error can be told from chance. {at_most}"
 
 
 def _difference(findings: Findings) -> str:
@@ -234,9 +232,8 @@ def _chance(findings: Findings) -> str:
 
 
 def _hidden(findings: Findings) -> str:
-    if findings.table.is_binned_model or findings.certificate.verdict:
-        return ""
-    return "Errors inside a group can cancel, so the true error may be larger."
+    known = findings.table.is_binned_model or findings.certificate.verdict
+    return "" if known else "Errors inside a group can cancel, so the true error may be larger."
 
 
 def _overall(findings: Findings) -> str:
@@ -291,9 +288,3 @@ def _worst_class(findings: Findings) -> str:
 def _whole_beyond_chance(findings: Findings) -> bool:
     """Tell whether interval or bound exclude an error of 0, all rows taken together."""
     return findings.interval.low > 0 or findings.certificate.lower_bound > 0
-
-
-def _parts_beyond_chance(findings: Findings) -> bool:
-    """Tell whether single groups or classes leave the range that chance allows."""
-    part = findings.curve or findings.classes
-    return part is not None and bool(part.beyond_chance.any())
