@@ -66,9 +66,9 @@ def bins_one_by_one(bins: object, n_columns: int) -> tuple[Bins, ...] | None:
                 "Pass those of one of them, tables[group].bins."
             )
         bins = bins[0]
-    if not (isinstance(bins, list | tuple) and any(isinstance(one, Bins) for one in bins)):
+    if not (isinstance(bins, list | tuple) and any(isinstance(item, Bins) for item in bins)):
         return None
-    if all(isinstance(one, Bins) for one in bins) and len(bins) == n_columns:
+    if all(isinstance(item, Bins) for item in bins) and len(bins) == n_columns:
         return tuple(bins)
     raise InvalidBinsError(
         "Bins given one by one must be one Bins for each column of predictions that is counted; "

@@ -151,9 +151,9 @@ def _lanes(rows: AnyArray, codes: IntArray, factors: HashArray, n_lanes: int) ->
     values += 0.0  # -0.0 becomes 0.0
     keys = _mix(values.view(np.uint64))
     classes = _mix(codes.astype(np.uint64))
-    one, two = (keys @ column[:-1] + classes * column[-1] for column in factors)
+    first, second = (keys @ column[:-1] + classes * column[-1] for column in factors)
     steps = [np.uint64((lane + 1) * _STEP % 2**64) for lane in range(n_lanes)]
-    return [_mix(_mix(one + step) + two) for step in steps]
+    return [_mix(_mix(first + step) + second) for step in steps]
 
 
 def _mix(keys: HashArray) -> HashArray:

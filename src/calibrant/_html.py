@@ -94,15 +94,15 @@ def element(tag: str, *children: Content, **attributes: Attribute) -> Element:
     """
     if not _NAME.fullmatch(tag) or tag.lower() in _REFUSED_TAGS:
         raise ValueError(f"tag not allowed in a report: {tag!r}")
-    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-    for name, value in named.items():
+    by_name = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+    for name, value in by_name.items():
         lower = name.lower()
         if not _NAME.fullmatch(name) or lower.startswith("on") or lower in _REFUSED_ATTRIBUTES:
             raise ValueError(f"attribute not allowed in a report: {name!r}")
         if lower == "href" and not str(value).startswith("#"):
             raise ValueError(f"link not allowed in a report, it leaves the page: {value!r}")
-    given = [pair for pair in named.items() if pair[1] is not None and pair[1] is not False]
-    return Element(tag, tuple(given), tuple(_flat(children)))
+    present = [pair for pair in by_name.items() if pair[1] is not None and pair[1] is not False]
+    return Element(tag, tuple(present), tuple(_flat(children)))
 
 
 def json_data(name: str, value: Any) -> Embedded:

@@ -156,7 +156,7 @@ def timeline(
     drawn = batches[-MOST_BATCHES:]
     x = [round(WIDTH * (i + 0.5) / len(drawn)) for i in range(len(drawn))]
     alarms = sum(batch.alarm for batch in drawn)
-    told = f"{len(drawn):,} batches, {alarms:,} of them on alarm."
+    summary = f"{len(drawn):,} batches, {alarms:,} of them on alarm."
     bottom = TOP + GAP + BOTTOM
     marks: list[Content] = []
     begin = next((a for a, batch in zip(x, drawn, strict=True) if batch.name == since), None)
@@ -171,7 +171,7 @@ def timeline(
     return element(
         "svg",
         element("title", "Calibration error and evidence, batch by batch"),
-        element("desc", told),
+        element("desc", summary),
         *marks,
         _name(drawn[0].name, 0, "tick") if len(drawn) > 1 else None,
         _name(drawn[-1].name, WIDTH, "end tick"),

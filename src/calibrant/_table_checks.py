@@ -148,8 +148,8 @@ def _wrong_levels(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
         ("sum_pp", table.sum_pp, level * (level * table.sum_w)),
         ("sum_py", table.sum_py, level * table.sum_y),
     )
-    for name, given, needed in pairs:
-        off = np.abs(given - needed) > slack * needed + tiny
+    for name, total, needed in pairs:
+        off = np.abs(total - needed) > slack * needed + tiny
         yield f"{name} is not what its level gives", known & off
     if not table.is_weighted:
         yield "a bin of one row must have a level", (table.count == 1) & ~known

@@ -68,10 +68,10 @@ class Bins(ReadOnlyArrays):
 
     def __post_init__(self) -> None:
         try:
-            given = np.asarray(self.edges)
-            if given.dtype.kind not in "biufO":  # NumPy would make floats of text, too
-                raise TypeError(f"edges of {given.dtype}")
-            edges = given.astype(np.float64) + 0.0  # an edge of -0.0 is 0.0
+            values = np.asarray(self.edges)
+            if values.dtype.kind not in "biufO":  # NumPy would make floats of text, too
+                raise TypeError(f"edges of {values.dtype}")
+            edges = values.astype(np.float64) + 0.0  # an edge of -0.0 is 0.0
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise InvalidBinsError(
                 f"Bin edges must be numbers that rise from 0 to 1; got {self.edges!r:.60}."
@@ -117,7 +117,7 @@ class Bins(ReadOnlyArrays):
 
     def __repr__(self) -> str:
         ends = [self.edges] if len(self) < 8 else [self.edges[:3], self.edges[-3:]]
-        edges = ", ..., ".join(", ".join(f"{edge:g}" for edge in some) for some in ends)
+        edges = ", ..., ".join(", ".join(f"{edge:g}" for edge in part) for part in ends)
         return f"<Bins: {self}, edges {edges}>"
 
     def __str__(self) -> str:

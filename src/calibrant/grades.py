@@ -195,8 +195,8 @@ def _pds(y_true: Any, y_prob: Any, pds: dict[str, float], data: Any) -> tuple[An
         return y_true, y_prob, data
     if array.dtype.kind not in "OUST":
         return y_true, array, None
-    found, place = np.unique(array.astype(str), return_inverse=True)
-    strange = np.array([name not in pds for name in found])
+    names, place = np.unique(array.astype(str), return_inverse=True)
+    strange = np.array([name not in pds for name in names])
     if strange.any():
         rows = strange[place].ravel()
         first = int(rows.argmax())
@@ -205,4 +205,4 @@ def _pds(y_true: Any, y_prob: Any, pds: dict[str, float], data: Any) -> tuple[An
             f"have another (first: y_prob[{first}] = {array.flat[first]!r:.40}). Add it to "
             "grades=, or leave those rows out."
         )
-    return y_true, np.array([pds[name] for name in found.tolist()])[place], None
+    return y_true, np.array([pds[name] for name in names.tolist()])[place], None

@@ -115,8 +115,8 @@ class Groups:
     @classmethod
     def _of_factors(cls, by: tuple[GroupColumn, ...], factors: Sequence[Factor]) -> Groups:
         codes, sizes = factors[0][0], [len(labels) for _, labels in factors]
-        for own, labels in factors[1:]:
-            codes = codes.astype(np.int64) * len(labels) + own
+        for column_codes, labels in factors[1:]:
+            codes = codes.astype(np.int64) * len(labels) + column_codes
         n_codes = math.prod(sizes)
         if n_codes <= DENSE_CODES:
             present = np.arange(n_codes)
@@ -139,8 +139,8 @@ class Groups:
         number: dict[tuple[GroupLabel, ...], int] = {}
         codes = []
         for part in parts:
-            own = [number.setdefault(labels, len(number)) for labels in part.labels]
-            codes.append(np.array(own, np.int32)[part.codes])
+            numbers = [number.setdefault(labels, len(number)) for labels in part.labels]
+            codes.append(np.array(numbers, np.int32)[part.codes])
         return cls(parts[0].by, np.concatenate(codes), list(number))
 
     def rows(self) -> Iterator[tuple[tuple[GroupLabel, ...], IntArray]]:
@@ -344,7 +344,7 @@ def more_groups(n: int) -> list[str]:
 
 def ranking(by: tuple[GroupColumn, ...]) -> Callable[[tuple[GroupLabel, ...]], Any]:
     """Return what sorts labels: intervals as they are cut, numbers before text, missing last."""
-    orders = [{label: place for place, label in enumerate(own.intervals)} for own in by]
+    orders = [{label: place for place, label in enumerate(column.intervals)} for column in by]
 
     def place(label: GroupLabel, order: Mapping[str, int]) -> tuple[int, Any]:
         if label is None:

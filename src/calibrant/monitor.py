@@ -249,8 +249,8 @@ class CalibrationMonitor:
     @property
     def evidence(self) -> float:
         """The evidence now: what bets at fair odds have made of 1."""
-        own = self._own()
-        return own[-1].evidence if own else 1.0
+        batches = self._own()
+        return batches[-1].evidence if batches else 1.0
 
     @property
     def batches(self) -> tuple[MonitoredBatch, ...]:
@@ -260,8 +260,8 @@ class CalibrationMonitor:
     @property
     def alarm(self) -> bool:
         """Whether there was an alarm since the last restart."""
-        own = self._own()
-        return bool(own) and own[-1].alarm
+        batches = self._own()
+        return bool(batches) and batches[-1].alarm
 
     @property
     def alarm_at(self) -> str | None:
@@ -331,9 +331,9 @@ class CalibrationMonitor:
         return f"<CalibrationMonitor: {self._summary()}>"
 
     def _summary(self) -> str:
-        own = self._own()
-        batches = "1 batch" if len(own) == 1 else f"{len(own):,} batches"
-        rows = f"{batches}, {sum(batch.n for batch in own):,} rows"
+        current = self._own()
+        batches = "1 batch" if len(current) == 1 else f"{len(current):,} batches"
+        rows = f"{batches}, {sum(batch.n for batch in current):,} rows"
         says = (
             f"the l2 error has exceeded {self.max_error:g}" if self.max_error is not None
             else "event rates are no longer those of the reference"

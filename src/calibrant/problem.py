@@ -117,13 +117,13 @@ class Problem:
         >>> print(Problem("top-label", 3, ("a", "b", "c")), Problem("binary"), sep="; ")
         top-label of 3 classes ('a', 'b', 'c'); binary
         """
-        said = str(self.kind)
+        text = str(self.kind)
         if self.kind != "binary":
-            said += f" of {self.n_classes:,} {self.parts}"
+            text += f" of {self.n_classes:,} {self.parts}"
         if self.classes is not None:
             shown = ", ".join(map(repr, self.classes[:4])) + ", ..." * (self.n_classes > 4)
-            said += f" ({shown})"
-        return said if self.pos_label is None else f"{said} with the event {self.pos_label!r}"
+            text += f" ({shown})"
+        return text if self.pos_label is None else f"{text} with the event {self.pos_label!r}"
 
     @property
     def is_marginal(self) -> bool:
@@ -318,8 +318,8 @@ def _read_names(kind: Kind, classes: Any) -> tuple[Label, ...] | None:
     central interval.
     """
     if kind == "quantile" and (hasattr(classes, "dtype") or isinstance(classes, list | tuple)):
-        given = np.ravel(np.asarray(classes)) if hasattr(classes, "dtype") else classes
-        classes = [float(str(x)) if isinstance(x, np.float32 | np.float16) else x for x in given]
+        values = np.ravel(np.asarray(classes)) if hasattr(classes, "dtype") else classes
+        classes = [float(str(x)) if isinstance(x, np.float32 | np.float16) else x for x in values]
     return read_classes(classes)
 
 
@@ -394,7 +394,7 @@ def _labels_of_two_columns(pos_label: Label) -> tuple[Label, ...]:
     )
 
 
-def check_input(given: Any) -> None:
+def check_input(value: Any) -> None:
     """Raise InvalidArgumentError unless it is one of the two words."""
-    if not is_among(given, INPUTS):
-        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r:.60}.')
+    if not is_among(value, INPUTS):
+        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {value!r:.60}.')

@@ -157,8 +157,8 @@ def numbers(text: str) -> list[float]:
 
 def group_column(text: str) -> tuple[str, list[float] | None]:
     """Read a column that tells groups apart, and where it is cut: age=0,40,65,120."""
-    name, found, cuts = text.rpartition("=")
-    if found and "," in cuts:
+    name, equals, cuts = text.rpartition("=")
+    if equals and "," in cuts:
         return name, numbers(cuts)
     return text, None
 
@@ -349,8 +349,8 @@ DATA = (
 def add_options(command: argparse._ActionsContainer, *names: str, **helps: str) -> None:
     """Add options that commands share, some of them with a help of this command's own."""
     for name in names:
-        own = helps.get(name.strip("-").replace("-", "_"))
-        add_option(command, name, **({} if own is None else {"help": own}))
+        help_text = helps.get(name.strip("-").replace("-", "_"))
+        add_option(command, name, **({} if help_text is None else {"help": help_text}))
 
 
 def add_option(command: argparse._ActionsContainer, name: str, **changes: Any) -> None:

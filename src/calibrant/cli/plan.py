@@ -94,10 +94,10 @@ def run(args: argparse.Namespace) -> int:
         say_json(document)
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
-        told = (
+        sentence = (
             f"{rows:,} rows certify {_ERRORS[args.norm]} of at most {max_error:.4g} with "
             f"probability {args.power:g}, if the model has {n_bins:,} outputs and its error is "
             f"{args.true_error:g}{looks}."
         )
-        say(filled(told))
+        say(filled(sentence))
     return OK

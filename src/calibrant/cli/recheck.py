@@ -122,9 +122,9 @@ def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
     from calibrant.verify import recheck
 
     with open_files(args.data, args.format) as files:
-        given = columns_of(args, files, Progress())
+        inputs = columns_of(args, files, Progress())
         if not args.calibrator:
-            return recheck(certificate, **given)
+            return recheck(certificate, **inputs)
         calibrator = load_calibrator(args.calibrator)
-        y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
+        y_prob, y_true, classes = arrays_to_certify(calibrator, inputs, args)
         return calibrator.recheck(certificate, y_prob, y_true, classes)

@@ -137,7 +137,7 @@ def _usage(argument: Argument) -> str:
 
 def _row(argument: Argument) -> str:
     names = ", ".join(f"`{flag}`" for flag in argument.flags) or f"`{argument.metavar}`"
-    choices = ", ".join(f"`{each}`" for each in argument.choices)
+    choices = ", ".join(f"`{choice}`" for choice in argument.choices)
     about = ": ".join(filter(None, [choices, argument.help]))
     return f"| {names} | {about.replace('|', chr(92) + '|').replace('*', chr(92) + '*')} |"
 

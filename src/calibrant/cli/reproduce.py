@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         rows = [("study", "experiment", "needs", "what it shows")]
         rows += [
-            (one.name, one.experiments, "--probs" if one.needs_data else "", one.title)
-            for one in STUDIES.values()
+            (item.name, item.experiments, "--probs" if item.needs_data else "", item.title)
+            for item in STUDIES.values()
         ]
         say(aligned(rows, indent=""))
         return OK
     studies = [study(name) for name in dict.fromkeys(args.studies)] or list(STUDIES.values())
-    lacking = [] if args.probs else [one.name for one in studies if one.needs_data]
+    lacking = [] if args.probs else [item.name for item in studies if item.needs_data]
     if lacking and args.studies:
         raise InvalidInputError(
             f"Predictions are needed for {', '.join(lacking)}: add --probs FILE."

@@ -93,7 +93,7 @@ class Checkpoints(Progress):
                 head = json.loads(arrays["head"].tobytes())
                 done = len(head["files"])
                 read = self._files_read(number, done)
-                if not self._holds(head) or any(head[name] != own for name, own in read.items()):
+                if not self._holds(head) or any(head[x] != value for x, value in read.items()):
                     self._say_changes(head)
                     return 0
                 sketch.restore(arrays)
@@ -167,8 +167,8 @@ class Checkpoints(Progress):
         return {**header(FORMAT, SCHEMA), "settings": self.settings}
 
     def _holds(self, checkpoint: dict[str, Any]) -> bool:
-        own = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
-        return all(checkpoint[name] == value for name, value in own.items())
+        head = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
+        return all(checkpoint[name] == value for name, value in head.items())
 
     def _files_read(self, number: int, done: int) -> dict[str, Any]:
         """Return what a pass has read, and the files that chose its cells: all, after the first."""

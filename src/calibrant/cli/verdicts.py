@@ -137,8 +137,8 @@ def document(cases: Sequence[Case], seconds: float) -> str:
             ElementTree.SubElement(node, "system-out").text = text
         else:
             head = shortened(text.split("\n")[0], LONGEST_NAME)
-            told = {"type": str(case.verdict), "message": head}
-            ElementTree.SubElement(node, outcome, told).text = text
+            attributes = {"type": str(case.verdict), "message": head}
+            ElementTree.SubElement(node, outcome, attributes).text = text
     ElementTree.indent(suites)
     body = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'

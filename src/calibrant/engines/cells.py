@@ -202,17 +202,17 @@ class CellSums:
     def _places(self, bins: tuple[Bins, ...], values: FloatArray) -> IntArray:
         place = np.zeros(values.size, np.intp)
         for group, own_bins in enumerate(bins):
-            own = self.group % len(bins) == group
-            place[own] = own_bins.index(values[own])
+            rows = self.group % len(bins) == group
+            place[rows] = own_bins.index(values[rows])
         return place
 
 
 def inner_edges(bins: tuple[Bins, ...]) -> FloatArray:
     """Return the edges between the bins of each group, (groups, edges), ended by infinity."""
-    every = [own.edges for own in bins]
-    sizes = np.array([edges.size for edges in every])
+    edges_of_groups = [group_bins.edges for group_bins in bins]
+    sizes = np.array([edges.size for edges in edges_of_groups])
     padded = np.full((len(bins), int(sizes.max())), np.inf)
-    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(every)
+    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(edges_of_groups)
     inner = padded[:, 1:-1]
     inner[inner == 1.0] = np.inf  # the last edge of groups with fewer bins
     return np.ascontiguousarray(inner)
@@ -293,7 +293,7 @@ class Lookup:
 def lookup(bins: Sequence[Bins]) -> Lookup:
     """Return the tables that find bins, one `Bins` for each group."""
     first = bins[0]
-    if len(bins) == 1 or all(own is first for own in bins) or all(own == first for own in bins):
+    if len(bins) == 1 or all(x is first for x in bins) or all(x == first for x in bins):
         # bins of one width are not made from data, but by chance; equal bins may differ in that
         return _shared(first, len(bins), first.origin == "fixed")
     return _build(bins, len(bins))
@@ -308,9 +308,9 @@ def _build(rows: Sequence[Bins], n_groups: int, may_be_even: bool = False) -> Lo
     n_bins = max(map(len, rows))
     bits = min(max((32 * n_bins - 1).bit_length(), 8), 16 if len(rows) == 1 else 12)
     edges = np.full((len(rows), 3 * n_bins), np.inf)
-    for row, own in zip(edges, rows, strict=True):
-        row[: len(own) - 1] = own.edges[1:-1]
-    scale = np.array([2.0 ** (bits - _exponent(own)) for own in rows])
+    for row, group_bins in zip(edges, rows, strict=True):
+        row[: len(group_bins) - 1] = group_bins.edges[1:-1]
+    scale = np.array([2.0 ** (bits - _exponent(group_bins)) for group_bins in rows])
     places = np.arange((1 << bits) + 1) / scale[:, None]
     starts = range(0, edges.size, edges.shape[1])
     grids = np.empty(places.shape, np.intp)

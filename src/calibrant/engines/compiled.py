@@ -172,7 +172,7 @@ def _count_events(rows: Columns, bins: tuple[Bins, ...], codes: _Codes) -> Float
         sum_pp, sum_py = others * square + events * square, events * tau
         squares = unit_squares(events, sum_pp, sum_py)
         sums = (np.full(len(bins), len(rows)), events, others * tau + sum_py, sum_pp, sum_py)
-        place = [int(own.index(level)) for own, level in zip(bins, tau, strict=True)]
+        place = [int(x.index(level)) for x, level in zip(bins, tau, strict=True)]
         arrays[:, 0, np.arange(len(bins)), place] = (*sums, squares, tau)
         return arrays
     for part in _slices(len(bins), EVENTS_TRANSPOSED):
@@ -182,11 +182,11 @@ def _count_events(rows: Columns, bins: tuple[Bins, ...], codes: _Codes) -> Float
         for k, (happened, p) in enumerate(zip(events, probs, strict=True), part.start):
             alone = Columns(Problem("binary"), happened, p, rows.weights)
             try:
-                own = _count(alone, bins[k : k + 1], codes)
+                group_sums = _count(alone, bins[k : k + 1], codes)
             except InvalidInputError:
                 rows.check()  # which names the column, too
                 raise
-            arrays[:, :, k, : len(bins[k])] = own[:, :, 0]
+            arrays[:, :, k, : len(bins[k])] = group_sums[:, :, 0]
     return arrays
 
 
@@ -210,7 +210,7 @@ def _count_run(rows: Columns, columns: slice, tables: Lookup, codes: _Codes) -> 
     if len(parts) == 1:
         sums = read(parts[0])
     else:
-        terms = run([partial(read, own) for own in parts])
+        terms = run([partial(read, part) for part in parts])
         sums = next(terms)
         lost = np.zeros_like(sums)
         for term in terms:
@@ -219,7 +219,7 @@ def _count_run(rows: Columns, columns: slice, tables: Lookup, codes: _Codes) -> 
     if _kernels.table_of(sums, weighted, SUMS_ROUND_BY, arrays):
         # where sums do not tell the one prediction of a bin, rows are read again
         level = arrays[-1]
-        for noted in run([partial(read, own, level) for own in parts]):
+        for noted in run([partial(read, part, level) for part in parts]):
             level = merged_levels(level, noted)
         arrays[-1] = np.where(level < 0, np.nan, level)
     return arrays.reshape(-1, codes.n, n_columns, n_bins)
@@ -303,8 +303,8 @@ def _choose_single(values: AnyArray, rule: BinRule, rows: Columns) -> Bins:
         spread = int(math.log2(3 * rule.n_bins * values.size / LISTED_VALUES))
         coarse = min(max(spread, LEAST_BITS), MOST_BITS)
         for bits, share in zip((coarse, MOST_BITS), LISTED_SHARES, strict=True):
-            if (found := _of_grid(values, rule.n_bins, rows, bits, share)) is not None:
-                return rule.choose(*found)
+            if (neighbours := _of_grid(values, rule.n_bins, rows, bits, share)) is not None:
+                return rule.choose(*neighbours)
     return _of_lines(np.ascontiguousarray(values)[None], rule, rows)[0]
 
 
@@ -337,7 +337,7 @@ def _of_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: floa
     ends = np.cumsum(sizes)
     listed = np.full(ends[-1], np.nan)  # not found again if somebody changes the values meanwhile
     pairs = zip(parts, np.split(listed, ends[:-1]), strict=True)
-    for _ in run([partial(_kernels.pick_cells, own, marked, to) for own, to in pairs]):
+    for _ in run([partial(_kernels.pick_cells, segment, marked, to) for segment, to in pairs]):
         pass
     both = zip(distinct(listed, None), _between(total, marked), strict=True)
     near, mass = (np.concatenate(pair) for pair in both)

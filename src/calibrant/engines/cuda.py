@@ -332,8 +332,8 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
     """
 
     def make() -> dict[str, Any]:
-        both = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
-        return {name: torch.from_numpy(x).to(state.device) for name, x in both.items()}
+        arrays = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
+        return {name: torch.from_numpy(x).to(state.device) for name, x in arrays.items()}
 
     kept = sums.kept(("finish", state.device), make)
     n_bins = len(sums.bins) * sums.n_bins
@@ -349,8 +349,8 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
             *(kept["bin"], kept["exponent"], len(sums.edges), out),
         ),
     )
-    found: AnyArray = out.cpu().numpy()
-    return None if found[4] else found
+    numbers: AnyArray = out.cpu().numpy()
+    return None if numbers[4] else numbers
 
 
 def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:

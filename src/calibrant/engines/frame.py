@@ -90,10 +90,10 @@ class FrameEngine:
             passes = {group: Pass.of(query) for group, query in search.queries.items()}
             sums, n = _count(columns, passes)
             n_rows = n_rows or n  # later passes do not look at all rows
-            own = {group: sums.take(sums.group == group) for group in passes}
+            group_sums = {group: sums.take(sums.group == group) for group in passes}
             counts = {
                 group: GridCells(x.number, x.mass, x.sums["count"], x.low, x.high)
-                for group, x in own.items()
+                for group, x in group_sums.items()
             }
             search.answer(n_rows, counts)
             replaced = np.zeros(sums.group.size, np.bool_)  # by cells that the next queries count
@@ -129,7 +129,7 @@ class FrameEngine:
         if sum(map(len, bins)) > MOST_STEPS:
             return None
         try:
-            sums = collected(plan_influences(columns, [own.edges for own in bins], influence))
+            sums = collected(plan_influences(columns, [x.edges for x in bins], influence))
         except Exception:  # whatever an engine raises whose planner gives up
             return None
         return InfluenceSums(*(float(sums[name][0]) for name in INFLUENCE_SUMS))
@@ -149,16 +149,16 @@ def _count_bins(
     columns: FrameColumns, bins: tuple[Bins, ...], numbering: Numbering | None
 ) -> CellSums:
     """Sum the rows in cells that nearly are the bins, and those of cut cells once more."""
-    passes = {group: _first_pass(own) for group, own in enumerate(bins)}
+    passes = {group: _first_pass(group_bins) for group, group_bins in enumerate(bins)}
     sums, _ = _count(columns, passes, numbering)
     cut = sums.cut_by(bins)
     again: dict[int, Pass] = {}
     if not cut.any():
         return sums
     for group, first in passes.items():  # a cell that is cut in one group of rows is in all
-        own = sums.group % len(bins) == group
-        cut[own] |= np.isin(sums.number[own], sums.number[own & cut])
-        inside, inner = sums.take(own & cut), bins[group].edges[1:-1]
+        of_group = sums.group % len(bins) == group
+        cut[of_group] |= np.isin(sums.number[of_group], sums.number[of_group & cut])
+        inside, inner = sums.take(of_group & cut), bins[group].edges[1:-1]
         if inside.number.size and first.grid is not None:  # parted at the edges within them
             ends = zip(inside.low, inside.high, strict=True)
             within = [inner[(a <= inner) & (inner < b)] for a, b in ends]
@@ -201,7 +201,7 @@ def _count_part(
         check_heaviest(0.0)
     if "heaviest" in sums:
         heaviest = sums.pop("heaviest").max()
-        if not any(own.within for own in passes.values()):  # else not all rows were seen
+        if not any(pass_.within for pass_ in passes.values()):  # else not all rows were seen
             check_heaviest(heaviest)
     if numbering is not None:
         codes = _numbers(columns.by, [sums.pop(name) for name in by], sums["count"], numbering)
@@ -232,9 +232,9 @@ def _collected_quickly(
     if size is not None:
         number, key = np.divmod(sums["key"].astype(np.int64), size)
         sums["key"] = key - 1.0
-        told = number.astype(object)
-        told[number == FOLDED] = None
-        sums[by[0]] = told
+        labels = number.astype(object)
+        labels[number == FOLDED] = None
+        sums[by[0]] = labels
     return None if (sums["key"] < 0).any() else sums
 
 
@@ -243,14 +243,14 @@ def _numbers(
 ) -> IntArray:
     """Return the number of each row's group; new ones are added to the numbering."""
     factors: list[AnyArray | Factor] = []
-    for own, values in zip(by, columns, strict=True):
-        if own.cuts is None:
+    for column, values in zip(by, columns, strict=True):
+        if column.cuts is None:
             factors.append(values)
             continue
         interval = np.asarray(values, np.float64)
         if (outside := interval < 0).any():
-            raise outside_cuts(own, int(count[outside].sum()), "rows of the lazy frame")
-        labels = [*own.intervals, None]
+            raise outside_cuts(column, int(count[outside].sum()), "rows of the lazy frame")
+        labels = [*column.intervals, None]
         codes = np.where(np.isnan(interval), len(labels) - 1, interval).astype(np.intp)
         factors.append((codes, labels))
     groups = Groups.of(by, factors)

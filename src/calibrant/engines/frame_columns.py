@@ -82,7 +82,7 @@ class FrameColumns:
             return False
         wide = (nw.UInt64, nw.UInt128, nw.Int128)
         dtype = self._schema[self.by[0].name]
-        return bool(dtype.is_integer()) and not any(dtype == own for own in wide)
+        return bool(dtype.is_integer()) and not any(dtype == x for x in wide)
 
     def read(self, group: int) -> tuple[Any, Any, Any, list[tuple[Any, int]]]:
         """Return the rows; p and y as expressions of them; and the checks with their codes."""

@@ -131,13 +131,13 @@ def plan_sums(
     With `by`, rows are told apart by the columns of groups as well. A `quick` plan does not say
     what is wrong with bad rows, only that there are some, by a key of -1.
     """
-    folded = all(own.grid is not None for own in passes.values())
+    folded = all(pass_.grid is not None for pass_ in passes.values())
     keys = ["key"] if folded else ["key", "side"]
-    largest = max(own.largest_key for own in passes.values())
+    largest = max(pass_.largest_key for pass_ in passes.values())
     size = key_size(columns, passes) if by and quick else None
     dtype = _integer(largest) if folded else nw.Float64
     parts = [
-        _keyed(columns, group, own, folded, dtype, by, quick, size) for group, own in passes.items()
+        _keyed(columns, group, x, folded, dtype, by, quick, size) for group, x in passes.items()
     ]
     keys += columns.group_names if by and size is None else []
     if len(parts) > 1:
@@ -159,8 +159,8 @@ def key_size(columns: FrameColumns, passes: dict[int, Pass]) -> int | None:
 
     It is a power of two, so that integers too large wrap around and leave the key itself intact.
     """
-    largest = max(own.largest_key for own in passes.values())
-    folded = all(own.grid is not None for own in passes.values())
+    largest = max(pass_.largest_key for pass_ in passes.values())
+    folded = all(pass_.grid is not None for pass_ in passes.values())
     if not (folded and largest < LARGEST_FOLDED and columns.has_one_small_group):
         return None
     return 1 << int(largest + 1).bit_length()
@@ -194,7 +194,7 @@ def plan_influences(
 def _keyed(
     columns: FrameColumns,
     group: int,
-    own: Pass,
+    pass_: Pass,
     folded: bool,
     dtype: Any,
     by: bool,
@@ -207,19 +207,19 @@ def _keyed(
     whole numbers, have room. A key with a group is larger by 1: a remainder of 0 means bad rows.
     """
     rows, p, y, faults = columns.read(group)
-    for grid, numbers in own.within:
+    for grid, numbers in pass_.within:
         rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
-    place = p if own.grid is None else own.grid.number(p)
-    if own.edges.size:
+    place = p if pass_.grid is None else pass_.grid.number(p)
+    if pass_.edges.size:
         number = exact_number(columns.frame)
-        above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in own.edges]
-        place = place * float(own.edges.size + 1) + balanced(above)
+        above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in pass_.edges]
+        place = place * float(pass_.edges.size + 1) + balanced(above)
     key = place * 2.0 + y if folded and size is None else place
     if size is not None:
-        told = nw.col(columns.by[0].name).cast(nw.Int64)
-        near = told.is_null() | told.is_between(1 - FOLDED, FOLDED - 1)
+        label = nw.col(columns.by[0].name).cast(nw.Int64)
+        near = label.is_null() | label.is_between(1 - FOLDED, FOLDED - 1)
         key = _or_bad([*faults, (near, -1)], key + 1.0, 0.0).cast(nw.Int64)
-        key = told.fill_null(FOLDED) * size + key
+        key = label.fill_null(FOLDED) * size + key
         events = y.cast(nw.Float64)
         return rows.select(p=p, key=key, sum_pp=p * p, sum_y=events, sum_py=p * events)
     key = (_or_bad(faults, key, -1.0) if quick else _unless(faults, key)).cast(dtype)

@@ -239,8 +239,8 @@ class Pair:
     def amax(self, dim: int, keepdim: bool = False) -> Pair:
         high = self.high.amax(dim, keepdim=True)
         low = torch.where(self.high == high, self.low, -torch.inf).amax(dim, keepdim=True)
-        found = Pair.summed(high, low)
-        return found if keepdim else found.both(lambda x: x.squeeze(dim))
+        largest = Pair.summed(high, low)
+        return largest if keepdim else largest.both(lambda x: x.squeeze(dim))
 
     def argmax(self, dim: int) -> Any:
         rank = torch.arange(self.shape[dim], 0, -1, device=self.device)
@@ -252,9 +252,10 @@ class Pair:
         unit, inverse = _power(self.high.abs().amax(dim, keepdim=True))
         bits = 62 - self.shape[dim].bit_length()
         total = self.both(lambda x: x * inverse)._rounded(bits).sum(dim, keepdim=True)
-        found, plain = _of_units(total, bits, unit), self.high.sum(dim, keepdim=True)
-        found.high = torch.where(plain.isfinite(), found.high, plain)  # infinite and missing terms
-        return found if keepdim else found.both(lambda x: x.squeeze(dim))
+        summed, plain = _of_units(total, bits, unit), self.high.sum(dim, keepdim=True)
+        # terms may be infinite or missing, which no unit can round
+        summed.high = torch.where(plain.isfinite(), summed.high, plain)
+        return summed if keepdim else summed.both(lambda x: x.squeeze(dim))
 
     def mean(self, dim: int | None = None) -> Pair:
         n: int = self.high.numel() if dim is None else self.shape[dim]
@@ -336,8 +337,8 @@ def on_host(values: Any) -> FloatArray:
     if isinstance(values, Pair):
         return np.asarray(on_host(values.high) + on_host(values.low))
     host = values.detach().cpu()
-    found: FloatArray = host.numpy().view(np.float64) if are_bits(values) else host.double().numpy()
-    return found
+    array: FloatArray = host.numpy().view(np.float64) if are_bits(values) else host.double().numpy()
+    return array
 
 
 def probabilities(p: Any) -> Any:

@@ -365,8 +365,8 @@ class _Cells:
         cuts = self.cuts.gather(1, beside).tensor_split(3, dim=1)
         lower = torch.where(is_value, value[0], below)
         upper = torch.where(is_value, value[2], above)
-        low, high = ((each - start).tensor_split(3, dim=1)[1] for each in (low, high))
-        found = [
+        low, high = ((cell - start).tensor_split(3, dim=1)[1] for cell in (low, high))
+        neighbours = [
             torch.where(lower == end, cuts[0], lower),
             torch.where(is_value, cuts[1], value[1]),
             torch.where(upper == end, cuts[2], upper),
@@ -374,9 +374,9 @@ class _Cells:
             torch.where(is_value, up_to, before + high),
         ]
         if not has_float64(values.device):
-            values = [torch.from_numpy(on_host(x)) for x in found[:3]]
-            found = [*values, *(x.cpu() for x in found[3:])]
-        return torch.stack([x.double() for x in found])
+            values = [torch.from_numpy(on_host(x)) for x in neighbours[:3]]
+            neighbours = [*values, *(x.cpu() for x in neighbours[3:])]
+        return torch.stack([x.double() for x in neighbours])
 
     def _listed(self, is_open: Any) -> tuple[Any, Any]:
         """Return predictions in open cells, group by group in rising order, and runs of equal ones.

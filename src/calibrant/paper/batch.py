@@ -40,8 +40,8 @@ class Task:
     @property
     def stem(self) -> str:
         """The name of the files that it writes."""
-        own = self.data if self.study.needs_data else None
-        return self.study.name if own is None else f"{self.study.name}-{own.dataset}"
+        data = self.data if self.study.needs_data else None
+        return self.study.name if data is None else f"{self.study.name}-{data.dataset}"
 
     def identity(self) -> dict[str, Any]:
         """Return what a finished result must equal to stand for this run."""

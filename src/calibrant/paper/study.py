@@ -50,8 +50,9 @@ Progress: TypeAlias = Callable[[int, int], None]
 def row(labels: Row, **estimates: Estimate) -> Row:
     """Return a row of labels and estimates, each of these with the ends of its interval."""
     columns = dict(labels)
-    for name, one in estimates.items():
-        columns |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+    for name, estimate in estimates.items():
+        columns[name] = estimate.value
+        columns |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     return columns
 
 
@@ -120,7 +121,7 @@ class StudyResult:
 
     def finding(self, key: str) -> Finding:
         """Return what was found for a key."""
-        return next(one for one in self.output.findings if one.key == key)
+        return next(finding for finding in self.output.findings if finding.key == key)
 
     def identity(self) -> dict[str, Any]:
         """Return what must be equal for a rerun to be skipped."""
@@ -166,8 +167,8 @@ class StudyResult:
 
 
 def _read_finding(estimate: dict[str, float], splits: list[Any], **others: Any) -> Finding:
-    each = tuple(Estimate(**one) for one in splits)
-    return Finding(estimate=Estimate(**estimate), splits=each, **others)
+    of_splits = tuple(Estimate(**split) for split in splits)
+    return Finding(estimate=Estimate(**estimate), splits=of_splits, **others)
 
 
 def _read_panel(document: dict[str, Any]) -> Panel:

@@ -165,8 +165,8 @@ class Source(ABC):
 
     def _rule(self, bins: BinsLike) -> _Rule:
         """Read ``bins=``; a quantile's level is one output, which no rule can part."""
-        given = bins_one_by_one(bins, self.problem.n_groups)
-        rule: _Rule = given or ("auto" if is_auto(bins) else as_bin_rule(bins, 0))
+        per_group = bins_one_by_one(bins, self.problem.n_groups)
+        rule: _Rule = per_group or ("auto" if is_auto(bins) else as_bin_rule(bins, 0))
         return ONE_BIN if self.problem.kind == "quantile" and self.has_rows else rule
 
     def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
@@ -250,11 +250,11 @@ class TablesSource(TableSource):
 
 def _read_table(table: Any, beside: dict[str, Any]) -> TableSource:
     """Return the source of a table; refuse what would change what it means."""
-    given = [name for name, value in beside.items() if value is not None]
-    if given:
+    conflicting = [name for name, value in beside.items() if value is not None]
+    if conflicting:
         raise InvalidArgumentError(
             f"A {type(table).__name__} stands in place of labels and predictions and knows what "
-            f"they mean; {given[0]}= came beside it. Leave it out, or pass the rows instead."
+            f"they mean; {conflicting[0]}= came beside it. Leave it out, or pass the rows instead."
         )
     return TablesSource(table) if isinstance(table, Tables) else TableSource(table)
 

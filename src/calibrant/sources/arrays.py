@@ -344,10 +344,10 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         return None
     refuse_masked(sample_weight, "sample_weight")
     try:
-        given = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
+        values = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
-    if (numbers := numbers_of(given)) is None:
+    if (numbers := numbers_of(values)) is None:
         raise _wrong_weights(sample_weight)
     weights: FloatArray = numbers.astype(np.float64, copy=False)
     if weights.shape != (n,):

@@ -48,9 +48,8 @@ def paired(
     >>> paired(["y_cat", "y_dog"], ["p_dog", "p_cat"], "y_*", "p_*")
     ['p_cat', 'p_dog']
     """
-    parts = [each.split("*") for each in (label_pattern, pattern)]
-    if any(len(ends) != 2 or any(sign in each for sign in "?[") for ends, each in
-           zip(parts, (label_pattern, pattern), strict=True)):  # fmt: skip
+    parts = [text.split("*") for text in (label_pattern, pattern)]
+    if any(len(ends) != 2 for ends in parts) or {*label_pattern, *pattern} & {*"?["}:
         raise InvalidArgumentError(
             "Patterns of labels and of their predictions must have one * each, such as y_* and "
             f"prob_*; got {label_pattern!r:.60} and {pattern!r:.60}. Name the columns in two lists."
@@ -178,25 +177,26 @@ the columns one by one in that order, or pass classes= in the order of the colum
     if classes is None:
         numbers = [int(part) for part in parts if part and set(part) <= set(DIGITS)]
         wrong = len(numbers) == len(parts) and numbers != sorted(numbers)
-        told = "in the order of their numbers"
+        order = "in the order of their numbers"
     else:
         expected = [str(name) for name in classes]
         pairs = [(list(names), expected), (parts, expected), (parts, _own_parts(expected))]
         in_order = any(own == others for own, others in pairs)
         wrong = not in_order and any(_misplaced(own, others) for own, others in pairs)
-        told = _shown(expected)
+        order = _shown(expected)
     if wrong:
         raise InvalidInputError(
             "The columns of predictions must stand in the order of the classes; got "
-            f"{_shown(names)} for classes {told}. Name the columns one by one in that order, or "
+            f"{_shown(names)} for classes {order}. Name the columns one by one in that order, or "
             "pass classes= in the order of the columns."
         )
 
 
 def check_label_order(labels: Sequence[str], names: Sequence[str]) -> None:
     """Refuse columns of labels and of predictions that name the same labels in another order."""
-    own, others = _own_parts(labels), _own_parts(names)
-    if own != others and set(own) == set(others) and list(labels) != list(names):
+    label_parts, name_parts = _own_parts(labels), _own_parts(names)
+    in_order = label_parts == name_parts or list(labels) == list(names)
+    if set(label_parts) == set(name_parts) and not in_order:
         raise InvalidLabelsError(
             "The columns of y_true and y_prob must stand in one order; got the same names, "
             f"{_shown(labels)} and {_shown(names)}. Put both in the order of either."
@@ -238,8 +238,8 @@ def _misplaced(names: Sequence[str], classes: Sequence[str]) -> bool:
         return list(names) != list(classes)
     # numbers are told by all of them together: p1, p2, p3 may well be the classes 0, 1, 2
     place = {name: i for i, name in enumerate(classes) if not set(name) <= set(DIGITS)}
-    found = [(i, place[name]) for i, name in enumerate(names) if name in place]
-    return len(set(names)) == len(names) and any(i != own for i, own in found)
+    moved = (i != place.get(name, i) for i, name in enumerate(names))
+    return len(set(names)) == len(names) and any(moved)
 
 
 def _own_parts(names: Sequence[str]) -> list[str]:

@@ -88,7 +88,7 @@ class FrameSource(Source):
             "classes": self.problem.classes,
             "pos_label": self.problem.pos_label,
         }
-        by = {own.name: own.cuts for own in columns.by} or None
+        by = {column.name: column.cuts for column in columns.by} or None
         return read_frame(eager, labels, probs, columns.weights, by, **meaning).in_memory()
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
@@ -163,10 +163,10 @@ def read_frame(
 
 def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> tuple[Any, Any]:
     """Return lists of names for patterns; labels and predictions of one name belong together."""
-    for option, given in (("y_true", y_true), ("y_prob", y_prob)):
-        if isinstance(given, list | tuple) and not given:
+    for option, value in (("y_true", y_true), ("y_prob", y_prob)):
+        if isinstance(value, list | tuple) and not value:
             raise InvalidArgumentError(
-                f"With data=, {option} must name a column, or several; got {given!r}. The columns "
+                f"With data=, {option} must name a column, or several; got {value!r}. The columns "
                 f"are {_shown(known)}."
             )
     several = kind == "multi-label" and is_pattern(y_true, known)
@@ -263,7 +263,7 @@ def _is_lazy(frame: Any) -> bool:
 def _column(data: Any, name: Any) -> AnyArray:
     """Return the named column in memory, or a list of columns as the columns of a table."""
     if isinstance(name, list | tuple):
-        return np.column_stack([_column(data, one) for one in name])
+        return np.column_stack([_column(data, column) for column in name])
     if isinstance(data, Mapping):
         values = data[known_column(name, list(data))]
         refuse_masked(values, repr(name))

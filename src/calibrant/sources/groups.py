@@ -68,8 +68,8 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
     arrays = named_arrays(by)
     for name, values, cuts in arrays if like is None else _in_order_of(like, by, arrays):
         shown = f"{name:.60}" if isinstance(by, Mapping) else "by"
-        own = GroupColumn(name, _cuts(name, cuts))
-        factor = series_factor(own, values)
+        column = GroupColumn(name, _cuts(name, cuts))
+        factor = series_factor(column, values)
         if factor is None:
             values = values.to_numpy() if hasattr(values, "to_native") else values
         array = as_array(values, shown) if factor is None else factor[0]
@@ -79,8 +79,8 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
                 f"{shown} must have one value per row, shape ({n},); it has shape "
                 f"{array.shape}. Of arrays, cut a column with by={{name: (values, cuts)}}."
             )
-        columns.append((own, array if factor is None else factor))
-    return Groups.of(tuple(own for own, _ in columns), [values for _, values in columns])
+        columns.append((column, array if factor is None else factor))
+    return Groups.of(tuple(column for column, _ in columns), [values for _, values in columns])
 
 
 def series_factor(column: GroupColumn, values: Any) -> Factor | None:
@@ -162,11 +162,11 @@ def _in_order_of(
     """Return the columns that were read before, by name where they are named, else in order."""
     names = [column.name for column in like]
     named = isinstance(by, Mapping) or hasattr(by, "columns")
-    given = {name: (values, cuts) for name, values, cuts in arrays}
-    if len(arrays) < len(like) or (named and not set(names) <= set(given)):
+    by_name = {name: (values, cuts) for name, values, cuts in arrays}
+    if len(arrays) < len(like) or (named and not set(names) <= set(by_name)):
         raise InvalidArgumentError(
             f"Groups are those by {', '.join(names):.100}, {len(names)} column"
-            f"{'s' * (len(names) > 1)}; got {', '.join(given):.100}. Pass a dict by these names, "
+            f"{'s' * (len(names) > 1)}; got {', '.join(by_name):.100}. Pass a dict by these names, "
             "or the columns in this order."
         )
     if not named and len(arrays) > len(like):
@@ -174,7 +174,7 @@ def _in_order_of(
             f"Groups are those by {', '.join(names):.100}; got {len(arrays)} columns. Pass a dict "
             "by these names, or these columns only."
         )
-    pairs = [given[name] for name in names] if named else [pair[1:] for pair in arrays]
+    pairs = [by_name[name] for name in names] if named else [pair[1:] for pair in arrays]
     for column, (_, cuts) in zip(like, pairs, strict=True):
         if cuts is not None and _cuts(column.name, cuts) != column.cuts:
             raise InvalidArgumentError(
@@ -291,11 +291,11 @@ def cluster_sums(
     rows: ArraySource, table: BinTable, weights: FloatArray, cluster: IntArray | None = None
 ) -> ClusterSums:
     """Sum the rows of each cluster in the bins of a table; those of `groups` unless given."""
-    own = required(rows.groups).codes if cluster is None else cluster
-    codes = np.unique(own, return_inverse=True)[1]
+    clusters = required(rows.groups).codes if cluster is None else cluster
+    codes = np.unique(clusters, return_inverse=True)[1]
     columns = rows.columns()
-    events, said = (x.reshape(len(codes), -1) for x in columns.events())
-    return ClusterSums.of(codes, events, said, table.bins, weights, columns.weights)
+    events, predictions = (x.reshape(len(codes), -1) for x in columns.events())
+    return ClusterSums.of(codes, events, predictions, table.bins, weights, columns.weights)
 
 
 def one_of_each(rows: ArraySource, seed: int) -> ArraySource:
@@ -328,12 +328,12 @@ def _drawn(rows: ArraySource, seed: int) -> IntArray:
     present, codes, counts = np.unique(groups.codes, return_inverse=True, return_counts=True)
     order = np.lexsort((row_hashes(columns.predictions, columns.codes()), codes))
     labels = [groups.labels[code] for code in present]
-    names = [tuple(map(str, own)) for own in labels]
+    names = [tuple(map(str, x)) for x in labels]
     if len(set(names)) < len(names):  # as 1 and "1" do, and no two may share their number
-        names = [tuple(map(repr, own)) for own in labels]
+        names = [tuple(map(repr, x)) for x in labels]
     # between 0 and 1, as if at random, but told by the seed and the name
     hashes = [hashlib.blake2b(json.dumps([seed, *x]).encode(), digest_size=8) for x in names]
-    share = np.array([int.from_bytes(own.digest()) / 2**64 for own in hashes])
+    share = np.array([int.from_bytes(x.digest()) / 2**64 for x in hashes])
     first = np.cumsum(counts) - counts
     drawn = order[first + np.minimum(share * counts, counts - 1).astype(np.intp)]
     return np.asarray(drawn[np.argsort(share)])  # sums are the same to the last digit, too
@@ -360,11 +360,11 @@ def cluster_sums_of_groups(
 ) -> tuple[ClusterSums, ...]:
     """Sum the rows of each cluster in the bins of the table of its group, group by group."""
     place = {labels: i for i, labels in enumerate(tables.labels)}
-    found = {}
-    for labels, own in required(rows.groups).rows():
-        part = ArraySource(rows.columns().take(own), _taken(clusters, own))
-        found[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
-    return tuple(found[i] for i in range(len(tables)))
+    sums = {}
+    for labels, rows_of_group in required(rows.groups).rows():
+        part = ArraySource(rows.columns().take(rows_of_group), _taken(clusters, rows_of_group))
+        sums[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
+    return tuple(sums[i] for i in range(len(tables)))
 
 
 def _part(groups: Groups, which: slice) -> Groups:

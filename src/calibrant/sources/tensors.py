@@ -243,10 +243,10 @@ def _labels_on(y_true: Any, device: Any) -> Any:
     """Move labels to a device; ValueError where it cannot hold them."""
     if has_float64(device):
         return torch.as_tensor(y_true, device=device)
-    given = labels = torch.as_tensor(y_true)
+    exact = labels = torch.as_tensor(y_true)
     if labels.dtype == torch.float64:
-        labels = given.float()
-        if not bool((labels == given).all()):
+        labels = exact.float()
+        if not bool((labels == exact).all()):
             raise ValueError("labels are not float32")
     return labels.to(device)
 

@@ -265,8 +265,8 @@ class FileSource(Source):
 
     def _read_file(self, number: int, step: Callable[[Columns, Chunk], object]) -> None:
         """Hand over the rows of a file, chunk by chunk; say where the wrong ones are."""
-        own = (self.names[1:], self._label_names)
-        for chunk in read_chunks(self._files[number], self._columns, *own):
+        order = (self.names[1:], self._label_names)
+        for chunk in read_chunks(self._files[number], self._columns, *order):
             self._hooks.advance(number, chunk.share, len(chunk))
             with located(chunk):
                 columns = self._columns_of(chunk)

@@ -78,13 +78,13 @@ def npz_chunks(path: str, choose: Choose, shown: str) -> Iterator[tuple[Columns,
             for info in archive.infolist():
                 infos.setdefault(info.filename.removesuffix(".npy"), []).append(info)
             chosen = {name: infos[name] for name in choose(list(infos))}
-            for name, own in chosen.items():
-                if len(own) > 1:  # "a" beside "a.npy", perhaps
+            for name, files in chosen.items():
+                if len(files) > 1:  # "a" beside "a.npy", perhaps
                     raise InvalidDocumentError(
-                        f"{shown}: {len(own)} arrays are called {name!r:.80}. Give each a name of "
-                        "its own."
+                        f"{shown}: {len(files)} arrays are called {name!r:.80}. Give each a name "
+                        "of its own."
                     )
-            members = [_read_header(archive, name, own[0], shown) for name, own in chosen.items()]
+            members = [_read_header(archive, name, x[0], shown) for name, x in chosen.items()]
             yield from _chunks(archive, members, shown)
     except CalibrantError:
         raise

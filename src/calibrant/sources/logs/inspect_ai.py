@@ -108,16 +108,16 @@ def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer
     shown, question = named_keys(sample, task, question, settings, where)
     score = _score(sample, where, settings)
     if settings.confidence == "votes":
-        said = score.get("answer") if settings.field is None else member(sample, settings.field)
-        said = vote_in(said, settings)
+        value = score.get("answer") if settings.field is None else member(sample, settings.field)
+        value = vote_in(value, settings)
     else:
-        said = member(sample, settings.field or "output.completion")
+        value = member(sample, settings.field or "output.completion")
     grade, chosen = _grade(score.get("value"), where), None
     if settings.confidence == "tokens":
-        said = AnswerTokens(member(sample, settings.field or TOKENS), _letters(sample, where))
+        value = AnswerTokens(member(sample, settings.field or TOKENS), _letters(sample, where))
     if settings.confidence in ("choices", "tokens"):
         chosen = score.get("answer") if settings.answer is None else member(sample, settings.answer)
-    return Answer(where, shown, question, epoch, grade, said, chosen)
+    return Answer(where, shown, question, epoch, grade, value, chosen)
 
 
 def _letters(sample: dict[str, Any], where: str) -> tuple[str, ...]:
@@ -168,11 +168,11 @@ def _voted(answers: Iterable[Answer]) -> Iterator[Answer]:
     epochs: dict[str, list[Answer]] = {}
     for answer in answers:
         epochs.setdefault(answer.question, []).append(answer)
-    for own in epochs.values():
-        votes = [None if answer.grade is Declined else _vote(answer) for answer in own]
+    for group in epochs.values():
+        votes = [None if answer.grade is Declined else _vote(answer) for answer in group]
         chosen = Counter(votes).most_common(1)[0][0]
-        first = own[votes.index(chosen)]
-        grades = {a.grade for a, vote in zip(own, votes, strict=True) if vote == chosen}
+        first = group[votes.index(chosen)]
+        grades = {a.grade for a, vote in zip(group, votes, strict=True) if vote == chosen}
         if len(grades) > 1:
             raise InvalidInputError(
                 f"{first.where}: the same answer, {chosen!r:.60}, is right in one epoch, wrong in "
@@ -204,7 +204,7 @@ def _opened(path: str) -> tuple[dict[str, Any], Iterable[tuple[str, Any]]]:
             f"{path} is not a log of Inspect with samples. Name its .eval file, or the .json file "
             "of a run that kept its samples."
         )
-    return document, ((f"{path}, sample {i + 1:,}", own) for i, own in enumerate(samples))
+    return document, ((f"{path}, sample {i + 1:,}", sample) for i, sample in enumerate(samples))
 
 
 def _archive(path: str) -> tuple[dict[str, Any], Iterable[tuple[str, Any]]]:

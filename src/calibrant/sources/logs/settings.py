@@ -68,10 +68,10 @@ class LogSettings:
     epoch: int | None
 
     @classmethod
-    def of(cls, format_: Any, given: dict[str, Any]) -> LogSettings:
+    def of(cls, format_: Any, options: dict[str, Any]) -> LogSettings:
         """Check every option; none is guessed."""
         _check_among("format", format_, FORMATS)
-        confidence = given["confidence"]
+        confidence = options["confidence"]
         if confidence is None:
             confidence = "choices" if format_ == "lm-eval" else "stated"
         _check_among("confidence", confidence, CONFIDENCES)
@@ -81,44 +81,45 @@ class LogSettings:
                 f'format="{format_}". Use "choices", with the log-likelihoods of all choices.'
             )
         for name in ("field", "correct", "answer", "task", "question", "filter"):
-            if not (given[name] is None or (isinstance(given[name], str) and given[name])):
-                raise InvalidArgumentError(f"{name} must be a name; got {given[name]!r:.60}.")
-        if not isinstance(given["true_choice"], str):
+            if not (options[name] is None or (isinstance(options[name], str) and options[name])):
+                raise InvalidArgumentError(f"{name} must be a name; got {options[name]!r:.60}.")
+        if not isinstance(options["true_choice"], str):
             raise InvalidArgumentError(
-                f"true_choice must be the text of a choice; got {given['true_choice']!r:.60}."
+                f"true_choice must be the text of a choice; got {options['true_choice']!r:.60}."
             )
-        if given["normalize"] is not None:
-            _check_among("normalize", given["normalize"], LENGTHS)
-        _check_among("unparsed", given["unparsed"], ("refuse", "abstain"))
-        if not (is_real(given["scale"]) and given["scale"] > 0):
+        if options["normalize"] is not None:
+            _check_among("normalize", options["normalize"], LENGTHS)
+        _check_among("unparsed", options["unparsed"], ("refuse", "abstain"))
+        if not (is_real(options["scale"]) and options["scale"] > 0):
             raise InvalidArgumentError(
                 "scale must be the number that means certainty, such as 1, 10 or 100; got "
-                f"{given['scale']!r:.60}."
+                f"{options['scale']!r:.60}."
             )
-        if not (given["epoch"] is None or (is_integer(given["epoch"]) and given["epoch"] >= 1)):
+        epoch = options["epoch"]
+        if not (epoch is None or (is_integer(epoch) and epoch >= 1)):
             raise InvalidArgumentError(
-                f"epoch must be a whole number of at least 1; got {given['epoch']!r:.60}."
+                f"epoch must be a whole number of at least 1; got {epoch!r:.60}."
             )
-        patterns = {name: _compiled(name, given[name]) for name in ("pattern", "abstain")}
-        words = _checked_words(given["words"])
+        patterns = {name: _compiled(name, options[name]) for name in ("pattern", "abstain")}
+        words = _checked_words(options["words"])
         settings = cls(
-            **{**given, **patterns, "words": words, "confidence": confidence}, format=format_
+            **{**options, **patterns, "words": words, "confidence": confidence}, format=format_
         )
         settings._check_read()
         return settings
 
     def _check_read(self) -> None:
         """Refuse options that a log of this format and confidence has no use for."""
-        told = {self.format, self.confidence}
+        words = {self.format, self.confidence}
         for name, cases in READ_WITH.items():
             value = getattr(self, name)
-            is_read = any(told.issuperset(case.split()) for case in cases)
+            is_read = any(words.issuperset(case.split()) for case in cases)
             if value != UNSAID.get(name) and not is_read:
                 raise InvalidArgumentError(
                     f"{name}= is for {', '.join(cases)}; this is {self.format} {self.confidence}, "
                     "which does not read it. Leave it out."
                 )
-        unnamed = told in ({"jsonl", "choices"}, {"jsonl", "p-true"}) and self.answer is None
+        unnamed = words in ({"jsonl", "choices"}, {"jsonl", "p-true"}) and self.answer is None
         if self.abstain is not None and unnamed:
             raise InvalidArgumentError(
                 f'abstain= looks at the answer, and confidence="{self.confidence}" of JSON lines '
