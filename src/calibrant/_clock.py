@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from calibrant.exceptions import InvalidArgumentError
 
 MOST_DIGITS = 12
-"""Of seconds since 1970: those of the year 9999 have as many."""
+"""Of seconds since 1970, up to the year 9999."""
 
 
 def now() -> datetime:

@@ -21,7 +21,7 @@ from calibrant._json import json_text
 Attribute: TypeAlias = str | float | bool | None
 
 LENGTH = 48
-"""Of a name that users chose: longer ones are cut."""
+"""Characters of a user's name that are shown; longer ones are cut."""
 _JOINERS = "\u200c\u200d"
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*(-[a-zA-Z0-9]+)*")
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -68,7 +68,7 @@ class Embedded:
 
     @property
     def digest(self) -> str:
-        """What a Content-Security-Policy names this source by."""
+        """The hash by which a Content-Security-Policy allows this source."""
         sha = hashlib.sha256(self.source.encode()).digest()
         return f"'sha256-{base64.b64encode(sha).decode()}'"
 

@@ -251,7 +251,7 @@ def diagram_svg(curve: DrawableCurve, class_name: str | None = None) -> str:
 
 
 def paths(curve: DrawableCurve, at_once: DrawableCurve, frame: Frame) -> dict[str, str]:
-    """Return what moves when another curve is shown: the data of each path, by its class."""
+    """Return the data of each path by its class: what changes with the curve."""
     (start, end, bottom, top), inside = frame.window, frame.window.holds(curve)
     x = _placed(curve.mean_prediction[inside], start, end)
     low, high, low_all, high_all, rate = (

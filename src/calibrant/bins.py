@@ -164,11 +164,11 @@ class BinRule(Protocol):
     """Anything that chooses bins from the distinct predictions and their masses."""
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
-        """Return bins for sorted distinct `values` of which each has the given `mass`."""
+        """Return bins for sorted distinct `values`, each with its `mass`."""
 
 
 class NearQuantiles(NamedTuple):
-    """What uniform-mass bins depend on, each array of shape (groups, n_bins - 1).
+    """The values beside quantiles, each array of shape (groups, n_bins - 1).
 
     For each quantile: the distinct value that holds it, the next ones below and above it, and the
     rows below it and up to it. Where there is no next value, NaN or infinity stands for it.
@@ -380,7 +380,7 @@ def count_below(edges: FloatArray, values: FloatArray) -> IntArray:
         return np.searchsorted(edges, values, side="left")
     below = np.zeros(values.shape, np.int8)
     above_edge = np.empty(values.shape, np.bool_)
-    for edge in edges:  # several times faster than a search: many values, few bins
+    for edge in edges:  # comparing many values with few edges is several times faster than a search
         np.greater(values, edge, out=above_edge)
         np.add(below, above_edge.view(np.int8), out=below)
     return below.astype(np.intp)

@@ -132,7 +132,7 @@ def grade_backtest(
         bins is None
         and len(table.bins[0]) > MOST_GRADES
         and float(cells_of(table).unresolved_mass.max()) > UNRESOLVED_LIMIT
-    ):  # most rows are alone with theirs: scores, not grades
+    ):  # most rows have a PD of their own: scores, not grades
         raise InvalidInputError(
             f"Grades are few PDs; these rows have {len(table.bins[0]):,} different ones. Pass "
             "bins=, the edges of a master scale such as [0, 0.01, 0.05, 1]."
@@ -171,7 +171,7 @@ def _with_pds(table: BinTable, levels: FloatArray, declared: bool) -> BinTable:
 def _scale(grades: Mapping[str, float]) -> dict[str, float]:
     """Return the PD of each name, from the lowest PD on."""
     good = grades and all(is_real(pd) and 0 <= pd <= 1 for pd in grades.values())
-    # 1 and "1" would be one name
+    # 1 and "1" would become one name
     if not (
         good and len({*map(float, grades.values())}) == len({*map(str, grades)}) == len(grades)
     ):

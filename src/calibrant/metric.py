@@ -156,7 +156,7 @@ class CalibrationMetric:
         )
 
     def _groups(self, by: Any, data: Any) -> dict[str, Any] | None:
-        """Return the values of a batch that tell groups apart, with their cuts, by name."""
+        """Return the group columns of a batch by name, each with its cuts."""
         cut = {column.name: column.cuts for column in self.by}
         names = list(cut)
         if data is not None and by is None:

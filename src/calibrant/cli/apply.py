@@ -229,7 +229,7 @@ class Repair:
 
     @property
     def _by(self) -> tuple[GroupColumn, ...]:
-        """What tells groups apart, where the calibrator has a repair for each."""
+        """The columns of groups, if the calibrator has a repair for each group."""
         return tuple(getattr(self.calibrator, "by_", ()))
 
     def _new_name(self, name: str) -> str:
@@ -288,7 +288,7 @@ def read_levels(levels: list[float] | str | None) -> list[float] | None:
 def labels_to_fit(
     y_true: AnyArray, y_prob: AnyArray, args: argparse.Namespace
 ) -> tuple[AnyArray, Any]:
-    """Return labels and the names of classes; --pos-label makes them no and yes."""
+    """Return labels and the names of classes; with --pos-label they are no and yes."""
     if args.pos_label is None:
         return y_true, args.classes
     from calibrant.columns import absent_event
@@ -309,7 +309,7 @@ def labels_to_fit(
 def arrays_to_certify(
     calibrator: Recalibrator, inputs: dict[str, Any], args: argparse.Namespace
 ) -> tuple[AnyArray, AnyArray, Any]:
-    """Return predictions, labels and classes as the calibrator knows them.
+    """Return predictions, labels and classes in the terms of the calibrator's fit.
 
     Its event must be --pos-label, its input --input, and its classes in the order --classes.
     """
@@ -350,7 +350,7 @@ def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
 
 
 def input_of(calibrator: Recalibrator, requested: str | None) -> Any:
-    """Return what a calibrator reads; refuse an --input that says otherwise."""
+    """Return the input that a calibrator reads; refuse a different --input."""
     fitted = calibrator.input
     if requested not in (None, fitted):
         raise InvalidArgumentError(

@@ -168,7 +168,7 @@ def _compare_rows(args: argparse.Namespace) -> Comparison:
 def _matched(
     a: ArraySource, b: ArraySource, args: argparse.Namespace
 ) -> tuple[ArraySource, ArraySource]:
-    """Match rows by their keys, of which none may occur twice; say how many have no match."""
+    """Match rows by keys that occur once; report how many have no match."""
     import numpy as np
 
     from calibrant.groups import required
@@ -202,7 +202,7 @@ def _matched(
 
 
 def _check_same_rows(a: ArraySource, b: ArraySource, args: argparse.Namespace) -> None:
-    """Refuse rows whose labels, or clusters by whatever names, are others in the two files."""
+    """Refuse rows whose labels or clusters (under any names) differ between the files."""
     from calibrant.groups import required
 
     names = f"{args.files[0]} and {args.files[-1]}"
@@ -222,7 +222,7 @@ def _check_same_rows(a: ArraySource, b: ArraySource, args: argparse.Namespace) -
             )
     if args.cluster:
         codes = [required(rows.groups).codes.tolist() for rows in (a, b)]
-        pairs = set(zip(*codes, strict=False))  # other lengths are refused by who pairs the rows
+        pairs = set(zip(*codes, strict=False))  # lengths are compared where rows are paired
         if len(codes[0]) == len(codes[1]) and {len(set(x)) for x in codes} != {len(pairs)}:
             raise InvalidInputError(
                 f"{names} must have the same rows in the same order; they differ in which rows "

@@ -26,7 +26,7 @@ naive Bayes on the simulated rows before and after scaling-binning.
 """
 HEAD = ("repair", "says", "true", "error", "95% interval", "error at most {}?")
 SIMULATED = 30_000
-"""Rows: a third of them trains, a third repairs, and 10,000 are left to certify."""
+"""Rows: a third each to train, to repair and to certify."""
 
 
 class Outcome(NamedTuple):

@@ -195,7 +195,7 @@ def _fit_without_labels(method: Recalibrator, args: argparse.Namespace) -> int:
 
 
 def _shift_in_words(fitted: Recalibrator) -> str:
-    """Say what is added to log-odds."""
+    """Return a sentence on what is added to log-odds."""
     return f"log-odds {fitted.offset_:+.4g}, odds times {fitted.odds_ratio_:.4g}"
 
 
@@ -229,7 +229,7 @@ def read_scaler(text: str) -> Any:
 
 @contextmanager
 def running(scaler: str | None) -> Iterator[None]:
-    """Say of what a scaler of the user's raises where it did: no bug of calibrant's, nor an end.
+    """Report exceptions of a user's scaler as its own, and never let them end the command.
 
     Its code may raise anything, even SystemExit, which would otherwise end the command as done.
     """
@@ -315,7 +315,7 @@ def for_classes(method: Recalibrator, args: argparse.Namespace) -> Recalibrator:
 
 
 def _summary(fitted: Recalibrator, name: str, n: int) -> str:
-    """Say what was learned, and that these rows prove nothing."""
+    """Summarise what was learned, and warn that these rows prove nothing."""
     from calibrant.recalibrators import ByGroup
 
     report = fitted.fit_result_

@@ -41,7 +41,7 @@ LOG_OPTIONS = (
 """What may follow the format, as in `calibrant.read_log`."""
 OF_ROWS = ("kind", "input", "classes", "pos_label", "sample_weight", "format", "key", "versus")
 SHOWS_TASKS = ("report", "audit")
-"""Commands that show every task by itself unless told otherwise."""
+"""Commands that show every task by itself by default."""
 
 
 @contextmanager
@@ -156,9 +156,9 @@ def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
 
 
 def document_kind(path: str) -> str | None:
-    """Tell by its content which document of calibrant's a file is, such as a table or certificate.
+    """Return which calibrant document a file is, by its content: a table, a certificate.
 
-    What cannot be read twice is none.
+    Files that cannot be read twice, such as pipes, are none.
     """
     from calibrant._documents import MOST_BYTES
 
@@ -180,13 +180,13 @@ def read_document(path: str) -> bytes:
     from calibrant._documents import MOST_BYTES
 
     with open(path, "rb") as stream:
-        return stream.read(MOST_BYTES + 1)  # of which the reader of documents refuses the last
+        return stream.read(MOST_BYTES + 1)  # one more, to be refused
 
 
 def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str | None) -> None:
     """Refuse a pattern that stands for the sum itself: run twice, it would add all rows again.
 
-    Who names the sum among the tables means to add to it.
+    A user who names the sum among the tables means to add to it.
     """
     if output is None or not os.path.exists(output):
         return
@@ -202,7 +202,7 @@ def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str
 
 
 def sum_of(paths: list[str]) -> BinTable | Tables:
-    """Add saved tables, or tables of groups; what is wrong is said with the file."""
+    """Add saved tables, or tables of groups; errors name the file."""
     from calibrant.tables import read_any_table
 
     total: Any = 0
@@ -271,7 +271,7 @@ def log_columns(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_command_log(args: argparse.Namespace, files: list[str]) -> EvaluationLog:
-    """Read the log that --log describes, and say what it holds."""
+    """Read the log that --log describes, and report what it holds."""
     from calibrant.sources.logs import read_log
 
     if "-" in files:

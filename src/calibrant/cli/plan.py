@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         max_error = stats.smallest_certifiable_error(rows, n_bins, levels=outputs, **options)
     document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
     if outputs is not None:
-        distinct = [*dict.fromkeys(outputs)]  # one that is given twice is one output
+        distinct = [*dict.fromkeys(outputs)]  # repeated levels are one output
         n_bins = len(distinct)
         document |= {"n_bins": n_bins, "levels": distinct}
     if args.json:

@@ -111,7 +111,7 @@ class Case(NamedTuple):
 
     @property
     def outcome(self) -> str | None:
-        """What kind of case it is where it did not pass."""
+        """The element of a case that did not pass: failure or error."""
         return None if self.verdict in (None, "certified") else self.otherwise
 
 
@@ -145,6 +145,6 @@ def document(cases: Sequence[Case], seconds: float) -> str:
 
 
 def _legal(text: str, most: int) -> str:
-    """Show what XML cannot hold as an escape, and shorten what is endless."""
+    """Escape characters that XML cannot hold, and shorten long text."""
     shown = NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text)
     return shortened(shown, most)

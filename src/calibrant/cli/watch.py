@@ -92,7 +92,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add a batch, save the state, write what was asked for, and tell an alarm."""
+    """Add a batch, save the state, write the other outputs, and exit by the alarm."""
     from calibrant._json import json_text
     from calibrant._writing import held, write_whole
 
@@ -173,7 +173,7 @@ def _check_settings(monitor: CalibrationMonitor, args: argparse.Namespace) -> No
 
 
 def _check_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
-    """Refuse other bins than those that the first batch or the reference has settled."""
+    """Refuse bins other than those of the first batch or the reference."""
     from calibrant._bins_argument import as_bin_rule
     from calibrant.bins import Bins, Distinct, EqualMass
 

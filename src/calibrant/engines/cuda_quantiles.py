@@ -116,7 +116,7 @@ class OneColumn(_Reader):
         self.step = step
 
     def sample(self) -> Any:
-        """Return the predictions of every so many rows, (1, rows), to the last bit."""
+        """Return the predictions of every `step`-th row, (1, rows), to the last bit."""
         part = self.x[:: self.step]
         if not self.are_logits:
             return part.T.double() + 0.0

@@ -287,14 +287,14 @@ class ExactSums:
         # Near 1 the difference is all rounding; that of whole numbers is not.
         near = (count > 1) & (variance < EXACT_BELOW * mean * mean)
         for cell, outcome in zip(*np.nonzero(near), strict=True):
-            n_rows, p, pp = _whole(limbs[:, 2 * cell + outcome])
+            n_rows, p, pp = _exact_sums_of(limbs[:, 2 * cell + outcome])
             square = n_rows * pp - p * p
             scale = 2 * HALF + int(self.exponent_of_cell[0, cell])
             variance[cell, outcome] = square / ((n_rows * n_rows) << (2 * scale))
         return count, mean, np.sqrt(variance)
 
 
-def _whole(limbs: AnyArray) -> tuple[int, int, int]:
+def _exact_sums_of(limbs: AnyArray) -> tuple[int, int, int]:
     """Return the sums of 1, p and p^2 of one cell, in units of the last bit of p."""
     count, h0, h1, s0, s1, s2, l0, l1, t0, t1, t2, x0, x1, x2 = (int(x) for x in limbs)
     p = ((h0 + (h1 << LIMB)) << HALF) + l0 + (l1 << LIMB)
@@ -336,7 +336,7 @@ def _totals(limbs: Any) -> Any:
 
 
 def _units(exponent: IntArray) -> FloatArray:
-    """Return what the totals of p and of p^2 of each cell are to be multiplied with."""
+    """Return the factors of the totals of p and of p^2 of each cell."""
     scale = np.ldexp(1.0, -HALF - exponent)
     return np.stack([scale, scale * scale])
 
@@ -353,7 +353,7 @@ def _levels(limbs: Any, exponent: IntArray) -> FloatArray:
     if not place.size:
         return level
     if few[0].max() >= 1 << 31:
-        few = few.astype(object)  # of so many rows even sums of high are beyond 64 bits
+        few = few.astype(object)  # with this many rows even sums of high exceed 64 bits
     high, same_high = _one_value(few[0], few[1:6])
     low, same_low = _one_value(few[0], few[6:11])
     whole = (high.astype(np.int64) << HALF) + low.astype(np.int64)

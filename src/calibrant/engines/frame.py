@@ -53,14 +53,15 @@ Numbering = dict[Labels, int]
 """The number of each group met so far."""
 
 LISTED_ROWS = 1 << 21
-"""So few rows are listed by value rather than counted once more: "auto" then needs two passes up to
-100 million rows. What is collected is at most about 100 MB."""
+"""At most this many rows are listed by value rather than counted once more: "auto" then needs two
+passes up to 100 million rows. What is collected is at most about 100 MB."""
 MOST_PASSES, BITS_A_PASS = 4, 12
 """A pass reads all data, so few and fine ones; the fourth lists whatever is left."""
 GROUPS_A_PLAN = 64
 """More classes are counted by several plans, because planning slows down faster than counting."""
 COMPARED_BINS = 16
-"""So few irregular bins are found by comparing with every edge, in one pass."""
+"""Up to this many irregular bins are found in one pass, by comparing with every edge. Affects speed
+only."""
 MOST_STEPS = 5_000
 """Bins of all classes in one query: each is a comparison to plan. Where there are more, intervals
 are those that a table alone gives, which are wider."""
@@ -105,7 +106,7 @@ class FrameEngine:
     def count(
         self, columns: FrameColumns, bins: tuple[Bins, ...], known: CellSums | None = None
     ) -> CellSums:
-        """Check and sum the rows in cells of which each lies in one bin.
+        """Check and sum the rows in cells that each lie in one bin.
 
         Those that are `known` from choosing bins serve if no bin cuts them; otherwise cells that
         are cut are counted in a second pass.
@@ -173,7 +174,7 @@ def _count(
 ) -> tuple[CellSums, int]:
     """Make one pass over each of these groups; return also how many rows it looked at.
 
-    With a numbering, the groups that ``by=`` makes are told apart and given numbers.
+    With a numbering, rows are counted by the groups of ``by=``, each of which gets a number.
     """
     groups = list(passes)
     parts = [groups[i : i + GROUPS_A_PLAN] for i in range(0, len(groups), GROUPS_A_PLAN)]
@@ -184,7 +185,7 @@ def _count(
 def _count_part(
     columns: FrameColumns, passes: dict[int, Pass], numbering: Numbering | None
 ) -> tuple[CellSums, int]:
-    """Run one plan; refuse the rows if a key tells of bad ones."""
+    """Run one plan; refuse the rows if a key marks bad ones."""
     by = [] if numbering is None else columns.group_names
     with blaming_columns(columns.frame, columns.names):
         sums = _collected_quickly(columns, passes, by)
@@ -220,7 +221,7 @@ def _count_part(
 def _collected_quickly(
     columns: FrameColumns, passes: dict[int, Pass], by: list[str]
 ) -> dict[str, AnyArray] | None:
-    """Return what a quick plan gives; None if there are bad rows, or the engine gains nothing.
+    """Run a quick plan; return None if there are bad rows, or the engine gains nothing.
 
     Polars evaluates every branch of every row; so it is asked only whether rows are bad, and a
     second time for the reason. Rows of weight 0 are bad rows to it.
@@ -267,13 +268,13 @@ def collected(lazy: Any, by: Sequence[str] = ()) -> dict[str, AnyArray]:
     eager = lazy.collect(**streaming)
     columns = {name: eager.get_column(name) for name in eager.columns}
     return {
-        name: _told(column) if name in by else np.asarray(column.to_numpy(), np.float64)
+        name: _group_values(column) if name in by else np.asarray(column.to_numpy(), np.float64)
         for name, column in columns.items()
     }
 
 
-def _told(column: Any) -> AnyArray:
-    """Return what a column says of groups; Python's times have no nanoseconds, NumPy's do."""
+def _group_values(column: Any) -> AnyArray:
+    """Return a column of groups as objects, or NumPy's times if finer than Python's."""
     if column.dtype == nw.Datetime("ns"):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_list(), object)

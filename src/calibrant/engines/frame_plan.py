@@ -8,7 +8,7 @@ by the same group-by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -28,7 +28,7 @@ from calibrant.engines.search import Query
 from calibrant.table import WEIGHT_SUMS
 
 LINEAR_BITS = 18
-"""Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
+"""Grids of at most 2^18 cells are even; larger ones are finer towards 0 and 1."""
 STEEP_AT_ZERO = range(16, 144, 16)
 STEEP_AT_ONE = range(16, 64, 16)
 STEEP_SHARE = 2.0**-11
@@ -66,7 +66,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one group of predictions is grouped by.
+    """The cells by which one group of predictions is grouped in a pass.
 
     Attributes
     ----------
@@ -128,14 +128,16 @@ def plan_sums(
 ) -> Any:
     """Return one lazy plan that makes a pass over each of these groups.
 
-    With `by`, rows are told apart by the columns of groups as well. A `quick` plan does not say
+    With `by`, rows are also grouped by the columns of groups. A `quick` plan does not say
     what is wrong with bad rows, only that there are some, by a key of -1.
     """
     folded = all(pass_.grid is not None for pass_ in passes.values())
     keys = ["key"] if folded else ["key", "side"]
     largest = max(pass_.largest_key for pass_ in passes.values())
     size = key_size(columns, passes) if by and quick else None
-    dtype = _integer(largest) if folded else nw.Float64
+    sizes: Any = (7, nw.Int8), (15, nw.Int16), (31, nw.Int32), (63, nw.Int64)
+    # engines group by small integers faster
+    dtype = next(t for bits, t in sizes if largest < 2.0**bits) if folded else nw.Float64
     parts = [
         _keyed(columns, group, x, folded, dtype, by, quick, size) for group, x in passes.items()
     ]
@@ -238,7 +240,7 @@ def _keyed(
 
 
 def _or_bad(faults: list[tuple[Any, int]], key: Any, bad: float) -> Any:
-    """Return the key where all checks hold, else the same number whatever does not."""
+    """Return the key where all checks hold, else one number for any fault."""
     return nw.when(all_of(fine for fine, _ in faults)).then(key).otherwise(nw.lit(bad))
 
 
@@ -252,9 +254,3 @@ def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:
     for fine, code in faults[1:]:
         fault = nw.when(fine).then(fault).otherwise(nw.lit(float(code)))
     return nw.when(all_of(fine for fine, _ in faults)).then(key).otherwise(fault)
-
-
-def _integer(largest: float) -> Any:
-    """Return the smallest type that holds the key: engines group by small ones faster."""
-    sizes: list[Callable[[], Any]] = [nw.Int8, nw.Int16, nw.Int32, nw.Int64]
-    return next(t for t, bits in zip(sizes, (7, 15, 31, 63), strict=True) if largest < 2.0**bits)

@@ -32,7 +32,7 @@ BLOCK_GROUPS = 16
 """A block has at most 2^15 values of at most 16 groups: 256 KB a temporary, for the second cache.
 Affects speed only."""
 FEW_VALUES = 1 << 12
-"""A search finds the bins of fewer values before a lookup table for them would be built."""
+"""Searching the bins of fewer values is faster than building a lookup table. Speed only."""
 FEW_CELLS = 1 << 16
 """Sums of all groups of rows that a block may add to; where there are more, rows are sorted by
 group first, so that a block meets few groups. Affects speed only."""
@@ -129,7 +129,7 @@ class NumpyEngine:
 def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, AnyArray]]:
     """Yield (predictions, whether they came true) of 16 groups at a time, groups by rows."""
     codes = block.problem.codes(block.labels)
-    if codes is not block.labels and codes.min() < 0:  # the same array was looked through already
+    if codes is not block.labels and codes.min() < 0:  # else `codes` has checked them
         columns.explain_labels()
     if not block.problem.is_marginal:
         if block.problem.kind == "binary":

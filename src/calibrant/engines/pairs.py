@@ -39,7 +39,7 @@ ASKS = (
     *("device", "dtype", "is_cuda", "isfinite", "isnan"),
     *("long", "ndim", "new_zeros", "shape", "to"),
 )
-"""What the first half of a pair knows, to its rounding."""
+"""Attributes and methods that the first half of a pair answers, to its rounding."""
 
 
 def _moving(name: str) -> Any:
@@ -198,7 +198,7 @@ class Pair:
         """Return the bits that probabilities have as float64; 0 below 2^-126."""
         _, inverse = _power(self.high)
         number = self.both(lambda x: x * inverse)._rounded(52)
-        below = number < 1 << 52  # a power of two and less: with the exponent before
+        below = number < 1 << 52  # a low half below 0 borrows from the exponent before
         exponent = exponents(self.high) + torch.where(below, 1021, 1022)
         number = torch.where(below, 2 * number, number) + (exponent.long() << 52)
         return torch.where(self.high < 2.0**-126, 0, number).clamp(max=ONE)
@@ -308,7 +308,7 @@ def _two_to(exponent: Any) -> Any:
 
 
 def has_float64(device: Any) -> bool:
-    """Tell whether tensors on a device can be float64."""
+    """Return whether tensors on a device can be float64."""
     if device.type == "xpu":
         return bool(torch.xpu.get_device_properties(device).has_fp64)
     return bool(device.type != "mps")
@@ -355,7 +355,7 @@ def significand(bits: Any) -> Any:
 
 
 def are_bits(predictions: Any) -> bool:
-    """Tell bits of probabilities: int64 on a device without float64."""
+    """Return whether these are bits of probabilities: int64 on a device without float64."""
     return not has_float64(predictions.device) and "int64" in str(predictions.dtype)
 
 

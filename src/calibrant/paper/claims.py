@@ -59,7 +59,7 @@ class Claim:
 
     @property
     def missing(self) -> str:
-        """What cannot be checked without."""
+        """The file without which the claim cannot be checked."""
         return FILES[self.dataset] if self.dataset else ""
 
     @property
@@ -266,7 +266,7 @@ def _unless_few(verdict: Verdict, finding: Finding) -> Verdict:
 
 
 def _beyond_bound(claim: Claim, ours: Estimate) -> Verdict:
-    """Tell on which side of an inequality's bound an interval lies."""
+    """Return on which side of an inequality's bound an interval lies."""
     above, below = ours.low > claim.value, ours.high < claim.value
     if not above and not below:
         return "undecided"
@@ -348,7 +348,7 @@ def claim_lines(results: Sequence[StudyResult]) -> list[Line]:
 
 
 def other_lines(result: StudyResult) -> list[Line]:
-    """Return the findings of a result about which the paper says nothing."""
+    """Return the findings of a result that the paper does not mention."""
     return [
         Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
              "beyond the paper", "", "beyond the paper", finding.note)

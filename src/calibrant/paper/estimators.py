@@ -43,10 +43,10 @@ from calibrant.stats.estimators import Cells, raw_error
 ONE = np.ones(1)
 NAMES = ("plug-in", "debiased")
 MOST_ROWS = 7000
-"""In a sample, as in the script of the authors."""
+"""Of a sample, as in the script of the authors."""
 FEWEST_REPEATS = 20
 FEWEST_SPLITS = 2
-"""That are left where there are many classes; see `repeats_for`."""
+"""Splits at least, however many classes there are; see `repeats_for`."""
 FEW_ROWS = (
     "The authors' script draws samples of 2,000 to 7,000 rows. The correction is a normal "
     "approximation in each bin and misses bias where a bin has few rows (a bin whose labels are "

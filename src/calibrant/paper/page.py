@@ -155,7 +155,7 @@ def refreshed(text: str, results: Sequence[StudyResult]) -> str:
 
 
 def documentation(results: Sequence[StudyResult]) -> str:
-    """Return how the run was made, the table of claims, why some differ, and our own numbers."""
+    """Return the settings of the run, the claims, reasons for differences, and our own numbers."""
     claims, parts = claim_lines(results), []
     if results:
         seeds = ", ".join(map(str, sorted({result.seed for result in results})))

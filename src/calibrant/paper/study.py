@@ -80,7 +80,7 @@ ENTRIES: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A finished study: its output, and everything needed to get it again.
+    """A finished study: its output, and everything needed to reproduce it.
 
     Attributes
     ----------
@@ -120,11 +120,11 @@ class StudyResult:
         return self.output.rows
 
     def finding(self, key: str) -> Finding:
-        """Return what was found for a key."""
+        """Return the finding of a key."""
         return next(finding for finding in self.output.findings if finding.key == key)
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a rerun to be skipped."""
+        """Return the fields that must be equal for a rerun to be skipped."""
         return {
             "study": self.study,
             "settings": self.settings,
@@ -180,7 +180,7 @@ def _read_panel(document: dict[str, Any]) -> Panel:
 
 
 def no_progress(done: int, total: int) -> None:
-    """Report to nobody."""
+    """Report no progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +348,7 @@ class Study:
     def identity(
         self, data: Predictions | None, seed: int, quick: bool, **changes: Any
     ) -> dict[str, Any]:
-        """Return what a finished result must equal to stand for this run."""
+        """Return the fields by which a finished result is matched with this run."""
         return {
             "study": self.name,
             "settings": plain(self.settings_for(data, quick, **changes)),
@@ -364,6 +364,6 @@ def _amount(setting: Any) -> float:
 
 
 def plain(settings: Any) -> dict[str, Any]:
-    """Return settings as JSON has them."""
+    """Return settings as plain JSON values."""
     document: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return document

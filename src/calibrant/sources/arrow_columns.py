@@ -92,7 +92,7 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
 def named_numbers(
     column: Any, numbers: Mapping[str, float], name: str, shown: str, start: int
 ) -> Any:
-    """Return the number that each name of a column stands for; text that reads as a number is it.
+    """Return the number of each name in a column; text that is a number stands for itself.
 
     Cell by cell, so that chunks agree: a name comes first, even if it consists of digits.
     """
@@ -126,7 +126,7 @@ def _named_number(cell: str | None, numbers: Mapping[str, float]) -> float | Non
 def as_group(
     column: Any, group: GroupColumn, shown: str, start: int, blank_is_missing: bool = False
 ) -> AnyArray | Factor:
-    """Return what tells groups apart: numbers to be cut, or codes and labels.
+    """Return a column of groups: numbers to be cut, or codes and labels.
 
     Text stays text, even digits: what it reads as could change from chunk to chunk. A CSV cannot
     tell empty text from none: there, `blank_is_missing`.
@@ -191,7 +191,7 @@ def _cast(column: Any, kind: Any) -> Any:
 
 
 def _trimmed(column: Any) -> Any:
-    """Trim text that may be numbers, and put null for what stands for a missing one."""
+    """Trim text that may be numbers, and replace marks of missing values by null."""
     return _as_null(pc.utf8_trim_whitespace(column), BLANKS)
 
 
@@ -225,7 +225,7 @@ def _checked(column: Any, name: str, shown: str, start: int, exact: bool = False
 
 
 def arrow_values(native: Any) -> Any:
-    """Return what Arrow holds of a series; None where it is not Arrow's."""
+    """Return the Arrow values behind a series; None if it has none."""
     if "pyarrow" not in sys.modules:
         return None
     if isinstance(native, pa.Array | pa.ChunkedArray):

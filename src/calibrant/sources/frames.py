@@ -205,7 +205,7 @@ def collected(data: Any, *names: Any) -> Any:
 
 
 def as_frame(data: Any) -> Any:
-    """Wrap any data frame with narwhals; raise InvalidArgumentError if it is none."""
+    """Wrap any data frame with narwhals; raise InvalidArgumentError for anything else."""
     module = type(data).__module__
     if module.startswith("pyarrow.") and hasattr(data, "to_batches") and hasattr(data, "scanner"):
         data = _scanned(data)
@@ -250,7 +250,7 @@ def _scanned(dataset: Any) -> Any:
 
 
 def _names(data: Any) -> list[Any]:
-    """Return the names of the columns; the types of others than those asked for may be unknown."""
+    """Return the names of the columns; those of a type unknown to narwhals have one, too."""
     if isinstance(data, Mapping):
         return list(data)
     return list(data.collect_schema() if _is_lazy(data) else data.columns)
@@ -275,7 +275,7 @@ def _column(data: Any, name: Any) -> AnyArray:
 
 
 def _group_column(data: Any, column: GroupColumn) -> AnyArray | Factor:
-    """Return a column in memory that tells groups apart, or what its own package makes of it."""
+    """Return a column of groups in memory, or its codes if its own package has them."""
     name = known_column(column.name, _names(data))
     values = data[name] if isinstance(data, Mapping) else data.get_column(name)
     factor = series_factor(column, values)

@@ -84,7 +84,7 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
 
 
 def series_factor(column: GroupColumn, values: Any) -> Factor | None:
-    """Return the codes of a series that NumPy would change or read slowly; None for anything else.
+    """Return the codes of a series that NumPy would corrupt or read slowly; else None.
 
     A Python object of every row takes ten times as long, but pandas has them for text already. Of
     integers beside missing values NumPy would make floats, and from 2^53 on one group of several;
@@ -119,7 +119,7 @@ def series_factor(column: GroupColumn, values: Any) -> Factor | None:
 
 
 def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None) -> Groups:
-    """Return groups that were read before; refuse those of other columns or of other rows."""
+    """Return groups from an earlier call; refuse those of other columns or of other rows."""
     if like is not None and groups.by != like:
         raise InvalidArgumentError(
             f"Groups must be those by {', '.join(column.name for column in like):.100}, cut alike; "
@@ -159,7 +159,7 @@ def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
 def _in_order_of(
     like: tuple[GroupColumn, ...], by: Any, arrays: list[tuple[str, Any, Any]]
 ) -> list[tuple[str, Any, Any]]:
-    """Return the columns that were read before, by name where they are named, else in order."""
+    """Return the columns of an earlier call, by name if they have names, else in order."""
     names = [column.name for column in like]
     named = isinstance(by, Mapping) or hasattr(by, "columns")
     by_name = {name: (values, cuts) for name, values, cuts in arrays}
@@ -222,7 +222,7 @@ def read_clustered(
     by: Any,
     cluster: Any,
 ) -> tuple[Source, bool]:
-    """Read as `read` does, clusters as the last column of groups; tell whether there are any."""
+    """Read as `read`, with clusters as the last column of groups; return whether there are any."""
     cluster, data = clusters_and_data(cluster, data, by)
     by = by if cluster is None else _groups_and_clusters(by, cluster, data)
     source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
@@ -230,7 +230,7 @@ def read_clustered(
 
 
 def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any]:
-    """Return `cluster=` and `data=` as they are meant.
+    """Resolve `cluster=` and `data=` of an evaluation log.
 
     Answers to one question of an evaluation log are a cluster unless False says that rows are
     independent; `read` refuses what is left, a log by groups whose questions repeat.
@@ -300,22 +300,22 @@ def cluster_sums(
 
 def one_of_each(rows: ArraySource, seed: int) -> ArraySource:
     """Draw one row of each cluster at random, the same for a seed: those are independent."""
-    return ArraySource(rows.columns().take(_drawn(rows, seed)))
+    return ArraySource(rows.columns().take(_drawn_rows(rows, seed)))
 
 
 def one_of_each_by_group(rows: ArraySource, seed: int) -> tuple[ArraySource, bool]:
-    """Draw one row of each cluster in each group; tell whether no cluster is in several groups.
+    """Draw one row of each cluster in each group; return also whether clusters are nested.
 
     The last column of the rows' groups is that of clusters.
     """
     crossed = required(rows.groups)
-    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
-    drawn = _drawn(rows, seed)
+    groups, clusters = (_groups_by(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    drawn = _drawn_rows(rows, seed)
     nested = np.unique(clusters.codes).size == drawn.size
-    return ArraySource(rows.columns().take(drawn), _taken(groups, drawn)), nested
+    return ArraySource(rows.columns().take(drawn), _groups_of(groups, drawn)), nested
 
 
-def _drawn(rows: ArraySource, seed: int) -> IntArray:
+def _drawn_rows(rows: ArraySource, seed: int) -> IntArray:
     """Return the place of one row of each cluster, whatever the order of all rows.
 
     The rows of a cluster are put into an order of their contents, labels included, and a number
@@ -331,7 +331,7 @@ def _drawn(rows: ArraySource, seed: int) -> IntArray:
     names = [tuple(map(str, x)) for x in labels]
     if len(set(names)) < len(names):  # as 1 and "1" do, and no two may share their number
         names = [tuple(map(repr, x)) for x in labels]
-    # between 0 and 1, as if at random, but told by the seed and the name
+    # uniform on [0, 1), yet fixed by the seed and the name
     hashes = [hashlib.blake2b(json.dumps([seed, *x]).encode(), digest_size=8) for x in names]
     share = np.array([int.from_bytes(x.digest()) / 2**64 for x in hashes])
     first = np.cumsum(counts) - counts
@@ -342,9 +342,10 @@ def _drawn(rows: ArraySource, seed: int) -> IntArray:
 def clusters_by_group(rows: ArraySource) -> tuple[ArraySource, Groups]:
     """Return rows in their groups alone, and the cluster of each; two at least in every group."""
     crossed = required(rows.groups)
-    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    groups, clusters = (_groups_by(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
     present = np.unique(crossed.codes)
-    counts = np.bincount(_part(Groups(crossed.by, present, crossed.labels), GROUP_COLUMNS).codes)
+    distinct = Groups(crossed.by, present, crossed.labels)
+    counts = np.bincount(_groups_by(distinct, GROUP_COLUMNS).codes)
     alone = np.flatnonzero(counts == 1)
     if alone.size:
         raise InvalidGroupsError(
@@ -361,13 +362,13 @@ def cluster_sums_of_groups(
     """Sum the rows of each cluster in the bins of the table of its group, group by group."""
     place = {labels: i for i, labels in enumerate(tables.labels)}
     sums = {}
-    for labels, rows_of_group in required(rows.groups).rows():
-        part = ArraySource(rows.columns().take(rows_of_group), _taken(clusters, rows_of_group))
+    for labels, members in required(rows.groups).rows():
+        part = ArraySource(rows.columns().take(members), _groups_of(clusters, members))
         sums[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
     return tuple(sums[i] for i in range(len(tables)))
 
 
-def _part(groups: Groups, which: slice) -> Groups:
+def _groups_by(groups: Groups, which: slice) -> Groups:
     """Return groups by some of the columns."""
     number: dict[tuple[GroupLabel, ...], int] = {}
     numbers = [number.setdefault(labels[which], len(number)) for labels in groups.labels]
@@ -375,5 +376,5 @@ def _part(groups: Groups, which: slice) -> Groups:
     return Groups(groups.by[which], codes[groups.codes], list(number))
 
 
-def _taken(groups: Groups, rows: IntArray) -> Groups:
+def _groups_of(groups: Groups, rows: IntArray) -> Groups:
     return Groups(groups.by, groups.codes[rows], groups.labels)

@@ -53,7 +53,7 @@ DAMAGED: tuple[type[Exception], ...] = (
     MemoryError,
     RuntimeError,  # encrypted; and NotImplementedError, an unknown compression
 )
-"""What zipfile and its decompressors raise on damaged archives."""
+"""Exceptions of zipfile and its decompressors on damaged archives."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _chunks(
 
 
 def _read_header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, shown: str) -> _Member:
-    """Read what a member says of itself, and check that against its size."""
+    """Read the header of a member, and check it against the member's size."""
     with archive.open(info) as stream:
         shape, by_columns, dtype = _header(stream, name, shown)
         offset = stream.tell()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from calibrant.table import BinTable
     from calibrant.tables import Tables
 
-# how exceptions about arrays name a value; in a file it has a column and a row
+# the place of a value in exceptions about arrays; in a file it has a column and a row
 PLACE = re.compile(r"(?:y_(true|prob)|by|sample_weight)\[(\d+)(?:, (\d+))?\] = ")
 
 
@@ -70,7 +70,7 @@ class ColumnNames:
         return [self.labels]
 
     def others_among(self, names: Sequence[str], shown: str) -> list[str]:
-        """Return the columns that are not predictions, though these may tell groups apart, too."""
+        """Return the columns of labels, weights and groups; predictions may be among the last."""
         beside = (self.weights, *(column.name for column in self.by))
         return [*self.labels_among(names, shown), *(name for name in beside if name is not None)]
 
@@ -120,7 +120,7 @@ class Hooks:
         """Begin a pass over the files."""
 
     def advance(self, number: int, share: float, n_rows: int) -> None:
-        """Say that of file `number` this share has been read, `n_rows` rows more."""
+        """Report that this share of file `number` has been read, `n_rows` rows more."""
 
     def end(self) -> None:
         """End the pass, whether it is finished or has failed."""
@@ -133,7 +133,7 @@ class Hooks:
         return 0
 
     def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
-        """Keep the sketch of a pass after so many files."""
+        """Keep the sketch of a pass after its first `done` files."""
 
     def restore_table(
         self, number: int, bins: tuple[Bins, ...]
@@ -227,7 +227,7 @@ def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], 
 
 @contextmanager
 def located(chunk: Chunk) -> Iterator[None]:
-    """Raise exceptions about a chunk of rows again, saying where in which file the rows are."""
+    """Say in exceptions about a chunk in which file and rows it is."""
     try:
         yield
     except InvalidArgumentError:

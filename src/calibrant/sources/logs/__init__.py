@@ -199,7 +199,7 @@ def _plain_answers(path: str, settings: LogSettings) -> Iterator[Answer]:
 
 
 class _Rows:
-    """Answers as they are read, checked one by one."""
+    """Collects the answers of a log, checked one by one."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -245,7 +245,7 @@ class _Rows:
         return matches and settings.abstain.search(text) is not None  # type: ignore[union-attr]
 
     def log(self, settings: LogSettings, names: list[str]) -> EvaluationLog:
-        """Return all that was read."""
+        """Return the log of all answers."""
         if not self.answered:
             notes = "".join(f" {note}." for note in self.notes)
             if not self.places:

@@ -60,7 +60,7 @@ class AnswerTokens:
         return mass[_letter(answer.chosen)] / sum(mass.values())
 
     def hidden(self, answer: Answer, settings: LogSettings) -> float:
-        """Return the most that choices beyond the logged alternatives can have, all together."""
+        """Bound the total probability of choices that are not among the logged alternatives."""
         token, logged = self._at(answer, settings), self.masses(answer, settings)
         numbers = [math.exp(number) for _, number in self._alternatives(token, answer.where)]
         beyond = sum(value == 0 for value in logged.values())
@@ -126,7 +126,7 @@ def _letter(chosen: Any) -> Any:
 
 
 def _is_token(entry: Any) -> bool:
-    """Tell a token with a log-probability and alternatives that have theirs."""
+    """Return whether this is a token with log-probabilities of it and its alternatives."""
     if not (isinstance(entry, dict) and isinstance(entry.get("top_logprobs"), list)):
         return False
     both = [entry, *entry["top_logprobs"]]

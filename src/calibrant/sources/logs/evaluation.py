@@ -152,7 +152,7 @@ class EvaluationLog(LogColumns):
         yield from self.notes
 
     def in_short(self) -> str:
-        """Say in one line what a confidence is, how many there are, and what was left out."""
+        """Return one line: the kind of confidence, the number of answers, and those left out."""
         answered = set(self.task.tolist())
         silent = [task for task in self.tasks if task not in answered]
         lost = f"; no answer to {', '.join(silent)[:200]}" if silent else ""

@@ -47,7 +47,7 @@ class Declined:
 
 
 def inspect_answers(path: str, settings: LogSettings, notes: list[str]) -> Iterator[Answer]:
-    """Yield the answers of one log; what is odd about the log itself goes into the notes."""
+    """Yield the answers of one log; oddities of the log go into the notes."""
     header, samples = _opened(path)
     if not isinstance(header.get("eval"), dict):
         raise InvalidDocumentError(f"{path} is not a log of Inspect: it does not say what was run.")
@@ -67,7 +67,7 @@ def inspect_answers(path: str, settings: LogSettings, notes: list[str]) -> Itera
 def _valid(
     samples: Iterable[tuple[str, Any]], path: str, notes: list[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the samples that nobody has invalidated, and note how many were."""
+    """Yield the samples that are not invalidated, and note how many are."""
     n = 0
     for where, sample in samples:
         if isinstance(sample, dict) and sample.get("invalidation") is not None:
@@ -81,7 +81,7 @@ def _valid(
 def _with_hidden(
     answers: Iterable[Answer], path: str, settings: LogSettings, notes: list[str]
 ) -> Iterator[Answer]:
-    """Yield answers, and note how much of the probability choices that were not logged may have."""
+    """Yield answers, and note how much probability choices that were not logged may have."""
     hidden = []
     for answer in answers:
         yield answer
@@ -132,7 +132,7 @@ def _letters(sample: dict[str, Any], where: str) -> tuple[str, ...]:
 
 
 def _score(sample: dict[str, Any], where: str, settings: LogSettings) -> dict[str, Any]:
-    """Return the score that grades; a sample that failed has none."""
+    """Return the score that grades a sample; a failed sample has none."""
     scores = sample.get("scores") or {}
     if not isinstance(scores, dict) or not all(isinstance(s, dict) for s in scores.values()):
         raise InvalidDocumentError(f"{where}: scores must be objects by the name of the scorer.")
@@ -192,7 +192,7 @@ def _vote(answer: Answer) -> Any:
 
 
 def _opened(path: str) -> tuple[dict[str, Any], Iterable[tuple[str, Any]]]:
-    """Return what a log says of itself, and its samples."""
+    """Return the header of a log, and its samples."""
     with open(path, "rb") as stream:
         if stream.read(4) == b"PK\x03\x04":
             return _archive(path)

@@ -28,7 +28,7 @@ FILE_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl(?:\.\w+)?")
 GRADES = {None: "acc", "characters": "acc_norm", "bytes": "acc_bytes"}
 """The harness's own accuracy for each way to compare choices."""
 INVALID = "[invalid]"
-"""What the harness's filters answer where their pattern is not in a text."""
+"""The answer of the harness's filters to a text without their pattern."""
 
 
 def lm_eval_answers(

@@ -37,10 +37,10 @@ READ_WITH = {
     "filter": ("lm-eval",),
     "epoch": ("inspect", "jsonl"),
 }
-"""With which formats and confidences an option is read. Elsewhere it is refused: a reader that
+"""The formats and confidences that read an option. Elsewhere it is refused: a reader that
 ignored it would give other numbers than were asked for."""
 UNSAID: dict[str, Any] = {"true_choice": "True", "scale": 1, "words": {}}
-"""What options are where nobody gave them, if not None."""
+"""Defaults of options other than None."""
 
 ABSENT = object()
 """Stands for a field that a row does not have."""
@@ -48,7 +48,7 @@ ABSENT = object()
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What `calibrant.read_log` was told; its parameters are described there."""
+    """The options of `calibrant.read_log`, which documents them."""
 
     format: str
     confidence: str
@@ -109,7 +109,7 @@ class LogSettings:
         return settings
 
     def _check_read(self) -> None:
-        """Refuse options that a log of this format and confidence has no use for."""
+        """Refuse options that this format and confidence do not read."""
         words = {self.format, self.confidence}
         for name, cases in READ_WITH.items():
             value = getattr(self, name)
@@ -127,7 +127,7 @@ class LogSettings:
             )
 
     def in_words(self) -> str:
-        """Say in one line what a confidence is."""
+        """Describe the kind of confidence in one line."""
         divided = "" if self.normalize is None else f" divided by {self.normalize}"
         return {
             "choices": f"softmax over the log-likelihoods of the choices{divided}",
@@ -244,7 +244,7 @@ def named_keys(row: Any, task: str, question: str, settings: LogSettings, where:
 
 
 def key_of(value: Any, name: str, where: str) -> str:
-    """Return what names a task or question as text; refuse what names nothing."""
+    """Return the name of a task or question as text; refuse an empty one."""
     if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
         return str(value)
     raise InvalidInputError(
