@@ -43,12 +43,12 @@ def auto_n_bins(n: int) -> int:
 
 
 def is_auto(bins: BinsLike) -> bool:
-    """Tell whether ``bins=`` leaves the number of bins to the number of rows."""
+    """Return whether ``bins=`` lets the number of rows decide the number of bins."""
     return isinstance(bins, str) and bins == "auto"
 
 
 def bins_one_by_one(bins: object, n_columns: int) -> tuple[Bins, ...] | None:
-    """Read bins that are said column by column; None: they are said in another way.
+    """Read ready `Bins`, one for each column; None if `bins` is anything else.
 
     `BinTable.bins` and `Tables.bins` are such bins: later rows are counted as earlier ones were.
 
@@ -66,9 +66,9 @@ def bins_one_by_one(bins: object, n_columns: int) -> tuple[Bins, ...] | None:
                 "Pass those of one of them, tables[group].bins."
             )
         bins = bins[0]
-    if not (isinstance(bins, list | tuple) and any(isinstance(one, Bins) for one in bins)):
+    if not (isinstance(bins, list | tuple) and any(isinstance(item, Bins) for item in bins)):
         return None
-    if all(isinstance(one, Bins) for one in bins) and len(bins) == n_columns:
+    if all(isinstance(item, Bins) for item in bins) and len(bins) == n_columns:
         return tuple(bins)
     raise InvalidBinsError(
         "Bins given one by one must be one Bins for each column of predictions that is counted; "
@@ -126,7 +126,7 @@ def _rule_of_text(text: str) -> EqualMass | EqualWidth | Hybrid | Distinct:
         raise InvalidArgumentError(
             f'bins must say how many; got "{text}". Add a number, as in "{text}:15".'
         )
-    # No machine counts numbers of 16 digits, and of 4,301 Python reads none.
+    # More digits than any count has; Python refuses to parse more than 4,300.
     if name not in RULES or not re.fullmatch("[0-9]{1,15}", number):
         raise InvalidArgumentError(f"bins must be {MAY_BE}; got {text!r:.60}.")
     return RULES[name](int(number))

@@ -20,7 +20,7 @@ FORM = "CALIBRANT_SIMD"
 
 
 def compiles() -> bool:
-    """Tell whether compiled loops read arrays.
+    """Return whether the compiled loops count arrays.
 
     They do where they were built. The environment variable CALIBRANT_ENGINE, "numpy" or
     "compiled", forces one of the two.

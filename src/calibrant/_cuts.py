@@ -21,7 +21,7 @@ def quantile_cuts(mass: FloatArray, n_bins: int) -> IntArray:
 
 
 def is_nearer_below(targets: FloatArray, below: FloatArray, up_to: FloatArray) -> BoolArray:
-    """Tell whether to cut before the value that holds a quantile, and not after it."""
+    """Return whether to cut before the value that holds a quantile rather than after it."""
     return np.asarray(targets - below <= up_to - targets)
 
 

@@ -43,7 +43,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 @dataclass(frozen=True)
 class Digests:
-    """What a certificate knows of where its counts came from; None where it knows nothing.
+    """Digests of the data behind a certificate; None where one is unknown.
 
     Attributes
     ----------
@@ -104,8 +104,12 @@ class RowDigest:
         """Add predictions (n,) or (n, K) with these codes of classes, or (n, K) events."""
         rows, codes = _values_and_codes(probs, codes)
         factors = _factors(rows.shape[1] + 1)
-        size = max(1, BLOCK_VALUES // rows.shape[1])
-        for sums in in_pieces(len(rows), size, lambda i: _row_sums(rows[i], codes[i], factors)):
+
+        def sums_of(piece: slice) -> HashArray:
+            lanes = _lanes(rows[piece], codes[piece], factors, LANES)
+            return np.array([lane.sum(dtype=np.uint64) for lane in lanes])
+
+        for sums in in_pieces(len(rows), max(1, BLOCK_VALUES // rows.shape[1]), sums_of):
             self._sums += sums
         self.n += len(rows)
 
@@ -135,12 +139,6 @@ def _values_and_codes(probs: AnyArray, codes: IntArray) -> tuple[AnyArray, IntAr
     return probs.reshape(len(probs), -1), codes
 
 
-def _row_sums(rows: AnyArray, codes: IntArray, factors: HashArray) -> HashArray:
-    """Return the sums over rows of their four lanes."""
-    lanes = _lanes(rows, codes, factors, LANES)
-    return np.array([lane.sum(dtype=np.uint64) for lane in lanes])
-
-
 def _lanes(rows: AnyArray, codes: IntArray, factors: HashArray, n_lanes: int) -> list[HashArray]:
     """Return the first lanes of each row.
 
@@ -151,9 +149,9 @@ def _lanes(rows: AnyArray, codes: IntArray, factors: HashArray, n_lanes: int) ->
     values += 0.0  # -0.0 becomes 0.0
     keys = _mix(values.view(np.uint64))
     classes = _mix(codes.astype(np.uint64))
-    one, two = (keys @ column[:-1] + classes * column[-1] for column in factors)
+    first, second = (keys @ column[:-1] + classes * column[-1] for column in factors)
     steps = [np.uint64((lane + 1) * _STEP % 2**64) for lane in range(n_lanes)]
-    return [_mix(_mix(one + step) + two) for step in steps]
+    return [_mix(_mix(first + step) + second) for step in steps]
 
 
 def _mix(keys: HashArray) -> HashArray:

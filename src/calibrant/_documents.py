@@ -1,6 +1,6 @@
 """The one reader of saved documents: strict JSON, bounded before anything is built from it.
 
-A document may come from anybody. Whatever is wrong with it is an InvalidDocumentError of one line:
+A document may be hostile. Whatever is wrong with it is an InvalidDocumentError of one line:
 nesting, size, repeated names, NaN, numbers beyond every float. What the entries mean is checked by
 the caller, with the small checks below.
 """
@@ -22,7 +22,7 @@ MOST_BYTES = 512 << 20
 MOST_DEPTH = 64
 """Tables nest 4 deep, recalibrators within recalibrators up to 40; the parser recurses."""
 MOST_DIGITS = 300
-"""Every whole number of so many digits is a finite float."""
+"""Every whole number with at most this many digits is a finite float."""
 LARGEST_COUNT = 2**53
 """Up to here floats count in steps of one."""
 
@@ -149,28 +149,28 @@ def check_names(document: Any, names: tuple[str, ...], what: str) -> dict[str, A
 def check_entries(
     document: dict[str, Any], allowed: Mapping[str, Callable[[Any], bool]], what: str
 ) -> None:
-    """Refuse entries that cannot be what they are called; whether they are true is not asked."""
+    """Refuse entries whose values are impossible; possible values are not verified."""
     for name, is_allowed in allowed.items():
         if not is_allowed(document[name]):
             raise InvalidDocumentError(f"{name!r} of {what} cannot be {shown(document[name])}.")
 
 
 def is_whole(value: Any, low: int, high: int = LARGEST_COUNT) -> bool:
-    """Tell whether a value is a whole number in a range, and not true or false."""
+    """Return whether a value is a whole number in a range, and not a boolean."""
     return type(value) is int and low <= value <= high
 
 
 def is_number(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
-    """Tell whether a value is a number in a range, and not true or false."""
+    """Return whether a value is a number in a range, and not a boolean."""
     return type(value) in (int, float) and low <= value <= high
 
 
 def is_text(value: Any, longest: int) -> bool:
-    """Tell whether a value is printable text of one line and of bounded length."""
+    """Return whether a value is printable text of one line and of bounded length."""
     return isinstance(value, str) and len(value) <= longest and value.isprintable()
 
 
 def shown(value: Any) -> str:
-    """Show a value in at most 60 characters."""
+    """Return a value as text of at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -21,7 +21,7 @@ from calibrant._json import json_text
 Attribute: TypeAlias = str | float | bool | None
 
 LENGTH = 48
-"""Of a name that users chose: longer ones are cut."""
+"""Characters of a user's name that are shown; longer ones are cut."""
 _JOINERS = "\u200c\u200d"
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*(-[a-zA-Z0-9]+)*")
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -68,7 +68,7 @@ class Embedded:
 
     @property
     def digest(self) -> str:
-        """What a Content-Security-Policy names this source by."""
+        """The hash by which a Content-Security-Policy allows this source."""
         sha = hashlib.sha256(self.source.encode()).digest()
         return f"'sha256-{base64.b64encode(sha).decode()}'"
 
@@ -94,15 +94,15 @@ def element(tag: str, *children: Content, **attributes: Attribute) -> Element:
     """
     if not _NAME.fullmatch(tag) or tag.lower() in _REFUSED_TAGS:
         raise ValueError(f"tag not allowed in a report: {tag!r}")
-    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-    for name, value in named.items():
+    by_name = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+    for name, value in by_name.items():
         lower = name.lower()
         if not _NAME.fullmatch(name) or lower.startswith("on") or lower in _REFUSED_ATTRIBUTES:
             raise ValueError(f"attribute not allowed in a report: {name!r}")
         if lower == "href" and not str(value).startswith("#"):
             raise ValueError(f"link not allowed in a report, it leaves the page: {value!r}")
-    given = [pair for pair in named.items() if pair[1] is not None and pair[1] is not False]
-    return Element(tag, tuple(given), tuple(_flat(children)))
+    present = [pair for pair in by_name.items() if pair[1] is not None and pair[1] is not False]
+    return Element(tag, tuple(present), tuple(_flat(children)))
 
 
 def json_data(name: str, value: Any) -> Embedded:

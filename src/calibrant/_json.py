@@ -24,7 +24,7 @@ def json_text(value: Any, **options: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Return the value with lists for arrays and tuples, and None for NaN and infinities."""
-    if hasattr(value, "tolist"):  # arrays and their scalars, without importing NumPy to ask
+    if hasattr(value, "tolist"):  # arrays and their scalars, recognised without importing NumPy
         value = value.tolist()
     if isinstance(value, Mapping):
         return {name: plain(member) for name, member in value.items()}

@@ -24,18 +24,18 @@ def is_real(value: Any) -> bool:
 
 def is_integer(value: Any) -> bool:
     """Return whether a value is a whole number that a float can hold, and not a boolean."""
-    if type(value) is int and abs(value) < 1 << 53:  # at once, for nearly all
+    if type(value) is int and abs(value) < 1 << 53:  # nearly all values: fast
         return True
     return isinstance(value, Integral) and is_real(value)
 
 
 def is_among(value: Any, choices: Iterable[str]) -> bool:
-    """Tell whether a value is one of these words."""
+    """Return whether a value is one of these words."""
     return isinstance(value, str) and value in tuple(choices)
 
 
 def check_word(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Refuse what is none of these words."""
+    """Refuse a value that is none of these words."""
     if not is_among(value, choices):
         *first, last = (f'"{word}"' for word in choices)
         raise InvalidArgumentError(
@@ -44,7 +44,7 @@ def check_word(name: str, value: Any, choices: Iterable[str]) -> None:
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse a value that is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidArgumentError(f"{name} must be True or False; got {value!r:.60}.")
 

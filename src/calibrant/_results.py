@@ -209,7 +209,7 @@ def _blocks(widths: Sequence[int]) -> list[range]:
     for size in range(n, 0, -1):
         size = -(-n // -(-n // size))  # as many tables, the last one no shorter than need be
         blocks = [range(i, min(i + size, n + 1)) for i in range(1, n + 1, size)]
-        if all(widths[0] + sum(2 + widths[i] for i in own) <= LINE_WIDTH for own in blocks):
+        if all(widths[0] + sum(2 + widths[i] for i in columns) <= LINE_WIDTH for columns in blocks):
             return blocks
     return [range(i, i + 1) for i in range(1, n + 1)]
 

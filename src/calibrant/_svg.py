@@ -246,12 +246,12 @@ def diagram_svg(curve: DrawableCurve, class_name: str | None = None) -> str:
     >>> diagram_svg(reliability_curve([0, 0, 1, 1], [0.1, 0.4, 0.6, 0.9], bins=2))[:5]
     '<svg '
     """
-    said = "predicted" if class_name is None else f"predicted: {short(class_name, 20)}"
-    return str(painted(diagram(curve, curve, "Reliability diagram", (said, "happened"))))
+    x_label = "predicted" if class_name is None else f"predicted: {short(class_name, 20)}"
+    return str(painted(diagram(curve, curve, "Reliability diagram", (x_label, "happened"))))
 
 
 def paths(curve: DrawableCurve, at_once: DrawableCurve, frame: Frame) -> dict[str, str]:
-    """Return what moves when another curve is shown: the data of each path, by its class."""
+    """Return the data of each path by its class: what changes with the curve."""
     (start, end, bottom, top), inside = frame.window, frame.window.holds(curve)
     x = _placed(curve.mean_prediction[inside], start, end)
     low, high, low_all, high_all, rate = (
@@ -348,8 +348,8 @@ def histogram_label(happened: str) -> str:
 
 def beyond_chance(at_once: DrawableCurve) -> BoolArray:
     """Return which bins have a mean prediction outside the limits of their event rate."""
-    said = at_once.mean_prediction
-    return (said < at_once.low) | (said > at_once.high)
+    predicted = at_once.mean_prediction
+    return (predicted < at_once.low) | (predicted > at_once.high)
 
 
 def description(curve: DrawableCurve, at_once: DrawableCurve) -> str:
@@ -380,9 +380,9 @@ def _axes(window: Window) -> Iterable[Content]:
     yield element("path", d=grid, class_="grid")
     yield element("path", d=f"M{left} {SIDE - low}L{right} {SIDE - high}", class_="diagonal")
     labels = zip(places, ticks(start, end), ticks(bottom, top), strict=True)
-    for i, (s, said, happened) in enumerate(labels):
+    for i, (s, predicted, happened) in enumerate(labels):
         yield element("text", happened, x=-13, y=SIDE - s + 9, class_=f"end tick tick-{i}")
-        yield element("text", said, x=s, y=SIDE + 36, class_=f"mid tick tick-{i}")
+        yield element("text", predicted, x=s, y=SIDE + 36, class_=f"mid tick tick-{i}")
 
 
 def _placed(values: FloatArray, start: float, end: float) -> list[int]:

@@ -36,7 +36,7 @@ class ErrorBar(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Where the scale ends: a round number beyond all that is worth showing."""
+        """Where the scale ends: a round number beyond everything that is shown."""
         lower, upper = self.bounds or (0.0, 0.0)
         largest = max(self.interval[1], self.chance, self.estimate, self.max_error or 0.0, lower)
         return round_limit(max(largest, upper if upper <= UNBOUNDED * largest else 0.0))
@@ -119,7 +119,7 @@ def differences_svg(rows: Sequence[tuple[str, float, float, float]]) -> str:
 WIDTH, TOP, GAP, BOTTOM = 1000, 380, 150, 220
 """Of both panels, and the heights of the upper one, the space between, and the lower one."""
 MOST_BATCHES = 400
-"""Drawn, the last ones; more than a year of days."""
+"""The last batches are drawn; these are more than a year of days."""
 MOST_POINTS = 80
 """Batches that are drawn as points with bars; more are a line in a band."""
 _NAME_LENGTH = 22
@@ -127,7 +127,7 @@ _NAME_LENGTH = 22
 
 
 class DrawableBatch(Protocol):
-    """What is drawn of a `MonitoredBatch`, which lives in a higher layer."""
+    """The part of a `MonitoredBatch` that is drawn; that class lives in a higher layer."""
 
     @property
     def name(self) -> str: ...
@@ -156,7 +156,7 @@ def timeline(
     drawn = batches[-MOST_BATCHES:]
     x = [round(WIDTH * (i + 0.5) / len(drawn)) for i in range(len(drawn))]
     alarms = sum(batch.alarm for batch in drawn)
-    told = f"{len(drawn):,} batches, {alarms:,} of them on alarm."
+    summary = f"{len(drawn):,} batches, {alarms:,} of them on alarm."
     bottom = TOP + GAP + BOTTOM
     marks: list[Content] = []
     begin = next((a for a, batch in zip(x, drawn, strict=True) if batch.name == since), None)
@@ -171,7 +171,7 @@ def timeline(
     return element(
         "svg",
         element("title", "Calibration error and evidence, batch by batch"),
-        element("desc", told),
+        element("desc", summary),
         *marks,
         _name(drawn[0].name, 0, "tick") if len(drawn) > 1 else None,
         _name(drawn[-1].name, WIDTH, "end tick"),

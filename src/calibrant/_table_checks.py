@@ -25,7 +25,7 @@ LARGEST_WEIGHT = 1e150
 
 
 def rounding_of(count: FloatArray) -> FloatArray:
-    """Return a relative bound on the rounding of a sum of so many terms.
+    """Return a relative bound on the rounding error of a sum of n terms.
 
     Plain summation errs by up to half a unit in the last place per term; engines that compensate
     err far less. Beyond 1e-6 nothing would be left to check.
@@ -56,7 +56,7 @@ def _refuse(problem: str) -> NoReturn:
 
 
 def _wrong_bins(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
-    """Yield what could be wrong with a bin, and with which bins it is."""
+    """Yield each fault that bins may have, and a mask of the bins that have it."""
     count, used = table.count, table.count > 0
     sums = (table.sum_y, table.sum_p, table.sum_pp, table.sum_py)
     weights = (table.sum_w, table.sum_ww, table.sum_wwuu)
@@ -148,8 +148,8 @@ def _wrong_levels(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
         ("sum_pp", table.sum_pp, level * (level * table.sum_w)),
         ("sum_py", table.sum_py, level * table.sum_y),
     )
-    for name, given, needed in pairs:
-        off = np.abs(given - needed) > slack * needed + tiny
+    for name, total, needed in pairs:
+        off = np.abs(total - needed) > slack * needed + tiny
         yield f"{name} is not what its level gives", known & off
     if not table.is_weighted:
         yield "a bin of one row must have a level", (table.count == 1) & ~known
@@ -179,7 +179,7 @@ def _wrong_weights(table: BinTable) -> Iterator[tuple[str, BoolArray]]:
 
 
 def _wrong_totals(table: BinTable, n_tables: int) -> Iterator[tuple[str, bool]]:
-    """Yield what could be wrong with totals, which have the shape (tables, classes)."""
+    """Yield each fault that totals may have, and a mask of shape (tables, classes)."""
     rows, weight = (x.sum(axis=1).reshape(n_tables, -1) for x in (table.count, table.sum_w))
     slack = 4 * rounding_of(rows).max(axis=1)
     yield "there are no rows", bool(np.any(rows[:, 0] == 0))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 VARIABLE = "CALIBRANT_NUM_THREADS"
 PIECES_FOR_A_THREAD = 4
-"""Fewer do not repay starting one, where a piece is small."""
+"""Starting a thread costs more than it saves on fewer small pieces."""
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def cores() -> int:
 
 
 def run(jobs: Sequence[Callable[[], T]], threads: int | None = None) -> Iterator[T]:
-    """Yield what the jobs return, in their order, from as many threads as there are cores.
+    """Run jobs on as many threads as cores, and yield their results in order.
 
     The calling thread does its share. When a job fails no other is begun, and the failure of the
     first job that failed is raised in its place.

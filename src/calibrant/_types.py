@@ -32,9 +32,9 @@ def _lock(values: Iterable[Any]) -> None:
     array = np.ndarray  # looked up once: every table and every result passes here
     for value in values:
         if isinstance(value, array):
-            if value.flags.writeable:  # quicker to ask than to say again
+            if value.flags.writeable:  # checking is faster than setting
                 value.setflags(write=False)
-        elif isinstance(value, tuple):  # of arrays: those in tuples of tuples would not be found
+        elif isinstance(value, tuple):  # of arrays; nested tuples are not searched
             for item in value:
                 if isinstance(item, array):
                     item.setflags(write=False)

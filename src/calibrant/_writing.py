@@ -36,7 +36,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with target.open("wb") as stream:
             yield stream
         return
-    # A name that nobody can guess, so that nobody can put a file or a link there first. File
+    # An unguessable name, so that no file or link can be put there first. File
     # systems allow 255 bytes; 40 characters of the target's name are 160 bytes at most.
     aside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(16)}.part")
     # A new file gets what the umask allows. One that takes the place of another is private until

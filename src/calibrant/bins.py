@@ -68,10 +68,10 @@ class Bins(ReadOnlyArrays):
 
     def __post_init__(self) -> None:
         try:
-            given = np.asarray(self.edges)
-            if given.dtype.kind not in "biufO":  # NumPy would make floats of text, too
-                raise TypeError(f"edges of {given.dtype}")
-            edges = given.astype(np.float64) + 0.0  # an edge of -0.0 is 0.0
+            values = np.asarray(self.edges)
+            if values.dtype.kind not in "biufO":  # NumPy would make floats of text, too
+                raise TypeError(f"edges of {values.dtype}")
+            edges = values.astype(np.float64) + 0.0  # an edge of -0.0 is 0.0
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise InvalidBinsError(
                 f"Bin edges must be numbers that rise from 0 to 1; got {self.edges!r:.60}."
@@ -117,7 +117,7 @@ class Bins(ReadOnlyArrays):
 
     def __repr__(self) -> str:
         ends = [self.edges] if len(self) < 8 else [self.edges[:3], self.edges[-3:]]
-        edges = ", ..., ".join(", ".join(f"{edge:g}" for edge in some) for some in ends)
+        edges = ", ..., ".join(", ".join(f"{edge:g}" for edge in part) for part in ends)
         return f"<Bins: {self}, edges {edges}>"
 
     def __str__(self) -> str:
@@ -164,11 +164,11 @@ class BinRule(Protocol):
     """Anything that chooses bins from the distinct predictions and their masses."""
 
     def choose(self, values: FloatArray, mass: FloatArray) -> Bins:
-        """Return bins for sorted distinct `values` of which each has the given `mass`."""
+        """Return bins for sorted distinct `values`, each with its `mass`."""
 
 
 class NearQuantiles(NamedTuple):
-    """What uniform-mass bins depend on, each array of shape (groups, n_bins - 1).
+    """The values beside quantiles, each array of shape (groups, n_bins - 1).
 
     For each quantile: the distinct value that holds it, the next ones below and above it, and the
     rows below it and up to it. Where there is no next value, NaN or infinity stands for it.
@@ -380,7 +380,7 @@ def count_below(edges: FloatArray, values: FloatArray) -> IntArray:
         return np.searchsorted(edges, values, side="left")
     below = np.zeros(values.shape, np.int8)
     above_edge = np.empty(values.shape, np.bool_)
-    for edge in edges:  # several times faster than a search: many values, few bins
+    for edge in edges:  # comparing many values with few edges is several times faster than a search
         np.greater(values, edge, out=above_edge)
         np.add(below, above_edge.view(np.int8), out=below)
     return below.astype(np.intp)

@@ -34,7 +34,7 @@ BLOCK_ROWS = 1 << 15
 
 
 NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
-"""What Python or NumPy would turn into a float, though it is none."""
+"""Types that Python or NumPy would convert to a float, though they are not numbers."""
 
 
 def numbers_of(values: AnyArray) -> AnyArray | None:
@@ -132,7 +132,7 @@ class Columns:
         if not self.are_logits:
             self.check_probabilities(block)
             return block[np.arange(top.size), top].astype(np.float64), top
-        if compiles():  # the very bits that the compiled loops count: edges may be made of them
+        if compiles():  # the bits that the compiled loops count: edges may be made from them
             from calibrant import _kernels
 
             confidence = np.empty(top.size)
@@ -147,7 +147,7 @@ class Columns:
         return confidence, top
 
     def check(self) -> None:
-        """Refuse any label or prediction that is wrong."""
+        """Refuse invalid labels and predictions."""
         self.codes()
         if self.are_logits:
             for start in range(0, len(self), BLOCK_ROWS):
@@ -167,7 +167,7 @@ class Columns:
             raise absent_event(event, self.labels)
 
     def check_weights(self) -> None:
-        """Refuse weights of which none can be squared and counted with."""
+        """Refuse weights that are all 0, or whose squares would underflow or overflow."""
         if self.weights is not None:
             check_heaviest(self.weights.max())
 
@@ -268,7 +268,7 @@ def _digits(value: float) -> str:
 
 
 def check_heaviest(weight: float) -> None:
-    """Refuse the largest weight of all rows where its square is not a number to count with."""
+    """Refuse a largest weight of all rows whose square underflows or overflows."""
     if weight == 0:
         raise InvalidWeightsError(
             "sample_weight must not be zero on every row. Leave it out to count all rows alike."
@@ -281,10 +281,10 @@ def check_heaviest(weight: float) -> None:
 
 
 def is_fraction(labels: AnyArray) -> bool:
-    """Tell floats in [0, 1]."""
+    """Return whether these are floats in [0, 1]."""
     return labels.dtype.kind == "f" and bool(((labels >= 0) & (labels <= 1)).all())
 
 
 def is_zero_one(values: AnyArray) -> bool:
-    """Tell arrays of nothing but 0 and 1."""
+    """Return whether all values are 0 or 1."""
     return bool(((values == 0) | (values == 1)).all())

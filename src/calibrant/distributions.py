@@ -71,8 +71,8 @@ def crps(
     CRPS = 0.4181 (standard error 0.1844), n = 2
       about 2 rows decide it: the interval may be too short
     """
-    given = {"mean": mean, "std": std, "samples": samples}
-    came = [f"{name}=" for name, value in given.items() if value is not None]
+    forecasts = {"mean": mean, "std": std, "samples": samples}
+    came = [f"{name}=" for name, value in forecasts.items() if value is not None]
     if came not in (["mean=", "std="], ["samples="]):
         raise InvalidArgumentError(
             "crps needs mean= and std= of normal forecasts, or samples= of any other; got "
@@ -88,8 +88,8 @@ def crps(
                 f"mean={mean:g} and std={std:g}. For one forecast of all rows pass y_true as an "
                 "array, without data=."
             )
-        y_true, found, sample_weight = read_real_columns(data, y_true, names, sample_weight)
-        columns = iter(found.T)
+        y_true, table, sample_weight = read_real_columns(data, y_true, names, sample_weight)
+        columns = iter(table.T)
         mean, std = (x if is_real(x) else next(columns) for x in (mean, std))
     y = _column(y_true, "y_true")
     if not y.size:
@@ -190,8 +190,8 @@ def sample_quantiles(samples: Any, levels: npt.ArrayLike) -> FloatArray:
 
 def _levels(levels: npt.ArrayLike) -> FloatArray:
     """Return checked levels of quantiles."""
-    given = list(np.ravel(levels if hasattr(levels, "dtype") else np.asarray(levels, object)))
-    problem: Problem = read_problem("quantile", len(given) or 1, given or None)
+    values = list(np.ravel(levels if hasattr(levels, "dtype") else np.asarray(levels, object)))
+    problem: Problem = read_problem("quantile", len(values) or 1, values or None)
     return np.array(problem.class_names, np.float64)
 
 

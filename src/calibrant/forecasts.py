@@ -98,7 +98,7 @@ def skill_score(
         raise InvalidArgumentError(
             "Scores of rows are not in a table of sums. Pass the labels and predictions themselves."
         )
-    if source.problem.kind != "binary":  # the columns of all classes
+    if source.problem.kind != "binary":  # one column for each class
         source, _ = read_clustered(y_true, y_prob, "marginal", *reading)
     clusters = required(clustered_rows(source).groups).codes if clustered else None
     rows = source.columns()

@@ -132,7 +132,7 @@ def grade_backtest(
         bins is None
         and len(table.bins[0]) > MOST_GRADES
         and float(cells_of(table).unresolved_mass.max()) > UNRESOLVED_LIMIT
-    ):  # most rows are alone with theirs: scores, not grades
+    ):  # most rows have a PD of their own: scores, not grades
         raise InvalidInputError(
             f"Grades are few PDs; these rows have {len(table.bins[0]):,} different ones. Pass "
             "bins=, the edges of a master scale such as [0, 0.01, 0.05, 1]."
@@ -171,7 +171,7 @@ def _with_pds(table: BinTable, levels: FloatArray, declared: bool) -> BinTable:
 def _scale(grades: Mapping[str, float]) -> dict[str, float]:
     """Return the PD of each name, from the lowest PD on."""
     good = grades and all(is_real(pd) and 0 <= pd <= 1 for pd in grades.values())
-    # 1 and "1" would be one name
+    # 1 and "1" would become one name
     if not (
         good and len({*map(float, grades.values())}) == len({*map(str, grades)}) == len(grades)
     ):
@@ -195,8 +195,8 @@ def _pds(y_true: Any, y_prob: Any, pds: dict[str, float], data: Any) -> tuple[An
         return y_true, y_prob, data
     if array.dtype.kind not in "OUST":
         return y_true, array, None
-    found, place = np.unique(array.astype(str), return_inverse=True)
-    strange = np.array([name not in pds for name in found])
+    names, place = np.unique(array.astype(str), return_inverse=True)
+    strange = np.array([name not in pds for name in names])
     if strange.any():
         rows = strange[place].ravel()
         first = int(rows.argmax())
@@ -205,4 +205,4 @@ def _pds(y_true: Any, y_prob: Any, pds: dict[str, float], data: Any) -> tuple[An
             f"have another (first: y_prob[{first}] = {array.flat[first]!r:.40}). Add it to "
             "grades=, or leave those rows out."
         )
-    return y_true, np.array([pds[name] for name in found.tolist()])[place], None
+    return y_true, np.array([pds[name] for name in names.tolist()])[place], None

@@ -1,4 +1,4 @@
-"""Groups of rows: the columns that tell them apart, the number of every row's group, labels."""
+"""Groups of rows: the columns that define them, the code of each row's group, and labels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from calibrant._types import AnyArray, FloatArray, IntArray
 from calibrant.exceptions import InvalidArgumentError, InvalidDocumentError, InvalidGroupsError
 
 DENSE_CODES = 1 << 12
-"""So many codes are counted with whether all occur or not: finding out would cost a pass."""
+"""Up to this number, codes that never occur are counted too: finding them would cost a pass."""
 MOST_CODES = 1 << 24
-"""Codes that a lookup table renumbers; where more are possible, rows are sorted instead."""
+"""A lookup table renumbers at most this many codes; beyond, rows are sorted. Speed only."""
 
 PIECE_ROWS = 1 << 16
 """Rows of a piece: half a megabyte of integers, which stay in the cache of a core."""
@@ -33,14 +33,14 @@ LINES = 20
 """Groups that are printed; the others are counted."""
 
 GroupLabel: TypeAlias = str | int | float | None
-"""What a column says of a group; None where it is missing."""
+"""The value of a column in a group; None where it is missing."""
 GroupKey: TypeAlias = GroupLabel | tuple[GroupLabel, ...]
 """The label of one column, or those of several."""
 
 
 @dataclass(frozen=True)
 class GroupColumn:
-    """A column by which rows are told apart.
+    """A column by which rows are grouped.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class GroupColumn:
 def interval_text(low: Any, high: Any, closed: str) -> str:
     """Return an interval as the cuts of a column are named; `closed` is pandas's word."""
     ends = []
-    for end in (low, high):  # in as many digits as tell it apart, or a time
+    for end in (low, high):  # a time, or a number in enough digits to be exact
         short = f"{end:g}" if isinstance(end, Real) else str(end)
         ends.append(repr(float(end)) if isinstance(end, Real) and float(short) != end else short)
     first = "[" if closed in ("left", "both") else "("
@@ -101,7 +101,7 @@ class Groups:
 
     @classmethod
     def of(cls, by: tuple[GroupColumn, ...], columns: Sequence[AnyArray | Factor]) -> Groups:
-        """Return the groups that columns in memory make, which may be factors already."""
+        """Group rows by columns in memory, which may be factors already."""
         if len(by) == 1 and isinstance(columns[0], np.ndarray) and by[0].cuts is None:
             values = columns[0]
             if values.dtype.kind in "iu" and values.dtype.isnative:
@@ -115,8 +115,8 @@ class Groups:
     @classmethod
     def _of_factors(cls, by: tuple[GroupColumn, ...], factors: Sequence[Factor]) -> Groups:
         codes, sizes = factors[0][0], [len(labels) for _, labels in factors]
-        for own, labels in factors[1:]:
-            codes = codes.astype(np.int64) * len(labels) + own
+        for column_codes, labels in factors[1:]:
+            codes = codes.astype(np.int64) * len(labels) + column_codes
         n_codes = math.prod(sizes)
         if n_codes <= DENSE_CODES:
             present = np.arange(n_codes)
@@ -139,8 +139,8 @@ class Groups:
         number: dict[tuple[GroupLabel, ...], int] = {}
         codes = []
         for part in parts:
-            own = [number.setdefault(labels, len(number)) for labels in part.labels]
-            codes.append(np.array(own, np.int32)[part.codes])
+            numbers = [number.setdefault(labels, len(number)) for labels in part.labels]
+            codes.append(np.array(numbers, np.int32)[part.codes])
         return cls(parts[0].by, np.concatenate(codes), list(number))
 
     def rows(self) -> Iterator[tuple[tuple[GroupLabel, ...], IntArray]]:
@@ -180,9 +180,9 @@ class IntegerGroups(Groups):
 
     @property
     def likely(self) -> range:
-        """The numbers between which all rows are likely to be, told by the first and last rows.
+        """The likely range of all rows, read from the first and last of them.
 
-        No number where they may be many. Whoever takes them must look whether they hold.
+        It is empty if it would be large. The caller must check that every row lies in it.
         """
         n = PIECE_ROWS // 2
         if not self.column.size:
@@ -199,7 +199,7 @@ def required(groups: Groups | None) -> Groups:
 
 
 def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
-    """Return the codes of a column in memory, and what they stand for."""
+    """Return the codes of a column in memory, and the label of each code."""
     if column.cuts is not None:
         return cut_codes(column, values), [*column.intervals, None]
     kind = values.dtype.kind
@@ -215,7 +215,7 @@ def factor_of(column: GroupColumn, values: AnyArray) -> Factor:
 
 
 def _times(values: AnyArray) -> list[Any]:
-    """Return Python's times of NumPy's, and text of those between two microseconds."""
+    """Return NumPy's times as Python's, or as text if they are finer than microseconds."""
     rounded = values.astype("M8[us]")
     between = ~np.isnat(values) & (rounded != values)
     times: list[Any] = rounded.tolist()
@@ -225,7 +225,7 @@ def _times(values: AnyArray) -> list[Any]:
 
 
 def _dense_factor(values: IntArray) -> Factor | None:
-    """Return how far integers are above the least of them; None where they are too far apart.
+    """Return integers as codes above the least of them; None if they spread too far.
 
     Reading the rows takes as long as counting them, so their limits are guessed from the first of
     them, and all are read again only if others lie beyond.
@@ -234,7 +234,7 @@ def _dense_factor(values: IntArray) -> Factor | None:
     while high - low < MOST_CODES:
         small = np.dtype(np.int16 if high - low < 1 << 15 else np.int32)
         codes: AnyArray = np.empty(values.size, small)
-        # integers wrap around, so differences that fit are right whatever was cut off
+        # integers wrap around: differences that fit are right even if the terms were cut off
         least = np.array(low, values.dtype).astype(small)
 
         def write(part: slice, least: AnyArray = least, codes: AnyArray = codes) -> tuple[int, int]:
@@ -254,7 +254,7 @@ def _limits(values: IntArray) -> tuple[int, int]:
 
 
 def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
-    """Return the codes of Python values; several may stand for a missing one."""
+    """Return the codes of Python values; all missing values have one code."""
     try:
         seen = {value: place for place, value in enumerate(dict.fromkeys(values))}
         codes = np.fromiter(map(seen.__getitem__, values), np.int32, len(values))
@@ -269,7 +269,7 @@ def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
 
 
 def label_of(column: GroupColumn, value: Any) -> GroupLabel:
-    """Return the label of one value of a column; None for whatever stands for a missing one."""
+    """Return the label of one value of a column; None for any missing value."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
@@ -282,10 +282,10 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
         if number != number:
             return None
         if isinstance(value, Decimal) and Decimal(repr(number)) != value and value.is_finite():
-            return str(value)  # of more digits than a float: two of them could be one float
+            return str(value)  # has more digits than a float, where two of them could be one
         if abs(number) < np.inf:
             return number + 0.0  # -0.0 is 0.0, and prints as such
-    if isinstance(value, datetime.date):  # of a time at midnight the date
+    if isinstance(value, datetime.date):  # a time at midnight becomes its date
         return str(value).removesuffix(" 00:00:00")
     if type(value).__name__ == "Interval":  # of pandas.cut
         return interval_text(value.left, value.right, value.closed)
@@ -298,7 +298,7 @@ def label_of(column: GroupColumn, value: Any) -> GroupLabel:
 def cut_codes(column: GroupColumn, values: AnyArray) -> IntArray:
     """Return the interval of every value, and the number of intervals where it is missing."""
     try:
-        if values.dtype.kind in "mM":  # which float64 would hold in units that nobody named
+        if values.dtype.kind in "mM":  # as float64 their unit would be arbitrary
             raise TypeError(f"{values.dtype} is no number")
         numbers: FloatArray = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -317,7 +317,7 @@ def cut_codes(column: GroupColumn, values: AnyArray) -> IntArray:
 
 
 def outside_cuts(column: GroupColumn, n: int, example: str) -> InvalidGroupsError:
-    """Return the exception that says how many values lie outside the cuts of a column."""
+    """Return the exception for n values outside the cuts of a column."""
     cuts = column.cuts or ()
     return InvalidGroupsError(
         f"Values of {column.name!r:.60} must lie between its cuts, {cuts[0]:g} to {cuts[-1]:g}; "
@@ -338,13 +338,13 @@ def shown_key(labels: tuple[GroupLabel, ...]) -> str:
 
 
 def more_groups(n: int) -> list[str]:
-    """Return the line that says how many groups are not printed, if there are any."""
+    """Return a line with the number of groups that are not printed, if there are any."""
     return [f"... and {n:,} more group{'s' if n > 1 else ''}"] if n > 0 else []
 
 
 def ranking(by: tuple[GroupColumn, ...]) -> Callable[[tuple[GroupLabel, ...]], Any]:
-    """Return what sorts labels: intervals as they are cut, numbers before text, missing last."""
-    orders = [{label: place for place, label in enumerate(own.intervals)} for own in by]
+    """Return a sort key of labels: intervals as cut, numbers before text, missing last."""
+    orders = [{label: place for place, label in enumerate(column.intervals)} for column in by]
 
     def place(label: GroupLabel, order: Mapping[str, int]) -> tuple[int, Any]:
         if label is None:

@@ -136,7 +136,7 @@ def certify_label_shift(
 
 def _count_unlabelled(target_prob: Any, kind: Kind, input: Input, table: BinTable) -> BinTable:
     """Count predictions of the target; their labels are set to 0, and nothing looks at them."""
-    shape = getattr(target_prob, "shape", ())  # of tensors too, which stay where they are
+    shape = getattr(target_prob, "shape", ())  # tensors stay on their device
     n = shape[0] if shape else len(as_array(target_prob, "target_prob"))
     with called("target_prob"):
         return read(np.zeros(n, np.int64), target_prob, kind, input).count(table.bins)

@@ -156,8 +156,8 @@ class CalibrationMetric:
         )
 
     def _groups(self, by: Any, data: Any) -> dict[str, Any] | None:
-        """Return the values of a batch that tell groups apart, with their cuts, by name."""
-        cut = {own.name: own.cuts for own in self.by}
+        """Return the group columns of a batch by name, each with its cuts."""
+        cut = {column.name: column.cuts for column in self.by}
         names = list(cut)
         if data is not None and by is None:
             return cut or None
@@ -168,9 +168,9 @@ class CalibrationMetric:
             )
         values = by if isinstance(by, Mapping) else dict.fromkeys(names[:1], by)
         if (by is None) != (not names) or (names and set(values) != set(names)):
-            wanted = "none" if not names else f"the values of {' and '.join(map(repr, names))}"
+            expected = "none" if not names else f"the values of {' and '.join(map(repr, names))}"
             raise InvalidArgumentError(
-                f"Every batch of this metric needs by=: {wanted}; got {by!r:.60}."
+                f"Every batch of this metric needs by=: {expected}; got {by!r:.60}."
             )
         return {k: v if cut[k] is None else (v, cut[k]) for k, v in values.items()} or None
 
@@ -232,8 +232,8 @@ class CalibrationMetric:
         kind = Tables if self.by else BinTable
         table = None if document is None else kind.from_dict(document)
         bins = (self.bins,) * self.problem.n_groups
-        own = (self.problem, (bins,) if self.by else bins, self.by)
-        if table is not None and (table.problem, table.bins, getattr(table, "by", ())) != own:
+        expected = (self.problem, (bins,) if self.by else bins, self.by)
+        if table is not None and (table.problem, table.bins, getattr(table, "by", ())) != expected:
             raise IncompatibleTablesError(
                 f"This state belongs to {table.problem} with {table.bins[0]}, not to "
                 f"{self.problem} with {self.bins}."

@@ -157,7 +157,7 @@ class CalibrationMonitor:
         data: Any = None,
         allow_repeat: bool = False,
     ) -> MonitoredBatch:
-        """Add a batch and return what became of it; one that is refused changes nothing.
+        """Add a batch and return its result; a refused batch changes nothing.
 
         Parameters
         ----------
@@ -249,8 +249,8 @@ class CalibrationMonitor:
     @property
     def evidence(self) -> float:
         """The evidence now: what bets at fair odds have made of 1."""
-        own = self._own()
-        return own[-1].evidence if own else 1.0
+        batches = self._current_batches()
+        return batches[-1].evidence if batches else 1.0
 
     @property
     def batches(self) -> tuple[MonitoredBatch, ...]:
@@ -260,13 +260,13 @@ class CalibrationMonitor:
     @property
     def alarm(self) -> bool:
         """Whether there was an alarm since the last restart."""
-        own = self._own()
-        return bool(own) and own[-1].alarm
+        batches = self._current_batches()
+        return bool(batches) and batches[-1].alarm
 
     @property
     def alarm_at(self) -> str | None:
         """The name of the batch that raised the alarm."""
-        return next((batch.name for batch in self._own() if batch.alarm), None)
+        return next((batch.name for batch in self._current_batches() if batch.alarm), None)
 
     @property
     def since(self) -> str | None:
@@ -276,11 +276,11 @@ class CalibrationMonitor:
         """
         if not self.alarm or self._state is None:
             return None
-        return self._own()[self._state.start].name
+        return self._current_batches()[self._state.start].name
 
     @property
     def change(self) -> str | None:
-        """What the change looks like, in words; None before an alarm."""
+        """A description of the change; None before an alarm."""
         if not self.alarm or self._meaning is None or self._state is None:
             return None
         than = "predicted" if self.reference is None else "in the reference"
@@ -319,7 +319,7 @@ class CalibrationMonitor:
                 self._set_reference(reference)
             self._state, self._period = None, self._period + 1
 
-    def _own(self) -> tuple[MonitoredBatch, ...]:
+    def _current_batches(self) -> tuple[MonitoredBatch, ...]:
         """Return the batches of this period."""
         n = 0 if self._state is None else self._state.process.n_batches
         return self._batches[len(self._batches) - n :]
@@ -331,9 +331,9 @@ class CalibrationMonitor:
         return f"<CalibrationMonitor: {self._summary()}>"
 
     def _summary(self) -> str:
-        own = self._own()
-        batches = "1 batch" if len(own) == 1 else f"{len(own):,} batches"
-        rows = f"{batches}, {sum(batch.n for batch in own):,} rows"
+        current = self._current_batches()
+        batches = "1 batch" if len(current) == 1 else f"{len(current):,} batches"
+        rows = f"{batches}, {sum(batch.n for batch in current):,} rows"
         says = (
             f"the l2 error has exceeded {self.max_error:g}" if self.max_error is not None
             else "event rates are no longer those of the reference"

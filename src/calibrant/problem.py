@@ -43,7 +43,7 @@ NUMERIC = "biuf"  # the kinds of array whose values are numbers
 
 
 def part_of(kind: str) -> str:
-    """Return what each event of a problem of several is called."""
+    """Return the name of one event of a problem with several."""
     return PARTS.get(kind, ("class", "classes"))[0]
 
 
@@ -112,18 +112,18 @@ class Problem:
         return problem, 0 if first and width == 2 else width - 1
 
     def __str__(self) -> str:
-        """Say it in a message, short where there are many classes.
+        """Return a description for messages, short for many classes.
 
         >>> print(Problem("top-label", 3, ("a", "b", "c")), Problem("binary"), sep="; ")
         top-label of 3 classes ('a', 'b', 'c'); binary
         """
-        said = str(self.kind)
+        text = str(self.kind)
         if self.kind != "binary":
-            said += f" of {self.n_classes:,} {self.parts}"
+            text += f" of {self.n_classes:,} {self.parts}"
         if self.classes is not None:
             shown = ", ".join(map(repr, self.classes[:4])) + ", ..." * (self.n_classes > 4)
-            said += f" ({shown})"
-        return said if self.pos_label is None else f"{said} with the event {self.pos_label!r}"
+            text += f" ({shown})"
+        return text if self.pos_label is None else f"{text} with the event {self.pos_label!r}"
 
     @property
     def is_marginal(self) -> bool:
@@ -155,12 +155,12 @@ class Problem:
 
     @property
     def part(self) -> str:
-        """What each of `group_names` is called: a class, label, threshold or level."""
+        """The noun for one of `group_names`: class, label, threshold or level."""
         return part_of(self.kind)
 
     @property
     def parts(self) -> str:
-        """What several of them are called."""
+        """The plural of `part`."""
         return PARTS.get(self.kind, ("class", "classes"))[1]
 
     def codes(self, labels: AnyArray) -> IntArray:
@@ -216,7 +216,7 @@ class Problem:
 
 
 def _is_missing(label: Any) -> bool:
-    """Tell None, NaN and what data frames put for a missing value from a label.
+    """Return whether a value is None, NaN or a missing value of a data frame, not a label.
 
     Labels may be real numbers of NumPy or decimals, but not times, which NumPy compares with
     integers.
@@ -318,8 +318,8 @@ def _read_names(kind: Kind, classes: Any) -> tuple[Label, ...] | None:
     central interval.
     """
     if kind == "quantile" and (hasattr(classes, "dtype") or isinstance(classes, list | tuple)):
-        given = np.ravel(np.asarray(classes)) if hasattr(classes, "dtype") else classes
-        classes = [float(str(x)) if isinstance(x, np.float32 | np.float16) else x for x in given]
+        values = np.ravel(np.asarray(classes)) if hasattr(classes, "dtype") else classes
+        classes = [float(str(x)) if isinstance(x, np.float32 | np.float16) else x for x in values]
     return read_classes(classes)
 
 
@@ -342,7 +342,7 @@ def _read_levels(levels: tuple[Label, ...] | None, n_columns: int) -> tuple[Labe
 
 
 def check_kind(kind: Any) -> None:
-    """Refuse what is not the name of a kind of problem."""
+    """Refuse anything but the name of a kind of problem."""
     if not is_among(kind, KINDS):
         *first, last = (f'"{name}"' for name in KINDS)
         raise InvalidArgumentError(f"kind must be {', '.join(first)} or {last}; got {kind!r:.60}.")
@@ -371,7 +371,7 @@ def read_classes(classes: Sequence[Label] | None) -> tuple[Label, ...] | None:
 
 
 def read_label(option: str, label: Any) -> Label:
-    """Return a label as a plain value; refuse what no row can have as its label."""
+    """Return a label as a plain value; refuse values that cannot be labels."""
     plain = label.item() if isinstance(label, np.generic) else label
     if isinstance(plain, str | int | float) and plain == plain:
         return plain
@@ -394,7 +394,7 @@ def _labels_of_two_columns(pos_label: Label) -> tuple[Label, ...]:
     )
 
 
-def check_input(given: Any) -> None:
+def check_input(value: Any) -> None:
     """Raise InvalidArgumentError unless it is one of the two words."""
-    if not is_among(given, INPUTS):
-        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {given!r:.60}.')
+    if not is_among(value, INPUTS):
+        raise InvalidArgumentError(f'input must be "probabilities" or "logits"; got {value!r:.60}.')

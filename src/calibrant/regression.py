@@ -116,7 +116,7 @@ def certify_coverage(
         0.95   0.9540   [0.9410, 0.9649]
     all limits at once at 95%, n = 2,000
     """
-    kind: Kind | None = None if y_prob is None else "quantile"  # a table knows its kind
+    kind: Kind | None = None if y_prob is None else "quantile"  # tables carry their kind
     source, clustered = read_clustered(
         y_true, y_prob, kind, "probabilities", classes, None, None, data, by, cluster
     )

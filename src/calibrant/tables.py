@@ -222,7 +222,7 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
             "problem": self.problem.to_dict(),
             "by": by_to_json(self.by),
             "groups": [list(labels) for labels in self.labels],
-            "bins": [[bins.to_dict() for bins in own] for own in self.bins],
+            "bins": [[bins.to_dict() for bins in row] for row in self.bins],
             **super().to_dict(),
         }
 
@@ -243,17 +243,17 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         check_names(document, (*entries, *names_of_sums(document)), what)
         problem, by = Problem.from_dict(document["problem"]), read_by(document["by"])
         labels = read_labels(document["groups"], by)
-        own = document["bins"]
-        if not isinstance(own, list) or len(own) not in (1, len(labels)):
+        bins_of_groups = document["bins"]
+        if not isinstance(bins_of_groups, list) or len(bins_of_groups) not in (1, len(labels)):
             raise InvalidDocumentError('"bins" must be one list of bins, or one for each group.')
         if not isinstance(document["count"], list) or len(document["count"]) != (
             problem.n_groups * len(labels)
         ):
             raise InvalidDocumentError('"count" must have a list for each class of each group.')
-        bins = tuple(read_bins(item, problem.n_groups) for item in own)
-        each = tuple(one for of_group in bins for one in of_group)
+        bins = tuple(read_bins(item, problem.n_groups) for item in bins_of_groups)
+        flat_bins = tuple(bins_of_class for of_group in bins for bins_of_class in of_group)
         repeats = len(labels) if len(bins) == 1 else 1
-        flat = read_sums(document, problem, each * repeats, len(labels))
+        flat = read_sums(document, problem, flat_bins * repeats, len(labels))
         shape = (len(labels), problem.n_groups, -1)
         stacked = {name: getattr(flat, name).reshape(shape) for name in ARRAYS}
         return cls.of(problem, by, labels, bins, stacked)
@@ -301,14 +301,14 @@ class RunningTables:
             )
         if not (first.shares_bins and first.bins == part.bins):
             so_far = self.tables()  # of the same group, bins must be the same
-            own = {labels: so_far.at(i) for i, labels in enumerate(so_far.labels)}
+            by_group = {labels: so_far.at(i) for i, labels in enumerate(so_far.labels)}
             for i, labels in enumerate(part.labels):
                 table = part.at(i)
-                own[labels] = own[labels] + table if labels in own else table
-            self._begin(stacked(first.by, list(own), list(own.values())))
+                by_group[labels] = by_group[labels] + table if labels in by_group else table
+            self._begin(stacked(first.by, list(by_group), list(by_group.values())))
             return
         places, arrays = self._places, self._arrays
-        place = np.array([places.setdefault(own, len(places)) for own in part.labels], np.intp)
+        place = np.array([places.setdefault(label, len(places)) for label in part.labels], np.intp)
         self._make_room()
         before, level = arrays["count"][place], arrays["level"][place]
         same = np.where(level == part.level, level, np.nan)
@@ -355,5 +355,5 @@ def stacked(
         ]
         arrays[name] = np.stack(padded)
     bins = tuple(table.bins for table in tables)
-    shared = bins[:1] if all(own == bins[0] for own in bins) else bins
+    shared = bins[:1] if all(other == bins[0] for other in bins) else bins
     return Tables.of(tables[0].problem, by, labels, shared, arrays)

@@ -55,12 +55,12 @@ except ImportError:
         def __init_subclass__(cls) -> None:
             """Let `compute` hold the sums of all processes."""
             super().__init_subclass__()
-            own = cls.compute
+            compute_of_class = cls.compute
 
-            @wraps(own)
+            @wraps(compute_of_class)
             def compute(self: Any) -> Any:
                 with self.sync_context(self.sync_on_compute):
-                    return own(self)
+                    return compute_of_class(self)
 
             cls.compute = compute
 

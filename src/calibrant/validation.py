@@ -141,15 +141,15 @@ def validate(
         codes = clusters.codes
     groups, columns = required(rows.groups), rows.columns()
     parts = {
-        own: _one(
+        group: _one(
             columns.take(index), bins, confidence_level, None if codes is None else codes[index]
         )
-        for own, index in groups.rows()
+        for group, index in groups.rows()
         if columns.weights is None or columns.weights[index].any()
     }
     labels = tuple(sorted(parts, key=ranking(groups.by)))
     names = ", ".join(column.name for column in groups.by)
-    return stats.GroupValidations(names, labels, tuple(parts[own] for own in labels))
+    return stats.GroupValidations(names, labels, tuple(parts[group] for group in labels))
 
 
 def _one(

@@ -311,14 +311,15 @@ def recheck_source(
 
     `other` are those of the draw from clusters that gave the lower bound.
     """
-    own = certificate.table
-    if source.problem != own.problem:
+    table = certificate.table
+    if source.problem != table.problem:
         check = certificate.recheck()
-        differs = f"the rows pose another problem: {source.problem}, the certificate {own.problem}"
+        problems = f"{source.problem}, the certificate {table.problem}"
+        differs = f"the rows pose another problem: {problems}"
         return replace(check, agrees=False, differences=(*check.differences, differs))
     lower = certificate.lower_table
     counted = None if lower is None or other is None else other.count(lower.bins)
-    return certificate.recheck(source.count(own.bins), digests or _digests(source), counted)
+    return certificate.recheck(source.count(table.bins), digests or _digests(source), counted)
 
 
 def _digests(source: Source) -> Digests:

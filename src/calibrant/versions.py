@@ -39,7 +39,7 @@ def show_versions() -> None:
         f"calibrant {__version__}, {engine_in_words()}",
         f"Python {platform.python_version()} on {platform.platform()}, {cores()} cores",
         *(f"{name} {_version(name) or 'is missing'}" for name in NEEDED),
-        *(f"{name} {found}" for name in OPTIONAL if (found := _version(name))),
+        *(f"{name} {installed}" for name in OPTIONAL if (installed := _version(name))),
     ]
     sys.stdout.write("\n".join(lines) + "\n")
 

@@ -19,7 +19,7 @@ VERDICTS = (OK, REFUTED, UNDECIDED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; after usage errors and help, leave with it."""
+    """Run one command and return its exit code; exit at once after usage errors and help."""
     from calibrant.cli.output import flush, open_closed_streams
 
     open_closed_streams()
@@ -43,7 +43,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _outcome(step: Callable[[], int]) -> int:
-    """Return the exit code of a step, or of what it failed with, which is said."""
+    """Run a step and return its exit code; print the message of what it fails with."""
     from calibrant.cli.output import abandon
 
     try:

@@ -173,14 +173,14 @@ class Repair:
         """
         fitted = zip(*getattr(self.calibrator, "groups_", ()), strict=True)
         pairs = zip(self._by, fitted, strict=False)
-        return [own.name for own, labels in pairs if str in map(type, labels)]
+        return [column.name for column, labels in pairs if str in map(type, labels)]
 
     def batch(self, batch: Any) -> Any:
         """Return a record batch with the repaired predictions."""
         import pyarrow as pa
 
-        names, told = self._chosen(batch.schema.names)
-        columns = {name: batch.column(name) for name in names + told}
+        names, group_names = self._chosen(batch.schema.names)
+        columns = {name: batch.column(name) for name in names + group_names}
         for name, values in self._repaired(columns, names):
             array = pa.array(values) if values.ndim == 1 else pa.array(values.tolist())
             if self.suffix is None:
@@ -195,10 +195,11 @@ class Repair:
         from calibrant.sources.files.json_lines import as_column
 
         present = list(dict.fromkeys(name for row in rows for name in row))
-        names, told = self._chosen(present)
+        names, group_names = self._chosen(present)
         with readable(self.shown):
-            read = {n: as_column([x.get(n) for x in rows], n, self.n_rows) for n in names + told}
-        repaired = [(self._new_name(n), v.tolist()) for n, v in self._repaired(read, names)]
+            keys = names + group_names
+            columns = {n: as_column([x.get(n) for x in rows], n, self.n_rows) for n in keys}
+        repaired = [(self._new_name(n), v.tolist()) for n, v in self._repaired(columns, names)]
         return [{**row, **{n: v[i] for n, v in repaired}} for i, row in enumerate(rows)]
 
     def _chosen(self, names: list[str]) -> tuple[list[str], list[str]]:
@@ -217,18 +218,18 @@ class Repair:
                     f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, "
                     "or --replace to replace the predictions."
                 )
-        own = [column.name for column in self._by]
-        lacking = [name for name in own if name not in names]
+        group_names = [column.name for column in self._by]
+        lacking = [name for name in group_names if name not in names]
         if lacking:
             raise InvalidArgumentError(
-                f"The calibrator was fitted by {', '.join(own):.100}; {self.shown} has no column "
-                f"{lacking[0]!r:.80}. Its columns are {', '.join(names):.200}."
+                f"The calibrator was fitted by {', '.join(group_names):.100}; {self.shown} has no "
+                f"column {lacking[0]!r:.80}. Its columns are {', '.join(names):.200}."
             )
-        return self._columns, own
+        return self._columns, group_names
 
     @property
     def _by(self) -> tuple[GroupColumn, ...]:
-        """What tells groups apart, where the calibrator has a repair for each."""
+        """The columns of groups, if the calibrator has a repair for each group."""
         return tuple(getattr(self.calibrator, "by_", ()))
 
     def _new_name(self, name: str) -> str:
@@ -245,8 +246,8 @@ class Repair:
 
         parts = [as_numbers(columns[name], name, self.shown, self.n_rows) for name in names]
         probs = side_by_side(parts, names, self.shown)
-        own = [as_group(columns[by.name], by, self.shown, self.n_rows) for by in self._by]
-        groups = {"by": Groups.of(self._by, own)} if own else {}
+        factors = [as_group(columns[by.name], by, self.shown, self.n_rows) for by in self._by]
+        groups = {"by": Groups.of(self._by, factors)} if factors else {}
         file = File("", "", self.shown)
         with located(Chunk(file, self.n_rows, 0.0, probs, probs, None, names, names)):
             after = self.calibrator.predict_proba(probs, **groups)
@@ -271,15 +272,15 @@ def load_calibrator(path: str) -> Recalibrator:
     return calibrator
 
 
-def read_levels(given: list[float] | str | None) -> list[float] | None:
+def read_levels(levels: list[float] | str | None) -> list[float] | None:
     """Return the outputs that --levels declares: numbers, or those of a saved calibrator."""
-    if not isinstance(given, str):
-        return given
-    calibrator = load_calibrator(given)
+    if not isinstance(levels, str):
+        return levels
+    calibrator = load_calibrator(levels)
     if getattr(calibrator, "levels_", None) is None:
         raise InvalidArgumentError(
             f"--levels are the outputs of a model that has finitely many; the calibrator in "
-            f"{given} is a {type(calibrator).__name__}, which has none. Use scaling-binning."
+            f"{levels} is a {type(calibrator).__name__}, which has none. Use scaling-binning."
         )
     return [float(level) for level in calibrator.levels_]
 
@@ -287,7 +288,7 @@ def read_levels(given: list[float] | str | None) -> list[float] | None:
 def labels_to_fit(
     y_true: AnyArray, y_prob: AnyArray, args: argparse.Namespace
 ) -> tuple[AnyArray, Any]:
-    """Return labels and the names of classes; --pos-label makes them no and yes."""
+    """Return labels and the names of classes; with --pos-label they are no and yes."""
     if args.pos_label is None:
         return y_true, args.classes
     from calibrant.columns import absent_event
@@ -306,35 +307,38 @@ def labels_to_fit(
 
 
 def arrays_to_certify(
-    calibrator: Recalibrator, given: dict[str, Any], args: argparse.Namespace
+    calibrator: Recalibrator, inputs: dict[str, Any], args: argparse.Namespace
 ) -> tuple[AnyArray, AnyArray, Any]:
-    """Return predictions, labels and classes as the calibrator knows them.
+    """Return predictions, labels and classes in the terms of the calibrator's fit.
 
     Its event must be --pos-label, its input --input, and its classes in the order --classes.
     """
-    given = {name: value for name, value in given.items() if name != "bins"}
-    given["input"] = input_of(calibrator, args.input)
-    rows = rows_of(given)
+    inputs = {name: value for name, value in inputs.items() if name != "bins"}
+    inputs["input"] = input_of(calibrator, args.input)
+    rows = rows_of(inputs)
     check_fitted_order(calibrator, rows.names)
     y_prob = rows.probs
     labels, classes = labels_to_fit(rows.labels, y_prob, args)
-    own = calibrator.classes_
-    fitted, told = ([str(x) for x in names] for names in (own.tolist(), args.classes or ()))
-    if told != fitted and sorted(told) == sorted(fitted):
+    fitted_classes = calibrator.classes_
+    fitted, requested = (
+        [str(x) for x in names] for names in (fitted_classes.tolist(), args.classes or ())
+    )
+    if requested != fitted and sorted(requested) == sorted(fitted):
         raise InvalidArgumentError(
             f"The calibrator was fitted on the classes {','.join(fitted)[:100]}, in this order; "
-            f"got --classes {','.join(told)[:100]}. Leave the option out, or fit a calibrator with "
-            "the same --classes."
+            f"got --classes {','.join(requested)[:100]}. Leave the option out, or fit a calibrator "
+            "with the same --classes."
         )
-    if args.pos_label is None or own.size != 2 or own.tolist() == [0, 1]:
+    if args.pos_label is None or fitted_classes.size != 2 or fitted_classes.tolist() == [0, 1]:
         return y_prob, labels, classes
-    if own[1] != args.pos_label:
+    absent, event = fitted_classes
+    if event != args.pos_label:
         raise InvalidArgumentError(
-            f"The calibrator was fitted on the classes {own[0]} and {own[1]}, and its event is "
-            f"{own[1]}; got --pos-label {args.pos_label}. Leave the option out, or fit a "
+            f"The calibrator was fitted on the classes {absent} and {event}, and its event is "
+            f"{event}; got --pos-label {args.pos_label}. Leave the option out, or fit a "
             "calibrator with the same --pos-label."
         )
-    return y_prob, own[labels], own.tolist()
+    return y_prob, fitted_classes[labels], fitted_classes.tolist()
 
 
 def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
@@ -345,12 +349,12 @@ def check_fitted_order(calibrator: Recalibrator, names: Sequence[str]) -> None:
     check_same_order(names, fitted_names(calibrator))
 
 
-def input_of(calibrator: Recalibrator, given: str | None) -> Any:
-    """Return what a calibrator reads; refuse an --input that says otherwise."""
-    own = calibrator.input
-    if given not in (None, own):
+def input_of(calibrator: Recalibrator, requested: str | None) -> Any:
+    """Return the input that a calibrator reads; refuse a different --input."""
+    fitted = calibrator.input
+    if requested not in (None, fitted):
         raise InvalidArgumentError(
-            f"The calibrator was fitted on {own}; got --input {given}. Leave the option out, or "
-            "fit a calibrator with the same --input."
+            f"The calibrator was fitted on {fitted}; got --input {requested}. Leave the option "
+            "out, or fit a calibrator with the same --input."
         )
-    return own
+    return fitted

@@ -125,23 +125,23 @@ def certify(args: argparse.Namespace) -> Outcome:
             f"--{unused[0]} is for rows that are certified as they are, and "
             "--calibrator changes them first. Apply it with calibrant apply."
         )
-    with predictions(args) as given:
+    with predictions(args) as inputs:
         if args.calibrator:
-            certificate = _recalibrated(given, args, options)
+            certificate = _recalibrated(inputs, args, options)
         else:
-            certificate = certify(**given, **options, draws=args.draws)
+            certificate = certify(**inputs, **options, draws=args.draws)
     if not isinstance(certificate, GroupCertificates):
         return answer(args, certificate, describe(certificate))
     groups = []
     if args.junit:  # certificates of groups are made when they are asked for
         names = map(shown_key, certificate.tables.labels)
-        found = zip(names, certificate.values(), strict=True)
-        groups = [(name, one.verdict, str(one)) for name, one in found]
+        pairs = zip(names, certificate.values(), strict=True)
+        groups = [(name, proof.verdict, str(proof)) for name, proof in pairs]
     return answer(args, certificate, f"{certificate}\n{filled(EACH_BY_ITSELF)}", groups)
 
 
 def _recalibrated(
-    given: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
+    inputs: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
 ) -> Certificate:
     """Apply a saved calibrator to all rows, and certify what it answers."""
     from calibrant.recalibrators import ByGroup
@@ -152,8 +152,8 @@ def _recalibrated(
             f"{args.calibrator} repairs by group, and needs the group of every row. Apply it with "
             "calibrant apply, and certify its answers with calibrant audit --by."
         )
-    y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
-    options |= {"classes": classes, "kind": args.kind, "bins": given.get("bins")}
+    y_prob, y_true, classes = arrays_to_certify(calibrator, inputs, args)
+    options |= {"classes": classes, "kind": args.kind, "bins": inputs.get("bins")}
     options = {name: value for name, value in options.items() if value is not None}
     return calibrator.certify(y_prob, y_true, **options)
 
@@ -182,12 +182,12 @@ def audit(args: argparse.Namespace) -> Outcome:
     from calibrant.audits import audit
     from calibrant.groups import shown_key
 
-    with predictions(args) as given, ProgressLine() as line:
+    with predictions(args) as inputs, ProgressLine() as line:
 
         def show(share: float) -> None:
             if line.is_due():
                 line.draw("auditing ", share, "of the groups")
 
-        result = audit(**given, **question(args), progress=show)
-    groups = [(shown_key(one.group), one.verdict, str(one)) for one in result.groups]
+        result = audit(**inputs, **question(args), progress=show)
+    groups = [(shown_key(group.group), group.verdict, str(group)) for group in result.groups]
     return answer(args, result, str(result), groups)

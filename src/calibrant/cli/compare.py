@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         result = _compare_rows(args)
         columns = (args.y_prob, args.versus or args.y_prob)
-        legend = [f"{file}, {', '.join(own)}" for file, own in zip(legend, columns, strict=True)]
+        legend = [f"{file}, {', '.join(x)}" for file, x in zip(legend, columns, strict=True)]
     if args.json:
         say_json(result.to_dict())
     else:
@@ -118,7 +118,7 @@ def _tables(args: argparse.Namespace) -> list[BinTable]:
     from calibrant.table import BinTable
 
     chosen = [argparse.Namespace(**vars(args) | {"files": [file]}) for file in args.files]
-    saved = [table for one in chosen if (table := saved_table(one)) is not None]
+    saved = [table for path in chosen if (table := saved_table(path)) is not None]
     tables = [table for table in saved if isinstance(table, BinTable)]
     if len(tables) < len(saved):
         raise InvalidInputError(
@@ -146,17 +146,17 @@ def _compare_rows(args: argparse.Namespace) -> Comparison:
         raise InvalidArgumentError("--key and --cluster are not taken together.")
     with ExitStack() as stack:
         opened = [stack.enter_context(one_file(name, args.format)) for name in args.files]
-        given = columns_of(args, opened[:1], Progress())
-        bins = given.pop("bins", "auto")
-        if column := args.key or given.pop("cluster", None):
-            given["by"] = column
-        a = read_files(**given)
-        given |= {"data": Files(opened[-1:], Progress()), "y_prob": args.versus or args.y_prob}
-        given["y_true"] = args.y_true_b or args.y_true
-        b = read_files(**given)
+        inputs = columns_of(args, opened[:1], Progress())
+        bins = inputs.pop("bins", "auto")
+        if column := args.key or inputs.pop("cluster", None):
+            inputs["by"] = column
+        a = read_files(**inputs)
+        inputs |= {"data": Files(opened[-1:], Progress()), "y_prob": args.versus or args.y_prob}
+        inputs["y_true"] = args.y_true_b or args.y_true
+        b = read_files(**inputs)
         if not args.versus and a.names[1:] != b.names[1:]:  # other columns, or in another order
             order = in_fixed_order(b.names[1:], a.names[1:], opened[-1].shown)
-            b = read_files(**given | {"y_prob": order})
+            b = read_files(**inputs | {"y_prob": order})
         models = a.in_memory(), b.in_memory()
     if args.key:
         models = _matched(*models, args)
@@ -168,7 +168,7 @@ def _compare_rows(args: argparse.Namespace) -> Comparison:
 def _matched(
     a: ArraySource, b: ArraySource, args: argparse.Namespace
 ) -> tuple[ArraySource, ArraySource]:
-    """Match rows by their keys, of which none may occur twice; say how many have no match."""
+    """Match rows by keys that occur once; report how many have no match."""
     import numpy as np
 
     from calibrant.groups import required
@@ -202,7 +202,7 @@ def _matched(
 
 
 def _check_same_rows(a: ArraySource, b: ArraySource, args: argparse.Namespace) -> None:
-    """Refuse rows whose labels, or clusters by whatever names, are others in the two files."""
+    """Refuse rows whose labels or clusters (under any names) differ between the files."""
     from calibrant.groups import required
 
     names = f"{args.files[0]} and {args.files[-1]}"
@@ -222,8 +222,8 @@ def _check_same_rows(a: ArraySource, b: ArraySource, args: argparse.Namespace) -
             )
     if args.cluster:
         codes = [required(rows.groups).codes.tolist() for rows in (a, b)]
-        pairs = set(zip(*codes, strict=False))  # other lengths are refused by who pairs the rows
-        if len(codes[0]) == len(codes[1]) and {len(set(own)) for own in codes} != {len(pairs)}:
+        pairs = set(zip(*codes, strict=False))  # lengths are compared where rows are paired
+        if len(codes[0]) == len(codes[1]) and {len(set(x)) for x in codes} != {len(pairs)}:
             raise InvalidInputError(
                 f"{names} must have the same rows in the same order; they differ in which rows "
                 f"column {args.cluster!r:.80} puts into one cluster. Sort both by the same key."

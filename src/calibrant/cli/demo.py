@@ -26,7 +26,7 @@ naive Bayes on the simulated rows before and after scaling-binning.
 """
 HEAD = ("repair", "says", "true", "error", "95% interval", "error at most {}?")
 SIMULATED = 30_000
-"""Rows: a third of them trains, a third repairs, and 10,000 are left to certify."""
+"""Rows: a third each to train, to repair and to certify."""
 
 
 class Outcome(NamedTuple):
@@ -95,16 +95,16 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     from calibrant.bins import BinsLike, Distinct
     from calibrant.measure import calibration_error
 
-    repair, events, said, certificate = outcome
+    repair, events, predicted, certificate = outcome
     bins: BinsLike = Distinct() if certificate.table.is_binned_model else "auto"
-    error = calibration_error(events, said, bins=bins)
+    error = calibration_error(events, predicted, bins=bins)
     low, high = error.confidence_interval()
     verdict = str(certificate.verdict)
     if verdict == "certified":
         verdict += f" (<= {certificate.upper_bound:.3f})"
     elif verdict == "refuted":
         verdict += f" (>= {certificate.lower_bound:.3f})"
-    shares = (f"{said.mean():.1%}", f"{events.mean():.1%}")
+    shares = (f"{predicted.mean():.1%}", f"{events.mean():.1%}")
     return repair or "as it is", *shares, f"{error.value:.3f}", f"{low:.3f} to {high:.3f}", verdict
 
 
@@ -141,9 +141,9 @@ def repaired(
     several = probs.shape[1] > 2
     events = probs.argmax(axis=1) == labels if several else labels == 1
     tempered = recalibrators.TemperatureScaling().fit(*known).predict_proba(probs)
-    for name, each in ((None, probs), ("temperature", tempered)):
-        said = each.max(axis=1) if several else each[:, 1]
-        yield Outcome(name, events, said, certify(events, said, max_error=max_error))
+    for name, outputs in ((None, probs), ("temperature", tempered)):
+        predicted = outputs.max(axis=1) if several else outputs[:, 1]
+        yield Outcome(name, events, predicted, certify(events, predicted, max_error=max_error))
     few = 5 if several else 12  # 599 rows certify a few outputs, 10,000 more of them
     for name, method in {
         "isotonic": recalibrators.IsotonicCalibration(),
@@ -153,9 +153,9 @@ def repaired(
         if several:
             top = recalibrators.TopLabel(method).fit(*known)
             certificate = top.certify(probs, labels, max_error=max_error)
-            said = top.predict_confidence(probs)[1]
+            predicted = top.predict_confidence(probs)[1]
         else:
             method.fit(known[0][:, 1], known[1])
             certificate = method.certify(probs[:, 1], labels, max_error=max_error)
-            said = method.predict_proba(probs[:, 1])
-        yield Outcome(name, events, said, certificate)
+            predicted = method.predict_proba(probs[:, 1])
+        yield Outcome(name, events, predicted, certificate)

@@ -125,9 +125,9 @@ def run(args: argparse.Namespace) -> int:
     if args.no_labels:
         return _fit_without_labels(method, args)
     with open_files([] if args.log else args.files, args.format) as files:
-        given = log_columns(args) if args.log else columns_of(args, files, Progress())
-        given.pop("bins", None)
-        rows = rows_of(given)
+        inputs = log_columns(args) if args.log else columns_of(args, files, Progress())
+        inputs.pop("bins", None)
+        rows = rows_of(inputs)
     y_prob, groups = rows.probs, rows.groups
     labels, classes = labels_to_fit(rows.labels, y_prob, args)
     if args.kind == "multi-label":
@@ -153,13 +153,13 @@ def run(args: argparse.Namespace) -> int:
 def _anchor(method: Recalibrator, args: argparse.Namespace) -> None:
     """Give a prior shift its target; refuse one for another method, and labels that are missing."""
     target = {"target_mean": args.target_mean, "offset": args.offset}
-    given = [name for name, value in target.items() if value is not None]
+    options = [name for name, value in target.items() if value is not None]
     if args.method == "prior-shift":
         method.set_params(**target)
-    elif given or args.no_labels:
-        name = given[0].replace("_", "-") if given else "no-labels"
+    elif options or args.no_labels:
+        name = options[0].replace("_", "-") if options else "no-labels"
         raise InvalidArgumentError(f"--{name} is for prior-shift, not for {args.method}.")
-    if args.no_labels and not given:
+    if args.no_labels and not options:
         raise InvalidArgumentError(
             "Without labels a prior shift needs its target; got --no-labels alone. Add "
             "--target-mean or --offset."
@@ -195,21 +195,21 @@ def _fit_without_labels(method: Recalibrator, args: argparse.Namespace) -> int:
 
 
 def _shift_in_words(fitted: Recalibrator) -> str:
-    """Say what is added to log-odds."""
+    """Return a sentence on what is added to log-odds."""
     return f"log-odds {fitted.offset_:+.4g}, odds times {fitted.odds_ratio_:.4g}"
 
 
-def read_scaler(given: str) -> Any:
+def read_scaler(text: str) -> Any:
     """Return a scaler by its name, or one of the user's: ``FILE.py:CLASS``, ``package:CLASS``."""
-    place, colon, name = given.rpartition(":")
+    place, colon, name = text.rpartition(":")
     if not colon:
-        if given not in METHODS:
+        if text not in METHODS:
             raise InvalidArgumentError(
-                f"--scaler must be the name of a method or FILE.py:CLASS; got {given!r:.60}. "
+                f"--scaler must be the name of a method or FILE.py:CLASS; got {text!r:.60}. "
                 "Methods that scale one score are platt, beta, quadratic, spline and isotonic."
             )
-        return new_method(given)
-    with running(given):
+        return new_method(text)
+    with running(text):
         defined = _names_of(place)
         if name not in defined:
             classes = [x for x, value in defined.items() if isinstance(value, type)]
@@ -217,19 +217,19 @@ def read_scaler(given: str) -> Any:
                 f"--scaler must name a class that {place} defines; got {name!r:.60}. Its classes "
                 f"are {', '.join(classes)[:200] or 'none'}."
             )
-        own = defined[name]()
-    missing = [what for what in ("fit", "predict_proba") if not callable(getattr(own, what, None))]
+        scaler = defined[name]()
+    missing = [x for x in ("fit", "predict_proba") if not callable(getattr(scaler, x, None))]
     if missing:
         raise InvalidArgumentError(
             f"A scaler needs fit(X, y) and predict_proba(X); {name} of {place} has no "
             f"{' and no '.join(missing)}. Add what is missing."
         )
-    return own
+    return scaler
 
 
 @contextmanager
 def running(scaler: str | None) -> Iterator[None]:
-    """Say of what a scaler of the user's raises where it did: no bug of calibrant's, nor an end.
+    """Report exceptions of a user's scaler as its own, and never let them end the command.
 
     Its code may raise anything, even SystemExit, which would otherwise end the command as done.
     """
@@ -281,13 +281,13 @@ def _of_logits(method: Recalibrator, name: str) -> Recalibrator:
     """Return a method that reads logits."""
     from calibrant.recalibrators.base import Recalibrator
 
-    own: Any = method
+    scaler: Any = method
     if name == "scaling-binning":
-        own = method.get_params(deep=False)["scaler"] or new_method("platt")
-        name = f"scaling-binning --scaler {type(own).__name__}"
-        method.set_params(scaler=own)
-    if isinstance(own, Recalibrator) and "input" in own.get_params(deep=False):
-        own.set_params(input="logits")
+        scaler = method.get_params(deep=False)["scaler"] or new_method("platt")
+        name = f"scaling-binning --scaler {type(scaler).__name__}"
+        method.set_params(scaler=scaler)
+    if isinstance(scaler, Recalibrator) and "input" in scaler.get_params(deep=False):
+        scaler.set_params(input="logits")
     else:
         raise InvalidArgumentError(
             f"--method {name} reads probabilities; got --input logits. Use another method, such as "
@@ -315,7 +315,7 @@ def for_classes(method: Recalibrator, args: argparse.Namespace) -> Recalibrator:
 
 
 def _summary(fitted: Recalibrator, name: str, n: int) -> str:
-    """Say what was learned, and that these rows prove nothing."""
+    """Summarise what was learned, and warn that these rows prove nothing."""
     from calibrant.recalibrators import ByGroup
 
     report = fitted.fit_result_
@@ -330,11 +330,11 @@ def _summary(fitted: Recalibrator, name: str, n: int) -> str:
         how = "apply it to others, and audit them by group"
         names = " and ".join(column.name for column in fitted.by_)
         groups = f"  {len(fitted.groups_):,} group{'s' * (len(fitted.groups_) > 1)} by {names}"
-        own = "shift of the log-odds" if fitted.own_ == "shift" else "repair"
+        part = "shift of the log-odds" if fitted.own_ == "shift" else "repair"
         if fitted.own_ == "nothing":
             groups += ", all repaired alike: they do not differ by more than chance"
         else:
-            groups += f", each with a {own} of its own; the rows of all count as {fitted.pool_:g}"
+            groups += f", each with a {part} of its own; the rows of all count as {fitted.pool_:g}"
         lines.append(groups)
     lines += [f"  note: {flag}" for flag in report.flags]
     if not report.converged:

@@ -41,7 +41,7 @@ LOG_OPTIONS = (
 """What may follow the format, as in `calibrant.read_log`."""
 OF_ROWS = ("kind", "input", "classes", "pos_label", "sample_weight", "format", "key", "versus")
 SHOWS_TASKS = ("report", "audit")
-"""Commands that show every task by itself unless told otherwise."""
+"""Commands that show every task by itself by default."""
 
 
 @contextmanager
@@ -69,15 +69,15 @@ def columns_of(args: argparse.Namespace, files: list[File], hooks: Hooks) -> dic
     """Return columns of files and what they mean, as keywords of the library."""
     from calibrant.sources.files import Files
 
-    given = {"y_true": args.y_true, "y_prob": args.y_prob, "data": Files(files, hooks)}
+    inputs = {"y_true": args.y_true, "y_prob": args.y_prob, "data": Files(files, hooks)}
     for name in ("kind", "input", "classes", "pos_label", "sample_weight", "by", "cluster", "bins"):
         if getattr(args, name, None) is not None:
-            given[name] = getattr(args, name)
-    if "by" in given:
-        given["by"] = dict(given["by"])
-    if "bins" in given:
-        given["bins"] = read_bins(given["bins"])
-    return given
+            inputs[name] = getattr(args, name)
+    if "by" in inputs:
+        inputs["by"] = dict(inputs["by"])
+    if "bins" in inputs:
+        inputs["bins"] = read_bins(inputs["bins"])
+    return inputs
 
 
 @contextmanager
@@ -98,8 +98,8 @@ def open_files(patterns: Sequence[str], format_: str | None) -> Iterator[list[Fi
             elif not os.path.isfile(path):
                 copy = stack.enter_context(_copied(stack.enter_context(open(path, "rb"))))
                 # a nameless pipe such as /dev/fd/63 holds CSV
-                told = format_of(path) if os.path.splitext(path)[1] else "csv"
-                files.append(File(copy, format_ or told, path))
+                suffix_format = format_of(path) if os.path.splitext(path)[1] else "csv"
+                files.append(File(copy, format_ or suffix_format, path))
             elif kind := document_kind(path):
                 raise InvalidInputError(
                     f"Rows of predictions are needed, and {path} is a saved "
@@ -156,9 +156,9 @@ def saved_table(args: argparse.Namespace) -> BinTable | Tables | None:
 
 
 def document_kind(path: str) -> str | None:
-    """Tell by its content which document of calibrant's a file is, such as a table or certificate.
+    """Return which calibrant document a file is, by its content: a table, a certificate.
 
-    What cannot be read twice is none.
+    Files that cannot be read twice, such as pipes, are none.
     """
     from calibrant._documents import MOST_BYTES
 
@@ -171,8 +171,8 @@ def document_kind(path: str) -> str | None:
         document = stream.readline(MOST_BYTES)
         if document.removeprefix(BOM_UTF8).strip() in (b"", b"{"):  # laid out over many lines
             document += stream.read(MOST_BYTES)
-    found = DOCUMENT.search(document)
-    return None if found is None else found[1].decode()
+    match = DOCUMENT.search(document)
+    return None if match is None else match[1].decode()
 
 
 def read_document(path: str) -> bytes:
@@ -180,13 +180,13 @@ def read_document(path: str) -> bytes:
     from calibrant._documents import MOST_BYTES
 
     with open(path, "rb") as stream:
-        return stream.read(MOST_BYTES + 1)  # of which the reader of documents refuses the last
+        return stream.read(MOST_BYTES + 1)  # one more, to be refused
 
 
 def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str | None) -> None:
     """Refuse a pattern that stands for the sum itself: run twice, it would add all rows again.
 
-    Who names the sum among the tables means to add to it.
+    A user who names the sum among the tables means to add to it.
     """
     if output is None or not os.path.exists(output):
         return
@@ -202,7 +202,7 @@ def check_reads_no_output(patterns: Sequence[str], paths: list[str], output: str
 
 
 def sum_of(paths: list[str]) -> BinTable | Tables:
-    """Add saved tables, or tables of groups; what is wrong is said with the file."""
+    """Add saved tables, or tables of groups; errors name the file."""
     from calibrant.tables import read_any_table
 
     total: Any = 0
@@ -228,28 +228,28 @@ class GivenRows(NamedTuple):
     """Of the columns of predictions."""
 
 
-def rows_of(given: dict[str, Any]) -> GivenRows:
+def rows_of(inputs: dict[str, Any]) -> GivenRows:
     """Read the rows that keywords of the library name."""
     from calibrant.sources.files import Files, read_files
     from calibrant.sources.groups import columns_named, read_groups
 
-    data = given["data"]
+    data = inputs["data"]
     if isinstance(data, Files):
-        source = read_files(**given)
+        source = read_files(**inputs)
         return GivenRows(*source.arrays_and_groups(), source.names[1:])
-    labels, groups = data[given["y_true"]], None
-    if given.get("by") is not None:
-        own = columns_named(given["by"])
-        groups = read_groups({x.name: data[x.name] for x in own}, len(labels), own)
-    return GivenRows(labels, data[given["y_prob"]], None, groups)
+    labels, groups = data[inputs["y_true"]], None
+    if inputs.get("by") is not None:
+        columns = columns_named(inputs["by"])
+        groups = read_groups({x.name: data[x.name] for x in columns}, len(labels), columns)
+    return GivenRows(labels, data[inputs["y_prob"]], None, groups)
 
 
 def log_columns(args: argparse.Namespace) -> dict[str, Any]:
     """Return the columns of a log as keywords of the library, whose clusters are its questions."""
     log = read_command_log(args, args.files)
-    given: dict[str, Any] = {"y_true": "correct", "y_prob": "confidence", "data": log}
+    inputs: dict[str, Any] = {"y_true": "correct", "y_prob": "confidence", "data": log}
     if getattr(args, "bins", None) is not None:
-        given["bins"] = read_bins(args.bins)
+        inputs["bins"] = read_bins(args.bins)
     by, cluster = getattr(args, "by", None), getattr(args, "cluster", None)
     if by is None and cluster is None and args.command in SHOWS_TASKS and len(log.tasks) > 1:
         by = [("task", None)]
@@ -258,7 +258,7 @@ def log_columns(args: argparse.Namespace) -> dict[str, Any]:
         by_group or not hasattr(args, "cluster") or bool(getattr(args, "calibrator", None))
     )
     if cluster == "none" or args.command == "fit":  # which proves nothing
-        given["data"], cluster = dict(log), None
+        inputs["data"], cluster = dict(log), None
     elif log.is_repeated and cluster is None and independent:
         how = " by groups" if by else " --calibrator" if hasattr(args, "cluster") else ""
         raise InvalidArgumentError(
@@ -266,12 +266,12 @@ def log_columns(args: argparse.Namespace) -> dict[str, Any]:
             f"{args.command}{how} takes independent rows. Read one epoch (epoch=1), "
             "or let the epochs vote (confidence=votes)."
         )
-    given |= {} if by is None else {"by": dict(by)}
-    return given | ({} if cluster is None else {"cluster": cluster})
+    inputs |= {} if by is None else {"by": dict(by)}
+    return inputs | ({} if cluster is None else {"cluster": cluster})
 
 
 def read_command_log(args: argparse.Namespace, files: list[str]) -> EvaluationLog:
-    """Read the log that --log describes, and say what it holds."""
+    """Read the log that --log describes, and report what it holds."""
     from calibrant.sources.logs import read_log
 
     if "-" in files:

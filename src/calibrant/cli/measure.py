@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> Outcome:
 
     result: Any
     debias = False if args.plug_in else None
-    with predictions(args, output=args.table) as given:
-        result = calibration_error(**given, norm=args.norm, debias=debias)
+    with predictions(args, output=args.table) as inputs:
+        result = calibration_error(**inputs, norm=args.norm, debias=debias)
         by_group = not isinstance(result, CalibrationErrorResult)
         if args.table:
             table = result.tables if by_group else result.table
@@ -96,22 +96,22 @@ def describe(result: CalibrationErrorResult, confidence_level: float) -> str:
         ("rows", f"{result.n:,}", f"in {facts['bins']}"),
         *([("clusters", f"{result.n_clusters:,}", "")] if result.n_clusters else []),
     ]
-    said = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
+    notes = [f"{note[0].upper()}{note[1:]}." for note in facts["interval_notes"]]
     if not result.is_debiased and result.norm == "l2" and high <= result.value < 1:
-        said.append(
+        notes.append(
             "The interval ends at the plug-in estimate, which chance inflates; without --plug-in "
             "its bias is removed."
         )
     if not result.table.is_binned_model:
-        said.append(
+        notes.append(
             "The true error may be larger: bins mix different predictions, whose errors can cancel."
         )
     if result.unresolved_mass > 0:
-        said.append(
+        notes.append(
             f"{100 * result.unresolved_mass:.3g}% of the rows sit alone in their bin, where error "
             "and chance cannot be told apart."
         )
-    parts = [aligned(rows), *map(filled, said)]
+    parts = [aligned(rows), *map(filled, notes)]
     if result.per_class:
         worst = sorted(result.per_class.items(), key=lambda item: -item[1])[:WORST]
         what, n = result.table.problem.parts, len(result.per_class)

@@ -69,7 +69,7 @@ def flush() -> int:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """Raise what cannot be written again, with a name, and leave nothing to a later flush."""
+    """Name standard output in write errors, and leave nothing to a later flush."""
     try:
         yield
     except OSError as error:
@@ -96,7 +96,7 @@ def open_closed_streams() -> None:
     """Open the standard streams that the caller closed.
 
     Otherwise the next file to be opened would get their number, and receive what any library
-    writes there. Writing to what is opened here fails: a result that nobody gets is an error.
+    writes there. Writing to what is opened here fails: an undelivered result is an error.
     """
     while (handle := os.open(os.devnull, os.O_RDONLY)) <= 2:
         pass
@@ -116,18 +116,18 @@ def abandon(stream: TextIO) -> None:
 
 
 def _encodable(text: str, stream: TextIO) -> str:
-    """Escape what the encoding of a stream lacks, such as accents on an ASCII terminal."""
+    """Escape characters that a stream cannot encode, such as accents in ASCII."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def message_of(text: str) -> str:
-    """Return a message that a terminal only shows, of bounded length."""
+    """Return a message of bounded length that cannot control a terminal."""
     return shortened(printable(text), LONGEST_MESSAGE)
 
 
 def printable(text: str) -> str:
-    r"""Escape what a terminal would obey, and shorten endless words.
+    r"""Escape control sequences, and shorten endless words.
 
     Control characters, escape sequences, surrogates and marks that turn the direction of text are
     shown as ``\x1b`` or ``\u202e``; right-to-left letters are text like any other.
@@ -188,7 +188,7 @@ class ProgressLine:
             tell(ERASE_LINE)
 
     def is_due(self) -> bool:
-        """Tell whether it is time to draw again."""
+        """Return whether it is time to draw again."""
         return self.is_live and time.monotonic() - self._drawn >= REDRAW_SECONDS
 
     def draw(self, before: str, share: float, after: str) -> None:
@@ -242,7 +242,7 @@ def in_options(text: str) -> str:
 
 @contextmanager
 def about(path: str) -> Iterator[None]:
-    """Raise exceptions again, saying which file they are about."""
+    """Name the file in exceptions about its content."""
     try:
         yield
     except CalibrantError as error:

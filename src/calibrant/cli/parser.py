@@ -37,7 +37,7 @@ ABOUT_ROWS = {
 }
 """Options that say how rows are read, and their defaults."""
 MOST_DIGITS = 15
-"""Of a whole number: what a float holds exactly, and more than any machine counts."""
+"""Of a whole number: a float holds it exactly, and no count is larger."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -156,9 +156,9 @@ def numbers(text: str) -> list[float]:
 
 
 def group_column(text: str) -> tuple[str, list[float] | None]:
-    """Read a column that tells groups apart, and where it is cut: age=0,40,65,120."""
-    name, found, cuts = text.rpartition("=")
-    if found and "," in cuts:
+    """Read a column of groups and its cuts: age=0,40,65,120."""
+    name, equals, cuts = text.rpartition("=")
+    if equals and "," in cuts:
         return name, numbers(cuts)
     return text, None
 
@@ -338,19 +338,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--json": {"action": "store_true", "help": "print JSON"},
 }
-"""What several commands take."""
+"""Options of several commands."""
 DATA = (
     *("files", "--y-true", "--y-prob", "--kind", "--input", "--bins", "--classes", "--pos-label"),
     "--format",
 )
-"""What `calibrant.cli.input.predictions` reads."""
+"""Options that `calibrant.cli.input.predictions` reads."""
 
 
 def add_options(command: argparse._ActionsContainer, *names: str, **helps: str) -> None:
     """Add options that commands share, some of them with a help of this command's own."""
     for name in names:
-        own = helps.get(name.strip("-").replace("-", "_"))
-        add_option(command, name, **({} if own is None else {"help": own}))
+        help_text = helps.get(name.strip("-").replace("-", "_"))
+        add_option(command, name, **({} if help_text is None else {"help": help_text}))
 
 
 def add_option(command: argparse._ActionsContainer, name: str, **changes: Any) -> None:

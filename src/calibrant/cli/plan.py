@@ -87,17 +87,17 @@ def run(args: argparse.Namespace) -> int:
         max_error = stats.smallest_certifiable_error(rows, n_bins, levels=outputs, **options)
     document = {"rows": rows, "max_error": max_error, "n_bins": n_bins, **options}
     if outputs is not None:
-        distinct = [*dict.fromkeys(outputs)]  # one that is given twice is one output
+        distinct = [*dict.fromkeys(outputs)]  # repeated levels are one output
         n_bins = len(distinct)
         document |= {"n_bins": n_bins, "levels": distinct}
     if args.json:
         say_json(document)
     else:
         looks = f", in one look of {args.looks:,}" if args.looks > 1 else ""
-        told = (
+        sentence = (
             f"{rows:,} rows certify {_ERRORS[args.norm]} of at most {max_error:.4g} with "
             f"probability {args.power:g}, if the model has {n_bins:,} outputs and its error is "
             f"{args.true_error:g}{looks}."
         )
-        say(filled(told))
+        say(filled(sentence))
     return OK

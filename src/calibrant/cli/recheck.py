@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _groups_of(content: bytes) -> list[dict[str, Any]]:
-    """Return what `calibrant certify --by` saved of every group, nothing of other documents."""
+    """Return the groups of a document of `calibrant certify --by`, none of any other."""
     from calibrant._documents import read_json
 
     document = read_json(content, "A certificate")
@@ -117,14 +117,14 @@ def _recheck_groups(groups: list[dict[str, Any]], args: argparse.Namespace) -> i
 
 
 def _with_rows(certificate: Certificate, args: argparse.Namespace) -> Recheck:
-    """Count the rows again, as the certificate's problem unless told otherwise."""
+    """Count the rows again, by default as the certificate's problem."""
     from calibrant.cli.resume import Progress
     from calibrant.verify import recheck
 
     with open_files(args.data, args.format) as files:
-        given = columns_of(args, files, Progress())
+        inputs = columns_of(args, files, Progress())
         if not args.calibrator:
-            return recheck(certificate, **given)
+            return recheck(certificate, **inputs)
         calibrator = load_calibrator(args.calibrator)
-        y_prob, y_true, classes = arrays_to_certify(calibrator, given, args)
+        y_prob, y_true, classes = arrays_to_certify(calibrator, inputs, args)
         return calibrator.recheck(certificate, y_prob, y_true, classes)

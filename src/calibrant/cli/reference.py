@@ -30,7 +30,7 @@ calibrant completion fish > ~/.config/fish/completions/calibrant.fish
 
 @dataclass(frozen=True)
 class Argument:
-    """An option, or what stands without one."""
+    """An option or a positional argument."""
 
     flags: tuple[str, ...]
     metavar: str
@@ -87,14 +87,14 @@ def _argument(action: argparse.Action) -> Argument:
 
 
 def reference() -> str:
-    """Return what the help of every command says, as Markdown."""
+    """Return the help of every command as Markdown."""
     from calibrant.cli.parser import new_parser
 
     return "\n".join(_section(command) for command in commands_of(new_parser()))
 
 
 def refreshed(page: str) -> str:
-    """Return a page whose part between the marks is the reference of now."""
+    """Return a page with the current reference between its marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{reference()}\n{END}{after}"
@@ -137,7 +137,7 @@ def _usage(argument: Argument) -> str:
 
 def _row(argument: Argument) -> str:
     names = ", ".join(f"`{flag}`" for flag in argument.flags) or f"`{argument.metavar}`"
-    choices = ", ".join(f"`{each}`" for each in argument.choices)
+    choices = ", ".join(f"`{choice}`" for choice in argument.choices)
     about = ": ".join(filter(None, [choices, argument.help]))
     return f"| {names} | {about.replace('|', chr(92) + '|').replace('*', chr(92) + '*')} |"
 

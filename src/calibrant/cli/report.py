@@ -67,15 +67,15 @@ def run(args: argparse.Namespace) -> Outcome:
         "title": args.title,
         "command": command_line(args),
     }
-    with predictions(args) as given:
-        made = report(**given, **options)
-    made.save(args.output)
-    verdict = made.findings.certificate.verdict
+    with predictions(args) as inputs:
+        document = report(**inputs, **options)
+    document.save(args.output)
+    verdict = document.findings.certificate.verdict
     if args.json:
-        say_json({**made.findings.to_dict(), "summary": made.summary.splitlines()})
+        say_json({**document.findings.to_dict(), "summary": document.summary.splitlines()})
     else:
-        say(f"{made}\nwritten to {args.output}")
-    return Outcome(OK if verdict is None else EXIT[verdict], verdict, made.summary)
+        say(f"{document}\nwritten to {args.output}")
+    return Outcome(OK if verdict is None else EXIT[verdict], verdict, document.summary)
 
 
 def command_line(args: argparse.Namespace) -> str:

@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         rows = [("study", "experiment", "needs", "what it shows")]
         rows += [
-            (one.name, one.experiments, "--probs" if one.needs_data else "", one.title)
-            for one in STUDIES.values()
+            (item.name, item.experiments, "--probs" if item.needs_data else "", item.title)
+            for item in STUDIES.values()
         ]
         say(aligned(rows, indent=""))
         return OK
     studies = [study(name) for name in dict.fromkeys(args.studies)] or list(STUDIES.values())
-    lacking = [] if args.probs else [one.name for one in studies if one.needs_data]
+    lacking = [] if args.probs else [item.name for item in studies if item.needs_data]
     if lacking and args.studies:
         raise InvalidInputError(
             f"Predictions are needed for {', '.join(lacking)}: add --probs FILE."
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace, tasks: list[Task], store: Store) -> None:
-    """Run what is not done yet, and save each result at once."""
+    """Run the unfinished tasks, and save each result at once."""
     from calibrant.paper.batch import run_all
 
     to_do = [t for t in tasks if args.force or not store.finished(t.stem, t.identity())]
@@ -133,7 +133,7 @@ class Board(ProgressLine):
             self.draw("", share, shortened(running, 80))
 
     def finish(self, result: StudyResult) -> None:
-        """Say that a study is done."""
+        """Show that a study is done."""
         self.done += 1
         self.shares.pop(result.stem, None)
         self.erase()
@@ -141,7 +141,7 @@ class Board(ProgressLine):
 
 
 def _summary(store: Store, tasks: list[Task]) -> str:
-    """Return the verdict on every claim that these studies speak of."""
+    """Return the verdict on every claim that these studies check."""
     from calibrant.paper import STUDIES
     from calibrant.paper.claims import HOW_JUDGED, claim_lines
 

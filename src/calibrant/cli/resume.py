@@ -69,7 +69,7 @@ class Progress(Hooks):
 
 
 class Checkpoints(Progress):
-    """What has been finished of a run that writes `target`, beside the bar."""
+    """Checkpoints of a run that writes `target`, kept while a bar shows its progress."""
 
     def __init__(self, target: str, files: Sequence[File], settings: dict[str, Any]) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Checkpoints(Progress):
                 head = json.loads(arrays["head"].tobytes())
                 done = len(head["files"])
                 read = self._files_read(number, done)
-                if not self._holds(head) or any(head[name] != own for name, own in read.items()):
+                if not self._holds(head) or any(head[x] != value for x, value in read.items()):
                     self._say_changes(head)
                     return 0
                 sketch.restore(arrays)
@@ -105,7 +105,7 @@ class Checkpoints(Progress):
         return done
 
     def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
-        """Save the sketch of a pass after so many files."""
+        """Save the sketch of a pass after its first `done` files."""
         start = time.monotonic()
         if done < len(self.files) and start < self._next_save:
             return
@@ -167,11 +167,11 @@ class Checkpoints(Progress):
         return {**header(FORMAT, SCHEMA), "settings": self.settings}
 
     def _holds(self, checkpoint: dict[str, Any]) -> bool:
-        own = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
-        return all(checkpoint[name] == value for name, value in own.items())
+        head = json.loads(json.dumps(self._head()))  # as a checkpoint holds it
+        return all(checkpoint[name] == value for name, value in head.items())
 
     def _files_read(self, number: int, done: int) -> dict[str, Any]:
-        """Return what a pass has read, and the files that chose its cells: all, after the first."""
+        """Return the files that a pass has read, and those that chose its cells."""
         return {"files": self.files[:done], "before": self.files if number > 1 else []}
 
     def _pass(self, number: int) -> Path:
@@ -182,7 +182,7 @@ class Checkpoints(Progress):
         return self.folder / f"{name.hexdigest()[:24]}.json"
 
     def _say_changes(self, checkpoint: dict[str, Any]) -> None:
-        """Say why a checkpoint is not used."""
+        """Print why a checkpoint is not used."""
         if not self._holds(checkpoint):
             self._say("the settings have changed since the last run: counting anew")
             return

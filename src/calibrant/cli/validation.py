@@ -92,8 +92,8 @@ def validate(args: argparse.Namespace) -> int:
     """Validate and print."""
     from calibrant.validation import validate
 
-    with predictions(args) as given:
-        result: Any = validate(**given, confidence_level=args.confidence_level)
+    with predictions(args) as inputs:
+        result: Any = validate(**inputs, confidence_level=args.confidence_level)
     if args.json:
         say_json(result.to_dict())
     else:
@@ -111,10 +111,10 @@ def grades(args: argparse.Namespace) -> Outcome:
         raise InvalidArgumentError(
             f"Grades are those of one event, a default; got --kind {args.kind}. Leave it out."
         )
-    with predictions(args) as given:
-        given.pop("kind", None)
+    with predictions(args) as inputs:
+        inputs.pop("kind", None)
         backtest = grade_backtest(
-            **given,
+            **inputs,
             grades=_grades(args.grades),
             confidence_level=args.confidence_level,
             simultaneous=not args.each,
@@ -141,11 +141,11 @@ def grades(args: argparse.Namespace) -> Outcome:
     return Outcome(EXIT[verdict] if verdict else OK, verdict, text)
 
 
-def _grades(given: list[str] | None) -> dict[str, float] | list[str] | None:
+def _grades(texts: list[str] | None) -> dict[str, float] | list[str] | None:
     """Read names with their PDs, or names alone."""
-    pairs = [text.rpartition("=") for text in given or ()]
-    if given is None or not any(equals for _, equals, _ in pairs):
-        return given
+    pairs = [text.rpartition("=") for text in texts or ()]
+    if texts is None or not any(equals for _, equals, _ in pairs):
+        return texts
     try:
         scale = {name: float(pd) for name, equals, pd in pairs if equals}
     except ValueError:
@@ -153,6 +153,6 @@ def _grades(given: list[str] | None) -> dict[str, float] | list[str] | None:
     if len(scale) < len(pairs):
         raise InvalidArgumentError(
             "--grades takes names with a PD each, all different, such as A=0.001 B=0.01, or names "
-            f"alone; got {' '.join(given):.80}."
+            f"alone; got {' '.join(texts):.80}."
         )
     return scale

@@ -111,7 +111,7 @@ class Case(NamedTuple):
 
     @property
     def outcome(self) -> str | None:
-        """What kind of case it is where it did not pass."""
+        """The element of a case that did not pass: failure or error."""
         return None if self.verdict in (None, "certified") else self.otherwise
 
 
@@ -137,14 +137,14 @@ def document(cases: Sequence[Case], seconds: float) -> str:
             ElementTree.SubElement(node, "system-out").text = text
         else:
             head = shortened(text.split("\n")[0], LONGEST_NAME)
-            told = {"type": str(case.verdict), "message": head}
-            ElementTree.SubElement(node, outcome, told).text = text
+            attributes = {"type": str(case.verdict), "message": head}
+            ElementTree.SubElement(node, outcome, attributes).text = text
     ElementTree.indent(suites)
     body = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
 def _legal(text: str, most: int) -> str:
-    """Show what XML cannot hold as an escape, and shorten what is endless."""
+    """Escape characters that XML cannot hold, and shorten long text."""
     shown = NOT_XML.sub(lambda bad: bad[0].encode("unicode_escape").decode(), text)
     return shortened(shown, most)

@@ -92,7 +92,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add a batch, save the state, write what was asked for, and tell an alarm."""
+    """Add a batch, save the state, write the other outputs, and exit by the alarm."""
     from calibrant._json import json_text
     from calibrant._writing import held, write_whole
 
@@ -100,8 +100,8 @@ def run(args: argparse.Namespace) -> int:
         monitor, batch = _monitor(args), None
         if args.files:
             batch_name = args.name or _free_name(monitor, args.files[0])
-            with predictions(args) as given:
-                rows = {x: given[x] for x in ("y_true", "y_prob", "data") if x in given}
+            with predictions(args) as inputs:
+                rows = {x: inputs[x] for x in ("y_true", "y_prob", "data") if x in inputs}
                 batch = monitor.update(**rows, name=batch_name, allow_repeat=args.allow_repeat)
         if batch is not None or args.restart:
             monitor.save(args.state)
@@ -136,11 +136,11 @@ def _monitor(args: argparse.Namespace) -> CalibrationMonitor:
                 f"{args.state} does not exist yet: name a file of rows, and --max-error or "
                 "--reference."
             )
-        given = {name: getattr(args, name) for name in _SETTINGS}
-        given = {name: value for name, value in given.items() if value is not None}
+        settings = {name: getattr(args, name) for name in _SETTINGS}
+        settings = {name: value for name, value in settings.items() if value is not None}
         if args.bins is not None:
-            given["bins"] = read_bins(args.bins)
-        monitor = CalibrationMonitor(reference=reference, **given)
+            settings["bins"] = read_bins(args.bins)
+        monitor = CalibrationMonitor(reference=reference, **settings)
         _check_bins(monitor, args)
         return monitor
     with about(args.state):
@@ -163,35 +163,35 @@ _SETTINGS = ("max_error", "confidence_level", "kind", "input", "classes", "pos_l
 def _check_settings(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
     """Refuse options that differ from what the monitor began with."""
     for name in _SETTINGS:
-        given, own = getattr(args, name), getattr(monitor, name)
-        own = list(own) if isinstance(own, tuple) else own
-        if given is not None and given != own:
+        requested, current = getattr(args, name), getattr(monitor, name)
+        current = list(current) if isinstance(current, tuple) else current
+        if requested is not None and requested != current:
             raise InvalidArgumentError(
-                f"--{name.replace('_', '-')} must stay as it was when {args.state} began, {own}; "
-                f"got {given}. Leave the option out, or begin another state."
+                f"--{name.replace('_', '-')} must stay as it was when {args.state} began, "
+                f"{current}; got {requested}. Leave the option out, or begin another state."
             )
 
 
 def _check_bins(monitor: CalibrationMonitor, args: argparse.Namespace) -> None:
-    """Refuse other bins than those that the first batch or the reference has settled."""
+    """Refuse bins other than those of the first batch or the reference."""
     from calibrant._bins_argument import as_bin_rule
     from calibrant.bins import Bins, Distinct, EqualMass
 
     first = monitor.reference or next(iter(monitor.batches), None)
     if args.bins is None or first is None:
         return
-    own = Bins.from_dict(monitor.to_dict()["bins"])
+    bins = Bins.from_dict(monitor.to_dict()["bins"])
     rule: Any = as_bin_rule(read_bins(args.bins), first.n)
     if isinstance(rule, Bins):
-        agrees = rule == own
+        agrees = rule == bins
     elif isinstance(rule, Distinct):
-        agrees = own.rule == "distinct-value"
+        agrees = bins.rule == "distinct-value"
     else:
         name = "uniform-mass" if isinstance(rule, EqualMass) else "hybrid"
-        agrees = (own.rule, own.requested) == (name, rule.n_bins)
+        agrees = (bins.rule, bins.requested) == (name, rule.n_bins)
     if not agrees:
         raise InvalidArgumentError(
-            f"--bins must stay as they were when {args.state} began, {own}; got {args.bins:.60}. "
+            f"--bins must stay as they were when {args.state} began, {bins}; got {args.bins:.60}. "
             "Leave the option out, or begin another state."
         )
 

@@ -154,7 +154,7 @@ class Histogram(ReadOnlyArrays):
         `on_axis` are the edges of the histogram as shares of the axis.
         """
         empty = self.rows == 0
-        found = []
+        places = []
         for i, (a, b) in enumerate(pairwise(x)):
             inside = empty & (self.edges[:-1] >= a) & (self.edges[1:] <= b)
             if not inside.any():
@@ -164,5 +164,5 @@ class Histogram(ReadOnlyArrays):
                 run = run + width if is_empty else 0.0
                 longest = max(longest, run)
             if longest > EMPTY_SHARE:
-                found.append(i + 1)
-        return np.array(found, int)
+                places.append(i + 1)
+        return np.array(places, int)

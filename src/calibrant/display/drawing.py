@@ -124,12 +124,12 @@ def drawn_lines(ax: Axes) -> list[Line2D]:
 
 def prepare(ax: Axes, curves: Sequence[DisplayedCurve], scale: Scale, zoom: bool) -> None:
     """Draw the diagonal, and say what the axes are."""
-    said, happened = axis_labels(curves[0])
+    x_label, y_label = axis_labels(curves[0])
     set_axes(ax, axis_range(curves, scale, zoom), scale)
     ends = [NEAREST, 1 - NEAREST] if scale == "logit" else [0, 1]
     ax.plot(ends, ends, color="0.5", linewidth=0.9, linestyle=(0, (1, 2)), zorder=1.5)
-    write(ax.set_xlabel(said))
-    write(ax.set_ylabel(happened))
+    write(ax.set_xlabel(x_label))
+    write(ax.set_ylabel(y_label))
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -230,9 +230,9 @@ def draw_curve(
         look = style | ({"markevery": shown.tolist()} if lone.size else {"marker": ""})
         x, rate = np.insert(x, breaks, np.nan), np.insert(rate, breaks, np.nan)
     line = ax.plot(x, rate, **look)[0]
-    said = [plain(displayed.name) if displayed.name else "", displayed.pvalue_line]
-    said += [displayed.error_line, displayed.alone_line] if error else []
-    line.set(gid=CURVE, label="\n".join(filter(None, said)) or "event rate")
+    lines = [plain(displayed.name) if displayed.name else "", displayed.pvalue_line]
+    lines += [displayed.error_line, displayed.alone_line] if error else []
+    line.set(gid=CURVE, label="\n".join(filter(None, lines)) or "event rate")
     if displayed.isotonic is not None:
         corners = (on_scale(ax, values) for values in displayed.isotonic.corners)
         steps = ax.plot(*corners, **(style | {"marker": "", "zorder": 2.8}))[0]

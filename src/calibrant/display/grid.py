@@ -81,13 +81,13 @@ class ReliabilityGrid:
         where = f"all bins and {what} at once" if self.is_simultaneous else "each bin by itself"
         text = f"{self._shown()}: {error}\n{100 * self.confidence_level:g}% limits, {where}"
         write(self.figure_.suptitle(text, fontsize="medium"))
-        said, happened = "predicted probability", "event rate"
+        x_label, y_label = "predicted probability", "event rate"
         if curve.kind == "quantile":
-            said, happened = axis_labels(curve)
+            x_label, y_label = axis_labels(curve)
         elif not self._of_groups:
-            said += f" of the {part_of(curve.kind)}"
-        self.figure_.supxlabel(said, fontsize="medium")
-        self.figure_.supylabel(happened, fontsize="medium")
+            x_label += f" of the {part_of(curve.kind)}"
+        self.figure_.supxlabel(x_label, fontsize="medium")
+        self.figure_.supylabel(y_label, fontsize="medium")
 
     @property
     def _of_groups(self) -> bool:

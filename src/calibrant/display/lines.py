@@ -43,13 +43,13 @@ class LineDisplay(Generic[C]):
     """The corner of the legend."""
 
     def __init__(self, curves: Mapping[str | None, C]) -> None:
-        own, given = self._curve, dict(curves) if isinstance(curves, Mapping) else {}
-        if not given or not all(isinstance(curve, own) for curve in given.values()):
+        curve_type, named = self._curve, dict(curves) if isinstance(curves, Mapping) else {}
+        if not named or not all(isinstance(curve, curve_type) for curve in named.values()):
             raise InvalidArgumentError(
-                f"A display needs a dict of at least one {own.__name__} by its name; got "
+                f"A display needs a dict of at least one {curve_type.__name__} by its name; got "
                 f"{curves!r:.60}. Make it with from_predictions."
             )
-        self.curves: dict[str | None, C] = given
+        self.curves: dict[str | None, C] = named
 
     def __repr__(self) -> str:
         curves = (
@@ -93,8 +93,8 @@ class LineDisplay(Generic[C]):
                 f"of them: {cls.__name__}({{str(key): curve for key, curve in curves.items()}})"
                 ".plot()."
             )
-        own = cls._name if name is None else str(name)
-        models = y_prob if isinstance(y_prob, Mapping) else {own: y_prob}
+        model = cls._name if name is None else str(name)
+        models = y_prob if isinstance(y_prob, Mapping) else {model: y_prob}
         display = cls({key: cls._measure(y_true, p, **options) for key, p in models.items()})
         return display.plot(ax, band=band) if draw else display
 

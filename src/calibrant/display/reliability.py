@@ -237,7 +237,7 @@ class ReliabilityDisplay:
         check_flag("isotonic", isotonic)
         tables = table if isinstance(table, Mapping) else {_name(name): table}
         if isinstance(table, Tables):
-            tables = {shown_key(own): table.at(i) for i, own in enumerate(table.labels)}
+            tables = {shown_key(labels): table.at(i) for i, labels in enumerate(table.labels)}
         limits = Limits(class_label, confidence_level, simultaneous)
         curves = [
             displayed_curve(counted, label, limits, distinct=counted if isotonic else None)

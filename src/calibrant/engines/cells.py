@@ -25,7 +25,7 @@ Array = TypeVar("Array", bound=Any)
 SMALLEST_EXPONENT = -40
 """Edges below 2^-40 share a cell: places on a finer grid would not fit into an integer."""
 SUMS_ROUND_BY = 1e-11
-"""Far beyond what sums are wrong by, of any engine that adds few thousand terms at a time."""
+"""Far above the rounding error of sums of any engine that adds few thousand terms at a time."""
 SMALLEST_MEAN = 1e-140
 """Squares of smaller means are rounded by more than that, below the smallest normal number."""
 
@@ -59,7 +59,7 @@ def named_sums(sums: FloatArray, level: FloatArray, weighted: bool) -> dict[str,
 
 
 def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
-    """Return the one prediction of each bin as far as sums tell, and whether some do not.
+    """Return the one prediction of each bin where sums determine it, and whether any is open.
 
     The sums have shape (2 bins, terms), as for `table_of`. A level is -1 without rows, and NaN
     where predictions certainly differ: their spread is beyond the rounding of sums.
@@ -105,7 +105,7 @@ def add_compensated(total: Array, lost: Array, term: Array) -> tuple[Array, Arra
 
 @dataclass(frozen=True)
 class CellSums:
-    """Sums of the rows of cells, of which no two of a group overlap.
+    """Sums of the rows of cells; the cells of one group do not overlap.
 
     Attributes
     ----------
@@ -202,17 +202,17 @@ class CellSums:
     def _places(self, bins: tuple[Bins, ...], values: FloatArray) -> IntArray:
         place = np.zeros(values.size, np.intp)
         for group, own_bins in enumerate(bins):
-            own = self.group % len(bins) == group
-            place[own] = own_bins.index(values[own])
+            rows = self.group % len(bins) == group
+            place[rows] = own_bins.index(values[rows])
         return place
 
 
 def inner_edges(bins: tuple[Bins, ...]) -> FloatArray:
     """Return the edges between the bins of each group, (groups, edges), ended by infinity."""
-    every = [own.edges for own in bins]
-    sizes = np.array([edges.size for edges in every])
+    edges_of_groups = [group_bins.edges for group_bins in bins]
+    sizes = np.array([edges.size for edges in edges_of_groups])
     padded = np.full((len(bins), int(sizes.max())), np.inf)
-    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(every)
+    padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(edges_of_groups)
     inner = padded[:, 1:-1]
     inner[inner == 1.0] = np.inf  # the last edge of groups with fewer bins
     return np.ascontiguousarray(inner)
@@ -273,7 +273,7 @@ class Lookup:
 
     @property
     def arguments(self) -> tuple[int, FloatArray, IntArray, FloatArray, IntArray, int, int]:
-        """What the compiled loops take, in their order."""
+        """The arguments of the compiled loops, in their order."""
         tables = (self.edges, self.grids, self.scales, self.shift)
         return self.even, *tables, self.steps, self.n_bins
 
@@ -293,8 +293,8 @@ class Lookup:
 def lookup(bins: Sequence[Bins]) -> Lookup:
     """Return the tables that find bins, one `Bins` for each group."""
     first = bins[0]
-    if len(bins) == 1 or all(own is first for own in bins) or all(own == first for own in bins):
-        # bins of one width are not made from data, but by chance; equal bins may differ in that
+    if len(bins) == 1 or all(x is first for x in bins) or all(x == first for x in bins):
+        # only fixed bins may be even: those made from data are so by chance, and look equal
         return _shared(first, len(bins), first.origin == "fixed")
     return _build(bins, len(bins))
 
@@ -306,11 +306,13 @@ def _shared(bins: Bins, n_groups: int, may_be_even: bool) -> Lookup:
 
 def _build(rows: Sequence[Bins], n_groups: int, may_be_even: bool = False) -> Lookup:
     n_bins = max(map(len, rows))
+    # about 32 cells a bin, so that few hold an edge; smaller tables where there are many
     bits = min(max((32 * n_bins - 1).bit_length(), 8), 16 if len(rows) == 1 else 12)
+    # infinities, because a search of up to 2 n_bins edges may begin at the last one
     edges = np.full((len(rows), 3 * n_bins), np.inf)
-    for row, own in zip(edges, rows, strict=True):
-        row[: len(own) - 1] = own.edges[1:-1]
-    scale = np.array([2.0 ** (bits - _exponent(own)) for own in rows])
+    for row, group_bins in zip(edges, rows, strict=True):
+        row[: len(group_bins) - 1] = group_bins.edges[1:-1]
+    scale = np.array([2.0 ** (bits - _exponent(group_bins)) for group_bins in rows])
     places = np.arange((1 << bits) + 1) / scale[:, None]
     starts = range(0, edges.size, edges.shape[1])
     grids = np.empty(places.shape, np.intp)
@@ -349,5 +351,5 @@ def is_even(bins: Bins) -> bool:
 
 
 def _steps(grids: IntArray) -> int:
-    """Return how many halvings tell the edges of the fullest cell apart."""
+    """Return how many halvings separate the edges of the fullest cell."""
     return max(int((grids[:, 1:] - grids[:, :-1]).max()), 1).bit_length()

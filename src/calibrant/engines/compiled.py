@@ -3,11 +3,11 @@
 Rows are cut into segments whose size does not depend on the number of threads, and the sums of
 segments are added in order with compensation: the result is the same on any number of cores.
 
-Uniform-mass edges need no sort of all values. A rule that cuts at quantiles needs to know the
-values next to its cuts and the mass below them, and nothing else. One pass counts the cells of a
-grid; a second lists the values of the cells that hold a quantile and of their neighbours, and only
-these are sorted. The rule makes the same edges from them as from all values, to the last bit. A C
-loop does that for a column at a time; of one long column several threads count parts.
+Uniform-mass edges need no sort of all values: a rule that cuts at quantiles needs only the values
+next to its cuts and the mass below them. One pass counts the cells of a grid; a second lists the
+values of the cells that hold a quantile and of their neighbours, and only these are sorted. The
+rule makes the same edges from them as from all values, to the last bit. A C loop does that for a
+column at a time; of one long column several threads count parts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ of at most 2^20 rows; and of 64 rows for each cell, so that adding up segments c
 reading them. Affects speed only; sums do not depend on the number of threads because none of these
 does."""
 RUN_COLUMNS = 1024
-"""Classes whose cells are counted together: all the rows of these, then of the next."""
+"""Classes are counted in runs of this many: shorter pieces of rows, and cells that leave the cache,
+both took over twice as long with 8,192 classes. Affects speed only."""
 LANES, WEIGHTED_LANES = 4, 8
 """Numbers that the loops keep for a cell: 3 sums, or 6 with weights, and padding."""
 EVENTS_TRANSPOSED = 16
@@ -64,8 +65,8 @@ COLUMNS_VALUES = 1 << 20
 LEAST_BITS, MOST_BITS = 14, 18
 """Of the number of cells of a grid: fewer cost no less, and more leave the processor's cache."""
 LISTED_VALUES = 1 << 13
-"""A grid is as fine as lists so many of evenly spread values: sorting them costs about as much as
-looking through its cells."""
+"""A grid is so fine that about this many evenly spread values are listed: sorting them costs about
+as much as looking through its cells."""
 LISTED_SHARES = 1 / 16, 1 / 4
 """Where a grid puts more of the values next to quantiles the finest one is tried; where that does,
 because of ties, one thread finds them in a list. All of these affect speed only."""
@@ -81,7 +82,7 @@ class CompiledEngine:
     def choose(self, rows: Columns, rule: BinRule) -> tuple[Bins, ...]:
         """Let the rule choose bins for each group from its distinct predictions."""
         if not rows.problem.is_marginal:
-            return (_choose_single(_single(rows), rule, rows),)
+            return (_choose_single(_row_predictions(rows), rule, rows),)
         width = max(1, min(16, COLUMNS_VALUES // len(rows)))
         parts = _slices(rows.problem.n_groups, width)
         chosen = run([partial(_choose_columns, rows, rule, part) for part in parts])
@@ -89,7 +90,7 @@ class CompiledEngine:
 
     def count(self, rows: Columns, bins: tuple[Bins, ...]) -> BinTable:
         """Check and sum the rows in these bins, one `Bins` for each group."""
-        return BinTable(rows.problem, bins, **_named(_count(rows, bins, _Codes())[:, 0]))
+        return BinTable(rows.problem, bins, **_arrays_by_name(_count(rows, bins, _Codes())[:, 0]))
 
     def count_by(self, rows: Columns, bins: tuple[Bins, ...], groups: Groups) -> GroupSums:
         """Check and sum the rows of each group.
@@ -100,11 +101,11 @@ class CompiledEngine:
         if isinstance(groups, IntegerGroups) and (numbers := groups.likely):
             with suppress(_OtherGroupsError):
                 codes = _Codes(groups.column, len(numbers), numbers.start)
-                return [(number,) for number in numbers], _named(_count(rows, bins, codes))
+                return [(number,) for number in numbers], _arrays_by_name(_count(rows, bins, codes))
         codes = _Codes(groups.codes, len(groups.labels))
         if 2 * codes.n * len(bins) * max(map(len, bins)) > MOST_CELLS:
             return NumpyEngine().count_by(rows, bins, groups)
-        return groups.labels, _named(_count(rows, bins, codes))
+        return groups.labels, _arrays_by_name(_count(rows, bins, codes))
 
     def influence_sums(
         self, rows: Columns, bins: tuple[Bins, ...], influence: Influence
@@ -130,8 +131,8 @@ class CompiledEngine:
         return sum(run([partial(sums_of, part) for part in parts]), InfluenceSums())
 
 
-def _named(arrays: FloatArray) -> dict[str, FloatArray]:
-    """Return the arrays of a table by name, none of which is written any more."""
+def _arrays_by_name(arrays: FloatArray) -> dict[str, FloatArray]:
+    """Return the arrays of a table by name, read-only."""
     arrays.setflags(write=False)
     names = ARRAYS if len(arrays) == len(ARRAYS) else UNWEIGHTED
     return dict(zip(names, arrays, strict=True))
@@ -172,7 +173,7 @@ def _count_events(rows: Columns, bins: tuple[Bins, ...], codes: _Codes) -> Float
         sum_pp, sum_py = others * square + events * square, events * tau
         squares = unit_squares(events, sum_pp, sum_py)
         sums = (np.full(len(bins), len(rows)), events, others * tau + sum_py, sum_pp, sum_py)
-        place = [int(own.index(level)) for own, level in zip(bins, tau, strict=True)]
+        place = [int(x.index(level)) for x, level in zip(bins, tau, strict=True)]
         arrays[:, 0, np.arange(len(bins)), place] = (*sums, squares, tau)
         return arrays
     for part in _slices(len(bins), EVENTS_TRANSPOSED):
@@ -182,11 +183,11 @@ def _count_events(rows: Columns, bins: tuple[Bins, ...], codes: _Codes) -> Float
         for k, (happened, p) in enumerate(zip(events, probs, strict=True), part.start):
             alone = Columns(Problem("binary"), happened, p, rows.weights)
             try:
-                own = _count(alone, bins[k : k + 1], codes)
+                group_sums = _count(alone, bins[k : k + 1], codes)
             except InvalidInputError:
                 rows.check()  # which names the column, too
                 raise
-            arrays[:, :, k, : len(bins[k])] = own[:, :, 0]
+            arrays[:, :, k, : len(bins[k])] = group_sums[:, :, 0]
     return arrays
 
 
@@ -210,16 +211,16 @@ def _count_run(rows: Columns, columns: slice, tables: Lookup, codes: _Codes) -> 
     if len(parts) == 1:
         sums = read(parts[0])
     else:
-        terms = run([partial(read, own) for own in parts])
+        terms = run([partial(read, part) for part in parts])
         sums = next(terms)
         lost = np.zeros_like(sums)
         for term in terms:
             _kernels.add_compensated(sums, lost, term)
     arrays = np.empty((len(ARRAYS if weighted else UNWEIGHTED), len(sums) // 2))
     if _kernels.table_of(sums, weighted, SUMS_ROUND_BY, arrays):
-        # where sums do not tell the one prediction of a bin, rows are read again
+        # where sums do not determine the one prediction of a bin, rows are read again
         level = arrays[-1]
-        for noted in run([partial(read, own, level) for own in parts]):
+        for noted in run([partial(read, part, level) for part in parts]):
             level = merged_levels(level, noted)
         arrays[-1] = np.where(level < 0, np.nan, level)
     return arrays.reshape(-1, codes.n, n_columns, n_bins)
@@ -245,7 +246,7 @@ def _read(
         _labels(rows, segment),
         weights,
         None if codes.values is None else codes.values[segment],
-        codes.least % (1 << 64),
+        codes.least % (1 << 64),  # the loop takes 64 bits without a sign
         codes.n,
         problem.n_classes,
         columns.start,
@@ -276,10 +277,10 @@ def _choose_columns(rows: Columns, rule: BinRule, part: slice) -> Sequence[Bins]
     _refuse(rows, _kernels.transpose(table, columns))
     if type(rule) is not EqualMass or rows.weights is not None:
         return [rule.choose(*distinct(c.astype(np.float64), rows.weights)) for c in columns]
-    return _of_lines(columns, rule, rows)
+    return _bins_of_lines(columns, rule, rows)
 
 
-def _single(rows: Columns) -> AnyArray:
+def _row_predictions(rows: Columns) -> AnyArray:
     """Return the one prediction of each row; those of one column are not yet checked."""
     if rows.problem.kind == "binary":
         return native(rows.predictions)
@@ -303,12 +304,12 @@ def _choose_single(values: AnyArray, rule: BinRule, rows: Columns) -> Bins:
         spread = int(math.log2(3 * rule.n_bins * values.size / LISTED_VALUES))
         coarse = min(max(spread, LEAST_BITS), MOST_BITS)
         for bits, share in zip((coarse, MOST_BITS), LISTED_SHARES, strict=True):
-            if (found := _of_grid(values, rule.n_bins, rows, bits, share)) is not None:
-                return rule.choose(*found)
-    return _of_lines(np.ascontiguousarray(values)[None], rule, rows)[0]
+            if (neighbours := _by_grid(values, rule.n_bins, rows, bits, share)) is not None:
+                return rule.choose(*neighbours)
+    return _bins_of_lines(np.ascontiguousarray(values)[None], rule, rows)[0]
 
 
-def _of_lines(lines: AnyArray, rule: EqualMass, rows: Columns) -> tuple[Bins, ...]:
+def _bins_of_lines(lines: AnyArray, rule: EqualMass, rows: Columns) -> tuple[Bins, ...]:
     """Return the bins of each line of values, in whatever order they are."""
     if lines.shape[1] < SORTED_ROWS:
         lines = np.sort(lines, axis=1)
@@ -317,12 +318,12 @@ def _of_lines(lines: AnyArray, rule: EqualMass, rows: Columns) -> tuple[Bins, ..
     return rule.choose_near(NearQuantiles(*near.transpose(1, 0, 2)), lines.shape[1])
 
 
-def _of_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: float) -> Values | None:
+def _by_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: float) -> Values | None:
     """Return values and masses from which `EqualMass(n_bins)` makes the edges of all values.
 
     None if a grid of `bits` puts more than the share `most` of the values next to quantiles.
     """
-    size = min(max(-(-values.size // cores()), THREAD_ROWS), 1 << 31)
+    size = min(max(-(-values.size // cores()), THREAD_ROWS), 1 << 31)  # counts have 32 bits
     parts = [values[part] for part in _slices(values.size, size)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
     for status in run(
@@ -335,17 +336,17 @@ def _of_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: floa
     if sizes.sum() > most * values.size:
         return None
     ends = np.cumsum(sizes)
-    listed = np.full(ends[-1], np.nan)  # not found again if somebody changes the values meanwhile
+    listed = np.full(ends[-1], np.nan)  # NaN, if another thread changes the values meanwhile
     pairs = zip(parts, np.split(listed, ends[:-1]), strict=True)
-    for _ in run([partial(_kernels.pick_cells, own, marked, to) for own, to in pairs]):
+    for _ in run([partial(_kernels.pick_cells, segment, marked, to) for segment, to in pairs]):
         pass
-    both = zip(distinct(listed, None), _between(total, marked), strict=True)
+    both = zip(distinct(listed, None), _masses_between(total, marked), strict=True)
     near, mass = (np.concatenate(pair) for pair in both)
     order = np.argsort(near)
     return near[order], mass[order]
 
 
-def _between(counts: IntArray, marked: BoolArray) -> Values:
+def _masses_between(counts: IntArray, marked: BoolArray) -> Values:
     """Return a value and the mass of the cells before, between and after the marked ones."""
     places = np.flatnonzero(marked)
     up_to = np.concatenate([[0], np.cumsum(counts)])

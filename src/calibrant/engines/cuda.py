@@ -51,7 +51,7 @@ WARP_COLUMNS = 2048
 
 
 class Rows(NamedTuple):
-    """What is known of rows of several classes after one read of them."""
+    """Results of one read of rows of several classes."""
 
     share: Any = None
     largest: Any = None
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
 
 
 def serves(predictions: Any) -> bool:
-    """Tell whether the kernels can read tensors like this one."""
+    """Return whether the kernels can read tensors like this one."""
     return bool(predictions.is_cuda) and _compiles(predictions.device.index or 0)
 
 
@@ -123,7 +123,7 @@ def _exponentials(device: Any) -> Any:
 def readable_labels(
     problem: Problem, labels: Any, ignore_index: int | None
 ) -> tuple[Any, tuple[int, int]]:
-    """Return labels as kernels read them, and whether and which of them is left out."""
+    """Return labels as kernels read them, and (whether a label is ignored, which)."""
     simple = problem.classes is None and problem.pos_label is None
     if simple and labels.dtype in (torch.bool, torch.uint8, torch.int32, torch.int64):
         small = labels.dtype in (torch.bool, torch.uint8)
@@ -152,7 +152,7 @@ def readable_events(labels: Any, ignore_index: int | None) -> tuple[Any, tuple[i
 
 
 def fits(sums: Any, predictions: Any) -> bool:
-    """Tell whether a block can hold the edges of 32 classes."""
+    """Return whether a block can hold the edges of 32 classes."""
     one_column = not sums.problem.is_marginal
     most = limits(predictions.device.index)[1] - 2048
     return bool(one_column or 32 * 8 * sums.n_cells <= most)
@@ -332,8 +332,8 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
     """
 
     def make() -> dict[str, Any]:
-        both = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
-        return {name: torch.from_numpy(x).to(state.device) for name, x in both.items()}
+        arrays = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
+        return {name: torch.from_numpy(x).to(state.device) for name, x in arrays.items()}
 
     kept = sums.kept(("finish", state.device), make)
     n_bins = len(sums.bins) * sums.n_bins
@@ -349,8 +349,8 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
             *(kept["bin"], kept["exponent"], len(sums.edges), out),
         ),
     )
-    found: AnyArray = out.cpu().numpy()
-    return None if found[4] else found
+    numbers: AnyArray = out.cpu().numpy()
+    return None if numbers[4] else numbers
 
 
 def row_moments(x: Any, are_logits: bool, beta: float, share: float) -> Any:

@@ -116,7 +116,7 @@ class OneColumn(_Reader):
         self.step = step
 
     def sample(self) -> Any:
-        """Return the predictions of every so many rows, (1, rows), to the last bit."""
+        """Return the predictions of every `step`-th row, (1, rows), to the last bit."""
         part = self.x[:: self.step]
         if not self.are_logits:
             return part.T.double() + 0.0
@@ -145,7 +145,7 @@ class OneColumn(_Reader):
         values = torch.empty(int(sizes.sum()), dtype=self.cuts.dtype, device=where)
         before, up_to, _ = rows.long().tensor_split(3, dim=1)
         held = torch.stack([near.tensor_split(3, dim=1)[1], before, up_to])
-        sizes, begin, held, targets = (each.to(where) for each in (sizes, begin, held, targets))
+        sizes, begin, held, targets = (tensor.to(where) for tensor in (sizes, begin, held, targets))
         self.read(self.cuts, self.first, begin=begin, values=values)
         return self.found(values, self.cuts, sizes, begin, held, targets)
 

@@ -84,7 +84,7 @@ class ExactSums:
     ) -> None:
         self.problem, self.bins = problem, bins
         self.are_logits, self.ignore_index = are_logits, ignore_index
-        self.shared = all(own is bins[0] or own == bins[0] for own in bins)
+        self.shared = all(other is bins[0] or other == bins[0] for other in bins)
         cuts = np.ldexp(1.0, -CUTS)
         inner = inner_edges(bins[:1] if self.shared else bins)
         both = np.hstack([inner, np.broadcast_to(cuts, (len(inner), cuts.size))])
@@ -150,8 +150,8 @@ class ExactSums:
         if self.ignore_index is not None:
             used = comparable(labels) != self.ignore_index
             used = used.all(1) if used.ndim == 2 else used  # of several labels, the whole row
-        found = (missing, impossible & ~missing, unknown)
-        state[: len(found)] += torch.stack([(used & bad).sum() for bad in found])
+        faults = (missing, impossible & ~missing, unknown)
+        state[: len(faults)] += torch.stack([(used & bad).sum() for bad in faults])
         used = used & ~(missing | impossible | unknown)
         p = torch.where(used, p, 0)
         kept = self.constants(p.device, p.dtype)
@@ -222,12 +222,12 @@ class ExactSums:
         self, state: Any, levels: Callable[[], FloatArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of 1, p and p^2, of shape (groups, bins, outcome, term), and levels."""
-        found = cuda.finished(self, state) if cuda.serves(state) else None
-        if found is None:
+        numbers = cuda.finished(self, state) if cuda.serves(state) else None
+        if numbers is None:
             return self._sums_by_torch(state, levels)
-        *wrong, rounded = found[:FLAGS].astype(np.int64).tolist()
+        *wrong, rounded = numbers[:FLAGS].astype(np.int64).tolist()
         refuse_rows(*wrong)
-        of_bins = found[2 * FLAGS :].reshape(len(self.bins), self.n_bins, 8)
+        of_bins = numbers[2 * FLAGS :].reshape(len(self.bins), self.n_bins, 8)
         level = of_bins[..., 6].copy()
         if rounded and levels is not None:
             level = np.where(of_bins[..., 7] == 1, levels(), level)
@@ -249,8 +249,8 @@ class ExactSums:
         totals: FloatArray = _totals(limbs).cpu().numpy()
         used: IntArray = has_rows.cpu().numpy()
         group, cell = np.divmod(used >> 1, self.n_cells)
-        own = (0 if self.shared else group, cell)
-        exponent, place = self.exponent_of_cell[own], group * shape[1] + self.bin_of_cell[own]
+        where = (0 if self.shared else group, cell)
+        exponent, place = self.exponent_of_cell[where], group * shape[1] + self.bin_of_cell[where]
         totals[1:] *= _units(exponent)
         target = 2 * place + (used & 1)
         terms = np.empty((2 * shape[0] * shape[1], 3))
@@ -287,21 +287,21 @@ class ExactSums:
         # Near 1 the difference is all rounding; that of whole numbers is not.
         near = (count > 1) & (variance < EXACT_BELOW * mean * mean)
         for cell, outcome in zip(*np.nonzero(near), strict=True):
-            one, p, pp = _whole(limbs[:, 2 * cell + outcome])
-            square = one * pp - p * p
+            n_rows, p, pp = _exact_sums_of(limbs[:, 2 * cell + outcome])
+            square = n_rows * pp - p * p
             scale = 2 * HALF + int(self.exponent_of_cell[0, cell])
-            variance[cell, outcome] = square / ((one * one) << (2 * scale))
+            variance[cell, outcome] = square / ((n_rows * n_rows) << (2 * scale))
         return count, mean, np.sqrt(variance)
 
 
-def _whole(limbs: AnyArray) -> tuple[int, int, int]:
+def _exact_sums_of(limbs: AnyArray) -> tuple[int, int, int]:
     """Return the sums of 1, p and p^2 of one cell, in units of the last bit of p."""
-    one, h0, h1, s0, s1, s2, l0, l1, t0, t1, t2, x0, x1, x2 = (int(x) for x in limbs)
+    count, h0, h1, s0, s1, s2, l0, l1, t0, t1, t2, x0, x1, x2 = (int(x) for x in limbs)
     p = ((h0 + (h1 << LIMB)) << HALF) + l0 + (l1 << LIMB)
     high, low, product = (
         a + (b << LIMB) + (c << 2 * LIMB) for a, b, c in ((s0, s1, s2), (t0, t1, t2), (x0, x1, x2))
     )
-    return one, p, (high << 2 * HALF) + (product << (HALF + 1)) + low
+    return count, p, (high << 2 * HALF) + (product << (HALF + 1)) + low
 
 
 def _limbs(a: Any, b: Any = None) -> list[Any]:
@@ -336,7 +336,7 @@ def _totals(limbs: Any) -> Any:
 
 
 def _units(exponent: IntArray) -> FloatArray:
-    """Return what the totals of p and of p^2 of each cell are to be multiplied with."""
+    """Return the factors of the totals of p and of p^2 of each cell."""
     scale = np.ldexp(1.0, -HALF - exponent)
     return np.stack([scale, scale * scale])
 
@@ -353,7 +353,7 @@ def _levels(limbs: Any, exponent: IntArray) -> FloatArray:
     if not place.size:
         return level
     if few[0].max() >= 1 << 31:
-        few = few.astype(object)  # of so many rows even sums of high are beyond 64 bits
+        few = few.astype(object)  # with this many rows even sums of high exceed 64 bits
     high, same_high = _one_value(few[0], few[1:6])
     low, same_low = _one_value(few[0], few[6:11])
     whole = (high.astype(np.int64) << HALF) + low.astype(np.int64)

@@ -53,14 +53,15 @@ Numbering = dict[Labels, int]
 """The number of each group met so far."""
 
 LISTED_ROWS = 1 << 21
-"""So few rows are listed by value rather than counted once more: "auto" then needs two passes up to
-100 million rows. What is collected is at most about 100 MB."""
+"""At most this many rows are listed by value rather than counted once more: "auto" then needs two
+passes up to 100 million rows. What is collected is at most about 100 MB."""
 MOST_PASSES, BITS_A_PASS = 4, 12
 """A pass reads all data, so few and fine ones; the fourth lists whatever is left."""
 GROUPS_A_PLAN = 64
 """More classes are counted by several plans, because planning slows down faster than counting."""
 COMPARED_BINS = 16
-"""So few irregular bins are found by comparing with every edge, in one pass."""
+"""Up to this many irregular bins are found in one pass, by comparing with every edge. Affects speed
+only."""
 MOST_STEPS = 5_000
 """Bins of all classes in one query: each is a comparison to plan. Where there are more, intervals
 are those that a table alone gives, which are wider."""
@@ -90,10 +91,10 @@ class FrameEngine:
             passes = {group: Pass.of(query) for group, query in search.queries.items()}
             sums, n = _count(columns, passes)
             n_rows = n_rows or n  # later passes do not look at all rows
-            own = {group: sums.take(sums.group == group) for group in passes}
+            group_sums = {group: sums.take(sums.group == group) for group in passes}
             counts = {
                 group: GridCells(x.number, x.mass, x.sums["count"], x.low, x.high)
-                for group, x in own.items()
+                for group, x in group_sums.items()
             }
             search.answer(n_rows, counts)
             replaced = np.zeros(sums.group.size, np.bool_)  # by cells that the next queries count
@@ -105,7 +106,7 @@ class FrameEngine:
     def count(
         self, columns: FrameColumns, bins: tuple[Bins, ...], known: CellSums | None = None
     ) -> CellSums:
-        """Check and sum the rows in cells of which each lies in one bin.
+        """Check and sum the rows in cells that each lie in one bin.
 
         Those that are `known` from choosing bins serve if no bin cuts them; otherwise cells that
         are cut are counted in a second pass.
@@ -129,7 +130,7 @@ class FrameEngine:
         if sum(map(len, bins)) > MOST_STEPS:
             return None
         try:
-            sums = collected(plan_influences(columns, [own.edges for own in bins], influence))
+            sums = collected(plan_influences(columns, [x.edges for x in bins], influence))
         except Exception:  # whatever an engine raises whose planner gives up
             return None
         return InfluenceSums(*(float(sums[name][0]) for name in INFLUENCE_SUMS))
@@ -149,16 +150,16 @@ def _count_bins(
     columns: FrameColumns, bins: tuple[Bins, ...], numbering: Numbering | None
 ) -> CellSums:
     """Sum the rows in cells that nearly are the bins, and those of cut cells once more."""
-    passes = {group: _first_pass(own) for group, own in enumerate(bins)}
+    passes = {group: _first_pass(group_bins) for group, group_bins in enumerate(bins)}
     sums, _ = _count(columns, passes, numbering)
     cut = sums.cut_by(bins)
     again: dict[int, Pass] = {}
     if not cut.any():
         return sums
     for group, first in passes.items():  # a cell that is cut in one group of rows is in all
-        own = sums.group % len(bins) == group
-        cut[own] |= np.isin(sums.number[own], sums.number[own & cut])
-        inside, inner = sums.take(own & cut), bins[group].edges[1:-1]
+        of_group = sums.group % len(bins) == group
+        cut[of_group] |= np.isin(sums.number[of_group], sums.number[of_group & cut])
+        inside, inner = sums.take(of_group & cut), bins[group].edges[1:-1]
         if inside.number.size and first.grid is not None:  # parted at the edges within them
             ends = zip(inside.low, inside.high, strict=True)
             within = [inner[(a <= inner) & (inner < b)] for a, b in ends]
@@ -173,7 +174,7 @@ def _count(
 ) -> tuple[CellSums, int]:
     """Make one pass over each of these groups; return also how many rows it looked at.
 
-    With a numbering, the groups that ``by=`` makes are told apart and given numbers.
+    With a numbering, rows are counted by the groups of ``by=``, each of which gets a number.
     """
     groups = list(passes)
     parts = [groups[i : i + GROUPS_A_PLAN] for i in range(0, len(groups), GROUPS_A_PLAN)]
@@ -184,7 +185,7 @@ def _count(
 def _count_part(
     columns: FrameColumns, passes: dict[int, Pass], numbering: Numbering | None
 ) -> tuple[CellSums, int]:
-    """Run one plan; refuse the rows if a key tells of bad ones."""
+    """Run one plan; refuse the rows if a key marks bad ones."""
     by = [] if numbering is None else columns.group_names
     with blaming_columns(columns.frame, columns.names):
         sums = _collected_quickly(columns, passes, by)
@@ -201,7 +202,7 @@ def _count_part(
         check_heaviest(0.0)
     if "heaviest" in sums:
         heaviest = sums.pop("heaviest").max()
-        if not any(own.within for own in passes.values()):  # else not all rows were seen
+        if not any(pass_.within for pass_ in passes.values()):  # else not all rows were seen
             check_heaviest(heaviest)
     if numbering is not None:
         codes = _numbers(columns.by, [sums.pop(name) for name in by], sums["count"], numbering)
@@ -220,7 +221,7 @@ def _count_part(
 def _collected_quickly(
     columns: FrameColumns, passes: dict[int, Pass], by: list[str]
 ) -> dict[str, AnyArray] | None:
-    """Return what a quick plan gives; None if there are bad rows, or the engine gains nothing.
+    """Run a quick plan; return None if there are bad rows, or the engine gains nothing.
 
     Polars evaluates every branch of every row; so it is asked only whether rows are bad, and a
     second time for the reason. Rows of weight 0 are bad rows to it.
@@ -232,9 +233,9 @@ def _collected_quickly(
     if size is not None:
         number, key = np.divmod(sums["key"].astype(np.int64), size)
         sums["key"] = key - 1.0
-        told = number.astype(object)
-        told[number == FOLDED] = None
-        sums[by[0]] = told
+        labels = number.astype(object)
+        labels[number == FOLDED] = None
+        sums[by[0]] = labels
     return None if (sums["key"] < 0).any() else sums
 
 
@@ -243,14 +244,14 @@ def _numbers(
 ) -> IntArray:
     """Return the number of each row's group; new ones are added to the numbering."""
     factors: list[AnyArray | Factor] = []
-    for own, values in zip(by, columns, strict=True):
-        if own.cuts is None:
+    for column, values in zip(by, columns, strict=True):
+        if column.cuts is None:
             factors.append(values)
             continue
         interval = np.asarray(values, np.float64)
         if (outside := interval < 0).any():
-            raise outside_cuts(own, int(count[outside].sum()), "rows of the lazy frame")
-        labels = [*own.intervals, None]
+            raise outside_cuts(column, int(count[outside].sum()), "rows of the lazy frame")
+        labels = [*column.intervals, None]
         codes = np.where(np.isnan(interval), len(labels) - 1, interval).astype(np.intp)
         factors.append((codes, labels))
     groups = Groups.of(by, factors)
@@ -267,13 +268,13 @@ def collected(lazy: Any, by: Sequence[str] = ()) -> dict[str, AnyArray]:
     eager = lazy.collect(**streaming)
     columns = {name: eager.get_column(name) for name in eager.columns}
     return {
-        name: _told(column) if name in by else np.asarray(column.to_numpy(), np.float64)
+        name: _group_values(column) if name in by else np.asarray(column.to_numpy(), np.float64)
         for name, column in columns.items()
     }
 
 
-def _told(column: Any) -> AnyArray:
-    """Return what a column says of groups; Python's times have no nanoseconds, NumPy's do."""
+def _group_values(column: Any) -> AnyArray:
+    """Return a column of groups as objects, or NumPy's times if finer than Python's."""
     if column.dtype == nw.Datetime("ns"):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_list(), object)

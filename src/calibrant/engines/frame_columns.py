@@ -82,7 +82,7 @@ class FrameColumns:
             return False
         wide = (nw.UInt64, nw.UInt128, nw.Int128)
         dtype = self._schema[self.by[0].name]
-        return bool(dtype.is_integer()) and not any(dtype == own for own in wide)
+        return bool(dtype.is_integer()) and not any(dtype == x for x in wide)
 
     def read(self, group: int) -> tuple[Any, Any, Any, list[tuple[Any, int]]]:
         """Return the rows; p and y as expressions of them; and the checks with their codes."""
@@ -109,7 +109,7 @@ class FrameColumns:
     def happened(self, group: int) -> tuple[Any, Any]:
         """Return 1.0 where the event of a group happened, else 0.0, and whether the label is fine.
 
-        Quantiles that are missing or cross make no fine label: nobody knows what happened.
+        Where quantiles are missing or cross the label is not fine: the events are not defined.
         """
         if self.problem.kind == "quantile":
             y, quantiles = self._outcome(), [self._number(name) for name in self.predictions]
@@ -139,7 +139,7 @@ class FrameColumns:
             probs = [(nw.col(name) - nw.col(best)).exp() / total for name in scores]
         if kind != "ordinal":
             return rows, probs
-        # of a row that does not add up to 1, and of an impossible probability, impossible ones
+        # rows that do not add up to 1, or hold an impossible probability, fail the later checks
         *up_to, total = accumulate(probs)
         fine = (total - 1.0).is_between(-SUM_TOLERANCE, SUM_TOLERANCE)
         fine = all_of([fine, *(p.is_between(0, 1) for p in probs)])
@@ -149,7 +149,7 @@ class FrameColumns:
         ]
 
     def group(self, column: GroupColumn) -> Any:
-        """Return what a column says of the group, null for NaN; of a cut one the interval.
+        """Return the label of a column of groups, null for NaN; of a cut column the interval.
 
         That is the number of the interval, or -1 where a value lies outside the cuts.
         """
@@ -266,7 +266,7 @@ class FrameColumns:
 
     @cached_property
     def _free_prefix(self) -> str:
-        """What no column of the user begins with; some engines do not tell cases apart."""
+        """A prefix that no column of the user has in any case: some engines ignore case."""
         taken, prefix = [name.lower() for name in self._schema.names()], "_calibrant_"
         while any(name.startswith(prefix) for name in taken):
             prefix += "_"

@@ -8,7 +8,7 @@ by the same group-by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -28,7 +28,7 @@ from calibrant.engines.search import Query
 from calibrant.table import WEIGHT_SUMS
 
 LINEAR_BITS = 18
-"""Grids of at most so many bits are even; finer ones are finer towards 0 and 1."""
+"""Grids of at most 2^18 cells are even; larger ones are finer towards 0 and 1."""
 STEEP_AT_ZERO = range(16, 144, 16)
 STEEP_AT_ONE = range(16, 64, 16)
 STEEP_SHARE = 2.0**-11
@@ -66,7 +66,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one group of predictions is grouped by.
+    """The cells by which one group of predictions is grouped in a pass.
 
     Attributes
     ----------
@@ -128,16 +128,18 @@ def plan_sums(
 ) -> Any:
     """Return one lazy plan that makes a pass over each of these groups.
 
-    With `by`, rows are told apart by the columns of groups as well. A `quick` plan does not say
+    With `by`, rows are also grouped by the columns of groups. A `quick` plan does not say
     what is wrong with bad rows, only that there are some, by a key of -1.
     """
-    folded = all(own.grid is not None for own in passes.values())
+    folded = all(pass_.grid is not None for pass_ in passes.values())
     keys = ["key"] if folded else ["key", "side"]
-    largest = max(own.largest_key for own in passes.values())
+    largest = max(pass_.largest_key for pass_ in passes.values())
     size = key_size(columns, passes) if by and quick else None
-    dtype = _integer(largest) if folded else nw.Float64
+    sizes: Any = (7, nw.Int8), (15, nw.Int16), (31, nw.Int32), (63, nw.Int64)
+    # engines group by small integers faster
+    dtype = next(t for bits, t in sizes if largest < 2.0**bits) if folded else nw.Float64
     parts = [
-        _keyed(columns, group, own, folded, dtype, by, quick, size) for group, own in passes.items()
+        _keyed(columns, group, x, folded, dtype, by, quick, size) for group, x in passes.items()
     ]
     keys += columns.group_names if by and size is None else []
     if len(parts) > 1:
@@ -159,8 +161,8 @@ def key_size(columns: FrameColumns, passes: dict[int, Pass]) -> int | None:
 
     It is a power of two, so that integers too large wrap around and leave the key itself intact.
     """
-    largest = max(own.largest_key for own in passes.values())
-    folded = all(own.grid is not None for own in passes.values())
+    largest = max(pass_.largest_key for pass_ in passes.values())
+    folded = all(pass_.grid is not None for pass_ in passes.values())
     if not (folded and largest < LARGEST_FOLDED and columns.has_one_small_group):
         return None
     return 1 << int(largest + 1).bit_length()
@@ -194,7 +196,7 @@ def plan_influences(
 def _keyed(
     columns: FrameColumns,
     group: int,
-    own: Pass,
+    pass_: Pass,
     folded: bool,
     dtype: Any,
     by: bool,
@@ -207,19 +209,19 @@ def _keyed(
     whole numbers, have room. A key with a group is larger by 1: a remainder of 0 means bad rows.
     """
     rows, p, y, faults = columns.read(group)
-    for grid, numbers in own.within:
+    for grid, numbers in pass_.within:
         rows = rows.filter(grid.number(p).is_in(numbers.tolist()))
-    place = p if own.grid is None else own.grid.number(p)
-    if own.edges.size:
+    place = p if pass_.grid is None else pass_.grid.number(p)
+    if pass_.edges.size:
         number = exact_number(columns.frame)
-        above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in own.edges]
-        place = place * float(own.edges.size + 1) + balanced(above)
+        above = [nw.when(p > number(e)).then(1.0).otherwise(0.0) for e in pass_.edges]
+        place = place * float(pass_.edges.size + 1) + balanced(above)
     key = place * 2.0 + y if folded and size is None else place
     if size is not None:
-        told = nw.col(columns.by[0].name).cast(nw.Int64)
-        near = told.is_null() | told.is_between(1 - FOLDED, FOLDED - 1)
+        label = nw.col(columns.by[0].name).cast(nw.Int64)
+        near = label.is_null() | label.is_between(1 - FOLDED, FOLDED - 1)
         key = _or_bad([*faults, (near, -1)], key + 1.0, 0.0).cast(nw.Int64)
-        key = told.fill_null(FOLDED) * size + key
+        key = label.fill_null(FOLDED) * size + key
         events = y.cast(nw.Float64)
         return rows.select(p=p, key=key, sum_pp=p * p, sum_y=events, sum_py=p * events)
     key = (_or_bad(faults, key, -1.0) if quick else _unless(faults, key)).cast(dtype)
@@ -238,7 +240,7 @@ def _keyed(
 
 
 def _or_bad(faults: list[tuple[Any, int]], key: Any, bad: float) -> Any:
-    """Return the key where all checks hold, else the same number whatever does not."""
+    """Return the key where all checks hold, else one number for any fault."""
     return nw.when(all_of(fine for fine, _ in faults)).then(key).otherwise(nw.lit(bad))
 
 
@@ -252,9 +254,3 @@ def _unless(faults: list[tuple[Any, int]], key: Any) -> Any:
     for fine, code in faults[1:]:
         fault = nw.when(fine).then(fault).otherwise(nw.lit(float(code)))
     return nw.when(all_of(fine for fine, _ in faults)).then(key).otherwise(fault)
-
-
-def _integer(largest: float) -> Any:
-    """Return the smallest type that holds the key: engines group by small ones faster."""
-    sizes: list[Callable[[], Any]] = [nw.Int8, nw.Int16, nw.Int32, nw.Int64]
-    return next(t for t, bits in zip(sizes, (7, 15, 31, 63), strict=True) if largest < 2.0**bits)

@@ -32,7 +32,7 @@ BLOCK_GROUPS = 16
 """A block has at most 2^15 values of at most 16 groups: 256 KB a temporary, for the second cache.
 Affects speed only."""
 FEW_VALUES = 1 << 12
-"""A search finds the bins of fewer values before a lookup table for them would be built."""
+"""Searching the bins of fewer values is faster than building a lookup table. Speed only."""
 FEW_CELLS = 1 << 16
 """Sums of all groups of rows that a block may add to; where there are more, rows are sorted by
 group first, so that a block meets few groups. Affects speed only."""
@@ -80,16 +80,16 @@ class NumpyEngine:
         step = max(1, BLOCK_ROWS // min(len(bins), BLOCK_GROUPS))
         for start in range(0, len(columns), step):
             rows = slice(start, start + step) if order is None else order[start : start + step]
-            block, own = columns.take(rows), codes[rows].astype(np.intp)
+            block, code = columns.take(rows), codes[rows].astype(np.intp)
             present: slice | IntArray = slice(None)
             if order is not None:
-                new = np.concatenate([[False], own[1:] != own[:-1]])
-                present, own = own[np.concatenate([[0], np.flatnonzero(new)])], np.cumsum(new)
+                new = np.concatenate([[False], code[1:] != code[:-1]])
+                present, code = code[np.concatenate([[0], np.flatnonzero(new)])], np.cumsum(new)
             first = 0
             for p, happened in _checked(block, columns):
                 part = bins[first : first + len(p)]
                 tally = _Tally(part, n_bins, weighted, few, n_codes=len(level[present]))
-                tally.add(p, happened, block.weights, own)
+                tally.add(p, happened, block.weights, code)
                 cells = slice(first * n_bins, (first + len(p)) * n_bins)
                 ends = slice(2 * cells.start, 2 * cells.stop)
                 shape = (len(sums), -1, ends.stop - ends.start)
@@ -129,7 +129,7 @@ class NumpyEngine:
 def _checked(block: Columns, columns: Columns) -> Iterator[tuple[FloatArray, AnyArray]]:
     """Yield (predictions, whether they came true) of 16 groups at a time, groups by rows."""
     codes = block.problem.codes(block.labels)
-    if codes is not block.labels and codes.min() < 0:  # the same array was looked through already
+    if codes is not block.labels and codes.min() < 0:  # else `codes` has checked them
         columns.explain_labels()
     if not block.problem.is_marginal:
         if block.problem.kind == "binary":
@@ -159,7 +159,7 @@ class _Tally:
         self, bins: tuple[Bins, ...], n_bins: int, weighted: bool, few: bool, n_codes: int = 1
     ) -> None:
         self.bins = bins
-        shared = not few and all(own is bins[0] for own in bins)
+        shared = not few and all(other is bins[0] for other in bins)
         self.shared = lookup(bins) if shared else None
         self.n_bins = n_bins
         self.sums = np.zeros((6 if weighted else 3, n_codes * 2 * len(bins) * n_bins))

@@ -26,12 +26,12 @@ RESERVED = 2048
 @cache
 def limits(device: int) -> tuple[int, int]:
     """Return the number of multiprocessors, and the shared memory that a block can ask for."""
-    found = []
+    values = []
     for attribute in (MULTIPROCESSORS, SHARED_OPTIN):
         value = ctypes.c_int()
         _check(_driver().cuDeviceGetAttribute(ctypes.byref(value), attribute, _handle(device)))
-        found.append(value.value)
-    return found[0], found[1] - RESERVED
+        values.append(value.value)
+    return values[0], values[1] - RESERVED
 
 
 def compiled(device: int, source: str, name: str) -> ctypes.c_void_p:

@@ -39,7 +39,7 @@ ASKS = (
     *("device", "dtype", "is_cuda", "isfinite", "isnan"),
     *("long", "ndim", "new_zeros", "shape", "to"),
 )
-"""What the first half of a pair knows, to its rounding."""
+"""Attributes and methods that the first half of a pair answers, to its rounding."""
 
 
 def _moving(name: str) -> Any:
@@ -198,7 +198,7 @@ class Pair:
         """Return the bits that probabilities have as float64; 0 below 2^-126."""
         _, inverse = _power(self.high)
         number = self.both(lambda x: x * inverse)._rounded(52)
-        below = number < 1 << 52  # a power of two and less: with the exponent before
+        below = number < 1 << 52  # a low half below 0 borrows from the exponent before
         exponent = exponents(self.high) + torch.where(below, 1021, 1022)
         number = torch.where(below, 2 * number, number) + (exponent.long() << 52)
         return torch.where(self.high < 2.0**-126, 0, number).clamp(max=ONE)
@@ -239,8 +239,8 @@ class Pair:
     def amax(self, dim: int, keepdim: bool = False) -> Pair:
         high = self.high.amax(dim, keepdim=True)
         low = torch.where(self.high == high, self.low, -torch.inf).amax(dim, keepdim=True)
-        found = Pair.summed(high, low)
-        return found if keepdim else found.both(lambda x: x.squeeze(dim))
+        largest = Pair.summed(high, low)
+        return largest if keepdim else largest.both(lambda x: x.squeeze(dim))
 
     def argmax(self, dim: int) -> Any:
         rank = torch.arange(self.shape[dim], 0, -1, device=self.device)
@@ -252,9 +252,10 @@ class Pair:
         unit, inverse = _power(self.high.abs().amax(dim, keepdim=True))
         bits = 62 - self.shape[dim].bit_length()
         total = self.both(lambda x: x * inverse)._rounded(bits).sum(dim, keepdim=True)
-        found, plain = _of_units(total, bits, unit), self.high.sum(dim, keepdim=True)
-        found.high = torch.where(plain.isfinite(), found.high, plain)  # infinite and missing terms
-        return found if keepdim else found.both(lambda x: x.squeeze(dim))
+        summed, plain = _of_units(total, bits, unit), self.high.sum(dim, keepdim=True)
+        # terms may be infinite or missing, which no unit can round
+        summed.high = torch.where(plain.isfinite(), summed.high, plain)
+        return summed if keepdim else summed.both(lambda x: x.squeeze(dim))
 
     def mean(self, dim: int | None = None) -> Pair:
         n: int = self.high.numel() if dim is None else self.shape[dim]
@@ -307,7 +308,7 @@ def _two_to(exponent: Any) -> Any:
 
 
 def has_float64(device: Any) -> bool:
-    """Tell whether tensors on a device can be float64."""
+    """Return whether tensors on a device can be float64."""
     if device.type == "xpu":
         return bool(torch.xpu.get_device_properties(device).has_fp64)
     return bool(device.type != "mps")
@@ -336,8 +337,8 @@ def on_host(values: Any) -> FloatArray:
     if isinstance(values, Pair):
         return np.asarray(on_host(values.high) + on_host(values.low))
     host = values.detach().cpu()
-    found: FloatArray = host.numpy().view(np.float64) if are_bits(values) else host.double().numpy()
-    return found
+    array: FloatArray = host.numpy().view(np.float64) if are_bits(values) else host.double().numpy()
+    return array
 
 
 def probabilities(p: Any) -> Any:
@@ -354,7 +355,7 @@ def significand(bits: Any) -> Any:
 
 
 def are_bits(predictions: Any) -> bool:
-    """Tell bits of probabilities: int64 on a device without float64."""
+    """Return whether these are bits of probabilities: int64 on a device without float64."""
     return not has_float64(predictions.device) and "int64" in str(predictions.dtype)
 
 

@@ -1,13 +1,12 @@
 """Bins chosen where the data live: one search, a few queries, exact edges.
 
-A rule that cuts at quantiles needs to know the values next to its cuts and the mass below them,
-and nothing else. So the cells of a grid are counted with their mass, minimum and maximum. A cell
-that holds a quantile and more than one distinct value is open; open cells are counted on a finer
-grid or, once few rows are left in them, listed value by value. The rule then sees fewer values
-than there are, with masses that add up to the same sums wherever it can cut, so it makes the same
-edges.
+A rule that cuts at quantiles needs only the values next to its cuts and the mass below them. So the
+cells of a grid are counted with their mass, minimum and maximum. A cell that holds a quantile and
+more than one distinct value is open; open cells are counted on a finer grid or, once few rows are
+left in them, listed value by value. The rule then sees fewer values than there are, with masses
+that add up to the same sums wherever it can cut, so it makes the same edges.
 
-`BinSearch` asks for all groups at once. Whoever holds the rows answers: a lazy frame by one
+`BinSearch` asks for all groups at once. The owner of the rows answers: a lazy frame by one
 group-by, chunks of rows by a `Sketch`. Values in memory are as quickly sorted, and skip all this.
 """
 
@@ -36,11 +35,13 @@ AUTO_BITS, AUTO_BITS_OF_MANY, MANY_GROUPS, AUTO_BINS = 14, 12, 100, 500
 """Of the first grid for "auto", when the rows, and so the bins, are not yet counted: 16 cells a bin
 for a billion rows, and less memory where there are many groups. Affects speed only, never edges."""
 LISTED_ROWS = 1 << 18
-"""So few rows left in open cells of all groups are listed rather than counted again."""
+"""When no more rows are left in open cells of all groups, they are listed. Affects speed only."""
 SKETCH_BYTES = 1 << 25
-"""What the cells of one pass over chunks may take; it decides how much finer the next grid is."""
+"""Memory for the cells of one pass over chunks: it sets how much finer the next grid is. Affects
+speed and memory only, never edges."""
 UNMERGED_CELLS = 1 << 18
-"""Cells of new rows wait until they are so many, or as many as there are: merging sorts all."""
+"""New cells are merged once they outnumber this and the merged ones, as a merge sorts all cells.
+Affects speed and memory only."""
 
 
 class GridCells(NamedTuple):
@@ -87,9 +88,9 @@ class GridCells(NamedTuple):
         return self.take(np.argsort(self.low))
 
     def values(self) -> Values:
-        """Stand for each cell by its minimum with all its mass and, where it differs, its maximum.
+        """Represent each cell by its minimum, with all its mass, and its maximum if that differs.
 
-        That of an open cell would not do; of a cell that no cut falls into it decides nothing.
+        This is exact for cells without a cut; for open ones it would lose the values between.
         """
         several = self.low < self.high
         kept = np.column_stack([np.ones_like(several), several])
@@ -99,7 +100,7 @@ class GridCells(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of one group: count the cells of 2^bits, or list the values if bits is None.
+    """A query for one group: count the cells of 2^bits, or list the values if bits is None.
 
     Only rows that lie in one of the given cells of every grid in `within` are asked for: of a grid
     whose cells are nested in those of a coarser one, the last suffices.
@@ -163,7 +164,7 @@ class BinSearch:
         if isinstance(rule, EqualMass):
             n_bins = most_open = rule.n_bins
             first = int(np.clip(np.ceil(np.log2(32 * n_bins)), 10, 16))  # about 32 cells a bin
-        if step is None:  # in so many open cells of 5 numbers of 8 bytes
+        if step is None:  # an open cell takes 5 numbers of 8 bytes
             open_cells = SKETCH_BYTES / 40 / (n_groups * most_open)
             step = int(np.clip(np.log2(open_cells), 4, 12))
         quantiles = isinstance(rule, str) or type(rule) is EqualMass
@@ -176,7 +177,7 @@ class BinSearch:
         self.queries = {group: next(search) for group, search in enumerate(self._searches)}
 
     def answer(self, n_rows: int, cells: Mapping[int, GridCells]) -> None:
-        """Take the cells of every group that was asked for, and know what to ask next."""
+        """Take the cells of every group with a query, and prepare the next queries."""
         self.n_rows = n_rows
         queries: dict[int, Query] = {}
         for group in self.queries:
@@ -281,7 +282,7 @@ class Sketch:
 
 
 class _CellBuffer:
-    """The cells of one group; those of new rows are put aside and merged now and then."""
+    """The cells of one group; those of new rows are collected and merged in bulk."""
 
     def __init__(self, query: Query) -> None:
         self.bits = ALL_BITS if query.bits is None else min(query.bits, ALL_BITS)

@@ -42,7 +42,7 @@ class Tensors:
 
 
 def is_narrow(predictions: Any) -> bool:
-    """Tell types whose every number is a float32."""
+    """Return whether every number of a type is a float32."""
     return predictions.dtype in (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -54,7 +54,7 @@ def widened(values: Any) -> Any:
 
 
 def comparable(labels: Any) -> Any:
-    """Return labels that are compared with the very numbers that they are asked for.
+    """Return labels in a type that compares exactly with class numbers.
 
     PyTorch cuts a number to fit small integers: a uint8 of 156 would equal -100.
     """
@@ -176,7 +176,7 @@ def codes_of(problem: Problem, labels: Any) -> Any:
 
 
 def _equal(labels: Any, name: Label) -> Any:
-    """Tell which labels equal a name; PyTorch would compare integers with floats as float32."""
+    """Mark labels that equal a name; PyTorch would compare integers with floats as float32."""
     number = same_number(name, np.dtype("f8" if labels.is_floating_point() else "i8"))
     is_narrow_label = labels.dtype == torch.float32  # which would be compared with one
     if number is None or (is_narrow_label and float(np.float32(number)) != number):

@@ -42,7 +42,7 @@ from calibrant.problem import EVENT, Problem
 from calibrant.table import BinTable
 
 SUMMED_CELLS, FEWEST_COPIES = 1 << 18, 8
-"""Cells of weighted sums are copied until there are about so many: short sums lose fewer digits,
+"""Cells of weighted sums are copied up to about this number: short sums lose fewer digits,
 and threads that add to one address wait for each other."""
 
 
@@ -153,7 +153,7 @@ def _summed(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
             parts.scatter_add_(0, place, term.reshape(-1))
             added = parts.view(copies, n_cells).sum(0)
             total[i], lost[i] = add_compensated(total[i], lost[i], added)
-    return _named(tensors, places, (total - lost).T.cpu().numpy())
+    return _arrays_by_name(tensors, places, (total - lost).T.cpu().numpy())
 
 
 def _summed_pairs(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
@@ -166,7 +166,7 @@ def _summed_pairs(tensors: Tensors, places: _Places) -> dict[str, FloatArray]:
         terms = _terms(probabilities(p), event, weights)
         sums = [sums_at(place, n_cells, term.reshape(-1)) for term in terms]
         total = sums if total is None else [a + b for a, b in zip(total, sums, strict=True)]
-    return _named(tensors, places, np.stack([on_host(term) for term in total], axis=1))
+    return _arrays_by_name(tensors, places, np.stack([on_host(term) for term in total], axis=1))
 
 
 def _terms(p: Any, event: Any, weights: Any) -> list[Any]:
@@ -176,7 +176,7 @@ def _terms(p: Any, event: Any, weights: Any) -> list[Any]:
     return [wide(w > 0), w * p, w * p * p, w, square, square * residual * residual]
 
 
-def _named(tensors: Tensors, places: _Places, sums: FloatArray) -> dict[str, FloatArray]:
+def _arrays_by_name(tensors: Tensors, places: _Places, sums: FloatArray) -> dict[str, FloatArray]:
     """Return sums of each cell as the arrays of tables, with levels."""
     level, unclear = levels_of(sums, True)
     level = level.reshape(places.shape)
@@ -269,12 +269,12 @@ def _near(cells: Any, targets: Any) -> Any:
 
 
 def _step(tensors: Tensors, n_bins: int) -> int:
-    """Return which rows are sampled: every so many."""
+    """Return the step between sampled rows."""
     n_groups = tensors.problem.n_groups
     size = CELLS_OF_ONE if n_groups == 1 else CELLS_OF_MANY
     if n_groups == 1 and n_bins > MANY_BINS and is_narrow(tensors.predictions):
-        size *= 2  # as many of float32 as fit into the memory that a GPU shares among threads
-    return -(-len(tensors) // size) | 1  # an odd one meets rows that alternate
+        size *= 2  # as many float32 as fit into the shared memory of a GPU
+    return -(-len(tensors) // size) | 1  # an odd step samples data that alternate, too
 
 
 def _cuts(rows: Any) -> Any:
@@ -309,7 +309,7 @@ class _Cells:
         self.tensors, self.step, self.n = tensors, step, len(tensors)
 
     def sample(self) -> Any:
-        """Return the predictions of every so many rows, (groups, rows)."""
+        """Return the predictions of every `step`-th row, (groups, rows)."""
         p = widened(self.tensors.predictions[:: self.step])
         return p[None] if p.ndim == 1 else p.T.contiguous()
 
@@ -365,8 +365,8 @@ class _Cells:
         cuts = self.cuts.gather(1, beside).tensor_split(3, dim=1)
         lower = torch.where(is_value, value[0], below)
         upper = torch.where(is_value, value[2], above)
-        low, high = ((each - start).tensor_split(3, dim=1)[1] for each in (low, high))
-        found = [
+        low, high = ((cell - start).tensor_split(3, dim=1)[1] for cell in (low, high))
+        neighbours = [
             torch.where(lower == end, cuts[0], lower),
             torch.where(is_value, cuts[1], value[1]),
             torch.where(upper == end, cuts[2], upper),
@@ -374,9 +374,9 @@ class _Cells:
             torch.where(is_value, up_to, before + high),
         ]
         if not has_float64(values.device):
-            values = [torch.from_numpy(on_host(x)) for x in found[:3]]
-            found = [*values, *(x.cpu() for x in found[3:])]
-        return torch.stack([x.double() for x in found])
+            values = [torch.from_numpy(on_host(x)) for x in neighbours[:3]]
+            neighbours = [*values, *(x.cpu() for x in neighbours[3:])]
+        return torch.stack([x.double() for x in neighbours])
 
     def _listed(self, is_open: Any) -> tuple[Any, Any]:
         """Return predictions in open cells, group by group in rising order, and runs of equal ones.

@@ -24,7 +24,7 @@ from calibrant.paper.predictions import Predictions, read_predictions
 from calibrant.paper.study import Study, StudyResult
 
 POLL_SECONDS = 0.2
-"""Between two looks at how far the running studies are: often enough for a progress bar."""
+"""Seconds between updates of the progress bar."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +40,18 @@ class Task:
     @property
     def stem(self) -> str:
         """The name of the files that it writes."""
-        own = self.data if self.study.needs_data else None
-        return self.study.name if own is None else f"{self.study.name}-{own.dataset}"
+        data = self.data if self.study.needs_data else None
+        return self.study.name if data is None else f"{self.study.name}-{data.dataset}"
 
     def identity(self) -> dict[str, Any]:
-        """Return what a finished result must equal to stand for this run."""
+        """Return the fields by which a finished result is matched with this run."""
         return self.study.identity(self.data, self.seed, self.quick)
 
 
 def tasks_for(
     studies: Sequence[Study], files: Sequence[tuple[str, Predictions]], seed: int, quick: bool
 ) -> list[Task]:
-    """Return what to run: every study of real data once for each file, the others once."""
+    """Return the tasks: each study of real data once for every file, the others once."""
     tasks = []
     for study in studies:
         if study.needs_data:
@@ -96,7 +96,7 @@ def run_all(
         pool.shutdown()
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:  # one that is in the middle of a study would keep us waiting
+        for worker in workers:  # do not wait for a worker in the middle of a study
             worker.terminate()
         raise
     finally:
@@ -168,7 +168,7 @@ class Store:
             return None
 
     def finished(self, stem: str, identity: dict[str, Any]) -> bool:
-        """Tell whether this very run is here, complete; missing figures are drawn again."""
+        """Return whether this run is complete here; missing figures are drawn again."""
         result = self.load(stem)
         if result is None or result.identity() != identity:
             return False

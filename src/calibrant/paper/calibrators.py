@@ -22,7 +22,7 @@ HISTOGRAM, SCALING_BINNING = "histogram", "scaling-binning"
 TOLERATED = 0.02
 """The calibration error at which section 4.3 of the paper compares mean squared errors."""
 FEWEST_REPEATS = 5
-"""That are left where there are many classes; see `repeats_for`."""
+"""Repeats at least, however many classes there are; see `repeats_for`."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Calibrators:
 
 
 def repeats_for(data: Predictions | None, repeats: int, fewest: int = FEWEST_REPEATS) -> int:
-    """Return fewer repeats where every repeat is that many classes more work than CIFAR-10."""
+    """Return fewer repeats in proportion to classes beyond the ten of CIFAR-10."""
     classes = 10 if data is None else data.n_classes
     return max(min(repeats, repeats * 10 // classes), min(fewest, repeats))
 

@@ -32,7 +32,7 @@ ONE = np.ones(1)
 Z_ONE_SIDED = 1.2815515655446004
 """The 90% quantile of the standard normal distribution."""
 TOLERATED = 0.015
-"""What bounds must not exceed in appendix G of the paper."""
+"""The tolerated error in appendix G of the paper."""
 LABELS = (
     " In the script that the authors publish, the labels of the points (5, 10, 15, ...) are not "
     "the numbers of bins that it runs (10, 20, 30, ...): read so, the paper's 15 bins are 30."
@@ -172,7 +172,7 @@ def compute(settings: Choosing, context: Context) -> Output:
 
 
 def _cost(settings: Choosing, brier: FloatArray) -> str:
-    """Say what fewer bins cost beside the most."""
+    """Return a sentence on the cost of fewer bins."""
     means = brier.mean(axis=0)
     compared = [(b, j) for j, b in enumerate(settings.bins) if b in (10, 15, 20, 30)]
     costs = ", ".join(f"{means[j] / means[-1] - 1:.0%} with {b}" for b, j in compared)

@@ -59,7 +59,7 @@ class Claim:
 
     @property
     def missing(self) -> str:
-        """What cannot be checked without."""
+        """The file without which the claim cannot be checked."""
         return FILES[self.dataset] if self.dataset else ""
 
     @property
@@ -254,7 +254,7 @@ def judge(claim: Claim, finding: Finding) -> Verdict:
     if claim.rule == "number":
         away = abs(finding.estimate.value - claim.value)
         return "agree" if away <= _slack(claim, finding) else "disagree"
-    verdicts = [_beyond_bound(claim, one) for one in finding.splits or (finding.estimate,)]
+    verdicts = [_beyond_bound(claim, split) for split in finding.splits or (finding.estimate,)]
     verdict, most = Counter(verdicts).most_common(1)[0]
     return _unless_few(verdict, finding) if most >= ENOUGH * len(verdicts) else "varies"
 
@@ -266,7 +266,7 @@ def _unless_few(verdict: Verdict, finding: Finding) -> Verdict:
 
 
 def _beyond_bound(claim: Claim, ours: Estimate) -> Verdict:
-    """Tell on which side of an inequality's bound an interval lies."""
+    """Return on which side of an inequality's bound an interval lies."""
     above, below = ours.low > claim.value, ours.high < claim.value
     if not above and not below:
         return "undecided"
@@ -289,9 +289,9 @@ def worded(claim: Claim, finding: Finding) -> str:
     held += " splits" if len(finding.splits) > 1 else " split"
     with_authors = finding.has_authors_split and len(finding.splits) > 1
     if claim.rule in ONE_NUMBER:
-        own = f", {show(finding.splits[0].value, claim.unit)} in the authors'"
-        return f"{verdict}, at least that in {held}{own if with_authors else ''}"
-    verdicts = [_beyond_bound(claim, one) for one in finding.splits]
+        authors = f", {show(finding.splits[0].value, claim.unit)} in the authors'"
+        return f"{verdict}, at least that in {held}{authors if with_authors else ''}"
+    verdicts = [_beyond_bound(claim, split) for split in finding.splits]
     words = f"{verdict}, {'in' if verdict == 'agree' else 'agrees in'} {held}"
     if with_authors and len(set(verdicts)) > 1:
         words += f", {AUTHORS_SPLIT[verdicts[0]]}"
@@ -307,20 +307,20 @@ def splits_held(claim: Claim, finding: Finding) -> str:
     if not finding.splits:
         return ""
     held = sum(
-        one.value >= claim.value
+        split.value >= claim.value
         if claim.rule in ONE_NUMBER
-        else _beyond_bound(claim, one) == "agree"
-        for one in finding.splits
+        else _beyond_bound(claim, split) == "agree"
+        for split in finding.splits
     )
     return f"{held} of {len(finding.splits)}"
 
 
 def _slack(claim: Claim, finding: Finding) -> float:
     """Return by how much a number may differ from the paper's."""
-    own, paper = finding.estimate.se, claim.se
+    ours, paper = finding.estimate.se, claim.se
     if paper is None:
-        paper = own * math.sqrt(finding.repeats / claim.repeats) if claim.repeats else 0.0
-    return 1.96 * math.hypot(own, paper) + claim.rounding
+        paper = ours * math.sqrt(finding.repeats / claim.repeats) if claim.repeats else 0.0
+    return 1.96 * math.hypot(ours, paper) + claim.rounding
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ def claim_lines(results: Sequence[StudyResult]) -> list[Line]:
 
 
 def other_lines(result: StudyResult) -> list[Line]:
-    """Return the findings of a result about which the paper says nothing."""
+    """Return the findings of a result that the paper does not mention."""
     return [
         Line(result.study, "", finding.statement, "", *_ours(finding, finding.unit),
              "beyond the paper", "", "beyond the paper", finding.note)
@@ -372,11 +372,11 @@ def _claim_line(claim: Claim, results: Sequence[StudyResult]) -> Line:
     dataset = {CIFAR10: "CIFAR-10: ", IMAGENET: "ImageNet: "}.get(claim.dataset or "", "")
     head = (claim.study, claim.source, f"{dataset}{claim.statement}", claim.paper)
     for result in results:
-        for found in result.output.findings:
-            if _speaks_of(claim, result, found.key):
-                verdict, held = judge(claim, found), splits_held(claim, found)
-                ours = _ours(found, claim.unit)
-                return Line(*head, *ours, verdict, held, worded(claim, found), found.note)
+        for finding in result.output.findings:
+            if _speaks_of(claim, result, finding.key):
+                verdict, held = judge(claim, finding), splits_held(claim, finding)
+                ours = _ours(finding, claim.unit)
+                return Line(*head, *ours, verdict, held, worded(claim, finding), finding.note)
     why = f"without {claim.missing}" if claim.missing else f"until {claim.study} has run"
     return Line(*head, "", "", NOT_RUN, "", NOT_RUN, why)
 

@@ -56,7 +56,7 @@ class _Name:
 
 @dataclass
 class _Call:
-    """A call that the pickle asks for, and the state that it gives to the outcome."""
+    """A call in the pickle, and the state that it sets on the result."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -83,7 +83,7 @@ def parse_dat(data: bytes, name: str = "this file") -> tuple[AnyArray, AnyArray]
     """Return (probs, labels) from the bytes of such a file."""
     try:
         return _pair(_record(data))
-    except Exception as error:  # of any kind: the bytes are anybody's
+    except Exception as error:  # of any kind: the bytes may be hostile
         raise InvalidDocumentError(
             f"{name} must be a pickle of exactly two arrays of numbers, (probs, labels), as the "
             f"paper's authors publish; {str(error) or type(error).__name__}. Nothing in it was "

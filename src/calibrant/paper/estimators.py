@@ -43,10 +43,10 @@ from calibrant.stats.estimators import Cells, raw_error
 ONE = np.ones(1)
 NAMES = ("plug-in", "debiased")
 MOST_ROWS = 7000
-"""In a sample, as in the script of the authors."""
+"""Of a sample, as in the script of the authors."""
 FEWEST_REPEATS = 20
 FEWEST_SPLITS = 2
-"""That are left where there are many classes; see `repeats_for`."""
+"""Splits at least, however many classes there are; see `repeats_for`."""
 FEW_ROWS = (
     "The authors' script draws samples of 2,000 to 7,000 rows. The correction is a normal "
     "approximation in each bin and misses bias where a bin has few rows (a bin whose labels are "
@@ -181,9 +181,9 @@ def _output(
         estimate(settings, context, context.order(split), context.progress_of(split, n))
         for split in range(n)
     ]
-    of_splits = [_findings_of_split(one, context) for one in splits]
+    of_splits = [_findings_of_split(estimates, context) for estimates in splits]
     findings = over_splits(of_splits, context.has_authors_split)
-    findings = [replace(one, note=note(one.key, splits)) for one in findings]
+    findings = [replace(finding, note=note(finding.key, splits)) for finding in findings]
     return Output(_rows(splits), _panels(splits, what), findings)
 
 
@@ -191,11 +191,11 @@ def _rows(splits: list[Estimates]) -> list[Row]:
     s = splits[0].settings
     return [
         row(
-            {"split": k, "estimator": name, "bins": bins, "n": n, "truth": float(one.truth[i])},
-            mean_estimate=mean(one.values[e, i, j]),
-            mean_squared_deviation=mean(one.deviations[e, i, j] ** 2),
+            {"split": k, "estimator": name, "bins": bins, "n": n, "truth": float(split.truth[i])},
+            mean_estimate=mean(split.values[e, i, j]),
+            mean_squared_deviation=mean(split.deviations[e, i, j] ** 2),
         )
-        for k, one in enumerate(splits)
+        for k, split in enumerate(splits)
         for e, name in enumerate(NAMES)
         for i, bins in enumerate(s.bins)
         for j, n in enumerate(s.n)
@@ -205,7 +205,7 @@ def _rows(splits: list[Estimates]) -> list[Row]:
 def _panels(splits: list[Estimates], what: str) -> list[Panel]:
     """Draw mean squared deviations: their median and nine in ten of the splits."""
     s = splits[0].settings
-    means = np.array([(one.deviations**2).mean(axis=-1) for one in splits])
+    means = np.array([(split.deviations**2).mean(axis=-1) for split in splits])
     curves = [
         Panel(
             f"{what}, B = {bins}, splits: {s.splits}", "n, rows to estimate from",
@@ -254,7 +254,7 @@ def _findings_of_split(estimates: Estimates, context: Context) -> list[Finding]:
             (f"worst-{b}", _quantile_gain(estimates, i, 0.99, context), f"B = {b}: 99% quantiles"),
             (f"median-{b}", _quantile_gain(estimates, i, 0.5, context), f"B = {b}: medians"),
         ]
-    return [Finding(key, one, s.repeats, words, unit="x") for key, one, words in estimated]
+    return [Finding(key, ratio, s.repeats, words, unit="x") for key, ratio, words in estimated]
 
 
 def _note(key: str, splits: list[Estimates]) -> str:
@@ -263,7 +263,7 @@ def _note(key: str, splits: list[Estimates]) -> str:
     if kind != "least":
         return ""
     ratios = [
-        f"{np.median([one.gain(int(bins), n).value for one in splits]):.2f} at n = {n:,}"
+        f"{np.median([split.gain(int(bins), n).value for split in splits]):.2f} at n = {n:,}"
         for n in splits[0].settings.n
     ]
     return f"Median ratios: {', '.join(ratios)}."
@@ -306,7 +306,7 @@ def _ece_note(key: str, splits: list[Estimates]) -> str:
         return ""
     s = splits[0].settings
     i = s.bins.index(int(key.removeprefix("least-")))
-    at_most = [one.deviations[:, i, -1] for one in splits]
+    at_most = [split.deviations[:, i, -1] for split in splits]
     bias = np.median([np.abs(deviations.mean(axis=1)) for deviations in at_most], axis=0)
     spread = np.median([deviations.std(axis=1) for deviations in at_most], axis=0)
     return _note(key, splits) + (

@@ -47,9 +47,9 @@ def hidden_error(settings: HiddenError, context: Context) -> Output:
     chance = np.empty_like(s)
     index = bins.index(s)
     for j in np.unique(index):
-        own = np.flatnonzero(index == j)
-        share = s[own].mean() * own.size
-        chance[own] = np.clip(share - np.arange(own.size), 0, 1)
+        of_bin = np.flatnonzero(index == j)
+        share = s[of_bin].mean() * of_bin.size
+        chance[of_bin] = np.clip(share - np.arange(of_bin.size), 0, 1)
     used = np.unique(index)
     means = [s[index == j].mean() for j in used]
     rates = [chance[index == j].mean() for j in used]

@@ -64,7 +64,7 @@ def series(
     if len(y) and isinstance(y[0], Estimate):  # type: ignore[arg-type,index]
         estimates: Sequence[Estimate] = y  # type: ignore[assignment]
         middle, low, high = (
-            tuple(getattr(one, name) for one in estimates) for name in ("value", "low", "high")
+            tuple(getattr(x, name) for x in estimates) for name in ("value", "low", "high")
         )
         return Series(label, xs, middle, low, high, style)
     return Series(label, xs, tuple(float(value) for value in np.asarray(y)), style=style)
@@ -126,7 +126,7 @@ def _add_legends(figure: Any, axes: Any, panels: Sequence[Panel]) -> None:
     shown = [i for i, panel in enumerate(panels) if len(panel.series) > 1]
     labels = {i: tuple(line.label for line in panels[i].series) for i in shown}
     most = max(shown, key=lambda i: len(labels[i]), default=0)
-    if shown and all(labels[most][: len(own)] == own for own in labels.values()):
+    if shown and all(labels[most][: len(x)] == x for x in labels.values()):
         handles, names = axes[most].get_legend_handles_labels()
         columns = min(len(names), 2 if len(panels) == 1 else 3)
         figure.legend(

@@ -117,9 +117,9 @@ class Measured:
         """Measure the error of a split with each number of bins."""
         bins = {b: split.bins(rule, b) for b in n_bins}
         return cls(
-            {b: len(one) for b, one in bins.items()},
-            {b: reflected_errors(split, one, norm, drawn) for b, one in bins.items()},
-            {b: _ours(split, one, norm) for b, one in bins.items()},
+            {b: len(edges) for b, edges in bins.items()},
+            {b: reflected_errors(split, edges, norm, drawn) for b, edges in bins.items()},
+            {b: _ours(split, edges, norm) for b, edges in bins.items()},
         )
 
 
@@ -138,17 +138,17 @@ def compute(settings: LowerBounds, context: Context) -> Output:
         context.progress(k + 1, settings.splits)
     output = Output([], [], [])
     for rule, splits in measured.items():
-        for k, one in enumerate(splits):
-            for b, reflected in one.reflected.items():
-                paper, ours = quantiles(reflected), one.ours[b]
+        for k, split_result in enumerate(splits):
+            for b, reflected in split_result.reflected.items():
+                paper, ours = quantiles(reflected), split_result.ours[b]
                 output.rows.append({
-                    "rule": rule, "split": k, "bins": b, "bins_made": one.made[b],
+                    "rule": rule, "split": k, "bins": b, "bins_made": split_result.made[b],
                     "error": paper.value, "error_low": paper.low, "error_high": paper.high,
                     "debiased": ours.value, "debiased_low": ours.low, "debiased_high": ours.high,
                 })  # fmt: skip
         output.panels.append(_panel(settings, rule, splits[0]))
         note = _note(settings, splits)
-        of_splits = [_findings_of_split(settings, rule, one, note) for one in splits]
+        of_splits = [_findings_of_split(settings, rule, x, note) for x in splits]
         output.findings.extend(over_splits(of_splits, context.has_authors_split))
     return output
 
@@ -182,12 +182,12 @@ def _findings_of_split(
 ) -> list[Finding]:
     """Compare most bins with fewest, and 15 bins with most."""
     few, many, n = settings.bins[0], settings.bins[-1], settings.resamples
-    fewest, most = measured.reflected[few], measured.reflected[many]
+    at_few, at_many = measured.reflected[few], measured.reflected[many]
     ending = f"-{rule}" if settings.norm == "l1" else ""
     words = f"{settings.norm} error at {many} bins minus that at {few}, {RULES[rule]}"
-    growth = Finding(f"growth{ending}", quantiles(most - fewest), n, words, note)
+    growth = Finding(f"growth{ending}", quantiles(at_many - at_few), n, words, note)
     if settings.norm == "l1":
-        gap = exactly(quantiles(most).low - quantiles(fewest).high)
+        gap = exactly(quantiles(at_many).low - quantiles(at_few).high)
         words = f"gap between the error bars of {few} and {many} bins, {RULES[rule]}"
         return [growth, Finding(f"gap{ending}", gap, n, words, note)]
     if 15 not in settings.bins:
@@ -196,7 +196,7 @@ def _findings_of_split(
     return [
         growth,
         Finding("at-15", quantiles(at), n, "binned error at 15 bins"),
-        Finding("twice", quantiles(most / np.maximum(at, 1e-9)), n,
+        Finding("twice", quantiles(at_many / np.maximum(at, 1e-9)), n,
                 f"error at {many} bins over that at 15", unit="x"),
     ]  # fmt: skip
 
@@ -204,9 +204,9 @@ def _findings_of_split(
 def _note(settings: LowerBounds, splits: list[Measured]) -> str:
     """Say in how many splits the growth shows, by each way to look at it."""
     few, many = settings.bins[0], settings.bins[-1]
-    bars = [(quantiles(one.reflected[few]), quantiles(one.reflected[many])) for one in splits]
-    paired = [quantiles(one.reflected[many] - one.reflected[few]) for one in splits]
-    ours = [(one.ours[few], one.ours[many]) for one in splits]
+    bars = [(quantiles(s.reflected[few]), quantiles(s.reflected[many])) for s in splits]
+    paired = [quantiles(s.reflected[many] - s.reflected[few]) for s in splits]
+    ours = [(s.ours[few], s.ours[many]) for s in splits]
     apart = sum(most.low > fewest.high for fewest, most in bars)
     text = (
         f"Of {len(splits)} splits, the error bars of {few} and {many} bins lie apart in {apart}, "

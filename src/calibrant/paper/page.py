@@ -125,7 +125,7 @@ def _section(result: StudyResult, figure: bytes | None) -> list[Content]:
     shown = (element("span", text, class_="badge") for text, is_so in badges if is_so)
     settings = ", ".join(f"{key} = {value}" for key, value in result.settings.items())
     versions = ", ".join(f"{key} {value}" for key, value in result.versions.items())
-    said = data and (
+    source = data and (
         f"Predictions: {data['name']}, {data['n']:,} x {data['n_classes']:,}, "
         f"{data['accuracy']:.2%} right. "
     )
@@ -135,7 +135,7 @@ def _section(result: StudyResult, figure: bytes | None) -> list[Content]:
         _table(lines_of(result), with_study=False),
         element(
             "p",
-            f"{said or ''}Seed {result.seed}, {result.seconds:,.1f} s. {settings}. {versions}. "
+            f"{source or ''}Seed {result.seed}, {result.seconds:,.1f} s. {settings}. {versions}. "
             f"Numbers: {name}.json, {name}.csv.",
             class_="note",
         ),
@@ -155,7 +155,7 @@ def refreshed(text: str, results: Sequence[StudyResult]) -> str:
 
 
 def documentation(results: Sequence[StudyResult]) -> str:
-    """Return how the run was made, the table of claims, why some differ, and our own numbers."""
+    """Return the settings of the run, the claims, reasons for differences, and our own numbers."""
     claims, parts = claim_lines(results), []
     if results:
         seeds = ", ".join(map(str, sorted({result.seed for result in results})))
@@ -172,14 +172,14 @@ def documentation(results: Sequence[StudyResult]) -> str:
         for line in claims
         if line.verdict in ("disagree", "varies", "undecided")
     ]
-    own = [
+    ours = [
         f"- {line.study}: {line.statement} {line.ours}"
         + (f" ({line.interval})" if line.interval != "exact" else "")
         for result in results
         if _is_beyond(result)
         for line in other_lines(result)
     ]
-    for heading, lines in (("Where we differ", reasons), ("Beyond the paper", own)):
+    for heading, lines in (("Where we differ", reasons), ("Beyond the paper", ours)):
         if lines:
             parts.append("\n".join((f"### {heading}\n", *lines)))
     return "\n\n".join(parts)

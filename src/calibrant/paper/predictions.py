@@ -32,7 +32,7 @@ BLOCK_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a classifier said of n rows, and what was true.
+    """The predictions of a classifier for n rows, and their labels.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Predictions:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the arrays, by which a rerun knows the same file again."""
+        """SHA-256 of the arrays, by which a rerun recognises the file."""
         digest = hashlib.sha256(f"{self.probs.shape} {self.probs.dtype.str}".encode())
         for block in self._blocks():
             digest.update(np.ascontiguousarray(block).data)
@@ -143,7 +143,7 @@ def stand_in(
 
     Each row has a confidence (a power of a uniform number, with the given mean), the rest
     spread over the other classes in falling shares, and a label drawn from a sharpened version
-    of the row, so the model is overconfident. It is nobody's model: no claim is checked on it.
+    of the row, so the model is overconfident. It is not a real model: no claim is checked on it.
 
     Examples
     --------

@@ -50,8 +50,9 @@ Progress: TypeAlias = Callable[[int, int], None]
 def row(labels: Row, **estimates: Estimate) -> Row:
     """Return a row of labels and estimates, each of these with the ends of its interval."""
     columns = dict(labels)
-    for name, one in estimates.items():
-        columns |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+    for name, estimate in estimates.items():
+        columns[name] = estimate.value
+        columns |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     return columns
 
 
@@ -79,7 +80,7 @@ ENTRIES: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A finished study: its output, and everything needed to get it again.
+    """A finished study: its output, and everything needed to reproduce it.
 
     Attributes
     ----------
@@ -119,11 +120,11 @@ class StudyResult:
         return self.output.rows
 
     def finding(self, key: str) -> Finding:
-        """Return what was found for a key."""
-        return next(one for one in self.output.findings if one.key == key)
+        """Return the finding of a key."""
+        return next(finding for finding in self.output.findings if finding.key == key)
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a rerun to be skipped."""
+        """Return the fields that must be equal for a rerun to be skipped."""
         return {
             "study": self.study,
             "settings": self.settings,
@@ -166,8 +167,8 @@ class StudyResult:
 
 
 def _read_finding(estimate: dict[str, float], splits: list[Any], **others: Any) -> Finding:
-    each = tuple(Estimate(**one) for one in splits)
-    return Finding(estimate=Estimate(**estimate), splits=each, **others)
+    of_splits = tuple(Estimate(**split) for split in splits)
+    return Finding(estimate=Estimate(**estimate), splits=of_splits, **others)
 
 
 def _read_panel(document: dict[str, Any]) -> Panel:
@@ -179,7 +180,7 @@ def _read_panel(document: dict[str, Any]) -> Panel:
 
 
 def no_progress(done: int, total: int) -> None:
-    """Report to nobody."""
+    """Report no progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +348,7 @@ class Study:
     def identity(
         self, data: Predictions | None, seed: int, quick: bool, **changes: Any
     ) -> dict[str, Any]:
-        """Return what a finished result must equal to stand for this run."""
+        """Return the fields by which a finished result is matched with this run."""
         return {
             "study": self.name,
             "settings": plain(self.settings_for(data, quick, **changes)),
@@ -363,6 +364,6 @@ def _amount(setting: Any) -> float:
 
 
 def plain(settings: Any) -> dict[str, Any]:
-    """Return settings as JSON has them."""
+    """Return settings as plain JSON values."""
     document: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return document

@@ -132,8 +132,8 @@ def _rows(settings: Synthetic, errors: dict[str, FloatArray]) -> list[Row]:
 
 def _inverse(errors: FloatArray) -> Estimate:
     """Return 1 / mean with its interval."""
-    one = mean(errors)
-    return Estimate(1 / one.value, one.se / one.value**2, 1 / one.high, 1 / one.low)
+    e = mean(errors)
+    return Estimate(1 / e.value, e.se / e.value**2, 1 / e.high, 1 / e.low)
 
 
 def _curve(truth: Truth) -> Panel:
@@ -166,9 +166,9 @@ def vary_n(settings: Synthetic, context: Context) -> Output:
 
 def _exponent(n: tuple[int, ...], errors: FloatArray) -> Estimate:
     """Return b of error² ~ n^-b, by weighted least squares on the logs of the means."""
-    means = [mean(one) for one in errors]
-    y = -np.log([one.value for one in means])
-    weight = np.array([(one.value / max(one.se, 1e-12)) ** 2 for one in means])
+    means = [mean(errors_of_n) for errors_of_n in errors]
+    y = -np.log([estimate.value for estimate in means])
+    weight = np.array([(estimate.value / max(estimate.se, 1e-12)) ** 2 for estimate in means])
     x = np.log(np.array(n, np.float64))
     x = x - np.average(x, weights=weight)
     scale = float(weight @ x**2)

@@ -137,7 +137,7 @@ def over_splits(findings: Sequence[Sequence[Finding]], has_authors_split: bool) 
     merged = []
     for same in zip(*findings, strict=True):
         splits = tuple(finding.estimate for finding in same)
-        middle = across([one.value for one in splits]) if len(splits) > 1 else splits[0]
+        middle = across([split.value for split in splits]) if len(splits) > 1 else splits[0]
         merged.append(
             replace(same[0], estimate=middle, splits=splits, has_authors_split=has_authors_split)
         )

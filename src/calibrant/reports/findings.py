@@ -201,13 +201,13 @@ def findings_of(
         )
         marginal = table.problem.is_marginal
         classes = class_findings(table, confidence_level) if marginal else None
-        found = _of_table(table, certificate, classes)
-        return replace(found, audit=_audit(source, max_error, confidence_level))
+        findings = _of_table(table, certificate, classes)
+        return replace(findings, audit=_audit(source, max_error, confidence_level))
     rows = source.in_memory()
-    found = of_rows(rows, bins, max_error, confidence_level, levels)
-    found = replace(found, audit=_audit(rows, max_error, confidence_level))
+    findings = of_rows(rows, bins, max_error, confidence_level, levels)
+    findings = replace(findings, audit=_audit(rows, max_error, confidence_level))
     if rows.problem.has_event_columns:  # no recalibrator takes several events of a row at once
-        return found
+        return findings
     columns, selective = rows.columns(), None
     probs, codes = columns.probabilities(), columns.codes()
     if not rows.problem.is_marginal:
@@ -218,7 +218,7 @@ def findings_of(
             given_answer=given_answer,
         )
     mark = Fingerprint.of(probs, codes)
-    return replace(found, gain=gain_of(probs, codes), fingerprint=mark, selective=selective)
+    return replace(findings, gain=gain_of(probs, codes), fingerprint=mark, selective=selective)
 
 
 def of_rows(
@@ -239,19 +239,19 @@ def of_rows(
     )
     table, classes = _measured(rows, bins, outputs), None
     if rows.problem.kind != "binary":
-        each = table
+        class_table = table
         if rows.problem.kind == "top-label":
             every = ArraySource(rows.columns().as_marginal())
-            each = _measured(every, bins, tabulate_outputs(every))
-        classes = class_findings(each, confidence_level)
-    found = _of_table(table, certificate, classes, rows)
-    if found.curve is None or found.key_numbers is None:
-        return found
+            class_table = _measured(every, bins, tabulate_outputs(every))
+        classes = class_findings(class_table, confidence_level)
+    findings = _of_table(table, certificate, classes, rows)
+    if findings.curve is None or findings.key_numbers is None:
+        return findings
     columns = rows.columns()
     numbers = with_rows(
-        found.key_numbers, columns.probabilities(), columns.codes(), confidence_level
+        findings.key_numbers, columns.probabilities(), columns.codes(), confidence_level
     )
-    return replace(found, curve=found.curve.counted_in(rows), key_numbers=numbers)
+    return replace(findings, curve=findings.curve.counted_in(rows), key_numbers=numbers)
 
 
 def _audit(source: Source, max_error: float | None, level: float) -> stats.Audit | None:
@@ -319,8 +319,8 @@ def plan_of(certificate: stats.Certificate) -> Plan:
     table = certificate.table
     outputs = int((table.count > 0).sum(axis=1).max())
     levels = None if certificate.levels is None else tuple(certificate.levels)
-    own = levels is not None or (table.is_binned_model and outputs <= MOST_OUTPUTS_PLANNED)
-    n_outputs = len(levels) if levels is not None else outputs if own else PLANNED_OUTPUTS
+    is_own = levels is not None or (table.is_binned_model and outputs <= MOST_OUTPUTS_PLANNED)
+    n_outputs = len(levels) if levels is not None else outputs if is_own else PLANNED_OUTPUTS
     model: dict[str, Any] = {
         "n_bins": None if levels is not None else n_outputs,
         "levels": levels,
@@ -330,7 +330,7 @@ def plan_of(certificate: stats.Certificate) -> Plan:
     own_limit = [] if certificate.max_error is None else [certificate.max_error]
     return Plan(
         n_outputs=n_outputs,
-        is_own=own,
+        is_own=is_own,
         needed=[
             (limit, _rows_needed(limit, **model))
             for limit in sorted({*TOLERANCES, *own_limit}, reverse=True)

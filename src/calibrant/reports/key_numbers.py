@@ -65,7 +65,7 @@ class KeyNumbers:
 
 
 def key_numbers(table: BinTable, confidence_level: float) -> KeyNumbers | None:
-    """Return what the sums of one event tell; None of several classes."""
+    """Compute key numbers from the sums of one event; None for several classes."""
     if table.n_groups > 1 or table.is_weighted:
         return None
     events, expected = float(table.sum_y.sum()), float(table.sum_p.sum())

@@ -308,17 +308,17 @@ def groups_of_rows(findings: Findings) -> Element | None:
 
 def _words(audit: Audit) -> str:
     """Say in a few sentences what holds for all groups."""
-    said = []
+    sentences = []
     if audit.max_error is not None:
         limit, n = points(audit.max_error), len(audit)
         counts = [(len(audit.of(x)), x) for x in ("refuted", "certified", "undecided")]
-        found = ", ".join(f"{k:,} {x}" for k, x in counts if k)
-        said.append(f"Is every group off by at most {limit} points? Of {n:,}: {found}.")
+        counted = ", ".join(f"{k:,} {x}" for k, x in counts if k)
+        sentences.append(f"Is every group off by at most {limit} points? Of {n:,}: {counted}.")
     if audit.too_small:
         needed = max(group.rows_needed or 0 for group in audit.too_small)
         k = len(audit.too_small)
         has = "1 group has" if k == 1 else f"{k:,} groups have"
-        said.append(
+        sentences.append(
             f"{has} too few rows to be certified even if calibrated: "
             + (f"{needed:,} are needed." if k == 1 else f"up to {needed:,} are needed in each.")
         )
@@ -326,8 +326,8 @@ def _words(audit: Audit) -> str:
         p = audit.heterogeneity.pvalue
         differ = p <= 1 - audit.confidence_level
         words = "The error differs between groups" if differ else "No difference between groups"
-        said.append(f"{words}{'' if differ else ' can be shown'} (p = {p:.2g}).")
-    return " ".join(said)
+        sentences.append(f"{words}{'' if differ else ' can be shown'} (p = {p:.2g}).")
+    return " ".join(sentences)
 
 
 def _panels(audit: Audit) -> Element | None:

@@ -64,7 +64,7 @@ def error(findings: Findings) -> Element:
             f"{percent(result.unresolved_mass)} of the rows sit alone in their group, where "
             "error and chance cannot be told apart."
         )
-    words += [f"{said[0].upper()}{said[1:]}." for said in findings.interval.notes]
+    words += [f"{remark[0].upper()}{remark[1:]}." for remark in findings.interval.notes]
     return section(
         "error",
         "How large the error is",
@@ -237,7 +237,7 @@ def _plan_words(findings: Findings) -> Element:
 def assumptions(findings: Findings) -> Element:
     """Say what must be true for the statements to hold."""
     level = percent(findings.confidence_level)
-    said = [
+    sentences = [
         *findings.certificate.assumptions,
         f"“{level} confidence” means: of many reports made in this way, at most "
         f"{percent(1 - findings.confidence_level)} would make a wrong statement of that kind.",
@@ -247,11 +247,7 @@ def assumptions(findings: Findings) -> Element:
         "Calibration is about groups of rows. It does not say that the model tells rows apart, "
         "nor that it serves every subgroup equally well.",
     ]
-    return section(
-        "assumptions",
-        "What these numbers rest on",
-        bullets(said),
-    )
+    return section("assumptions", "What these numbers rest on", bullets(sentences))
 
 
 def provenance(findings: Findings, command: str, columns: str | None, made: str) -> Element:

@@ -184,10 +184,10 @@ def key_figures(findings: Findings) -> list[Figure]:
         note = f"{percent(level)} interval {low:.2f} to {high:.2f}; 1 is best, less is too sure"
         figures.append(("Slope", f"{numbers.slope:.2f}", note))
     if numbers.auc is not None:
-        told = "right answers from wrong" if answers else "events from others"
+        kinds = "right answers from wrong" if answers else "events from others"
         low, high = numbers.auc_low or 0.0, numbers.auc_high or 0.0
         interval = f"{percent(level)} interval {low:.3f} to {high:.3f}"
-        note = f"{interval}; tells {told}: 0.5 is guessing, 1 best"
+        note = f"{interval}; tells {kinds}: 0.5 is guessing, 1 best"
         figures.append(("AUC", f"{numbers.auc:.3f}", note))
     return [*figures, chance]
 

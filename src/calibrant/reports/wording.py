@@ -81,8 +81,8 @@ def verdict_of(findings: Findings) -> Verdict:
     word: str = findings.certificate.verdict or "measured"
     say = {"undecided": _undecided, "measured": _measured}.get(word, _decided)
     sentence = " ".join(filter(None, (say(findings), _by_group(findings))))
-    said = (_before, _difference, _chance, _hidden, _trivial, _overall, _worst)
-    return Verdict(word, sentence, [line for say in said if (line := say(findings))])
+    writers = (_before, _difference, _chance, _hidden, _trivial, _overall, _worst)
+    return Verdict(word, sentence, [line for say in writers if (line := say(findings))])
 
 
 def _by_group(findings: Findings) -> str:
@@ -94,13 +94,13 @@ def _by_group(findings: Findings) -> str:
     if audit.verdict == "certified":
         return f"Each of the {len(audit):,} {what} is certified by itself, all at once."
     counts = [(len(audit.of(verdict)), verdict) for verdict in ("refuted", "undecided")]
-    said = " and ".join(f"{n:,} {'is' if n == 1 else 'are'} {word}" for n, word in counts if n)
-    told = f"Not every group is certified: of {len(audit):,} {what}, {said}"
+    counted = " and ".join(f"{n:,} {'is' if n == 1 else 'are'} {word}" for n, word in counts if n)
+    sentence = f"Not every group is certified: of {len(audit):,} {what}, {counted}"
     if audit.verdict == "undecided":
-        return f"{told}."
+        return f"{sentence}."
     worst = audit.groups[0]
     return (
-        f"{told}; the worst, {shown_key(worst.group)}, is off by at least "
+        f"{sentence}; the worst, {shown_key(worst.group)}, is off by at least "
         f"{points(worst.lower_bound)} points."
     )
 
@@ -117,10 +117,10 @@ def _before(findings: Findings) -> str:
 def _trivial(findings: Findings) -> str:
     """Say where the limit, or the bound, is one that a model without any inputs would keep."""
     proof = findings.certificate
-    said = proof.upper_bound if proof.max_error is None else proof.max_error
+    bound = proof.upper_bound if proof.max_error is None else proof.max_error
     if proof.table.problem.kind == "quantile":  # no answer is trivial there
         return ""
-    if not proof.table.is_binned_model or proof.verdict == "refuted" or said < proof.trivial_error:
+    if not proof.table.is_binned_model or proof.verdict == "refuted" or bound < proof.trivial_error:
         return ""
     return (
         "That says little: a model that always answers 0 or 1, whichever is commoner, is off by "
@@ -193,13 +193,13 @@ def _difference(findings: Findings) -> str:
     if (proof.verdict, side) in AGREEING:
         return ""
     if proof.verdict == "undecided":
-        told = f"lies {side} the limit, but that proves nothing"
+        what = f"lies {side} the limit, but that proves nothing"
     elif side == "across":
         other = "beyond" if proof.verdict == "certified" else "within"
-        told = f"holds errors {other} the limit too"
+        what = f"holds errors {other} the limit too"
     else:
-        told = f"lies {side} the limit"
-    return f"The {level} interval {told}: {_cause(findings)}."
+        what = f"lies {side} the limit"
+    return f"The {level} interval {what}: {_cause(findings)}."
 
 
 def _cause(findings: Findings) -> str:
@@ -240,14 +240,14 @@ def _overall(findings: Findings) -> str:
     if findings.curve is None:
         return ""
     curve = findings.curve.alone
-    said, happened = (
+    predicted, happened = (
         float(np.average(values, weights=curve.count))
         for values in (curve.mean_prediction, curve.event_rate)
     )
     if findings.table.problem.kind == "top-label":
         right = f"{percent(happened)} of its answers were right"
-        return f"Its average confidence is {percent(said)}; {right}."
-    return f"On average it said {percent(said)}, and {percent(happened)} happened."
+        return f"Its average confidence is {percent(predicted)}; {right}."
+    return f"On average it said {percent(predicted)}, and {percent(happened)} happened."
 
 
 def _worst(findings: Findings) -> str:
@@ -255,10 +255,10 @@ def _worst(findings: Findings) -> str:
         return _worst_class(findings)
     whole, beyond = _whole_beyond_chance(findings), findings.curve.beyond_chance
     if not beyond.any():
-        told = "In no group of rows does what happened leave the range that chance allows"
-        return f"{told}, but all groups together do." if whole else f"{told}."
+        sentence = "In no group of rows does what happened leave the range that chance allows"
+        return f"{sentence}, but all groups together do." if whole else f"{sentence}."
     curve, i = findings.curve.alone, findings.curve.worst
-    told = "were right" if findings.table.problem.kind == "top-label" else "happened"
+    happened = "were right" if findings.table.problem.kind == "top-label" else "happened"
     where = (
         "Where it matters most:"
         if whole
@@ -266,7 +266,7 @@ def _worst(findings: Findings) -> str:
     )
     return (
         f"{where} in {curve.count[i]:,.0f} rows it said {percent(curve.mean_prediction[i])} on "
-        f"average, and {percent(curve.event_rate[i])} {told}."
+        f"average, and {percent(curve.event_rate[i])} {happened}."
     )
 
 
@@ -276,13 +276,13 @@ def _worst_class(findings: Findings) -> str:
         return ""
     n, whole = int(classes.beyond_chance.sum()), _whole_beyond_chance(findings)
     if n == 0:
-        told = (
+        sentence = (
             f"None of the {classes.n_classes:,} {classes.parts} is off by more than chance allows"
         )
-        return f"{told}, but all together are." if whole else f"{told}."
+        return f"{sentence}, but all together are." if whole else f"{sentence}."
     are = f"{classes.part} is" if n == 1 else f"{classes.parts} are"
-    told = f"{n:,} of {classes.n_classes:,} {are} off by more than chance allows"
-    return f"{told}." if whole else f"{told}, but all together are not."
+    sentence = f"{n:,} of {classes.n_classes:,} {are} off by more than chance allows"
+    return f"{sentence}." if whole else f"{sentence}, but all together are not."
 
 
 def _whole_beyond_chance(findings: Findings) -> bool:

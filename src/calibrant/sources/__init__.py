@@ -34,7 +34,7 @@ _Rule: TypeAlias = Bins | BinRule | tuple[Bins, ...] | Literal["auto"]
 
 ONE_BIN = Bins(np.array([0.0, 1.0]))
 SMALLEST_SQUARE = 1e-200
-"""Where the sum of all squared weights is less, every weight is below 1e-100."""
+"""A smaller sum of squared weights means that every weight is below 1e-100, too small to square."""
 
 
 class Meaning(TypedDict, total=False):
@@ -114,14 +114,14 @@ class Source(ABC):
         """Refuse a pos_label that no row has; called when none has been counted."""
 
     def looks_continuous(self) -> bool:
-        """Tell outputs so many that no table of every distinct one should be tried."""
+        """Return whether outputs differ too much for a table of all distinct ones."""
         return False
 
     def keep_digest(self) -> None:  # noqa: B027
-        """Say that `digest` will be asked for: files then make it as they count."""
+        """Announce that `digest` will be needed: files then compute it as they count."""
 
     def digest(self) -> str | None:
-        """Return the digest of all rows, by which they are known again; None where it costs."""
+        """Return the digest that identifies all rows; None where it would cost a pass."""
         return None
 
     def check_weights(self) -> None:  # noqa: B027
@@ -164,9 +164,9 @@ class Source(ABC):
         return (rule,) * self.problem.n_groups if isinstance(rule, Bins) else self.choose(rule)
 
     def _rule(self, bins: BinsLike) -> _Rule:
-        """Read ``bins=``; a quantile's level is one output, which no rule can part."""
-        given = bins_one_by_one(bins, self.problem.n_groups)
-        rule: _Rule = given or ("auto" if is_auto(bins) else as_bin_rule(bins, 0))
+        """Read ``bins=``; a quantile has one prediction, its level, and so one bin."""
+        per_group = bins_one_by_one(bins, self.problem.n_groups)
+        rule: _Rule = per_group or ("auto" if is_auto(bins) else as_bin_rule(bins, 0))
         return ONE_BIN if self.problem.kind == "quantile" and self.has_rows else rule
 
     def resample(self, bins: tuple[Bins, ...], rng: np.random.Generator) -> BinTable:
@@ -179,7 +179,7 @@ class Source(ABC):
 
 
 class TableSource(Source):
-    """The sums of rows that are not there: nothing but the table itself can be had of it."""
+    """A table without its rows: it offers nothing but its own sums."""
 
     has_rows = False
 
@@ -244,17 +244,17 @@ class TablesSource(TableSource):
         raise self._other_bins("other bins")
 
     def tabulate_by(self, bins: BinsLike, shared_bins: bool = True) -> Tables:
-        """Return the tables; their bins are what they are."""
+        """Return the tables, whose bins cannot be changed."""
         return self.tables if is_auto(bins) else super().tabulate_by(bins, shared_bins)
 
 
 def _read_table(table: Any, beside: dict[str, Any]) -> TableSource:
-    """Return the source of a table; refuse what would change what it means."""
-    given = [name for name, value in beside.items() if value is not None]
-    if given:
+    """Return the source of a table; refuse arguments that would change its meaning."""
+    conflicting = [name for name, value in beside.items() if value is not None]
+    if conflicting:
         raise InvalidArgumentError(
             f"A {type(table).__name__} stands in place of labels and predictions and knows what "
-            f"they mean; {given[0]}= came beside it. Leave it out, or pass the rows instead."
+            f"they mean; {conflicting[0]}= came beside it. Leave it out, or pass the rows instead."
         )
     return TablesSource(table) if isinstance(table, Tables) else TableSource(table)
 
@@ -309,7 +309,7 @@ def read(
 def as_log(data: Any) -> LogColumns | None:
     """Return ``data=`` if it is an evaluation log.
 
-    Its type tells, for a frame has an attribute for each of its columns, whatever their names.
+    It is recognised by its type: a frame may have a column, and so an attribute, of any name.
     """
     logs = sys.modules.get("calibrant.sources.logs.evaluation")  # else there is no log to come
     return data if logs is not None and isinstance(data, logs.LogColumns) else None
@@ -357,7 +357,7 @@ def read_named(
 
 
 def is_files(data: Any) -> bool:
-    """Tell a path, a pattern, several of them, or the files that the command line has opened."""
+    """Return whether these are paths, patterns, or files that the command line has opened."""
     if data is None or isinstance(data, str | os.PathLike):
         return data is not None
     if isinstance(data, list | tuple) and data:
@@ -368,7 +368,7 @@ def is_files(data: Any) -> bool:
 
 
 def in_memory(data: Any, *names: Any) -> Any:
-    """Return what `data` is with these columns in memory: lazy data are collected, once.
+    """Return the data with these columns in memory: a lazy frame is collected, once.
 
     For callers that read them more than once. Files are left alone: only named columns are read.
     """

@@ -55,7 +55,7 @@ from calibrant.table import BinTable
 from calibrant.tables import Tables, stacked
 
 MANY_OUTPUTS = 1 << 20
-"""So many values of several classes are worth looking at a few of them first."""
+"""From this many values of several classes on, the first are probed before all are counted."""
 
 
 class ArraySource(Source):
@@ -90,10 +90,10 @@ class ArraySource(Source):
         """Choose bins for each group from its own rows, and count them."""
         self.check_weights()
         labels, tables = [], []
-        for own, rows in required(self.groups).rows():
+        for group_labels, rows in required(self.groups).rows():
             part = ArraySource(self._columns.take(rows))
             if part._columns.weights is None or part._columns.weights.any():
-                labels.append(own)
+                labels.append(group_labels)
                 tables.append(part.count(part.choose(rule)))
         return stacked(self.by, labels, tables)
 
@@ -121,7 +121,7 @@ class ArraySource(Source):
         self._columns.check_event()
 
     def looks_continuous(self) -> bool:
-        """Look at the first rows, where there are many of several classes.
+        """Probe the first rows, if there are many values of several classes.
 
         If most outputs of a class differ, a table of all distinct ones would be as large as the
         data, and none is made.
@@ -218,7 +218,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 
 def for_numpy(values: Any) -> Any:
-    """Return values that NumPy reads as they are meant, and most of them as they are."""
+    """Convert values that NumPy would misread; return all others unchanged."""
     if callable(getattr(values, "detach", None)):  # a frame has an attribute for each column
         tensor = values.detach().cpu()
         is_narrow = str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8"))
@@ -232,7 +232,7 @@ def _floats_of_packages(array: AnyArray) -> AnyArray:
 
 
 def _decoded(values: Any) -> Any:
-    """Return Arrow's columns without dictionaries, of which NumPy would get no nulls.
+    """Decode Arrow's dictionaries, whose nulls NumPy would lose.
 
     PyArrow looks them up by the index -1: a missing value would be the last of the dictionary.
     """
@@ -280,7 +280,7 @@ def _wrong_objects(probs: AnyArray, labels: AnyArray) -> InvalidInputError:
 
 
 def _is_absent(value: Any) -> bool:
-    """Tell None, NaN, NaT and pandas.NA, none of which is certain to equal itself."""
+    """Return whether a value is None, NaN, NaT or pandas.NA: they may not equal themselves."""
     if value is None or isinstance(value, str | bytes | list | tuple | dict | np.ndarray):
         return value is None
     try:
@@ -344,10 +344,10 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
         return None
     refuse_masked(sample_weight, "sample_weight")
     try:
-        given = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
+        values = _floats_of_packages(np.asarray(for_numpy(sample_weight)))
     except (TypeError, ValueError, OverflowError) as error:
         raise _wrong_weights(sample_weight) from error
-    if (numbers := numbers_of(given)) is None:
+    if (numbers := numbers_of(values)) is None:
         raise _wrong_weights(sample_weight)
     weights: FloatArray = numbers.astype(np.float64, copy=False)
     if weights.shape != (n,):
@@ -367,7 +367,7 @@ def read_weights(sample_weight: Any, n: int) -> FloatArray | None:
 
 
 def read_some_weight(sample_weight: Any, n: int) -> FloatArray | None:
-    """Return checked weights of n rows, of which some must count."""
+    """Return checked weights of n rows that are not all 0."""
     weights = read_weights(sample_weight, n)
     if weights is not None:
         check_heaviest(weights.max())
@@ -392,7 +392,7 @@ def _type_name(array: AnyArray) -> str:
 
 @contextmanager
 def called(name: str) -> Iterator[None]:
-    """Let exceptions call predictions by the argument that they were given as, not y_prob."""
+    """Name the caller's argument in exceptions, in place of y_prob."""
     try:
         yield
     except CalibrantError as error:

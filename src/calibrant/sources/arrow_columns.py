@@ -92,7 +92,7 @@ def as_numbers(column: Any, name: str, shown: str, start: int) -> AnyArray:
 def named_numbers(
     column: Any, numbers: Mapping[str, float], name: str, shown: str, start: int
 ) -> Any:
-    """Return the number that each name of a column stands for; text that reads as a number is it.
+    """Return the number of each name in a column; text that is a number stands for itself.
 
     Cell by cell, so that chunks agree: a name comes first, even if it consists of digits.
     """
@@ -124,9 +124,9 @@ def _named_number(cell: str | None, numbers: Mapping[str, float]) -> float | Non
 
 
 def as_group(
-    column: Any, own: GroupColumn, shown: str, start: int, blank_is_missing: bool = False
+    column: Any, group: GroupColumn, shown: str, start: int, blank_is_missing: bool = False
 ) -> AnyArray | Factor:
-    """Return what tells groups apart: numbers to be cut, or codes and labels.
+    """Return a column of groups: numbers to be cut, or codes and labels.
 
     Text stays text, even digits: what it reads as could change from chunk to chunk. A CSV cannot
     tell empty text from none: there, `blank_is_missing`.
@@ -134,29 +134,29 @@ def as_group(
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
             raise InvalidGroupsError(
-                f"{shown}, column {own.name!r:.80} must hold one value a row to tell groups "
+                f"{shown}, column {group.name!r:.80} must hold one value a row to tell groups "
                 f"apart; it has shape {column.shape}. Name another column."
             )
         return column
-    if own.cuts is not None:
+    if group.cuts is not None:
         try:
-            return as_numbers(column, own.name, shown, start)
+            return as_numbers(column, group.name, shown, start)
         except InvalidProbabilitiesError as error:
             raise InvalidGroupsError(f"Only numbers can be cut. {error}") from error
-    column = _checked(column, own.name, shown, start, exact=True)
+    column = _checked(column, group.name, shown, start, exact=True)
     if pa.types.is_nested(column.type):
         raise InvalidGroupsError(
-            f"Groups by {own.name!r:.60} must be told apart by text, numbers or dates; the column "
-            f"holds {column.type!s:.80}. Convert it to text, or name another column."
+            f"Groups by {group.name!r:.60} must be told apart by text, numbers or dates; the "
+            f"column holds {column.type!s:.80}. Convert it to text, or name another column."
         )
     if blank_is_missing and _is_text(column.type):
         column = _as_null(column, ("",))
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     values = encoded.dictionary
     if pa.types.is_timestamp(values.type) and values.type.tz is None:
-        codes, labels = factor_of(own, values.to_numpy(zero_copy_only=False))
+        codes, labels = factor_of(group, values.to_numpy(zero_copy_only=False))
     else:
-        codes, labels = factor_of_objects(own, values.to_pylist())
+        codes, labels = factor_of_objects(group, values.to_pylist())
     return codes[_to_numpy(encoded.indices)], labels
 
 
@@ -191,7 +191,7 @@ def _cast(column: Any, kind: Any) -> Any:
 
 
 def _trimmed(column: Any) -> Any:
-    """Trim text that may be numbers, and put null for what stands for a missing one."""
+    """Trim text that may be numbers, and replace marks of missing values by null."""
     return _as_null(pc.utf8_trim_whitespace(column), BLANKS)
 
 
@@ -225,7 +225,7 @@ def _checked(column: Any, name: str, shown: str, start: int, exact: bool = False
 
 
 def arrow_values(native: Any) -> Any:
-    """Return what Arrow holds of a series; None where it is not Arrow's."""
+    """Return the Arrow values behind a series; None if it has none."""
     if "pyarrow" not in sys.modules:
         return None
     if isinstance(native, pa.Array | pa.ChunkedArray):

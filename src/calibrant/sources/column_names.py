@@ -17,11 +17,11 @@ from calibrant.problem import Label, read_classes
 
 DIGITS = "0123456789"
 MOST_COMPARED = 1_000
-"""Names among which a similar one is looked for: each takes some 10 microseconds."""
+"""A similar name is suggested from at most this many: each takes some 10 microseconds."""
 
 
 def is_pattern(name: Any, known: Sequence[Any]) -> bool:
-    """Tell a pattern from the name of a column, which may look like one."""
+    """Return whether a name is a pattern; the name of a column may look like one."""
     return isinstance(name, str) and name not in known and any(sign in name for sign in "*?[")
 
 
@@ -40,7 +40,7 @@ def matching(pattern: str, known: Sequence[Any]) -> list[str]:
 def paired(
     labels: Sequence[str], names: Sequence[str], label_pattern: str, pattern: str
 ) -> list[str]:
-    """Return columns of predictions in the order of the labels, told by what ``*`` stands for.
+    """Return columns of predictions in the order of the labels, paired by what ``*`` matches.
 
     Two patterns with one ``*`` each name the same labels, or are refused: columns may come in any
     order, and a pair that does not belong together would give a wrong number.
@@ -48,9 +48,8 @@ def paired(
     >>> paired(["y_cat", "y_dog"], ["p_dog", "p_cat"], "y_*", "p_*")
     ['p_cat', 'p_dog']
     """
-    parts = [each.split("*") for each in (label_pattern, pattern)]
-    if any(len(ends) != 2 or any(sign in each for sign in "?[") for ends, each in
-           zip(parts, (label_pattern, pattern), strict=True)):  # fmt: skip
+    parts = [text.split("*") for text in (label_pattern, pattern)]
+    if any(len(ends) != 2 for ends in parts) or {*label_pattern, *pattern} & {*"?["}:
         raise InvalidArgumentError(
             "Patterns of labels and of their predictions must have one * each, such as y_* and "
             f"prob_*; got {label_pattern!r:.60} and {pattern!r:.60}. Name the columns in two lists."
@@ -83,7 +82,7 @@ def match_columns(names: Sequence[str], patterns: Sequence[str], path: str) -> l
     """Return the columns that names and patterns stand for."""
     known, chosen = set(names), dict[str, None]()
     twice = [name for name, times in Counter(patterns).items() if times > 1]
-    if twice:  # one of the two is a slip, and without it fewer columns mean another problem
+    if twice:  # a repeat is a slip, and with fewer columns the problem would be another
         raise InvalidInputError(
             f"Every column is named once; {twice[0]!r:.80} is named twice. Name the column that is "
             "meant in its place."
@@ -104,7 +103,7 @@ def check_columns(names: Sequence[str], expected: Sequence[str], path: str) -> N
 
 
 def in_fixed_order(names: Sequence[str], fixed: Sequence[str], path: str) -> list[str]:
-    """Return the names in the order that the first rows fixed; refuse others than those."""
+    """Return the names in the order that the first rows fixed; refuse different names."""
     there, known = set(names), set(fixed)
     missing = [name for name in fixed if name not in there]
     added = [name for name in names if name not in known]
@@ -119,7 +118,7 @@ def in_fixed_order(names: Sequence[str], fixed: Sequence[str], path: str) -> lis
 
 
 def _no_column(name: str, names: Sequence[str], path: str) -> str:
-    """Say which columns there are, and which one is perhaps meant."""
+    """Return the exception that lists the columns, and suggests the one perhaps meant."""
     short = [known for known in names[:MOST_COMPARED] if len(known) <= 100]
     near = difflib.get_close_matches(name[:100], short, 1)
     if near:
@@ -150,7 +149,7 @@ def names_of(values: Any) -> tuple[str, ...]:
 def check_order(
     labels: Sequence[Any], names: Sequence[Any], kind: Any, classes: Sequence[Label] | None
 ) -> None:
-    """Refuse columns of predictions whose names say another order than labels or classes have."""
+    """Refuse columns of predictions in another order than labels or classes, by their names."""
     if kind == "multi-label":
         check_label_order(list(map(str, labels)), list(map(str, names)))
     else:
@@ -160,7 +159,7 @@ def check_order(
 def check_class_order(names: Sequence[str], classes: Sequence[Label] | None) -> None:
     """Refuse columns whose names are those of the classes, or some of them, in another order.
 
-    What all names begin and end with does not matter. Classes that nobody named are numbers, and
+    Common beginnings and endings of names do not matter. Without classes= they are numbers, and
     the numbers in the names of their columns must rise.
 
     >>> check_class_order(["prob_cat", "prob_dog"], ["cat", "dog"])
@@ -178,25 +177,26 @@ the columns one by one in that order, or pass classes= in the order of the colum
     if classes is None:
         numbers = [int(part) for part in parts if part and set(part) <= set(DIGITS)]
         wrong = len(numbers) == len(parts) and numbers != sorted(numbers)
-        told = "in the order of their numbers"
+        order = "in the order of their numbers"
     else:
         expected = [str(name) for name in classes]
         pairs = [(list(names), expected), (parts, expected), (parts, _own_parts(expected))]
         in_order = any(own == others for own, others in pairs)
         wrong = not in_order and any(_misplaced(own, others) for own, others in pairs)
-        told = _shown(expected)
+        order = _shown(expected)
     if wrong:
         raise InvalidInputError(
             "The columns of predictions must stand in the order of the classes; got "
-            f"{_shown(names)} for classes {told}. Name the columns one by one in that order, or "
+            f"{_shown(names)} for classes {order}. Name the columns one by one in that order, or "
             "pass classes= in the order of the columns."
         )
 
 
 def check_label_order(labels: Sequence[str], names: Sequence[str]) -> None:
     """Refuse columns of labels and of predictions that name the same labels in another order."""
-    own, others = _own_parts(labels), _own_parts(names)
-    if own != others and set(own) == set(others) and list(labels) != list(names):
+    label_parts, name_parts = _own_parts(labels), _own_parts(names)
+    in_order = label_parts == name_parts or list(labels) == list(names)
+    if set(label_parts) == set(name_parts) and not in_order:
         raise InvalidLabelsError(
             "The columns of y_true and y_prob must stand in one order; got the same names, "
             f"{_shown(labels)} and {_shown(names)}. Put both in the order of either."
@@ -204,7 +204,7 @@ def check_label_order(labels: Sequence[str], names: Sequence[str]) -> None:
 
 
 def check_same_order(names: Sequence[str], fitted: Sequence[str]) -> None:
-    """Refuse the columns of a fit in another order, and of two the one that is not the event's."""
+    """Refuse another order of columns than in the fit, and of two the one without the event."""
     if len(fitted) == 2 and list(names) == [fitted[0]]:
         raise InvalidInputError(
             "Of the two columns of the fit the second is the event's, and may come alone; got the "
@@ -218,7 +218,7 @@ def check_same_order(names: Sequence[str], fitted: Sequence[str]) -> None:
 
 
 def check_same_names(names: Sequence[str], fitted: Sequence[str]) -> None:
-    """Refuse other columns than those of a fit, where both have names."""
+    """Refuse columns whose names differ from those of the fit, if both have names."""
     unnamed = [str(i) for i in range(len(fitted))]
     if unnamed in (list(names), list(fitted)):
         return
@@ -233,17 +233,17 @@ def check_same_names(names: Sequence[str], fitted: Sequence[str]) -> None:
 
 
 def _misplaced(names: Sequence[str], classes: Sequence[str]) -> bool:
-    """Whether names are those of the classes in another order, or one is in another's place."""
+    """Return whether names are those of classes in another order, or one is misplaced."""
     if set(names) == set(classes):
         return list(names) != list(classes)
-    # numbers are told by all of them together: p1, p2, p3 may well be the classes 0, 1, 2
+    # numbers are judged all together: p1, p2, p3 may well be the classes 0, 1, 2
     place = {name: i for i, name in enumerate(classes) if not set(name) <= set(DIGITS)}
-    found = [(i, place[name]) for i, name in enumerate(names) if name in place]
-    return len(set(names)) == len(names) and any(i != own for i, own in found)
+    moved = (i != place.get(name, i) for i, name in enumerate(names))
+    return len(set(names)) == len(names) and any(moved)
 
 
 def _own_parts(names: Sequence[str]) -> list[str]:
-    """Return the names without what all of them begin and end with; a number stays whole."""
+    """Strip the common beginning and ending of all names; numbers stay whole."""
     if len(names) < 2:
         return list(names)
     head = _common_head(names).rstrip(DIGITS)
@@ -253,7 +253,7 @@ def _own_parts(names: Sequence[str]) -> list[str]:
 
 
 def _common_head(names: Sequence[str]) -> str:
-    """Return what all names begin with: what the first and the last of them in order share."""
+    """Return the beginning that all names share, which the first and last in order share."""
     first, last = min(names), max(names)
     same = [a == b for a, b in zip(first, last, strict=False)]
     return first[: same.index(False)] if False in same else first[: len(same)]

@@ -48,14 +48,14 @@ def as_events(
     problem, _ = Problem.of(probs.shape, kind, classes, pos_label)
     table = probs.reshape(len(probs), -1)
     if kind == "multi-label":
-        return problem, _marks(labels.reshape(table.shape)), of_each_label(table, input)
+        return problem, _event_marks(labels.reshape(table.shape)), of_each_label(table, input)
     if kind == "ordinal":
-        return problem, *_up_to(problem, labels, table, input)
+        return problem, *_cumulative(problem, labels, table, input)
     return problem, *covered(problem, labels, table, input)
 
 
-def _marks(labels: AnyArray) -> AnyArray:
-    """Return labels of 0 and 1 as numbers; which value is wrong is found where they are counted."""
+def _event_marks(labels: AnyArray) -> AnyArray:
+    """Return labels of 0 and 1 as numbers; the engines check their values."""
     if (numbers := numbers_of(labels)) is not None:
         return numbers
     flat = labels.ravel().tolist()
@@ -70,7 +70,7 @@ def _marks(labels: AnyArray) -> AnyArray:
 
 
 def of_each_label(table: AnyArray, input: Input) -> AnyArray:
-    """Return probabilities; labels do not compete, so that logits go through a sigmoid each."""
+    """Return probabilities; each logit has its own sigmoid, as labels do not compete."""
     if input == "probabilities":
         return table
     if np.isnan(table).any():
@@ -78,7 +78,7 @@ def of_each_label(table: AnyArray, input: Input) -> AnyArray:
     return probabilities_of(table.ravel()).reshape(table.shape)
 
 
-def _up_to(
+def _cumulative(
     problem: Problem, labels: AnyArray, table: AnyArray, input: Input
 ) -> tuple[BoolArray, FloatArray]:
     """Return whether the class is k or a lower one, and its probability, of all k but the last."""
@@ -121,12 +121,12 @@ def check_quantile_input(input: Input) -> None:
 
 
 def read_outcomes(outcomes: AnyArray) -> FloatArray:
-    """Return outcomes as finite floats, or say which are not."""
+    """Return outcomes as finite floats; the exception names those that are not."""
     return read_real(outcomes, "y_true")
 
 
 def read_real(values: AnyArray, name: str) -> FloatArray:
-    """Return a column of finite floats, or say which values are not."""
+    """Return a column of finite floats; the exception names the values that are not."""
     y = _floats(values, name)
     wrong = ~np.isfinite(y)
     if wrong.any():
@@ -264,7 +264,7 @@ def _check_rows(labels: Any, probs: Any, width: str) -> None:
 
 
 def _advice(labels: AnyArray) -> str:
-    """Say what to do with a table of labels: only rows with a single 1 are one-hot."""
+    """Return advice on a table of labels: only rows with a single 1 are one-hot."""
     if labels.ndim != 2 or labels.dtype.kind not in NUMERIC or not is_zero_one(labels):
         return "Flatten positions such as pixels or tokens into rows, one label each."
     events = labels.sum(axis=1)

@@ -88,7 +88,7 @@ class FrameSource(Source):
             "classes": self.problem.classes,
             "pos_label": self.problem.pos_label,
         }
-        by = {own.name: own.cuts for own in columns.by} or None
+        by = {column.name: column.cuts for column in columns.by} or None
         return read_frame(eager, labels, probs, columns.weights, by, **meaning).in_memory()
 
     def influence_sums(self, bins: tuple[Bins, ...], influence: Influence) -> InfluenceSums | None:
@@ -163,10 +163,10 @@ def read_frame(
 
 def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> tuple[Any, Any]:
     """Return lists of names for patterns; labels and predictions of one name belong together."""
-    for option, given in (("y_true", y_true), ("y_prob", y_prob)):
-        if isinstance(given, list | tuple) and not given:
+    for option, value in (("y_true", y_true), ("y_prob", y_prob)):
+        if isinstance(value, list | tuple) and not value:
             raise InvalidArgumentError(
-                f"With data=, {option} must name a column, or several; got {given!r}. The columns "
+                f"With data=, {option} must name a column, or several; got {value!r}. The columns "
                 f"are {_shown(known)}."
             )
     several = kind == "multi-label" and is_pattern(y_true, known)
@@ -205,7 +205,7 @@ def collected(data: Any, *names: Any) -> Any:
 
 
 def as_frame(data: Any) -> Any:
-    """Wrap any data frame with narwhals; raise InvalidArgumentError if it is none."""
+    """Wrap any data frame with narwhals; raise InvalidArgumentError for anything else."""
     module = type(data).__module__
     if module.startswith("pyarrow.") and hasattr(data, "to_batches") and hasattr(data, "scanner"):
         data = _scanned(data)
@@ -250,7 +250,7 @@ def _scanned(dataset: Any) -> Any:
 
 
 def _names(data: Any) -> list[Any]:
-    """Return the names of the columns; the types of others than those asked for may be unknown."""
+    """Return the names of the columns; those of a type unknown to narwhals have one, too."""
     if isinstance(data, Mapping):
         return list(data)
     return list(data.collect_schema() if _is_lazy(data) else data.columns)
@@ -263,7 +263,7 @@ def _is_lazy(frame: Any) -> bool:
 def _column(data: Any, name: Any) -> AnyArray:
     """Return the named column in memory, or a list of columns as the columns of a table."""
     if isinstance(name, list | tuple):
-        return np.column_stack([_column(data, one) for one in name])
+        return np.column_stack([_column(data, column) for column in name])
     if isinstance(data, Mapping):
         values = data[known_column(name, list(data))]
         refuse_masked(values, repr(name))
@@ -275,7 +275,7 @@ def _column(data: Any, name: Any) -> AnyArray:
 
 
 def _group_column(data: Any, column: GroupColumn) -> AnyArray | Factor:
-    """Return a column in memory that tells groups apart, or what its own package makes of it."""
+    """Return a column of groups in memory, or its codes if its own package has them."""
     name = known_column(column.name, _names(data))
     values = data[name] if isinstance(data, Mapping) else data.get_column(name)
     factor = series_factor(column, values)

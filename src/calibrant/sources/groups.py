@@ -68,8 +68,8 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
     arrays = named_arrays(by)
     for name, values, cuts in arrays if like is None else _in_order_of(like, by, arrays):
         shown = f"{name:.60}" if isinstance(by, Mapping) else "by"
-        own = GroupColumn(name, _cuts(name, cuts))
-        factor = series_factor(own, values)
+        column = GroupColumn(name, _cuts(name, cuts))
+        factor = series_factor(column, values)
         if factor is None:
             values = values.to_numpy() if hasattr(values, "to_native") else values
         array = as_array(values, shown) if factor is None else factor[0]
@@ -79,12 +79,12 @@ def read_groups(by: Any, n: int | None, like: tuple[GroupColumn, ...] | None = N
                 f"{shown} must have one value per row, shape ({n},); it has shape "
                 f"{array.shape}. Of arrays, cut a column with by={{name: (values, cuts)}}."
             )
-        columns.append((own, array if factor is None else factor))
-    return Groups.of(tuple(own for own, _ in columns), [values for _, values in columns])
+        columns.append((column, array if factor is None else factor))
+    return Groups.of(tuple(column for column, _ in columns), [values for _, values in columns])
 
 
 def series_factor(column: GroupColumn, values: Any) -> Factor | None:
-    """Return the codes of a series that NumPy would change or read slowly; None for anything else.
+    """Return the codes of a series that NumPy would corrupt or read slowly; else None.
 
     A Python object of every row takes ten times as long, but pandas has them for text already. Of
     integers beside missing values NumPy would make floats, and from 2^53 on one group of several;
@@ -119,7 +119,7 @@ def series_factor(column: GroupColumn, values: Any) -> Factor | None:
 
 
 def _checked(groups: Groups, n: int | None, like: tuple[GroupColumn, ...] | None) -> Groups:
-    """Return groups that were read before; refuse those of other columns or of other rows."""
+    """Return groups from an earlier call; refuse those of other columns or of other rows."""
     if like is not None and groups.by != like:
         raise InvalidArgumentError(
             f"Groups must be those by {', '.join(column.name for column in like):.100}, cut alike; "
@@ -159,14 +159,14 @@ def named_arrays(by: Any) -> list[tuple[str, Any, Any]]:
 def _in_order_of(
     like: tuple[GroupColumn, ...], by: Any, arrays: list[tuple[str, Any, Any]]
 ) -> list[tuple[str, Any, Any]]:
-    """Return the columns that were read before, by name where they are named, else in order."""
+    """Return the columns of an earlier call, by name if they have names, else in order."""
     names = [column.name for column in like]
     named = isinstance(by, Mapping) or hasattr(by, "columns")
-    given = {name: (values, cuts) for name, values, cuts in arrays}
-    if len(arrays) < len(like) or (named and not set(names) <= set(given)):
+    by_name = {name: (values, cuts) for name, values, cuts in arrays}
+    if len(arrays) < len(like) or (named and not set(names) <= set(by_name)):
         raise InvalidArgumentError(
             f"Groups are those by {', '.join(names):.100}, {len(names)} column"
-            f"{'s' * (len(names) > 1)}; got {', '.join(given):.100}. Pass a dict by these names, "
+            f"{'s' * (len(names) > 1)}; got {', '.join(by_name):.100}. Pass a dict by these names, "
             "or the columns in this order."
         )
     if not named and len(arrays) > len(like):
@@ -174,7 +174,7 @@ def _in_order_of(
             f"Groups are those by {', '.join(names):.100}; got {len(arrays)} columns. Pass a dict "
             "by these names, or these columns only."
         )
-    pairs = [given[name] for name in names] if named else [pair[1:] for pair in arrays]
+    pairs = [by_name[name] for name in names] if named else [pair[1:] for pair in arrays]
     for column, (_, cuts) in zip(like, pairs, strict=True):
         if cuts is not None and _cuts(column.name, cuts) != column.cuts:
             raise InvalidArgumentError(
@@ -222,7 +222,7 @@ def read_clustered(
     by: Any,
     cluster: Any,
 ) -> tuple[Source, bool]:
-    """Read as `read` does, clusters as the last column of groups; tell whether there are any."""
+    """Read as `read`, with clusters as the last column of groups; return whether there are any."""
     cluster, data = clusters_and_data(cluster, data, by)
     by = by if cluster is None else _groups_and_clusters(by, cluster, data)
     source = read(y_true, y_prob, kind, input, classes, pos_label, sample_weight, data, by)
@@ -230,7 +230,7 @@ def read_clustered(
 
 
 def clusters_and_data(cluster: Any, data: Any, by: Any = None) -> tuple[Any, Any]:
-    """Return `cluster=` and `data=` as they are meant.
+    """Resolve `cluster=` and `data=` of an evaluation log.
 
     Answers to one question of an evaluation log are a cluster unless False says that rows are
     independent; `read` refuses what is left, a log by groups whose questions repeat.
@@ -291,31 +291,31 @@ def cluster_sums(
     rows: ArraySource, table: BinTable, weights: FloatArray, cluster: IntArray | None = None
 ) -> ClusterSums:
     """Sum the rows of each cluster in the bins of a table; those of `groups` unless given."""
-    own = required(rows.groups).codes if cluster is None else cluster
-    codes = np.unique(own, return_inverse=True)[1]
+    clusters = required(rows.groups).codes if cluster is None else cluster
+    codes = np.unique(clusters, return_inverse=True)[1]
     columns = rows.columns()
-    events, said = (x.reshape(len(codes), -1) for x in columns.events())
-    return ClusterSums.of(codes, events, said, table.bins, weights, columns.weights)
+    events, predictions = (x.reshape(len(codes), -1) for x in columns.events())
+    return ClusterSums.of(codes, events, predictions, table.bins, weights, columns.weights)
 
 
 def one_of_each(rows: ArraySource, seed: int) -> ArraySource:
     """Draw one row of each cluster at random, the same for a seed: those are independent."""
-    return ArraySource(rows.columns().take(_drawn(rows, seed)))
+    return ArraySource(rows.columns().take(_drawn_rows(rows, seed)))
 
 
 def one_of_each_by_group(rows: ArraySource, seed: int) -> tuple[ArraySource, bool]:
-    """Draw one row of each cluster in each group; tell whether no cluster is in several groups.
+    """Draw one row of each cluster in each group; return also whether clusters are nested.
 
     The last column of the rows' groups is that of clusters.
     """
     crossed = required(rows.groups)
-    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
-    drawn = _drawn(rows, seed)
+    groups, clusters = (_groups_by(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    drawn = _drawn_rows(rows, seed)
     nested = np.unique(clusters.codes).size == drawn.size
-    return ArraySource(rows.columns().take(drawn), _taken(groups, drawn)), nested
+    return ArraySource(rows.columns().take(drawn), _groups_of(groups, drawn)), nested
 
 
-def _drawn(rows: ArraySource, seed: int) -> IntArray:
+def _drawn_rows(rows: ArraySource, seed: int) -> IntArray:
     """Return the place of one row of each cluster, whatever the order of all rows.
 
     The rows of a cluster are put into an order of their contents, labels included, and a number
@@ -328,12 +328,12 @@ def _drawn(rows: ArraySource, seed: int) -> IntArray:
     present, codes, counts = np.unique(groups.codes, return_inverse=True, return_counts=True)
     order = np.lexsort((row_hashes(columns.predictions, columns.codes()), codes))
     labels = [groups.labels[code] for code in present]
-    names = [tuple(map(str, own)) for own in labels]
+    names = [tuple(map(str, x)) for x in labels]
     if len(set(names)) < len(names):  # as 1 and "1" do, and no two may share their number
-        names = [tuple(map(repr, own)) for own in labels]
-    # between 0 and 1, as if at random, but told by the seed and the name
+        names = [tuple(map(repr, x)) for x in labels]
+    # uniform on [0, 1), yet fixed by the seed and the name
     hashes = [hashlib.blake2b(json.dumps([seed, *x]).encode(), digest_size=8) for x in names]
-    share = np.array([int.from_bytes(own.digest()) / 2**64 for own in hashes])
+    share = np.array([int.from_bytes(x.digest()) / 2**64 for x in hashes])
     first = np.cumsum(counts) - counts
     drawn = order[first + np.minimum(share * counts, counts - 1).astype(np.intp)]
     return np.asarray(drawn[np.argsort(share)])  # sums are the same to the last digit, too
@@ -342,9 +342,10 @@ def _drawn(rows: ArraySource, seed: int) -> IntArray:
 def clusters_by_group(rows: ArraySource) -> tuple[ArraySource, Groups]:
     """Return rows in their groups alone, and the cluster of each; two at least in every group."""
     crossed = required(rows.groups)
-    groups, clusters = (_part(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
+    groups, clusters = (_groups_by(crossed, which) for which in (GROUP_COLUMNS, CLUSTER_COLUMN))
     present = np.unique(crossed.codes)
-    counts = np.bincount(_part(Groups(crossed.by, present, crossed.labels), GROUP_COLUMNS).codes)
+    distinct = Groups(crossed.by, present, crossed.labels)
+    counts = np.bincount(_groups_by(distinct, GROUP_COLUMNS).codes)
     alone = np.flatnonzero(counts == 1)
     if alone.size:
         raise InvalidGroupsError(
@@ -360,14 +361,14 @@ def cluster_sums_of_groups(
 ) -> tuple[ClusterSums, ...]:
     """Sum the rows of each cluster in the bins of the table of its group, group by group."""
     place = {labels: i for i, labels in enumerate(tables.labels)}
-    found = {}
-    for labels, own in required(rows.groups).rows():
-        part = ArraySource(rows.columns().take(own), _taken(clusters, own))
-        found[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
-    return tuple(found[i] for i in range(len(tables)))
+    sums = {}
+    for labels, members in required(rows.groups).rows():
+        part = ArraySource(rows.columns().take(members), _groups_of(clusters, members))
+        sums[place[labels]] = cluster_sums(part, tables.at(place[labels]), weights)
+    return tuple(sums[i] for i in range(len(tables)))
 
 
-def _part(groups: Groups, which: slice) -> Groups:
+def _groups_by(groups: Groups, which: slice) -> Groups:
     """Return groups by some of the columns."""
     number: dict[tuple[GroupLabel, ...], int] = {}
     numbers = [number.setdefault(labels[which], len(number)) for labels in groups.labels]
@@ -375,5 +376,5 @@ def _part(groups: Groups, which: slice) -> Groups:
     return Groups(groups.by[which], codes[groups.codes], list(number))
 
 
-def _taken(groups: Groups, rows: IntArray) -> Groups:
+def _groups_of(groups: Groups, rows: IntArray) -> Groups:
     return Groups(groups.by, groups.codes[rows], groups.labels)

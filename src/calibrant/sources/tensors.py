@@ -141,13 +141,13 @@ def read_tensors(
 def _on_device(
     y_true: Any, probs: Any, sample_weight: Any, by: Any, meaning: Meaning
 ) -> TensorSource | None:
-    """Return the source of tensors; None where the host must read them, or refuses them in words.
+    """Return the source of tensors; None where the host must read, or refuse, them.
 
-    That is text, values that are wrong, and weights that pairs cannot hold.
+    The host reads text, wrong values (for their messages), and weights that pairs cannot hold.
     """
     kind, input = meaning.get("kind"), meaning.get("input", "probabilities")
     if any(torch.is_tensor(x) and x.is_complex() for x in (y_true, probs, sample_weight)):
-        return None  # PyTorch would drop what is imaginary
+        return None  # PyTorch would drop the imaginary part
     try:
         labels = _labels_on(y_true, probs.device)
     except (TypeError, ValueError):
@@ -157,7 +157,7 @@ def _on_device(
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if kind in EVENT_KINDS:
         read = _as_events(labels, probs, kind, input, meaning)
-        if kind != "multi-label":  # of which logits stay what they are
+        if kind != "multi-label":  # whose logits stay logits
             input = "probabilities"
     else:
         read = _as_columns(labels, probs, kind, input, meaning)
@@ -179,7 +179,7 @@ def _as_columns(
     """Do as `read_arrays`; None where the host must read them."""
     if labels.ndim != 1 or probs.ndim == 0:
         return None
-    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions take
+    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which few functions support
         signed = labels.long()
         if bool((signed < 0).any()):  # beyond what a signed integer holds
             return None
@@ -243,10 +243,10 @@ def _labels_on(y_true: Any, device: Any) -> Any:
     """Move labels to a device; ValueError where it cannot hold them."""
     if has_float64(device):
         return torch.as_tensor(y_true, device=device)
-    given = labels = torch.as_tensor(y_true)
+    exact = labels = torch.as_tensor(y_true)
     if labels.dtype == torch.float64:
-        labels = given.float()
-        if not bool((labels == given).all()):
+        labels = exact.float()
+        if not bool((labels == exact).all()):
             raise ValueError("labels are not float32")
     return labels.to(device)
 

@@ -49,7 +49,7 @@ MOST_OUTPUTS = 1_000_000
 """A model with more distinct outputs is taken as continuous: their table would be as large as the
 data, and each would have too few rows to say anything."""
 LABELS_SHOWN = 1_000
-"""Labels of the first rows that are kept, for the message that none of them is the event."""
+"""Labels of the first rows are kept, for the message that none of them is the event."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class FileSource(Source):
         return total.tables()
 
     def _parts(self, bins: tuple[Bins, ...], count: Callable[[int], Part | None]) -> Iterator[Part]:
-        """Yield what each file with rows was counted to, now or before."""
+        """Yield the table of each file with rows, counted now or restored."""
         with self._pass("counting"):
             for number in range(len(self._files)):
                 is_counted, known = self._hooks.restore_table(number, bins)
@@ -211,7 +211,7 @@ class FileSource(Source):
         return self.arrays_and_groups()[:3]
 
     def arrays_and_groups(self) -> tuple[AnyArray, AnyArray, AnyArray | None, Groups | None]:
-        """Return what `arrays` does, and the groups of the rows where they are told apart."""
+        """Return the values of `arrays` and, with ``by=``, the groups of the rows."""
         parts: list[Chunk] = []
         self._read_all(lambda _, chunk: parts.append(chunk))
         groups = [Groups.of(self.by, chunk.groups) for chunk in parts] if self.by else []
@@ -236,7 +236,7 @@ class FileSource(Source):
         return self._home.resample(bins, rng)
 
     def check_event(self) -> None:
-        """Say that none of the rows counted is the event."""
+        """Raise the exception that no counted row is the event."""
         if self.problem.pos_label is not None:
             raise absent_event(self.problem.pos_label, self._first_labels)
 
@@ -253,7 +253,7 @@ class FileSource(Source):
         return str(self._row_digest)
 
     def _read_all(self, step: Callable[[Columns, Chunk], object]) -> None:
-        """Check every value of all files, and hand over the rows."""
+        """Yield the checked rows of all files."""
 
         def check(columns: Columns, chunk: Chunk) -> None:
             columns.check()
@@ -264,9 +264,9 @@ class FileSource(Source):
                 self._read_file(number, check)
 
     def _read_file(self, number: int, step: Callable[[Columns, Chunk], object]) -> None:
-        """Hand over the rows of a file, chunk by chunk; say where the wrong ones are."""
-        own = (self.names[1:], self._label_names)
-        for chunk in read_chunks(self._files[number], self._columns, *own):
+        """Yield the rows of a file, chunk by chunk; exceptions say where in the file."""
+        order = (self.names[1:], self._label_names)
+        for chunk in read_chunks(self._files[number], self._columns, *order):
             self._hooks.advance(number, chunk.share, len(chunk))
             with located(chunk):
                 columns = self._columns_of(chunk)

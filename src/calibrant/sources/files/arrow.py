@@ -33,7 +33,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def rows_at_once(n_columns: int) -> int:
-    """Return how many rows of so many columns are held at a time."""
+    """Return the number of rows to hold at a time, by the number of columns."""
     return min(MOST_ROWS, max(CHUNK_VALUES // max(n_columns, 1), FEWEST_ROWS))
 
 
@@ -77,7 +77,7 @@ def arrow_library() -> Any:
 
 @contextmanager
 def readable(shown: str) -> Iterator[None]:
-    """Raise what a reader says of a damaged file again, with the name of the file."""
+    """Name the file in a reader's exceptions about damaged content."""
     pa = arrow_library()
     try:
         yield
@@ -87,7 +87,7 @@ def readable(shown: str) -> Iterator[None]:
         if getattr(error, "errno", None) is not None:  # of the system; PyArrow's have no number
             raise
         reason = " ".join(str(error).split())  # some quote lines of the file
-        if isinstance(error, MemoryError):  # Python's own says nothing
+        if isinstance(error, MemoryError):  # Python's own has no message
             reason = f"it asks for more memory than there is. {reason}"
         raise InvalidDocumentError(f"{shown} cannot be read: {reason.rstrip():.300}") from error
 
@@ -181,7 +181,7 @@ class Writer(Protocol):
         """Write some rows."""
 
     def close(self) -> None:
-        """Write what comes last."""
+        """Write the end of the file."""
 
 
 def read_tables(file: File, as_text: Collection[str] | None = None) -> Iterator[tuple[Any, float]]:
@@ -327,7 +327,7 @@ class _Parquet:
         self._file.close()
 
     def abandon(self) -> None:
-        """Let it go unfinished: PyArrow would finish it later, on a stream that is closed."""
+        """Drop the writer unfinished: PyArrow would later finish it on a closed stream."""
         self._file.is_open = False
 
 

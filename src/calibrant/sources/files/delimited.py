@@ -144,7 +144,7 @@ class _Parser:
         return block[:end]
 
     def _is_whole(self, block: bytes, n_rows: int) -> bool:
-        """Tell whether every line is one row, the last one of which ends no quote later on."""
+        """Return whether every line is a row and no quote stays open at the end."""
         if len(self.names) == 1:
             n_lines = len(block.splitlines())
         else:
@@ -170,7 +170,7 @@ class _Parser:
         return b""
 
     def _explain(self, error: str) -> str:
-        """Say with the row of the file what the parser says with the row of the block."""
+        """Translate the row that the parser names from the block to the file."""
         if match := RAGGED.search(error):
             row, expected, got = map(int, match.groups())
             return f"row {self.row + row:,}: expected {expected:,} columns, got {got:,}"
@@ -215,7 +215,7 @@ def _cells_over_lines(block: bytes, delimiter: bytes) -> Iterator[tuple[int, int
 
 
 def _lost_rows(block: bytes, opens: int, closes: int | None, line: int) -> str:
-    """Say where the quote is that makes rows the text of a cell; the block begins in `line`."""
+    """Locate the quote that turns rows into text of a cell; the block begins in `line`."""
     line += count_lines(block[:opens])
     lost = "never closes, so that all lines after it"
     if closes is not None:
@@ -227,7 +227,7 @@ def _lost_rows(block: bytes, opens: int, closes: int | None, line: int) -> str:
 def _is_stray(
     block: bytes, opens: int, closes: int, delimiter: bytes, is_row: Callable[[bytes], bool]
 ) -> bool:
-    """Tell whether a cell of several lines has swallowed rows.
+    """Return whether a cell of several lines has swallowed rows.
 
     It has if the quote that ends it stands in the middle of a cell, or if one of its lines reads
     like a row. The last line of a cell in the first column always may, as the other cells follow:
@@ -244,7 +244,7 @@ def _is_stray(
 
 
 def _row_test(block: bytes, delimiter: bytes, n_columns: int) -> Callable[[bytes], bool]:
-    """Return what tells whether a line reads like a row.
+    """Return a function that decides whether a line reads like a row.
 
     It has as many cells as there are columns, and numbers where the first such line has some.
     """

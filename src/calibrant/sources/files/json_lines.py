@@ -79,7 +79,7 @@ class _Reader:
         return list(table.to_batches())
 
     def _parse(self, block: bytes, n: int) -> Any:
-        """Return the table, None if this parser cannot tell."""
+        """Return the table; None if Arrow's parser is not certain to read it right."""
         try:
             table = _read_json(block)
             if table.num_rows != n:
@@ -128,7 +128,7 @@ def as_column(values: list[Any], name: str, done: int) -> Any:
     def array(length: int) -> Any:
         try:
             return pa.array(values[:length])
-        except OverflowError:  # unsigned identifiers of 64 bits, perhaps
+        except OverflowError:  # perhaps unsigned identifiers of 64 bits
             return pa.array(values[:length], pa.uint64())
 
     def fails(length: int) -> bool:
@@ -148,7 +148,7 @@ def as_column(values: list[Any], name: str, done: int) -> Any:
 
 
 def _may_be_rounded(column: Any) -> bool:
-    """Tell whether floats may be integers of more than 63 bits, of which Arrow makes such."""
+    """Return whether floats may be integers beyond 63 bits, which Arrow reads as floats."""
     if not pa.types.is_floating(column.type):
         return False
     return bool((pc.max(pc.abs(column)).as_py() or 0.0) >= BEYOND_INT64)

@@ -53,7 +53,7 @@ DAMAGED: tuple[type[Exception], ...] = (
     MemoryError,
     RuntimeError,  # encrypted; and NotImplementedError, an unknown compression
 )
-"""What zipfile and its decompressors raise on damaged archives."""
+"""Exceptions of zipfile and its decompressors on damaged archives."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ def npz_chunks(path: str, choose: Choose, shown: str) -> Iterator[tuple[Columns,
             for info in archive.infolist():
                 infos.setdefault(info.filename.removesuffix(".npy"), []).append(info)
             chosen = {name: infos[name] for name in choose(list(infos))}
-            for name, own in chosen.items():
-                if len(own) > 1:  # "a" beside "a.npy", perhaps
+            for name, files in chosen.items():
+                if len(files) > 1:  # "a" beside "a.npy", perhaps
                     raise InvalidDocumentError(
-                        f"{shown}: {len(own)} arrays are called {name!r:.80}. Give each a name of "
-                        "its own."
+                        f"{shown}: {len(files)} arrays are called {name!r:.80}. Give each a name "
+                        "of its own."
                     )
-            members = [_read_header(archive, name, own[0], shown) for name, own in chosen.items()]
+            members = [_read_header(archive, name, x[0], shown) for name, x in chosen.items()]
             yield from _chunks(archive, members, shown)
     except CalibrantError:
         raise
@@ -115,7 +115,7 @@ def _chunks(
 
 
 def _read_header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, shown: str) -> _Member:
-    """Read what a member says of itself, and check that against its size."""
+    """Read the header of a member, and check it against the member's size."""
     with archive.open(info) as stream:
         shape, by_columns, dtype = _header(stream, name, shown)
         offset = stream.tell()

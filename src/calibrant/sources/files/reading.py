@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from calibrant.table import BinTable
     from calibrant.tables import Tables
 
-# how exceptions about arrays name a value; in a file it has a column and a row
+# the place of a value in exceptions about arrays; in a file it has a column and a row
 PLACE = re.compile(r"(?:y_(true|prob)|by|sample_weight)\[(\d+)(?:, (\d+))?\] = ")
 
 
@@ -70,8 +70,8 @@ class ColumnNames:
         return [self.labels]
 
     def others_among(self, names: Sequence[str], shown: str) -> list[str]:
-        """Return the columns that are not predictions, though these may tell groups apart, too."""
-        beside = (self.weights, *(own.name for own in self.by))
+        """Return the columns of labels, weights and groups; predictions may be among the last."""
+        beside = (self.weights, *(column.name for column in self.by))
         return [*self.labels_among(names, shown), *(name for name in beside if name is not None)]
 
     def predictions_among(self, names: Sequence[str], shown: str) -> list[str]:
@@ -80,18 +80,18 @@ class ColumnNames:
         Where labels have a pattern too, predictions come in the order of their labels.
         """
         matches, labels = match_columns(names, self.predictions, shown), self.labels
-        own = self.labels_among(names, shown)
-        groups = {own.name for own in self.by} & {*self.predictions} - {*own, self.weights}
+        label_names, by = self.labels_among(names, shown), {column.name for column in self.by}
+        groups = by & {*self.predictions} - {*label_names, self.weights}
         others = self.others_among(names, shown)
         kept = [name for name in matches if name not in others or name in groups]
         if not kept:
             raise InvalidInputError(
-                f"{shown}: labels and predictions are both read from column {own[0]!r:.80}."
+                f"{shown}: labels and predictions are both read from column {label_names[0]!r:.80}."
             )
         if isinstance(labels, tuple) and len(labels) == len(self.predictions) == 1:
             pattern = self.predictions[0]
             if is_pattern(labels[0], names) and is_pattern(pattern, names):
-                return paired(own, kept, labels[0], pattern)
+                return paired(label_names, kept, labels[0], pattern)
         return kept
 
 
@@ -120,7 +120,7 @@ class Hooks:
         """Begin a pass over the files."""
 
     def advance(self, number: int, share: float, n_rows: int) -> None:
-        """Say that of file `number` this share has been read, `n_rows` rows more."""
+        """Report that this share of file `number` has been read, `n_rows` rows more."""
 
     def end(self) -> None:
         """End the pass, whether it is finished or has failed."""
@@ -133,7 +133,7 @@ class Hooks:
         return 0
 
     def save_pass(self, number: int, sketch: Sketch, done: int) -> None:
-        """Keep the sketch of a pass after so many files."""
+        """Keep the sketch of a pass after its first `done` files."""
 
     def restore_table(
         self, number: int, bins: tuple[Bins, ...]
@@ -167,19 +167,18 @@ def read_chunks(
         matches = columns.predictions_among(list(arrays), file.shown)
         names = matches if names is None else in_fixed_order(matches, names, file.shown)
         probs = _predictions(arrays, columns, names, where)
-        own = columns.labels_among(list(arrays), file.shown)
-        own = own if label_names is None else in_fixed_order(own, label_names, file.shown)
-        label_names, text = own, columns.text_labels
-        marks = [as_labels(arrays[name], text, name, *where) for name in own]
-        labels = (
-            marks[0] if isinstance(columns.labels, str) else side_by_side(marks, own, file.shown)
-        )
+        present, text = columns.labels_among(list(arrays), file.shown), columns.text_labels
+        if label_names is not None:
+            present = in_fixed_order(present, label_names, file.shown)
+        label_names, is_one = present, isinstance(columns.labels, str)
+        marks = [as_labels(arrays[name], text, name, *where) for name in present]
+        labels = marks[0] if is_one else side_by_side(marks, present, file.shown)
         weights = None
         if columns.weights is not None:
             weights = as_numbers(arrays[columns.weights], columns.weights, *where)
         blank = file.format in ("csv", "tsv")
-        groups = tuple(as_group(arrays[own.name], own, *where, blank) for own in columns.by)
-        yield Chunk(file, start, share, labels, probs, weights, list(names), own, groups)
+        groups = tuple(as_group(arrays[group.name], group, *where, blank) for group in columns.by)
+        yield Chunk(file, start, share, labels, probs, weights, list(names), present, groups)
         start += len(probs)
 
 
@@ -204,10 +203,10 @@ def read_predictions(
 def _predictions(
     arrays: Mapping[str, Any], columns: ColumnNames, names: Sequence[str], where: tuple[str, int]
 ) -> AnyArray:
-    own = {name: arrays[name] for name in names}
+    x = {name: arrays[name] for name in names}
     if columns.numbers is not None:
-        own = {name: named_numbers(own[name], columns.numbers, name, *where) for name in names}
-    return side_by_side([as_numbers(own[name], name, *where) for name in names], names, where[0])
+        x = {name: named_numbers(x[name], columns.numbers, name, *where) for name in names}
+    return side_by_side([as_numbers(x[name], name, *where) for name in names], names, where[0])
 
 
 def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], float]]:
@@ -228,7 +227,7 @@ def _arrays(file: File, columns: ColumnNames) -> Iterator[tuple[dict[str, Any], 
 
 @contextmanager
 def located(chunk: Chunk) -> Iterator[None]:
-    """Raise exceptions about a chunk of rows again, saying where in which file the rows are."""
+    """Say in exceptions about a chunk in which file and rows it is."""
     try:
         yield
     except InvalidArgumentError:

@@ -1,4 +1,4 @@
-"""Files by name: which a pattern stands for, their format, their bytes in blocks of whole lines."""
+"""Files by name: patterns, formats, and their bytes in blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNICODE_MARKS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-"""What such text begins with, as a shell of Windows writes UTF-16; no text in UTF-8 does."""
+"""Byte order marks of text that is not UTF-8, such as Windows shells write."""
 
 Choose = Callable[[list[str]], list[str]]
 """Takes the names of all columns and returns those to read."""
@@ -60,7 +60,7 @@ class File:
 
     @classmethod
     def of(cls, path: str) -> File:
-        """Return the file of this name, its format told by the suffix."""
+        """Return the file of this name, its format read from the suffix."""
         return cls(path, format_of(path), path)
 
 
@@ -86,7 +86,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
 
 
 def _identity(path: str) -> Hashable:
-    """Return what two names of one file have in common."""
+    """Return a key that two names of one file share."""
     try:
         facts = os.fstat(sys.stdin.fileno()) if path == STANDARD_INPUT else os.stat(path)
     except (OSError, ValueError, AttributeError):  # no such file, or no standard input
@@ -117,7 +117,7 @@ class BadContentError(Exception):
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[Any, Callable[[], float]]]:
-    """Open a file, unpack it where its name says so, and tell the share that was read."""
+    """Open a file, unpacked by its suffix, with a function for the share that has been read."""
     size = max(Path(path).stat().st_size, 1)
     with open(path, "rb") as raw:
         stream: Any = raw
@@ -155,7 +155,7 @@ class LineBlocks:
         """The number of the line with which the next block begins."""
 
     def read(self, least: int = 1) -> bytes:
-        """Return lines of at least so many bytes, fewer at the end of the stream, then none."""
+        """Return lines of at least `least` bytes, fewer at the end of the stream, then none."""
         parts, size = [self._rest], len(self._rest)
         while True:
             block = self._stream.read(self._size)

@@ -144,9 +144,9 @@ def read_log(
     task  asked  declined  answered  right  mean confidence
     quiz      2         0         2  0.500            0.750
     """
-    given = dict(locals())
-    del given["path"], given["format"]
-    settings = LogSettings.of(format, given)
+    options = dict(locals())
+    del options["path"], options["format"]
+    settings = LogSettings.of(format, options)
     names: list[Any] = list(path) if isinstance(path, list | tuple) else [path]
     if not names or not all(isinstance(name, str | os.PathLike) for name in names):
         raise InvalidArgumentError(
@@ -154,8 +154,8 @@ def read_log(
         )
     rows = _Rows()
     for file in expand([os.fspath(name) for name in names]):
-        for found in _answers(file, settings, rows.notes):
-            rows.add(found, settings)
+        for logged in _answers(file, settings, rows.notes):
+            rows.add(logged, settings)
     return rows.log(settings, [os.fspath(name) for name in names])
 
 
@@ -189,17 +189,17 @@ def _plain_answers(path: str, settings: LogSettings) -> Iterator[Answer]:
         epochs[question] = epochs.get(question, 0) + 1
         if settings.epoch not in (None, epochs[question]):
             continue
-        said = member(row, settings.field or "confidence")
-        if settings.confidence == "votes" and isinstance(said, list):
-            said = [vote_in(vote, settings) for vote in said]
+        value = member(row, settings.field or "confidence")
+        if settings.confidence == "votes" and isinstance(value, list):
+            value = [vote_in(vote, settings) for vote in value]
         grade = as_grade(member(row, settings.correct or "correct"), where)
         graded = settings.answer or ("answer" if settings.confidence == "votes" else None)
         chosen = None if graded is None else member(row, graded)
-        yield Answer(where, task, question, epochs[question], grade, said, chosen)
+        yield Answer(where, task, question, epochs[question], grade, value, chosen)
 
 
 class _Rows:
-    """Answers as they are read, checked one by one."""
+    """Collects the answers of a log, checked one by one."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -245,7 +245,7 @@ class _Rows:
         return matches and settings.abstain.search(text) is not None  # type: ignore[union-attr]
 
     def log(self, settings: LogSettings, names: list[str]) -> EvaluationLog:
-        """Return all that was read."""
+        """Return the log of all answers."""
         if not self.answered:
             notes = "".join(f" {note}." for note in self.notes)
             if not self.places:

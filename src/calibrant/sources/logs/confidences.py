@@ -60,9 +60,9 @@ class AnswerTokens:
         return mass[_letter(answer.chosen)] / sum(mass.values())
 
     def hidden(self, answer: Answer, settings: LogSettings) -> float:
-        """Return the most that choices beyond the logged alternatives can have, all together."""
-        own, logged = self._at(answer, settings), self.masses(answer, settings)
-        numbers = [math.exp(number) for _, number in self._alternatives(own, answer.where)]
+        """Bound the total probability of choices that are not among the logged alternatives."""
+        token, logged = self._at(answer, settings), self.masses(answer, settings)
+        numbers = [math.exp(number) for _, number in self._alternatives(token, answer.where)]
         beyond = sum(value == 0 for value in logged.values())
         return min(beyond * min(numbers), max(1 - sum(numbers), 0.0)) if beyond else 0.0
 
@@ -75,14 +75,14 @@ class AnswerTokens:
                 "was graded with answer=."
             )
         mass = dict.fromkeys(self.letters, 0.0)
-        own = self._at(answer, settings)
-        for token, number in self._alternatives(own, answer.where):
+        entry = self._at(answer, settings)
+        for token, number in self._alternatives(entry, answer.where):
             if token.strip(AROUND) in mass:
                 mass[token.strip(AROUND)] += math.exp(number)
         if mass[_letter(answer.chosen)] == 0:
             raise UnparsedError(
                 f"the graded choice {answer.chosen!r:.20} is not among the alternatives of the "
-                f"token {own['token']!r:.20}"
+                f"token {entry['token']!r:.20}"
             )
         return mass
 
@@ -95,7 +95,7 @@ class AnswerTokens:
                 "sample has none. Run Inspect with --logprobs and --top-logprobs 20, or read "
                 "another confidence=."
             )
-        texts = [own["token"] for own in content]
+        texts = [entry["token"] for entry in content]
         if settings.pattern is None:
             places = [i for i, x in enumerate(texts) if x.strip(AROUND) == _letter(answer.chosen)]
         else:
@@ -111,13 +111,13 @@ class AnswerTokens:
                 if settings.pattern is None
                 else f"the pattern is not in {''.join(texts)[-60:]!r}"
             )
-        found: dict[str, Any] = content[places[-1]]
-        return found
+        entry: dict[str, Any] = content[places[-1]]
+        return entry
 
-    def _alternatives(self, own: dict[str, Any], where: str) -> list[tuple[str, float]]:
+    def _alternatives(self, entry: dict[str, Any], where: str) -> list[tuple[str, float]]:
         """Return tokens and log-probabilities at one place, the one that was sampled included."""
-        tokens = {own["token"]: own["logprob"]}
-        tokens |= {other["token"]: other["logprob"] for other in own["top_logprobs"]}
+        tokens = {entry["token"]: entry["logprob"]}
+        tokens |= {other["token"]: other["logprob"] for other in entry["top_logprobs"]}
         return [(text, _log_likelihood(number, where)) for text, number in tokens.items()]
 
 
@@ -126,7 +126,7 @@ def _letter(chosen: Any) -> Any:
 
 
 def _is_token(entry: Any) -> bool:
-    """Tell a token with a log-probability and alternatives that have theirs."""
+    """Return whether this is a token with log-probabilities of it and its alternatives."""
     if not (isinstance(entry, dict) and isinstance(entry.get("top_logprobs"), list)):
         return False
     both = [entry, *entry["top_logprobs"]]
@@ -135,18 +135,18 @@ def _is_token(entry: Any) -> bool:
     )
 
 
-def stated(said: Any, settings: LogSettings) -> float:
+def stated(logged: Any, settings: LogSettings) -> float:
     """Read "90%", "9/10", a number at the declared scale, or one of the declared words.
 
     All of the text must be the confidence, or what the pattern takes from it: "80 to 90%" is
     neither 0.8 nor 0.9.
     """
-    if said is None or said is ABSENT or isinstance(said, bool | dict | list):
-        shown = "nothing" if said is None or said is ABSENT else repr(said)[:60]
+    if logged is None or logged is ABSENT or isinstance(logged, bool | dict | list):
+        shown = "nothing" if logged is None or logged is ABSENT else repr(logged)[:60]
         raise UnparsedError(f"a confidence is expected, and {shown} is there")
-    text = extracted(said, settings.pattern)
+    text = extracted(logged, settings.pattern)
     if text is None:
-        raise UnparsedError(f"the pattern is not in {said!r:.80}")
+        raise UnparsedError(f"the pattern is not in {logged!r:.80}")
     if text.casefold() in settings.words:
         return settings.words[text.casefold()]
     if match := PERCENT.fullmatch(text):
@@ -165,22 +165,22 @@ def stated(said: Any, settings: LogSettings) -> float:
     return value
 
 
-def extracted(said: Any, pattern: re.Pattern[str] | None) -> str | None:
+def extracted(value: Any, pattern: re.Pattern[str] | None) -> str | None:
     """Return the text that a pattern takes from an answer, the last if there are several."""
-    text = said if isinstance(said, str) else repr(said)
+    text = value if isinstance(value, str) else repr(value)
     if pattern is None:
         return text.strip()
-    found = None
+    last = None
     for match in pattern.finditer(text):
-        found = (match[1] if pattern.groups else match[0]) or ""
-    return None if found is None else found.strip()
+        last = (match[1] if pattern.groups else match[0]) or ""
+    return None if last is None else last.strip()
 
 
-def vote_in(said: Any, settings: LogSettings) -> Any:
+def vote_in(value: Any, settings: LogSettings) -> Any:
     """Return the vote that the pattern takes from a text, None if it is not there."""
-    if settings.pattern is None or not isinstance(said, str):
-        return said
-    return extracted(said, settings.pattern)
+    if settings.pattern is None or not isinstance(value, str):
+        return value
+    return extracted(value, settings.pattern)
 
 
 def _share_of_votes(answer: Answer) -> float:
@@ -253,8 +253,8 @@ def choice_probabilities(
 def true_index(choices: Sequence[Choice], settings: LogSettings, where: str) -> int:
     """Return which choice says that the proposed answer is true."""
     texts = [str(text) for text, _ in choices if text is not None]
-    wanted = settings.true_choice.strip().casefold()
-    hits = [i for i, text in enumerate(texts) if text.strip().casefold() == wanted]
+    target = settings.true_choice.strip().casefold()
+    hits = [i for i, text in enumerate(texts) if text.strip().casefold() == target]
     if len(hits) != 1:
         raise InvalidInputError(
             f"{where}: one choice must be {settings.true_choice!r:.40}; the choices are "

@@ -110,7 +110,7 @@ class EvaluationLog(LogColumns):
                 f"{str(self.question[0])!r:.60} and {str(other.question[0])!r:.60}; at least 2 are "
                 "needed. Name the field that both have with question=."
             )
-        a, b = (np.array([own[key] for key in both]) for own in (keys, keys_b))
+        a, b = (np.array([rows[key] for key in both]) for rows in (keys, keys_b))
         return EvaluationPairs(
             self.task[a],
             self.question[a],
@@ -136,10 +136,10 @@ class EvaluationLog(LogColumns):
         remarks = map(filled, [f"confidence: {self.meaning}", *self._remarks()])
         return "\n".join([next(remarks), *text_table(head, rows), *remarks])
 
-    def _line(self, task: str, declined: int, ungraded: int, own: AnyArray) -> tuple[str, ...]:
-        answered = int(own.sum())
+    def _line(self, task: str, declined: int, ungraded: int, rows: AnyArray) -> tuple[str, ...]:
+        answered = int(rows.sum())
         means = (
-            f"{x[own].mean():.3f}" if answered else "-" for x in (self.correct, self.confidence)
+            f"{x[rows].mean():.3f}" if answered else "-" for x in (self.correct, self.confidence)
         )
         asked = answered + declined + ungraded
         return (task, f"{asked:,}", f"{declined:,}", f"{answered:,}", *means)
@@ -152,7 +152,7 @@ class EvaluationLog(LogColumns):
         yield from self.notes
 
     def in_short(self) -> str:
-        """Say in one line what a confidence is, how many there are, and what was left out."""
+        """Return one line: the kind of confidence, the number of answers, and those left out."""
         answered = set(self.task.tolist())
         silent = [task for task in self.tasks if task not in answered]
         lost = f"; no answer to {', '.join(silent)[:200]}" if silent else ""
@@ -203,7 +203,7 @@ class EvaluationPairs(LogColumns):
         return len(self.task)
 
     def _summary(self) -> str:
-        right = [f"{own.mean():.3f}" for own in (self.correct_a, self.correct_b)]
+        right = [f"{correct.mean():.3f}" for correct in (self.correct_a, self.correct_b)]
         alone = f"; {self.unmatched[0]:,} of a alone, {self.unmatched[1]:,} of b alone"
         return (
             f"{self.n:,} answers of both models, {right[0]} of a's and {right[1]} of b's right"

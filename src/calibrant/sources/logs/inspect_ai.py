@@ -47,7 +47,7 @@ class Declined:
 
 
 def inspect_answers(path: str, settings: LogSettings, notes: list[str]) -> Iterator[Answer]:
-    """Yield the answers of one log; what is odd about the log itself goes into the notes."""
+    """Yield the answers of one log; oddities of the log go into the notes."""
     header, samples = _opened(path)
     if not isinstance(header.get("eval"), dict):
         raise InvalidDocumentError(f"{path} is not a log of Inspect: it does not say what was run.")
@@ -67,7 +67,7 @@ def inspect_answers(path: str, settings: LogSettings, notes: list[str]) -> Itera
 def _valid(
     samples: Iterable[tuple[str, Any]], path: str, notes: list[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the samples that nobody has invalidated, and note how many were."""
+    """Yield the samples that are not invalidated, and note how many are."""
     n = 0
     for where, sample in samples:
         if isinstance(sample, dict) and sample.get("invalidation") is not None:
@@ -81,7 +81,7 @@ def _valid(
 def _with_hidden(
     answers: Iterable[Answer], path: str, settings: LogSettings, notes: list[str]
 ) -> Iterator[Answer]:
-    """Yield answers, and note how much of the probability choices that were not logged may have."""
+    """Yield answers, and note how much probability choices that were not logged may have."""
     hidden = []
     for answer in answers:
         yield answer
@@ -108,16 +108,16 @@ def _answer(sample: Any, where: str, task: str, settings: LogSettings) -> Answer
     shown, question = named_keys(sample, task, question, settings, where)
     score = _score(sample, where, settings)
     if settings.confidence == "votes":
-        said = score.get("answer") if settings.field is None else member(sample, settings.field)
-        said = vote_in(said, settings)
+        value = score.get("answer") if settings.field is None else member(sample, settings.field)
+        value = vote_in(value, settings)
     else:
-        said = member(sample, settings.field or "output.completion")
+        value = member(sample, settings.field or "output.completion")
     grade, chosen = _grade(score.get("value"), where), None
     if settings.confidence == "tokens":
-        said = AnswerTokens(member(sample, settings.field or TOKENS), _letters(sample, where))
+        value = AnswerTokens(member(sample, settings.field or TOKENS), _letters(sample, where))
     if settings.confidence in ("choices", "tokens"):
         chosen = score.get("answer") if settings.answer is None else member(sample, settings.answer)
-    return Answer(where, shown, question, epoch, grade, said, chosen)
+    return Answer(where, shown, question, epoch, grade, value, chosen)
 
 
 def _letters(sample: dict[str, Any], where: str) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def _letters(sample: dict[str, Any], where: str) -> tuple[str, ...]:
 
 
 def _score(sample: dict[str, Any], where: str, settings: LogSettings) -> dict[str, Any]:
-    """Return the score that grades; a sample that failed has none."""
+    """Return the score that grades a sample; a failed sample has none."""
     scores = sample.get("scores") or {}
     if not isinstance(scores, dict) or not all(isinstance(s, dict) for s in scores.values()):
         raise InvalidDocumentError(f"{where}: scores must be objects by the name of the scorer.")
@@ -168,11 +168,11 @@ def _voted(answers: Iterable[Answer]) -> Iterator[Answer]:
     epochs: dict[str, list[Answer]] = {}
     for answer in answers:
         epochs.setdefault(answer.question, []).append(answer)
-    for own in epochs.values():
-        votes = [None if answer.grade is Declined else _vote(answer) for answer in own]
+    for group in epochs.values():
+        votes = [None if answer.grade is Declined else _vote(answer) for answer in group]
         chosen = Counter(votes).most_common(1)[0][0]
-        first = own[votes.index(chosen)]
-        grades = {a.grade for a, vote in zip(own, votes, strict=True) if vote == chosen}
+        first = group[votes.index(chosen)]
+        grades = {a.grade for a, vote in zip(group, votes, strict=True) if vote == chosen}
         if len(grades) > 1:
             raise InvalidInputError(
                 f"{first.where}: the same answer, {chosen!r:.60}, is right in one epoch, wrong in "
@@ -192,7 +192,7 @@ def _vote(answer: Answer) -> Any:
 
 
 def _opened(path: str) -> tuple[dict[str, Any], Iterable[tuple[str, Any]]]:
-    """Return what a log says of itself, and its samples."""
+    """Return the header of a log, and its samples."""
     with open(path, "rb") as stream:
         if stream.read(4) == b"PK\x03\x04":
             return _archive(path)
@@ -204,7 +204,7 @@ def _opened(path: str) -> tuple[dict[str, Any], Iterable[tuple[str, Any]]]:
             f"{path} is not a log of Inspect with samples. Name its .eval file, or the .json file "
             "of a run that kept its samples."
         )
-    return document, ((f"{path}, sample {i + 1:,}", own) for i, own in enumerate(samples))
+    return document, ((f"{path}, sample {i + 1:,}", sample) for i, sample in enumerate(samples))
 
 
 def _archive(path: str) -> tuple[dict[str, Any], Iterable[tuple[str, Any]]]:

@@ -28,7 +28,7 @@ FILE_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl(?:\.\w+)?")
 GRADES = {None: "acc", "characters": "acc_norm", "bytes": "acc_bytes"}
 """The harness's own accuracy for each way to compare choices."""
 INVALID = "[invalid]"
-"""What the harness's filters answer where their pattern is not in a text."""
+"""The answer of the harness's filters to a text without their pattern."""
 
 
 def lm_eval_answers(
@@ -187,7 +187,7 @@ def _check_target(
     gold = {texts.index(target)} if target in texts else set()
     if isinstance(target, str | int) and str(target).isdecimal() and int(target) < len(choices):
         gold.add(int(target))
-    if gold and grade is not None and all((best == own) != grade for own in gold):
+    if gold and grade is not None and all((best == choice) != grade for choice in gold):
         raise InvalidInputError(
             f"{where}: choice {best} is the likeliest and the target is {target!r:.40}, but the "
             f"grade says {'right' if grade else 'wrong'}. The harness has compared the choices in "

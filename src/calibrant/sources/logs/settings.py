@@ -37,10 +37,10 @@ READ_WITH = {
     "filter": ("lm-eval",),
     "epoch": ("inspect", "jsonl"),
 }
-"""With which formats and confidences an option is read. Elsewhere it is refused: a reader that
+"""The formats and confidences that read an option. Elsewhere it is refused: a reader that
 ignored it would give other numbers than were asked for."""
 UNSAID: dict[str, Any] = {"true_choice": "True", "scale": 1, "words": {}}
-"""What options are where nobody gave them, if not None."""
+"""Defaults of options other than None."""
 
 ABSENT = object()
 """Stands for a field that a row does not have."""
@@ -48,7 +48,7 @@ ABSENT = object()
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What `calibrant.read_log` was told; its parameters are described there."""
+    """The options of `calibrant.read_log`, which documents them."""
 
     format: str
     confidence: str
@@ -68,10 +68,10 @@ class LogSettings:
     epoch: int | None
 
     @classmethod
-    def of(cls, format_: Any, given: dict[str, Any]) -> LogSettings:
+    def of(cls, format_: Any, options: dict[str, Any]) -> LogSettings:
         """Check every option; none is guessed."""
         _check_among("format", format_, FORMATS)
-        confidence = given["confidence"]
+        confidence = options["confidence"]
         if confidence is None:
             confidence = "choices" if format_ == "lm-eval" else "stated"
         _check_among("confidence", confidence, CONFIDENCES)
@@ -81,44 +81,45 @@ class LogSettings:
                 f'format="{format_}". Use "choices", with the log-likelihoods of all choices.'
             )
         for name in ("field", "correct", "answer", "task", "question", "filter"):
-            if not (given[name] is None or (isinstance(given[name], str) and given[name])):
-                raise InvalidArgumentError(f"{name} must be a name; got {given[name]!r:.60}.")
-        if not isinstance(given["true_choice"], str):
+            if not (options[name] is None or (isinstance(options[name], str) and options[name])):
+                raise InvalidArgumentError(f"{name} must be a name; got {options[name]!r:.60}.")
+        if not isinstance(options["true_choice"], str):
             raise InvalidArgumentError(
-                f"true_choice must be the text of a choice; got {given['true_choice']!r:.60}."
+                f"true_choice must be the text of a choice; got {options['true_choice']!r:.60}."
             )
-        if given["normalize"] is not None:
-            _check_among("normalize", given["normalize"], LENGTHS)
-        _check_among("unparsed", given["unparsed"], ("refuse", "abstain"))
-        if not (is_real(given["scale"]) and given["scale"] > 0):
+        if options["normalize"] is not None:
+            _check_among("normalize", options["normalize"], LENGTHS)
+        _check_among("unparsed", options["unparsed"], ("refuse", "abstain"))
+        if not (is_real(options["scale"]) and options["scale"] > 0):
             raise InvalidArgumentError(
                 "scale must be the number that means certainty, such as 1, 10 or 100; got "
-                f"{given['scale']!r:.60}."
+                f"{options['scale']!r:.60}."
             )
-        if not (given["epoch"] is None or (is_integer(given["epoch"]) and given["epoch"] >= 1)):
+        epoch = options["epoch"]
+        if not (epoch is None or (is_integer(epoch) and epoch >= 1)):
             raise InvalidArgumentError(
-                f"epoch must be a whole number of at least 1; got {given['epoch']!r:.60}."
+                f"epoch must be a whole number of at least 1; got {epoch!r:.60}."
             )
-        patterns = {name: _compiled(name, given[name]) for name in ("pattern", "abstain")}
-        words = _checked_words(given["words"])
+        patterns = {name: _compiled(name, options[name]) for name in ("pattern", "abstain")}
+        words = _checked_words(options["words"])
         settings = cls(
-            **{**given, **patterns, "words": words, "confidence": confidence}, format=format_
+            **{**options, **patterns, "words": words, "confidence": confidence}, format=format_
         )
         settings._check_read()
         return settings
 
     def _check_read(self) -> None:
-        """Refuse options that a log of this format and confidence has no use for."""
-        told = {self.format, self.confidence}
+        """Refuse options that this format and confidence do not read."""
+        words = {self.format, self.confidence}
         for name, cases in READ_WITH.items():
             value = getattr(self, name)
-            is_read = any(told.issuperset(case.split()) for case in cases)
+            is_read = any(words.issuperset(case.split()) for case in cases)
             if value != UNSAID.get(name) and not is_read:
                 raise InvalidArgumentError(
                     f"{name}= is for {', '.join(cases)}; this is {self.format} {self.confidence}, "
                     "which does not read it. Leave it out."
                 )
-        unnamed = told in ({"jsonl", "choices"}, {"jsonl", "p-true"}) and self.answer is None
+        unnamed = words in ({"jsonl", "choices"}, {"jsonl", "p-true"}) and self.answer is None
         if self.abstain is not None and unnamed:
             raise InvalidArgumentError(
                 f'abstain= looks at the answer, and confidence="{self.confidence}" of JSON lines '
@@ -126,7 +127,7 @@ class LogSettings:
             )
 
     def in_words(self) -> str:
-        """Say in one line what a confidence is."""
+        """Describe the kind of confidence in one line."""
         divided = "" if self.normalize is None else f" divided by {self.normalize}"
         return {
             "choices": f"softmax over the log-likelihoods of the choices{divided}",
@@ -243,7 +244,7 @@ def named_keys(row: Any, task: str, question: str, settings: LogSettings, where:
 
 
 def key_of(value: Any, name: str, where: str) -> str:
-    """Return what names a task or question as text; refuse what names nothing."""
+    """Return the name of a task or question as text; refuse an empty one."""
     if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
         return str(value)
     raise InvalidInputError(
