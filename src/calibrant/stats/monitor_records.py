@@ -358,8 +358,8 @@ def recorded(
     if document["state"] is not None and n_bins is not None:
         state = MonitorState.from_dict(document["state"], n_bins, len(current))
     is_last = list(batches[len(batches) - len(current) :]) == current
-    is_theirs = state.is_of(current) if state is not None and current else state is None
-    if not (is_last and is_theirs and (state is None) == (not current)):
+    is_theirs = state is not None and state.is_of(current) if current else state is None
+    if not (is_last and is_theirs):
         raise InvalidDocumentError(
             "Not a valid monitor: its state and its batches do not belong together."
         )
