@@ -41,7 +41,7 @@ def test_noise_of_clusters_at_the_ends_is_not_taken_for_the_curve():
         sample = Sample.of(y, p, None, cluster)
         curve = loess_curve(sample, Pooled.of(sample))
         estimates.append(np.diag(curve.covariance))
-    weights = loess_weights(Pooled.of(sample), curve.x[curve.some])
+    weights = loess_weights(Pooled.of(sample), curve.x[curve.nodes])
     truth = (weights**2 * own * (1 - own)).sum(axis=1)
     ratio = np.mean(estimates, axis=0) / truth
     assert ratio.min() > 0.95
@@ -82,7 +82,7 @@ def test_a_prediction_of_many_rows_stands_for_itself():
         assert curve.count[curve.mean_prediction == 0.5].tolist() == [200]
     sample = Sample.of(y, p)
     points = loess_curve(sample, Pooled.of(sample))
-    inner = points.x[points.some][1:-1]
+    inner = points.x[points.nodes][1:-1]
     assert points.share[inner == 0.5] == pytest.approx(200 / 1200, rel=0.05)
 
 

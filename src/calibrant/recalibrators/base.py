@@ -96,7 +96,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         y_prob : array_like of shape (n,) or (n, n_classes)
-            What the model said.
+            The model's predictions.
         y_true : array_like of shape (n,)
             Labels: 0/1 or booleans, class indices, or the names in `classes`. Of `MultiLabel`, of
             shape (n, n_labels).
@@ -338,7 +338,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.fingerprint_, self.table_fingerprint_ = Fingerprint.of(probs, codes), None
 
     def _check_parameters(self) -> None:
-        """Raise InvalidArgumentError if a constructor argument means nothing."""
+        """Raise InvalidArgumentError if a constructor argument is invalid."""
         for name, choices in self._choices.items():
             check_choice(name, getattr(self, name), choices)
         if "smoothing_" in self._learned:

@@ -1,7 +1,7 @@
 """What the counts mean: every measure takes a `BinTable` and returns numbers.
 
-Names are listed in ``__init__.pyi``. They are loaded when they are first asked for: whoever
-measures an error need not wait for certificates, audits and comparisons.
+Names are listed in ``__init__.pyi``. They are imported on first access: measuring an error
+does not load certificates, audits and comparisons.
 """
 
 from calibrant._lazy import attach

@@ -95,9 +95,9 @@ class AuditedGroup:
     agrees_too_well: bool
 
     def __str__(self) -> str:
-        said = "too small" if self.is_too_small else self.verdict or "no verdict"
+        outcome = "too small" if self.is_too_small else self.verdict or "no verdict"
         return (
-            f"{shown_key(self.group)}: {said}; error {self.error:.4f} [{self.low:.4f}, "
+            f"{shown_key(self.group)}: {outcome}; error {self.error:.4f} [{self.low:.4f}, "
             f"{self.high:.4f}], at least {self.lower_bound:.4f}, at most {self.upper_bound:.4f} "
             f"(n = {self.n:,})"
         )
@@ -163,7 +163,7 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
 
     @property
     def too_small(self) -> tuple[AuditedGroup, ...]:
-        """The groups of which nothing can be said for want of rows."""
+        """The groups with too few rows for any verdict."""
         return tuple(group for group in self.groups if group.is_too_small)
 
     def of(self, verdict: Verdict) -> tuple[AuditedGroup, ...]:
@@ -171,28 +171,29 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         return tuple(group for group in self.groups if group.verdict == verdict)
 
     def __str__(self) -> str:
-        asked = self.max_error is not None
-        head = [self.tables.described_by, "rows", *(["verdict"] if asked else [])]
+        is_judged = self.max_error is not None
+        head = [self.tables.described_by, "rows", *(["verdict"] if is_judged else [])]
         head += ["error", "interval", "at least", "at most", "p"]
         rows = []
-        for x in self.groups[:LINES]:
-            says = "too small" if x.is_too_small else x.verdict or ""
-            row = [shown_key(x.group), f"{x.n:,}", *([says] if asked else [])]
-            row += [f"{x.error:.4f}", f"[{x.low:.4f}, {x.high:.4f}]"]
-            row += [f"{x.lower_bound:.4f}", f"{x.upper_bound:.4f}", f"{x.adjusted_pvalue:.2g}"]
-            rows.append(row)
+        for group in self.groups[:LINES]:
+            outcome = "too small" if group.is_too_small else group.verdict or ""
+            row = [shown_key(group.group), f"{group.n:,}", *([outcome] if is_judged else [])]
+            row += [f"{group.error:.4f}", f"[{group.low:.4f}, {group.high:.4f}]"]
+            row += [f"{group.lower_bound:.4f}", f"{group.upper_bound:.4f}"]
+            rows.append([*row, f"{group.adjusted_pvalue:.2g}"])
         parts = [filled(self._summary()), *text_table(head, rows)]
         parts += [*more_groups(len(self) - LINES), *map(filled, self._findings())]
         return "\n".join([*parts, *rests_on(self.assumptions, self.verdict)])
 
     def _summary(self) -> str:
-        sure = f"with {100 * self.confidence_level:g}% confidence for all groups at once"
-        what = f"{len(self):,} group{'s' * (len(self) > 1)} by {self.tables.described_by}"
+        confidence = f"with {100 * self.confidence_level:g}% confidence for all groups at once"
+        groups = f"{len(self):,} group{'s' * (len(self) > 1)} by {self.tables.described_by}"
         if self.max_error is None:
-            return f"{what}, n = {self.tables.n:,}: {self.norm} errors {sure}"
+            return f"{groups}, n = {self.tables.n:,}: {self.norm} errors {confidence}"
         counts = [(len(self.of(x)), x) for x in ("refuted", "undecided", "certified")]
-        said = ", ".join(f"{n:,} {x}" for n, x in counts if n)
-        return f"{self.verdict}: {said} of {what} at {self.norm} error {self.max_error:g}, {sure}"
+        tally = ", ".join(f"{n:,} {x}" for n, x in counts if n)
+        verdict = f"{self.verdict}: {tally} of {groups} at {self.norm} error {self.max_error:g}"
+        return f"{verdict}, {confidence}"
 
     def _findings(self) -> Iterator[str]:
         if self.upper_bound < 1:
@@ -208,9 +209,9 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         if small:
             needed = sorted({group.rows_needed or 0 for group in small})
             span = f"{needed[0]:,}" if len(needed) == 1 else f"{needed[0]:,} to {needed[-1]:,}"
-            who, each = ("group is", "it") if len(small) == 1 else ("groups are", "each")
+            noun, pronoun = ("group is", "it") if len(small) == 1 else ("groups are", "each")
             yield (
-                f"{len(small):,} {who} too small to be certified, even if calibrated: {each} "
+                f"{len(small):,} {noun} too small to be certified, even if calibrated: {pronoun} "
                 f"needs about {span} rows."
             )
         if self.heterogeneity is not None:
@@ -222,9 +223,9 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         for group in self.groups[:LINES]:
-            says = "too small" if group.is_too_small else group.verdict or ""
+            outcome = "too small" if group.is_too_small else group.verdict or ""
             bounds = f"{group.lower_bound:.4f} to {group.upper_bound:.4f}"
-            yield shown_key(group.group), f"{group.error:.4f}, {bounds} {says}".strip()
+            yield shown_key(group.group), f"{group.error:.4f}, {bounds} {outcome}".strip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, the worst group first."""
@@ -347,21 +348,21 @@ def _bound_of_the_worst(
 ) -> float:
     """Return the largest of the groups' upper bounds, each with the whole error probability.
 
-    A bound that holds with a share of it holds here too, and is not lower: groups in falling order
-    of those are bounded until none that is left can exceed the largest.
+    The joint bounds, each with a share of it, hold here too and are not lower: groups are bounded
+    in falling order of these until none that is left can exceed the largest.
     """
     largest = 0.0
     for place in np.argsort([-group.upper_bound for group in groups], kind="stable").tolist():
-        known = groups[place].upper_bound
-        if known <= largest:
+        joint = groups[place].upper_bound
+        if joint <= largest:
             break
         table = tables.at(place)
-        own = known
+        bound = joint
         if table.is_binned_model:
-            known_levels = levels.get(key_of(groups[place].group))
-            question = Question.of(table, **options, levels=known_levels)
-            own = bounds_of(table, question, floor=largest)[0]
-        largest = max(largest, min(own, known))
+            declared = levels.get(key_of(groups[place].group))
+            question = Question.of(table, **options, levels=declared)
+            bound = bounds_of(table, question, floor=largest)[0]
+        largest = max(largest, min(bound, joint))
     return largest
 
 

@@ -2,8 +2,8 @@
 
 Let pi(f) be the true event rate where the prediction is f. For predictions f_1 <= ... <= f_n put
 b_i = pi(f_i) - f_i and S_k = (1/n) sum over i <= k of (y_i - f_i), read at the last row of each
-distinct prediction. Three errors, none of which is the l1 or l2 calibration error, and all of
-which are at most the l1 error of the rows, (1/n) sum |b_i|:
+distinct prediction. Three errors are bounded. None is the l1 or l2 calibration error; all are at
+most the l1 error of the rows, (1/n) sum |b_i|:
 
 - cumulative: the largest |(1/n) sum b_i| over rows with f_i <= t; estimated by max |S_k|, the
   Kolmogorov-Smirnov distance;
@@ -230,8 +230,8 @@ class MiscalibrationBound(NumberResult):
 
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}%, {self.method} bound, n = {self.n:,}"
-        what = f"{self.norm} calibration error in the population"
-        return f"{what} at least {self.value:.4f} ({level})"
+        error = f"{self.norm} calibration error in the population"
+        return f"{error} at least {self.value:.4f} ({level})"
 
 
 def prequential_lower_bound(
@@ -253,8 +253,8 @@ def prequential_lower_bound(
 
     The arguments are those of `calibrant.prequential_lower_bound`, with events, 0 or 1, and
     predictions of rows that are independent and identically distributed for `y` and `p`. Bets are
-    not part of a certificate: its table does not say in which order labels came, so nobody could
-    check again what was won.
+    not part of a certificate: its table does not record the order of the labels, so the winnings
+    could not be checked again.
 
     Examples
     --------
@@ -277,8 +277,8 @@ def prequential_lower_bound(
         atoms = Atoms.of(y, p)
         noise = atoms.count * atoms.p * (1 - atoms.p)
         sums = ClassSums(1.0, atoms.count, atoms.events, atoms.count * atoms.p, noise)
-        power, rest = 1.0 if norm == "l1" else 2.0, (1 - share) * delta
-        low = lower_bound(binnings_of([sums]), atoms.n, power, "population", rest)
+        power, delta_of_bins = 1.0 if norm == "l1" else 2.0, (1 - share) * delta
+        low = lower_bound(binnings_of([sums]), atoms.n, power, "population", delta_of_bins)
         delta *= share
     if gains.size > 1 and method == "normal":
         spread = float(gains.std(ddof=1)) / math.sqrt(gains.size)
@@ -318,6 +318,7 @@ def betting_bound(x: FloatArray, delta: float) -> float:
     seen = np.arange(x.size)
     mean = np.concatenate(([0.0], np.cumsum(x)[:-1])) / np.maximum(seen, 1)
     squares = np.concatenate(([0.0], np.cumsum(x**2)[:-1]))
+    # with an imagined row of variance 1/4, so that it is never 0; affects tightness only
     variance = (0.25 + np.maximum(squares - seen * mean**2, 0.0)) / (seen + 1)
     bets = np.minimum(np.sqrt(2 * math.log(1 / delta) / (x.size * variance)), 0.5)
 

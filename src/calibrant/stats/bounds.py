@@ -334,7 +334,7 @@ def _tuned_lower(
         spread, weight = np.array([0.8 * top]), np.array([float(evidence.n_planned)])
     if setting.target == "population":
         square = setting.nominal_square(evidence, hi)
-        r = np.expm1(np.minimum(q * square, 700.0)) / square
+        r = np.expm1(np.minimum(q * square, 700.0)) / square  # exp overflows above 709
         cost = np.log1p(r * hi**2) / hi**2
     lam = q / (1 + 2 * q * top) * evidence.n
     peaks = -0.5 * np.log1p(-2 * lam[:, None] / evidence.n * spread) @ weight
@@ -357,5 +357,5 @@ def _sub_gaussian(s: FloatArray, reach: FloatArray) -> FloatArray:
     """
     pi = np.clip(s + np.clip(0.5 - s, -reach, reach), 1e-12, 1 - 1e-12)
     odds = np.log((1 - pi) / pi)
-    regular = np.abs(odds) > 1e-4
+    regular = np.abs(odds) > 1e-4  # at pi = 1/2 the ratio is 0 / 0, with the limit 1/4
     return np.where(regular, (1 - 2 * pi) / (2 * np.where(regular, odds, 1.0)), 0.25)

@@ -20,7 +20,7 @@ exponent reach log(1/delta) with probability at most delta; then it is rejected.
 be known of the masses. Errors are tested in ranges (lo, hi], each with its own (g, r).
 
 For the population r must not depend on the counts: it is a formula in (n, delta, range). g may
-depend on everything but labels: it suits the counts, by the normal approximation. Only the
+depend on everything but labels: it is tuned to the counts, by the normal approximation. Only the
 tightness of the bound rests on these choices.
 
 **Several classes** with weights w_k, sum 1: labels of one row are dependent, but Hoelder's
@@ -67,7 +67,7 @@ _STEPS = np.array([0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.2, 4.5, 7.0, 12.0, 25.0,
 def upper_bound_l1(evidence: Evidence, setting: Setting) -> float:
     """Return u such that the l1 error is at most u with probability 1 - delta.
 
-    The exact bound of this module, of bins that stand one class after the other. It holds for a
+    The exact bound of this module, of bins in order of their classes. It holds for a
     model with finitely many outputs, if rows are independent and their labels had no part in
     choosing outputs or bins. It is the same for both targets and makes no use of a least mass.
 
@@ -177,12 +177,12 @@ def _choose_r(n: int, t: float, delta: float) -> float:
 
 
 def choose_g(evidence: Evidence, r: float, gain: float) -> FloatArray:
-    """Return for each bin the g of its class: with it normal bins would reject the largest T."""
+    """Return for each bin the g of its class with which normal bins reject the largest T."""
     shares, log_scale, table = _normal_peaks()
     g = r / shares
     s, size = evidence.s, evidence.size
     class_of = evidence.class_of
-    # of a label, at the rate where the maximum over pi is about to be
+    # the variance of a label near the rate where the maximum over pi is expected
     shift = 1.5 * np.sqrt((s * (1 - s) + 1 / size) / size)
     pi = s + np.clip(0.5 - s, -shift, shift)
     scale = 0.5 * np.log(size * (pi * (1 - pi)))
@@ -263,33 +263,33 @@ class _Intervals(Intervals[HalfObjective]):
 
     def bounds(self) -> FloatArray:
         """Return an upper bound of the function inside each interval."""
-        own = self.owners
-        bound = np.maximum(own.ceiling(self.left), own.ceiling(self.right))
+        halves = self.owners
+        bound = np.maximum(halves.ceiling(self.left), halves.ceiling(self.right))
         inner = (self.left > 0) & (self.right < 1)
         last = (self.left > 0) & (self.right == 1)
-        for which, other in ((inner, _Intervals._chord_bounds), (last, _Intervals._last_bounds)):
-            bound[which] = np.minimum(bound[which], other(self.keep(which)))
+        for where, bounds in ((inner, _Intervals._chord_bounds), (last, _Intervals._last_bounds)):
+            bound[where] = np.minimum(bound[where], bounds(self.keep(where)))
         return bound
 
     def _chord_bounds(self) -> FloatArray:
         """Put the chord of log M in place of log M: slope w - N log(k + (k - r) e^w)."""
-        own = self.owners
+        halves = self.owners
         start, end = special.logit(self.left), special.logit(self.right)
-        k = 1 + own.r * own.s
-        shift = np.log1p(-own.r / k)
+        k = 1 + halves.r * halves.s
+        shift = np.log1p(-halves.r / k)
         rest_start, rest_end = np.logaddexp(0, start + shift), np.logaddexp(0, end + shift)
-        rise = self.at_right - self.at_left + own.size * (rest_end - rest_start)
+        rise = self.at_right - self.at_left + halves.size * (rest_end - rest_start)
         slope = rise / np.maximum(end - start, 1e-300)
-        share = np.clip(slope / own.size, 1e-300, 1 - 1e-16)
+        share = np.clip(slope / halves.size, 1e-300, 1 - 1e-16)
         w = np.clip(special.logit(share) - shift, start, end)
-        rest = own.size * (np.logaddexp(0, w + shift) - rest_start)
+        rest = halves.size * (np.logaddexp(0, w + shift) - rest_start)
         return np.asarray(self.at_left + slope * (w - start) - rest)
 
     def _last_bounds(self) -> FloatArray:
         """Use that the moment over pi^N falls as pi grows to 1."""
-        own = self.owners
-        fallen = np.log1p(-own.r * (1 - own.s)) - np.log1p(-own.r * (self.left - own.s))
-        return np.asarray(self.at_left - own.size * (np.log(self.left) + fallen))
+        halves = self.owners
+        fallen = np.log1p(-halves.r * (1 - halves.s)) - np.log1p(-halves.r * (self.left - halves.s))
+        return np.asarray(self.at_left - halves.size * (np.log(self.left) + fallen))
 
 
 def log_moment(pi: FloatArray, size: FloatArray, s: FloatArray, g: FloatArray) -> FloatArray:
@@ -328,8 +328,8 @@ def one_line_ece_bound(
     """Bound the ECE of a binned model in one line: plug-in error plus a radius.
 
     ``ECE + sqrt(log(1 / delta) / (2 n))`` for the sample, ``+ sqrt(2 log(1 / delta) / n)`` for the
-    population (McDiarmid's inequality, and Jensen's for the bias). Nothing is tuned, and anybody
-    can check it by hand; ``certify(norm="l1")`` is about twice as tight.
+    population (McDiarmid's inequality, and Jensen's for the bias). Nothing is tuned, and it
+    can be checked by hand; ``certify(norm="l1")`` is about twice as tight.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ def lower_bounds_of_bins(evidence: Evidence, delta: float) -> FloatArray:
 def spent_on_unseen(
     n: int, delta: float, several: bool, declared_mass: float | None
 ) -> tuple[float, str | None]:
-    """Return what outputs without rows cost of delta, and what the bound says nothing of.
+    """Return the share of delta for outputs without rows, and which ones the bound leaves out.
 
     `several` says whether there are several classes; the probabilities of all outputs may have been
     declared to be at least `declared_mass`.
@@ -135,7 +135,7 @@ def _at_least(k: FloatArray, size: FloatArray, pi: FloatArray) -> FloatArray:
 
 
 def bound_max_with_power(n: int, s: FloatArray, delta: float, power: float, t: float) -> float:
-    """Return what the bound of the largest error stays below with probability `power`.
+    """Return the value that the bound of the largest error is below with probability `power`.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import numpy as np
 from calibrant._types import BoolArray, FloatArray, IntArray
 
 MOST_ROUNDS = 30
-"""Intervals are cut into four in each: more rounds would tell floats apart that are the same."""
+"""Intervals are cut into four in each: 30 rounds reach the resolution of a float."""
 
 
 class Objective(Protocol):
@@ -47,8 +47,8 @@ class Intervals(ABC, Generic[Functions]):
     def between(cls, objective: Functions, index: IntArray, points: FloatArray) -> Self:
         """Return the intervals between neighbours in each row of points."""
         owners = objective.take(np.repeat(index, points.shape[1]))
-        known = owners.known(points.ravel()).reshape(points.shape)
-        ends = (points[:, :-1], points[:, 1:], known[:, :-1], known[:, 1:])
+        values = owners.known(points.ravel()).reshape(points.shape)
+        ends = (points[:, :-1], points[:, 1:], values[:, :-1], values[:, 1:])
         index = np.repeat(index, points.shape[1] - 1)
         return cls(objective, index, *(end.ravel() for end in ends))
 

@@ -93,7 +93,7 @@ class Certificate(Result):
     drawn : list of int or None
         The numbers of the draws of the two tables, from 0 on.
     digests : Digests
-        By which the rows, the recalibrator and the columns are recognised, where they were there.
+        By which the rows, the recalibrator and the columns are recognised, where there were any.
     version : str
         Of calibrant, that made it.
 
@@ -152,9 +152,9 @@ class Certificate(Result):
 
     @property
     def trivial_error(self) -> float:
-        """What a model that always answers 0 or 1, whichever is commoner, is off by on these rows.
+        """The error on these rows of a model that always answers 0 or 1, whichever is commoner.
 
-        A bound above it does not tell this model from that one.
+        A bound above it does not distinguish this model from that one.
         """
         return trivial_error(self.table, np.array(self.class_weights), power_of(self.norm))
 
@@ -171,7 +171,7 @@ class Certificate(Result):
         return {**header(FORMAT, SCHEMA), **vars(self), **parts}
 
     def to_json(self) -> str:
-        """Return the certificate as a document that anybody can check again."""
+        """Return the certificate as a document, for others to check again."""
         return json.dumps(self.to_dict(), allow_nan=False, indent=1)
 
     @classmethod
@@ -211,27 +211,28 @@ class Certificate(Result):
         lower_table : BinTable, optional
             The rows of the draw of the lower bound, where that is another one.
         """
-        for given in (table, lower_table):
-            if not (given is None or isinstance(given, BinTable)):
+        for counted in (table, lower_table):
+            if not (counted is None or isinstance(counted, BinTable)):
                 raise InvalidArgumentError(
-                    f"recheck compares a certificate with a BinTable; got {type(given).__name__}. "
+                    "recheck compares a certificate with a BinTable; got "
+                    f"{type(counted).__name__}. "
                     "calibrant.recheck(certificate, y_true, y_prob) counts rows and compares them."
                 )
         try:
             asked = {name: getattr(self, name) for name in ASKED}
             weights = self.class_weights if self.table.n_groups > 1 else None
             question = Question.of(self.table, **asked, class_weight=weights)
-            said = [in_present_words(x) for x in self.assumptions]
+            assumptions = [in_present_words(sentence) for sentence in self.assumptions]
             tables = (self.table, self.lower_table, self.drawn)
-            again = _answer(*tables, question, self.digests, OVERLAP_UNCHECKED in said)
+            again = _answer(*tables, question, self.digests, OVERLAP_UNCHECKED in assumptions)
         except (TypeError, ValueError, ArithmeticError) as error:
             return Recheck(False, (f"it cannot be computed: {error}",), None)
-        own = (self.table, question, self.upper_bound, self.lower_bound, again.agrees_too_well)
+        claims = (self.table, question, self.upper_bound, self.lower_bound, again.agrees_too_well)
         if self.version == __version__:
-            differences, notes = [*differing_claims(self, again, verdict_of(*own)[1])], []
+            differences, notes = [*differing_claims(self, again, verdict_of(*claims)[1])], []
         else:
-            claim = judgement(*own)[1]
-            differences = [*unproved_claims(self, again, verdict_of(*own), claim)]
+            claim = judgement(*claims)[1]
+            differences = [*unproved_claims(self, again, verdict_of(*claims), claim)]
             notes = [*version_notes(self, again)]
         scope = "table"
         if table is not None:
@@ -246,11 +247,11 @@ class Certificate(Result):
 
 
 def _with_draws(document: dict[str, Any]) -> dict[str, Any]:
-    """Add the entries that certificates had none of when clusters were drawn from once."""
+    """Add the entries that certificates lacked when clusters were drawn from once only."""
     if {"draws", "lower_table", "drawn"} & document.keys():
         return document
-    said = document.get("assumptions")
-    once = isinstance(said, list) and ONE_OF_EACH in said
+    assumptions = document.get("assumptions")
+    once = isinstance(assumptions, list) and ONE_OF_EACH in assumptions
     new = {"draws": 1 if once else None, "lower_table": None, "drawn": [0, 0] if once else None}
     return document | new
 
@@ -275,7 +276,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "class_weights": lambda x: isinstance(x, list) and all(is_number(item, 0, 1) for item in x),
     "version": lambda x: is_text(x, 40) and x[:1].isdecimal(),
 }
-"""What the entries of a document may be at all; whether they are true is for `recheck`."""
+"""Types and ranges of the entries of a document; `recheck` finds whether they are true."""
 
 
 def certify(
@@ -295,8 +296,8 @@ def certify(
     gives the lower, if it is another; `drawn` are their numbers.
     """
     question = Question.of(table, **asked)
-    kept = digests or NO_DIGESTS
-    return _answer(table, lower_table, drawn, question, kept, overlap_unchecked)
+    digests = digests or NO_DIGESTS
+    return _answer(table, lower_table, drawn, question, digests, overlap_unchecked)
 
 
 def verified_bounds(
@@ -304,10 +305,8 @@ def verified_bounds(
 ) -> tuple[float, float, Verdict | None, bool]:
     """Return the upper and the lower bound, the verdict, and whether labels agree too well."""
     upper, lower, _ = bounds_of(table, question)
-    verdict, too_good = (
-        decided(upper, lower, question.max_error),
-        _is_too_good(table, question, upper),
-    )
+    verdict = decided(upper, lower, question.max_error)
+    too_good = _is_too_good(table, question, upper)
     return upper, lower, "undecided" if too_good and verdict else verdict, too_good
 
 

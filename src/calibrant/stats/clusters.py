@@ -101,7 +101,7 @@ class ClusterSums(ReadOnlyArrays):
             )
         n, n_classes = events.shape
         pairs = zip(bins, predictions.T, strict=True)
-        cells = [own.index(p) + k * n_bins for k, (own, p) in enumerate(pairs)]
+        cells = [cuts.index(p) + k * n_bins for k, (cuts, p) in enumerate(pairs)]
         index = (np.repeat(codes, n_classes), np.column_stack(cells).ravel())
         shape = (n_clusters, n_classes * n_bins)
         w = np.ones(n) if row_weights is None else row_weights / row_weights.mean()
@@ -121,7 +121,7 @@ class ClusterSums(ReadOnlyArrays):
 
     @property
     def gap(self) -> FloatArray:
-        """D of each cell, 0 where one cluster has all rows."""
+        """The gap U / N of each cell, 0 where one cluster has all rows."""
         total = np.asarray(self.u.sum(axis=0), float)
         return ratio(total, np.where(self.pairs > 0, self.rows, 0.0))
 
@@ -144,7 +144,7 @@ class ClusterSums(ReadOnlyArrays):
         return self.weight * self.rows / self.n
 
     def _scaled(self, u: sparse.csr_array) -> sparse.csr_array:
-        """Return u times the root of what a pair of rows counts in T."""
+        """Return u times the root of the weight that a pair of rows has in T."""
         return sparse.csr_array(u.multiply(np.sqrt(ratio(self._mass, self.pairs))[None, :]))
 
     @property
@@ -157,8 +157,8 @@ class ClusterSums(ReadOnlyArrays):
     def null_variance(self, independent: float) -> float:
         """Return V, and not less than the variance of T if rows were independent."""
         x = self.noise
-        own = np.asarray(x.power(2).sum(axis=1), float)
-        pairs = float((x.T @ x).power(2).sum() - (own**2).sum())
+        squares = np.asarray(x.power(2).sum(axis=1), float)
+        pairs = float((x.T @ x).power(2).sum() - (squares**2).sum())
         return max(2 * (self.n_clusters / (self.n_clusters - 1)) ** 2 * pairs, independent)
 
     @property
@@ -193,15 +193,16 @@ class ClusterSums(ReadOnlyArrays):
         from calibrant.stats.hypothesis_tests import CalibrationTestResult  # 2 ms of a first call
 
         random, x = generator("rng", rng), self._scaled(self.u)
-        own = float(x.power(2).sum())
-        observed, found = float((np.asarray(x.sum(axis=0)) ** 2).sum()), 0
+        diagonal = float(x.power(2).sum())
+        observed, exceedances = float((np.asarray(x.sum(axis=0)) ** 2).sum()), 0
         step = max(1, DRAWN_AT_ONCE // self.n_clusters)
         for start in range(0, n_resamples, step):
             shape = (min(step, n_resamples - start), self.n_clusters)
             turned = (2.0 * random.integers(2, size=shape) - 1) @ x
-            found += int(((turned**2).sum(axis=1) >= observed * (1 - 1e-10)).sum())
-        pvalue = (1 + found) / (n_resamples + 1)
-        return CalibrationTestResult(observed - own, pvalue, "clustered", self.n)
+            # a tie counts, though rounded
+            exceedances += int(((turned**2).sum(axis=1) >= observed * (1 - 1e-10)).sum())
+        pvalue = (1 + exceedances) / (n_resamples + 1)
+        return CalibrationTestResult(observed - diagonal, pvalue, "clustered", self.n)
 
 
 def best_draws(
@@ -232,8 +233,9 @@ def best_draws(
         The places of the draw for the upper bound and of that for the lower.
     """
     weights, power = class_weights(class_weight, tables[0].problem), power_of(norm)
-    error = raw_error if power in (1.0, 2.0) else error_of  # clipped errors would often tie
-    errors = [float(error(cells_of(own), weights, power, power in (1.0, 2.0))) for own in tables]
+    debiased = power in (1.0, 2.0)
+    error = raw_error if debiased else error_of  # clipped errors would often tie
+    errors = [float(error(cells_of(table), weights, power, debiased)) for table in tables]
     largest = int(np.argmax(errors))
     # continuous outputs have no upper bound: one draw serves
     return int(np.argmin(errors)) if tables[largest].is_binned_model else largest, largest
@@ -246,8 +248,8 @@ def check_draws(
     if draws is None or drawn is None:
         valid = draws is None and drawn is None
     else:
-        two = isinstance(drawn, list) and len(drawn) == 2
-        valid = two and all(is_draw(number) and number < draws for number in drawn)
+        is_pair = isinstance(drawn, list) and len(drawn) == 2
+        valid = is_pair and all(is_draw(number) and number < draws for number in drawn)
     if not valid:
         raise InvalidArgumentError(
             f"drawn must be two of {draws or 'no'} draws, counted from 0; got {drawn!r:.60}."
@@ -266,7 +268,7 @@ def check_draws(
 
 
 def is_draw(number: Any) -> bool:
-    """Tell the number of a draw."""
+    """Tell whether this can be the number of a draw."""
     from calibrant.stats.questions import MOST_DRAWS  # a millisecond that a first call saves
 
     return is_whole(number, 0, MOST_DRAWS)

@@ -175,7 +175,7 @@ class _Model:
             rule = (rule,) * p.shape[1]
         elif not isinstance(rule, tuple):
             distinct = [np.unique(column, return_counts=True) for column in p.T]
-            rule = tuple(rule.choose(own, count.astype(float)) for own, count in distinct)
+            rule = tuple(rule.choose(level, count.astype(float)) for level, count in distinct)
         return cls(y, p, rule)
 
     def brier(self, weights: FloatArray) -> FloatArray:
@@ -221,14 +221,14 @@ def _mean_difference(
 def _clustered_squared_error(
     a: _Model, b: _Model, weights: FloatArray, reach: float, clusters: IntArray
 ) -> Difference:
-    """Compare the squared errors that pairs of different clusters tell."""
+    """Compare the squared errors as estimated from pairs of different clusters."""
     sums_a, sums_b = (ClusterSums.of(clusters, m.y, m.p, m.bins, weights) for m in (a, b))
     influence = sums_a.influence - sums_b.influence
     spread = float(influence.std(ddof=1)) * math.sqrt(influence.size)
     x, z = sums_a.noise, sums_b.noise
-    own = np.asarray(x.power(2).sum(axis=1) - z.power(2).sum(axis=1), float)
+    squares = np.asarray(x.power(2).sum(axis=1) - z.power(2).sum(axis=1), float)
     shared = [float((p.T @ q).power(2).sum()) for p, q in ((x, x), (z, z), (x, z))]
-    floor = 2 * (shared[0] + shared[1] - 2 * shared[2] - float((own**2).sum()))
+    floor = 2 * (shared[0] + shared[1] - 2 * shared[2] - float((squares**2).sum()))
     spread = max(spread, math.sqrt(max(floor, 0.0)))
     value = sums_a.squared - sums_b.squared
     return difference(sums_a.squared, sums_b.squared, value, spread, reach)
@@ -288,9 +288,9 @@ class BinnedResiduals:
 
 def pair_variance(a: BinnedResiduals, b: BinnedResiduals) -> float:
     """Return V = V_a + V_b - 2 C, each the sum of products over pairs that share their cells."""
-    both = np.unique(a.cell * b.size.size + b.cell, return_inverse=True)[1]
+    joint_cell = np.unique(a.cell * b.size.size + b.cell, return_inverse=True)[1]
     v_a, v_b = _pair_products(a.noise**2, a.cell), _pair_products(b.noise**2, b.cell)
-    return max(v_a + v_b - 2 * _pair_products(a.noise * b.noise, both), 0.0)
+    return max(v_a + v_b - 2 * _pair_products(a.noise * b.noise, joint_cell), 0.0)
 
 
 def _pair_products(q: FloatArray, cell: IntArray) -> float:
@@ -360,11 +360,11 @@ def compare_tables(
     fewest = min(a.n, b.n)
     reach = float(special.stdtrit(fewest - 1, (1 + confidence_level) / 2))
     spread = math.hypot(spread_a, spread_b)
-    found = difference(square_a, square_b, square_a - square_b, spread, reach)
-    events = min(rarer(x.sum_y.sum(axis=1), x.n, x.problem.kind == "marginal") for x in (a, b))
+    squared = difference(square_a, square_b, square_a - square_b, spread, reach)
+    events = min(rarer(t.sum_y.sum(axis=1), t.n, t.problem.kind == "marginal") for t in (a, b))
     bins = describe_bins(a), describe_bins(b)
     notes = short_of(fewest, events)
-    return TableComparison(found, a.n, b.n, *bins, confidence_level, notes)
+    return TableComparison(squared, a.n, b.n, *bins, confidence_level, notes)
 
 
 def _check_table(table: object) -> None:

@@ -1,4 +1,4 @@
-"""What a comparison of two models, of several, or of two tables found."""
+"""Results of comparing two models, several models, or two tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant._types import FloatArray
 Verdict: TypeAlias = Literal["a is better", "b is better", "no difference that these rows can show"]
 
 ROUNDING = 1e-13
-"""Added to every margin, so that a difference of nothing but rounding shows nothing."""
+"""Added to every margin, so that a difference by rounding alone is none."""
 FEW_ROWS, FEW_EVENTS = 300, 100
 """Below which intervals of differences covered less than 93.5% at 95% in some simulations."""
 SEPARATE_ROWS = (
@@ -72,7 +72,7 @@ def comparison_lines(
 
 
 def remark(differences: Iterable[Difference]) -> list[str]:
-    """Return the line that says what "undecided" means, where it is said."""
+    """Return the line that explains "undecided", where a difference is."""
     undecided = any(d.low <= 0 <= d.high for d in differences)
     return ["undecided: no difference that these rows can show"] if undecided else []
 
@@ -178,9 +178,9 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
             names = (a, b) if max(len(a), len(b)) <= len("undecided") else ("a", "b")
             table = comparison_lines(comparison, comparison.confidence_level, names)
             lines += ["", f"a = {a}, b = {b}", *table]
-        said = remark(d for comparison in self.pairs.values() for _, d in comparison)
-        said += map(filled, dict.fromkeys(note for c in self.pairs.values() for note in c.notes))
-        return "\n".join([filled(self._summary()), *lines, *([""] if said else []), *said])
+        remarks = remark(d for comparison in self.pairs.values() for _, d in comparison)
+        remarks += map(filled, dict.fromkeys(note for c in self.pairs.values() for note in c.notes))
+        return "\n".join([filled(self._summary()), *lines, *([""] if remarks else []), *remarks])
 
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}%"
@@ -189,7 +189,7 @@ class Comparisons(Result, Mapping[tuple[str, str], Comparison]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        pairs = [{"a": a, "b": b, **found.to_dict()} for (a, b), found in self.pairs.items()]
+        pairs = [{"a": a, "b": b, **pair.to_dict()} for (a, b), pair in self.pairs.items()]
         level = self.confidence_level
         return {"models": list(self.models), "confidence_level": level, "pairs": pairs}
 

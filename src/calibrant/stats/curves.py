@@ -62,7 +62,7 @@ def reliability_curve(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReliabilityCurve(Result):
-    """What happened beside what was said, bin by bin.
+    """Event rates beside mean predictions, bin by bin.
 
     Arrays have one value per occupied bin, in rising order of predictions.
 
@@ -122,12 +122,11 @@ class ReliabilityCurve(Result):
 
     def _summary(self) -> str:
         in_bins = self.method == "bins"
-        unit, what = (
-            ("bin", f"{len(self):,} bins") if in_bins else ("point", f"{self.method} curve")
-        )
+        unit = "bin" if in_bins else "point"
+        curve = f"{len(self):,} bins" if in_bins else f"{self.method} curve"
         where = f"all {unit}s at once" if self.is_simultaneous else f"each {unit} by itself"
         limits = f"{100 * self.confidence_level:g}% limits in {where}"
-        return f"{what}, n = {self.count.sum():,.0f}, {limits}"
+        return f"{curve}, n = {self.count.sum():,.0f}, {limits}"
 
     def _picture(self) -> str:
         from calibrant._svg import diagram_svg
@@ -204,6 +203,7 @@ def consistency_limits(
     if simultaneous:
         tail = -np.expm1(np.log(confidence_level) / used.size) / 2
     cells = cells_of(table)
+    # an effective number that is whole but for rounding stays that number
     size = np.maximum(np.floor(cells.size[group, used] * (1 + 1e-12)), 1.0)
     mean = np.clip(cells.mean[group, used], 0.0, 1.0)
     misses = binomial_quantile(tail, size, 1 - mean)

@@ -1,7 +1,7 @@
-"""Decision curves: what acting on predictions is worth, at every threshold of acting.
+"""Decision curves: the net benefit of acting on predictions, at every threshold of acting.
 
-Who acts where p >= t holds one event found to be worth w = t / (1 - t) false alarms: at p = t the
-two choices are then worth the same. In units of events found, a row's benefit is 1 for an event
+Acting where p >= t values a false alarm at w = t / (1 - t) events found: at p = t the two choices
+are then worth the same. In units of events found, a row's benefit is 1 for an event
 that is acted on, -w for a false alarm and 0 where nothing is done, and
 
     net benefit(t) = TP / n - w FP / n
@@ -42,16 +42,16 @@ THRESHOLDS = tuple(k / 100 for k in range(1, 100))
 
 def decision_bins(thresholds: Any = None) -> tuple[FloatArray, Bins]:
     """Return thresholds, and bins such that rows with p >= t lie in those above one edge."""
-    given = THRESHOLDS if thresholds is None else thresholds
+    requested = THRESHOLDS if thresholds is None else thresholds
     values = np.empty(0)
     with suppress(TypeError, ValueError, OverflowError):
-        values = np.unique(np.asarray(given, np.float64))
+        values = np.unique(np.asarray(requested, np.float64))
     # Bins hold their upper edge: p >= t is p > the float before t.
     edges = np.nextafter(values, 0)
     if not values.size or not np.all((edges > 0) & (values < 1)):
         raise InvalidArgumentError(
             "thresholds must be probabilities above 0 and below 1, from which on one acts; got "
-            f"{given!r:.60}. Leave them out for every hundredth."
+            f"{requested!r:.60}. Leave them out for every hundredth."
         )
     return values, Bins(np.concatenate([[0.0], edges, [1.0]]))
 
@@ -104,15 +104,15 @@ class DecisionCurve(Result):
             gaps = ", with gaps" * bool(places[-1] - places[0] >= places.size)
             span = f"at thresholds from {low:g} to {high:g}{gaps}"
         level = f"{100 * self.confidence_level:g}%"
-        what = "better than acting on everybody and on nobody"
-        return f"{what} {span} ({level} each), n = {self.n:,}"
+        finding = "better than acting on everybody and on nobody"
+        return f"{finding} {span} ({level} each), n = {self.n:,}"
 
     def __str__(self) -> str:
         head = f"{'threshold':<11}{'net benefit':<30}everybody"
         lines = [filled(self._summary()), head]
         for i in np.unique(np.linspace(0, self.threshold.size - 1, 9).round().astype(int)):
-            own = f"{self.net_benefit[i]:.4f} [{self.low[i]:.4f}, {self.high[i]:.4f}]"
-            lines.append(f"{self.threshold[i]:<11g}{own:<30}{self.treat_all[i]:.4f}")
+            model = f"{self.net_benefit[i]:.4f} [{self.low[i]:.4f}, {self.high[i]:.4f}]"
+            lines.append(f"{self.threshold[i]:<11g}{model:<30}{self.treat_all[i]:.4f}")
         return "\n".join(lines)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
@@ -167,8 +167,8 @@ def _difference(
     (low_a, high_a), (low_b, high_b) = (clopper_pearson(x, np.array(n), alpha) for x in (a, b))
     a, b = a / n, b / n
     # Of two outcomes of one row at most one happens; where one always does, the other never.
-    rest = (1 - a) * (1 - b)
-    r = np.where(rest > 0, -np.sqrt(a * b / np.maximum(rest, 1e-300)), -1.0)
+    complement = (1 - a) * (1 - b)
+    r = np.where(complement > 0, -np.sqrt(a * b / np.maximum(complement, 1e-300)), -1.0)
     value = u * a - w * b
 
     def reach(of_a: FloatArray, of_b: FloatArray) -> FloatArray:

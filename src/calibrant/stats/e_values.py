@@ -84,7 +84,7 @@ class TiltPenalty:
             bent = 1 + self.q * e**2
             below = math.log(bent) + (1 - e) * 2 * self.q * e / bent < math.log1p(self.q)
             low, high = (e, high) if below else (low, e)
-        return low  # a line that starts too early lies below
+        return low  # a line that starts too early lies below G, so the bound still holds
 
     def value(self, e: FloatArray) -> FloatArray:
         """Return G(e), for l2."""
@@ -153,23 +153,23 @@ def log_e_value(binning: Binning, penalty: TiltPenalty, reach: float, least: flo
 
 
 def _log_e_value_l1(binning: Binning, q: float) -> float:
-    """Tilt all that a merged bin holds up or down; both peak at s, whatever each holds."""
+    """Tilt all bins inside a merged one up, or all down; either tilt of a bin peaks at its s."""
     fine = binning.fine
-    least = _MOST_AT_STAKE / q  # a rate below it, 0 and -0.0 among them, leaves q as it is
-    up = _MOST_AT_STAKE / np.maximum(fine.s, least)
-    down = _MOST_AT_STAKE / np.maximum(1 - fine.s, least)
-    ways = []
+    threshold = _MOST_AT_STAKE / q  # a rate below it, 0 and -0.0 among them, leaves q as it is
+    up = _MOST_AT_STAKE / np.maximum(fine.s, threshold)
+    down = _MOST_AT_STAKE / np.maximum(1 - fine.s, threshold)
+    log_terms = []
     for slope in (up, -down):
         theta, peak = tilt(fine.s, slope)
-        ways.append(np.bincount(binning.place, theta * fine.events - fine.size * peak))
+        log_terms.append(np.bincount(binning.place, theta * fine.events - fine.size * peak))
     weight = np.bincount(binning.place, fine.weight) / np.bincount(binning.place)
-    return float(weight @ (np.logaddexp(*ways) - math.log(2) - _SLACK))
+    return float(weight @ (np.logaddexp(*log_terms) - math.log(2) - _SLACK))
 
 
 def _peaks_of_tilts(
     bins: MergedBins, penalty: TiltPenalty, reach: float
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return distances from s, slopes of G there, and which of them are used; (bins, tilts)."""
+    """Return distances from s, slopes of G there, and which are used, of shape (bins, tilts)."""
     s = bins.s[:, None]
     variance = bins.s * (1 - bins.s)
     # a tilt that peaks at a distance d is the best one for a rate seen at d times this
@@ -212,7 +212,7 @@ def _highest(
 
 
 def _log_sum(x: FloatArray) -> FloatArray:
-    """Return the log of the sum of exponentials along the last axis; none is NaN, one finite."""
+    """Return the log of the sum of exponentials along the last axis, one of which is finite."""
     top = x.max(axis=-1, keepdims=True)
     return np.asarray(top[..., 0] + np.log(np.exp(x - top).sum(axis=-1)))
 
@@ -237,7 +237,7 @@ class ClassSums:
     noise: FloatArray
 
     def places(self, n_bins: int) -> IntArray:
-        """Return where each neighbour goes if they are merged into about n_bins.
+        """Return the merged bin of each neighbour if there are to be about n_bins.
 
         Cuts lie where the sum of sqrt(p (1 - p)) over rows reaches equal shares. That is between
         equal numbers of rows, too coarse where rare events are predicted, and equal variances,

@@ -75,7 +75,7 @@ class Cells:
     @cached_property
     def _pairs(self) -> FloatArray:
         """The weight of all pairs of different rows; 0 in bins of fewer than two."""
-        pairs = self.sum_w**2 - self.sum_ww
+        pairs = self.sum_w**2 - self.sum_ww  # of one row 0 but for rounding
         return np.where(pairs > 1e-9 * self.sum_ww, pairs, 0.0)
 
     @cached_property
@@ -109,7 +109,7 @@ class Cells:
 
     @property
     def event_variance(self) -> FloatArray:
-        """That of events of one weight and one prediction."""
+        """The variance of y - p that events of one weight and one prediction would show."""
         return self.rate * (1 - self.rate) * self.size / np.maximum(self.size - 1, 1e-9)
 
     @property
@@ -124,8 +124,8 @@ class Cells:
 
     @property
     def one_class_each(self) -> Cells:
-        """The same cells as many tables of one group, which estimators take in one call."""
-        return Cells(*(getattr(self, own.name)[..., None, :] for own in fields(self)))
+        """The same cells as tables of one group each, which estimators take in one call."""
+        return Cells(*(getattr(self, column.name)[..., None, :] for column in fields(self)))
 
 
 def cells_of(table: BinSums) -> Cells:
@@ -164,7 +164,7 @@ def is_debiased(power: float, debias: bool | None) -> bool:
 
 
 def class_weights(class_weight: ClassWeight, problem: Problem) -> FloatArray:
-    """Return one weight per group, adding up to 1; equal weights unless told otherwise."""
+    """Return one weight per group, adding up to 1; equal weights by default."""
     if class_weight is None:
         return _equal_weights(problem.n_groups)
     if not problem.is_marginal:

@@ -1,6 +1,6 @@
 """Rating grades: whether each default rate is in keeping with its PD, and prudent PDs.
 
-A rating scale is a model with finitely many outputs, so all that is said here is exact: limits by
+A rating scale is a model with finitely many outputs, so every statement here is exact: limits by
 Clopper and Pearson, tests by binomial tails, and a certificate for the scale as a whole. Defaults
 are taken as independent given the grades. With an asset correlation, tests and prudent PDs are
 those of one systematic factor (Vasicek, 2002): given the factor, defaults are independent.
@@ -99,7 +99,7 @@ class GradeBacktest(Result):
 
     @property
     def expected_defaults(self) -> float:
-        """How many defaults the PDs promised."""
+        """The number of defaults that the PDs imply."""
         return float(self.count @ self.pd)
 
     @property
@@ -110,7 +110,7 @@ class GradeBacktest(Result):
         is too large, if anything (Hoeffding, 1956).
         """
         total, n = float(self.defaults.sum()), float(self.count.sum())
-        return float(_too_many(total, n, self.expected_defaults / n, self.correlation))
+        return float(_binomial_pvalue(total, n, self.expected_defaults / n, self.correlation))
 
     def __len__(self) -> int:
         return self.count.size
@@ -213,7 +213,7 @@ def grade_backtest(
     level = table.level[0, used]
     pd = np.where(np.isnan(level), curve.mean_prediction, level)
     tail = np.array(
-        [_too_many(*grade, correlation) for grade in zip(defaults, count, pd, strict=True)]
+        [_binomial_pvalue(*grade, correlation) for grade in zip(defaults, count, pd, strict=True)]
     )
     adjusted = holm(tail) if simultaneous else tail
     return GradeBacktest(
@@ -250,7 +250,7 @@ def prudent_pds(
 
     If no grade is worse than the ones below it, the PD of a grade is largest where all
     below have the same. So its upper confidence limit is that of the grade and all worse ones
-    together, above 0 also where nobody defaulted. Each holds at its confidence level by itself.
+    together, above 0 even without a single default. Each holds at its confidence level by itself.
     They rise with the grades unless default rates themselves fall.
 
     Parameters
@@ -310,13 +310,14 @@ def _upper_limit(d: float, n: float, confidence_level: float, correlation: float
     weight, z = _factor_points(d + 1, n - d, correlation)
 
     def excess(c: float) -> float:
-        few = special.ndtr((np.sqrt(1 - correlation) * z - c) / np.sqrt(correlation))
-        return float(weight @ few) - (1 - confidence_level)
+        probability = special.ndtr((np.sqrt(1 - correlation) * z - c) / np.sqrt(correlation))
+        return float(weight @ probability) - (1 - confidence_level)
 
+    # beyond 38 either way the normal distribution function is 0 or 1 in a float
     return float(special.ndtr(optimize.brentq(excess, -60.0, 60.0, xtol=1e-13)))
 
 
-def _too_many(d: float, n: float, pd: float, correlation: float) -> float:
+def _binomial_pvalue(d: float, n: float, pd: float, correlation: float) -> float:
     """Return the probability of d or more defaults among n of this PD."""
     if d <= 0:
         return 1.0
@@ -324,8 +325,8 @@ def _too_many(d: float, n: float, pd: float, correlation: float) -> float:
         return float(special.betainc(d, n - d + 1, pd))
     weight, z = _factor_points(d, n - d + 1, correlation)
     c = special.ndtri(pd)
-    many = special.ndtr((c - np.sqrt(1 - correlation) * z) / np.sqrt(correlation))
-    return min(float(weight @ many), 1.0)
+    probability = special.ndtr((c - np.sqrt(1 - correlation) * z) / np.sqrt(correlation))
+    return min(float(weight @ probability), 1.0)
 
 
 def _factor_points(a: float, b: float, correlation: float) -> tuple[FloatArray, FloatArray]:
@@ -358,13 +359,13 @@ def _names(
     if names is None:
         return tuple(str(i + 1) for i in range(len(used)))
     listed = isinstance(names, Sequence) and not isinstance(names, str | bytes)
-    given = list(map(str, names)) if listed else []
-    if len(given) != n_bins or len(set(given)) != n_bins:
+    labels = list(map(str, names)) if listed else []
+    if len(labels) != n_bins or len(set(labels)) != n_bins:
         raise InvalidArgumentError(
             f"There must be a name for each of the {n_bins:,} grades, all different, from the "
             f"lowest PD to the highest; got {names!r:.80}."
         )
-    return tuple(given[i] for i in used)
+    return tuple(labels[i] for i in used)
 
 
 def _chance(p: float) -> str:

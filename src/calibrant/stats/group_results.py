@@ -1,4 +1,4 @@
-"""Results of groups: one for each table of `Tables`, made when it is asked for, worst first."""
+"""Results of groups: one for each table of `Tables`, computed on access, the worst first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ R = TypeVar(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
-    """A frozen mapping from the key of a group to its result, which is made when asked for.
+    """A frozen mapping from the key of a group to its result, computed on access.
 
     It prints as a table, the worst group first.
 
@@ -54,7 +54,7 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
     tables : Tables
         The sums of each group.
     measure : callable
-        What is asked of each.
+        Computes the result of one table.
     """
 
     _head: ClassVar[tuple[str, ...]] = ()
@@ -98,8 +98,8 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
         """Return the worst groups as a table; the level is that of intervals, if it has any."""
         rows = [(self.tables.described_by, "rows", *self._head)]
         for place in self.places()[:LINES].tolist():
-            own = shown_key(self.tables.labels[place]), f"{self.tables.sizes[place]:,}"
-            rows.append((*own, *self._row(self._at(place), confidence_level)))
+            group = shown_key(self.tables.labels[place]), f"{self.tables.sizes[place]:,}"
+            rows.append((*group, *self._row(self._at(place), confidence_level)))
         return "\n".join([*text_table(rows[0], rows[1:]), *more_groups(len(self) - LINES)])
 
     def _summary(self) -> str:
@@ -123,7 +123,7 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
     """The calibration error of each group: a mapping from its key to `CalibrationErrorResult`.
 
     Groups are ordered by it. Intervals are those of each group by itself: of twenty 95% intervals
-    one misses on average. What can be said of all groups at once is said by `calibrant.audit`.
+    one misses on average. For statements on all groups at once see `calibrant.audit`.
 
     Attributes
     ----------
@@ -185,17 +185,19 @@ class GroupCertificates(GroupResults[Certificate]):
     @property
     def verdict(self) -> Verdict | None:
         """The worst of all: refuted if any group is, certified if all are; None without a limit."""
-        return overall(certificate.verdict for certificate in self._made)
+        return overall(certificate.verdict for certificate in self._certificates)
 
     @cached_property
-    def _made(self) -> list[Certificate]:
+    def _certificates(self) -> list[Certificate]:
         return [self.measure(self.tables.at(place)) for place in range(len(self))]
 
     def _at(self, place: int) -> Certificate:
-        return self._made[place]
+        return self._certificates[place]
 
     def _badness(self) -> tuple[ArrayLike, ...]:
-        return [x.lower_bound for x in self._made], [x.upper_bound for x in self._made]
+        return [x.lower_bound for x in self._certificates], [
+            x.upper_bound for x in self._certificates
+        ]
 
     def _row(self, result: Certificate, confidence_level: float) -> tuple[str, ...]:
         return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"
@@ -220,8 +222,8 @@ class GroupCurves(GroupResults[ReliabilityCurve]):
         return error_of(cells_of(self.tables), weights, 2.0, True), self.tables.sizes
 
     def _row(self, result: ReliabilityCurve, confidence_level: float) -> tuple[str, ...]:
-        said = result.mean_prediction
-        missed = int(((said < result.low) | (said > result.high)).sum())
+        predicted = result.mean_prediction
+        missed = int(((predicted < result.low) | (predicted > result.high)).sum())
         return f"{len(result):,}", f"{missed:,}"
 
 
@@ -263,9 +265,9 @@ class GroupCoverage(GroupResults[CoverageCertificate]):
     _head: ClassVar = ("farthest level", "covered", "limits", "beyond limits")
 
     def _badness(self) -> tuple[ArrayLike, ...]:
-        made = [self._at(place) for place in range(len(self))]
-        off = [np.abs(result.covered - result.level).max() for result in made]
-        return [result.miss.max() for result in made], off
+        results = [self._at(place) for place in range(len(self))]
+        off = [np.abs(result.covered - result.level).max() for result in results]
+        return [result.miss.max() for result in results], off
 
     def _row(self, result: CoverageCertificate, confidence_level: float) -> tuple[str, ...]:
         # by the miss where there is one, by the distance elsewhere, which is below 1

@@ -60,30 +60,30 @@ def holm(pvalues: FloatArray) -> FloatArray:
 def log_e_values(tables: Tables, class_weight: ClassWeight = None) -> FloatArray:
     """Return the logarithm of the evidence against perfect calibration, of each group."""
     weights = class_weights(class_weight, tables.problem)
-    found = np.full((len(tables), weights.size), -np.inf)
+    log_evidence = np.full((len(tables), weights.size), -np.inf)
     for place in range(len(tables)):
         for k in np.flatnonzero(weights):
             used = tables.count[place, k] > 0
             sums = (getattr(tables, name)[place, k][used] for name in ("count", "sum_y", "sum_p"))
-            found[place, k] = _log_evidence(*sums)
-    return np.asarray(special.logsumexp(found, axis=1, b=weights))
+            log_evidence[place, k] = _log_evidence(*sums)
+    return np.asarray(special.logsumexp(log_evidence, axis=1, b=weights))
 
 
-def _log_evidence(size: FloatArray, events: FloatArray, said: FloatArray) -> float:
+def _log_evidence(size: FloatArray, events: FloatArray, predicted: FloatArray) -> float:
     """Average the mixtures over concentrations and over finer and coarser bins."""
     middle = np.cumsum(size) - size / 2
     finest = min(MOST_BINS, 1 << math.ceil(math.log2(size.size)))
     logs = []
     for n_bins in (1 << k for k in range(finest.bit_length())):
         part = np.minimum((middle * n_bins / size.sum()).astype(np.intp), n_bins - 1)
-        joined = [np.asarray(np.bincount(part, x, n_bins), float) for x in (size, events, said)]
-        n, y, p = (x[joined[0] > 0] for x in joined)
+        joined = np.array([np.bincount(part, x, n_bins) for x in (size, events, predicted)], float)
+        n, y, p = joined[:, joined[0] > 0]
         logs += [_log_mixture(n, y, np.clip(p / n, 0.0, 1.0), c) for c in CONCENTRATIONS]
     return float(special.logsumexp(logs) - math.log(len(logs)))
 
 
 def _log_mixture(n: FloatArray, y: FloatArray, s: FloatArray, c: float) -> float:
-    """Return the sum over bins of log F; infinite if what had no probability has happened."""
+    """Return the sum over bins of log F; infinite after an event of probability 0."""
     if np.any((y > 0) & (s == 0)) or np.any((y < n) & (s == 1)):
         return math.inf
     inside = (s > 0) & (s < 1)
@@ -114,15 +114,16 @@ def heterogeneity_test(
         return None
     random, pooled = generator("rng", rng), tables.pooled()
     shared = np.flatnonzero((tables.count[:, 0] > 0).sum(axis=0) > 1)
-    size, events, said = (
+    size, events, predicted = (
         getattr(tables, name)[:, 0, shared] for name in ("count", "sum_y", "sum_p")
     )
     if shared.size == 0:
         return None
     n_draws = int(np.clip(MOST_DRAWN // size.size, FEWEST_DRAWS, DRAWS))
-    rate = np.clip(said / np.maximum(size, 1) + _gap(size, events, said), 0.0, 1.0)
+    rate = np.clip(predicted / np.maximum(size, 1) + _gap(size, events, predicted), 0.0, 1.0)
     exact = pooled.is_binned_model and size.sum(axis=0).max() <= MOST_PERMUTED
-    lines, step = [_differences(events, size, said, rate)], max(1, DRAWN_AT_ONCE // size.size)
+    statistics = [_differences(events, size, predicted, rate)]
+    step = max(1, DRAWN_AT_ONCE // size.size)
     for start in range(0, n_draws, step):
         n_more = min(step, n_draws - start)
         if exact:
@@ -130,23 +131,23 @@ def heterogeneity_test(
         else:  # all draws of a cell in turn: then NumPy prepares the law once for each
             laws = size.astype(np.int64)[..., None], rate[..., None]
             drawn = np.moveaxis(random.binomial(*laws, (*size.shape, n_more)), -1, 0)
-        lines.append(_differences(drawn.astype(np.float64), size, said, rate))
-    found = smallest_pvalue(np.concatenate(lines), tables.n)
+        statistics.append(_differences(drawn.astype(np.float64), size, predicted, rate))
+    result = smallest_pvalue(np.concatenate(statistics), tables.n)
     method = "heterogeneity, permuted" if exact else "heterogeneity, redrawn"
-    return CalibrationTestResult(found.statistic, found.pvalue, method, tables.n)
+    return CalibrationTestResult(result.statistic, result.pvalue, method, tables.n)
 
 
-def _gap(size: FloatArray, events: FloatArray, said: FloatArray) -> FloatArray:
+def _gap(size: FloatArray, events: FloatArray, predicted: FloatArray) -> FloatArray:
     """Return the common gap of each bin, of shape (..., 1, bins)."""
-    off = events.sum(axis=-2, keepdims=True) - said.sum(axis=0)
+    off = events.sum(axis=-2, keepdims=True) - predicted.sum(axis=0)
     return np.asarray(off / size.sum(axis=0))
 
 
 def _differences(
-    events: FloatArray, size: FloatArray, said: FloatArray, rate: FloatArray
+    events: FloatArray, size: FloatArray, predicted: FloatArray, rate: FloatArray
 ) -> FloatArray:
     """Return how far groups are from the common gaps: in every bin, and over all bins."""
-    off = events - said - size * _gap(size, events, said)
+    off = events - predicted - size * _gap(size, events, predicted)
     variance = size * rate * (1 - rate)
     whole = variance.sum(axis=1)
     by_bin = np.divide(off**2, variance, out=np.zeros_like(off), where=variance > 0)
@@ -161,7 +162,7 @@ def _permuted(
     """Spread the events of each bin over its rows at random."""
     counts, totals = size.astype(np.int64), events.sum(axis=0).astype(np.int64)
     columns = [
-        random.multivariate_hypergeometric(own, total, n_draws, method="marginals")
-        for own, total in zip(counts.T, totals.tolist(), strict=True)
+        random.multivariate_hypergeometric(rows, total, n_draws, method="marginals")
+        for rows, total in zip(counts.T, totals.tolist(), strict=True)
     ]
     return np.stack(columns, axis=-1)

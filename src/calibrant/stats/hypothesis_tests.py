@@ -45,7 +45,7 @@ from calibrant.table import BinTable
 MOST_RESAMPLES = 10_000_000
 """Their statistics are held in memory; beyond it a p-value changes in no digit that matters."""
 
-_CERTAIN = ("exact", "adaptive", "hosmer-lemeshow")
+_STANDARDISED = ("exact", "adaptive", "hosmer-lemeshow")
 """Methods that divide by variances: rows predicted with certainty have none. They tell nothing if
 they agree, and refute calibration if they do not."""
 
@@ -160,7 +160,7 @@ def calibration_test(
         return _spiegelhalter(atoms)
     if method == "cox":
         return _cox(atoms)
-    if method in _CERTAIN and is_contradicted(atoms):
+    if method in _STANDARDISED and is_contradicted(atoms):
         return CalibrationTestResult(math.inf, 0.0, method, atoms.n)
     statistics = statistics_of(atoms, method, bins)
     observed = statistics(atoms.events[None, :])
@@ -175,7 +175,7 @@ def calibration_test(
 
 
 def check_resamples(n_resamples: int) -> None:
-    """Refuse numbers of draws that are none."""
+    """Refuse a number of draws that is not a whole number in range."""
     if not is_integer(n_resamples) or not 1 <= n_resamples <= MOST_RESAMPLES:
         raise InvalidArgumentError(
             f"n_resamples must be a whole number from 1 to {MOST_RESAMPLES:,}; "
@@ -297,16 +297,16 @@ def _cox(atoms: Atoms) -> CoxTestResult:
     Predictions of 0 and 1 have no finite logit. Where they agree with the labels they do not
     change the likelihood and are left out; where they do not, the p-value is 0.
     """
-    rest = atoms.inside()
+    inside = atoms.inside()
     nan, ratio = math.nan, 0.0
     fit, in_large = LogisticFit(nan, nan, nan, nan, nan), (nan, nan)
-    if rest.p.size:
-        fit, in_large = logistic_fit(rest), in_the_large(rest)
-        misses = rest.count - rest.events
-        null = special.xlogy(rest.events, rest.p) + special.xlog1py(misses, -rest.p)
+    if inside.p.size:
+        fit, in_large = logistic_fit(inside), in_the_large(inside)
+        misses = inside.count - inside.events
+        null = special.xlogy(inside.events, inside.p) + special.xlog1py(misses, -inside.p)
         ratio = max(2 * (fit.log_likelihood - float(null.sum())), 0.0)
     ratio = math.inf if is_contradicted(atoms) else ratio
-    degrees = min(2, rest.p.size)
+    degrees = min(2, inside.p.size)
     pvalue = float(special.chdtrc(degrees, ratio)) if degrees else float(ratio == 0)
     coefficients = fit.intercept, fit.slope, fit.intercept_error, fit.slope_error
     return CoxTestResult(ratio, pvalue, "cox", atoms.n, *coefficients, *in_large, fit.is_separated)

@@ -42,7 +42,7 @@ class RowSource(Protocol):
 def read_influences(
     table: BinTable, weights: FloatArray, power: float, source: RowSource | None
 ) -> InfluenceSums | None:
-    """Read the rows of several classes once more; rows that have changed since tell nothing."""
+    """Read the rows of several classes once more; None if they have changed since."""
     if int((weights > 0).sum()) <= 1 or power not in (1, 2):
         return None
     mean_weight = float(table.sum_w[0].sum()) / table.n
@@ -122,7 +122,7 @@ def variance_of(sums: InfluenceSums, sample: bool = False) -> float:
 def influential_rows(sums: InfluenceSums) -> float:
     """Return how many rows of equal influence would spread as these do: (sum h^2)^2 / sum h^4.
 
-    None where no row differs from the others: there is nothing to estimate a spread from.
+    0 where no row differs from the others: there is nothing to estimate a spread from.
     """
     square = max(sums.wwaa - 2 * sums.wwam + sums.wwmm, 0.0)
     return square**2 / sums.fourth if sums.fourth > 0 else 0.0
@@ -194,9 +194,9 @@ def few_rows_notes(
         return ()
     n = max(round(influential), 1)  # less than one where the tails share it
     rows = f"about {n} row{'s' * (n > 1)}"
-    who = f"{rows} decide{'s' * (n == 1)} it"
+    finding = f"{rows} decide{'s' * (n == 1)} it"
     if is_weighted:
-        who = f"{rows}, or few with most of the weight decide it"
+        finding = f"{rows}, or few with most of the weight decide it"
     elif influential == 0:
-        who = "the rows show no spread"
-    return (f"{who}: the interval may be too short",)
+        finding = "the rows show no spread"
+    return (f"{finding}: the interval may be too short",)

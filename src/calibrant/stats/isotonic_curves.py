@@ -234,16 +234,16 @@ class CorpDecomposition(ScoreDecomposition):
         return ConfidenceInterval(*ends, confidence_level, "clopper-pearson")
 
     def _standard_error(self, first: FloatArray) -> float:
-        """Return that of the mean difference between the scores of a prediction and the curve."""
+        """Return the standard error of the mean score of a prediction less that of the curve."""
         n = float(self.count.sum())
         total, square = 0.0, 0.0
         for outcome, share in ((1.0, self.event_rate), (0.0, 1 - self.event_rate)):
             used = share > 0
             happened = np.full(int(used.sum()), outcome)
-            own, curve = (mean_scores(self.rule, happened, p[used]) for p in (first, self.curve))
+            scores, curve = (mean_scores(self.rule, happened, p[used]) for p in (first, self.curve))
             weight = self.count[used] * share[used] / n
-            total += float(weight @ (own - curve))
-            square += float(weight @ (own - curve) ** 2)
+            total += float(weight @ (scores - curve))
+            square += float(weight @ (scores - curve) ** 2)
         return math.sqrt(max(square - total**2, 0.0) / n)
 
     @cached_property
@@ -258,13 +258,13 @@ class CorpDecomposition(ScoreDecomposition):
         # between predictions below 1e-308 the slope overflows
         centre = np.where(np.isfinite(centre), centre, self.curve)
         rng = np.random.default_rng(0)
-        found = np.empty(DRAWS)
+        optimism = np.empty(DRAWS)
         for draw in range(DRAWS):
             rate = rng.binomial(self.count.astype(np.int64), centre) / self.count
             fitted = pooled(rate, self.count)
             gain = mean_scores(self.rule, rate, centre) - mean_scores(self.rule, rate, fitted)
-            found[draw] = self.count @ gain / n
-        return float(found.mean()), float(found.std(ddof=1))
+            optimism[draw] = self.count @ gain / n
+        return float(optimism.mean()), float(optimism.std(ddof=1))
 
     def __str__(self) -> str:
         intervals = (f"{part} {self.confidence_interval(part)}" for part in PARTS)

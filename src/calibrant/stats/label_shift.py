@@ -1,12 +1,12 @@
 """Certificates carried to a population with another base rate.
 
-Under **label shift** the rates of the labels differ, and what inputs look like given their label
-does not: with labels counted before, a model can be certified for a population without any.
+Under **label shift** the rates of the labels differ, and the distribution of inputs given their
+label does not: labels of one population certify a model for another that has none.
 
 **Known rate.** Let the target have the base rate q. Given the labels of the source, its events are
-independent draws of what events look like, and so are the others. Draw N1 ~ Bin(m, q), and take
-N1 of the events and m - N1 of the others, without replacement: that is a sample of m independent
-rows of the target, exactly, and `certify` holds for it. The rate of the source need not be known.
+independent draws from the distribution of events, and likewise the others. Draw N1 ~ Bin(m, q), and
+take N1 of the events and m - N1 of the others, without replacement: that is a sample of m
+independent rows of the target, exactly, and `certify` holds for it, whatever the source's rate.
 m is the largest number for which there are enough of both, but for 1/50 of the error probability.
 Outputs are moved to the new rate, s -> expit(logit s + offset) with offset = logit q - logit(share
 of events in the source), which depends on the labels by their number only.
@@ -50,7 +50,8 @@ from calibrant.stats.verdicts import TOO_GOOD, Verdict, decided
 from calibrant.table import BinTable
 
 OVERFLOW_SHARE = 0.02
-"""Of the error probability, for a draw that needs more events or others than there are."""
+"""Of the error probability, for a draw that needs more events or others than there are. Affects
+tightness only, as the next does."""
 RATE_SHARE = 0.2
 """Of the error probability, for the interval of an estimated rate."""
 REFUSED_BELOW = 0.01
@@ -63,7 +64,7 @@ FEWEST_EXPECTED = 5.0
 """Rows of source and target in a cell of the test; neighbours are joined until so many are
 expected."""
 _GRID = 2801
-"""Log-odds of rates that may be in the interval of the rate."""
+"""Log-odds of rates that may be in the interval, which is widened by one of them on either side."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,14 +153,14 @@ def carried(
     """
     delta = 1 - confidence_level
     if isinstance(target, float):
-        left, rate, interval, pvalue = delta, target, (target, target), None
+        remaining, rate, interval, pvalue = delta, target, (target, target), None
     else:
         pvalue = _checked_shift(table, target)
         # not clipped to the interval: the anchor must not depend on the labelled rows themselves
-        left, rate = (1 - RATE_SHARE) * delta, likeliest_rate(table, target)
+        remaining, rate = (1 - RATE_SHARE) * delta, likeliest_rate(table, target)
         interval = rate_interval(table, target, RATE_SHARE * delta / 2)
-    sample, offset = sample_of_target(table, rate, OVERFLOW_SHARE * left, rng)
-    inner = certify(sample, norm=norm, confidence_level=1 - (1 - OVERFLOW_SHARE) * left)
+    sample, offset = sample_of_target(table, rate, OVERFLOW_SHARE * remaining, rng)
+    inner = certify(sample, norm=norm, confidence_level=1 - (1 - OVERFLOW_SHARE) * remaining)
     upper, lower = inner.upper_bound, inner.lower_bound
     if not isinstance(target, float):
         moved = special.expit(special.logit(table.level[0]) + offset)
@@ -274,16 +275,16 @@ def sample_of_target(
     others = np.round(table.count[0][used]).astype(np.int64) - events
     n1, n0 = int(events.sum()), int(others.sum())
     m = _largest_sample(n1, n0, rate, overflow)
-    drawn = min(max(int(rng.binomial(m, rate)), m - n0), n1)
-    own_events = rng.multivariate_hypergeometric(events, drawn, method="marginals")
-    own_others = rng.multivariate_hypergeometric(others, m - drawn, method="marginals")
+    n_events = min(max(int(rng.binomial(m, rate)), m - n0), n1)
+    drawn_events = rng.multivariate_hypergeometric(events, n_events, method="marginals")
+    drawn_others = rng.multivariate_hypergeometric(others, m - n_events, method="marginals")
     # half an event more keeps the offset finite; the number of events is all that it knows
     offset = float(special.logit(rate) - math.log((n1 + 0.5) / (n0 + 0.5)))
     moved = special.expit(special.logit(table.level[0][used]) + offset)
     # outputs that have become equal are joined
-    count = own_events + own_others
+    count = drawn_events + drawn_others
     values, place = np.unique(moved[count > 0], return_inverse=True)
-    size, happened = (np.bincount(place, x[count > 0])[None] for x in (count, own_events))
+    size, happened = (np.bincount(place, x[count > 0])[None] for x in (count, drawn_events))
     sums = {"count": size, "sum_y": happened, "sum_p": size * values}
     sums |= {"sum_pp": size * values**2, "sum_py": happened * values}
     bins = (Distinct().choose(values, size[0]),)
@@ -307,7 +308,7 @@ def _largest_sample(n1: int, n0: int, rate: float, overflow: float) -> int:
 
 
 def likeliest_rate(table: BinTable, target: FloatArray) -> float:
-    """Return the base rate that makes the target's predictions likeliest, outputs taken at word."""
+    """Return the base rate that makes the target's predictions likeliest, outputs taken as true."""
     from scipy.optimize import brentq  # half a second, which few callers need
 
     n1 = float(table.sum_y.sum())
@@ -365,14 +366,14 @@ def label_shift_pvalue(table: BinTable, target: FloatArray) -> float | None:
     cells = _joined(counts, likeliest_rate(table, target))
     if cells.shape[1] < 2:
         return None
-    one, other, seen = cells / cells.sum(axis=1, keepdims=True)
+    f1, f0, observed = cells / cells.sum(axis=1, keepdims=True)
     n1, n0, n = cells.sum(axis=1)
 
     def distance(q: float) -> float:
-        mixed = q * one + (1 - q) * other
+        mixed = q * f1 + (1 - q) * f0
         # multinomial noise of all three; each covariance is that of Pearson's statistic
-        noise = mixed / n + q**2 * one / n1 + (1 - q) ** 2 * other / n0
-        return float(np.sum((seen - mixed) ** 2 / np.maximum(noise, 1e-300)))
+        noise = mixed / n + q**2 * f1 / n1 + (1 - q) ** 2 * f0 / n0
+        return float(np.sum((observed - mixed) ** 2 / np.maximum(noise, 1e-300)))
 
     best = minimize_scalar(distance, bounds=(0.0, 1.0), method="bounded")
     nearest = min(best.fun, distance(0.0), distance(1.0))
@@ -383,7 +384,7 @@ def label_shift_pvalue(table: BinTable, target: FloatArray) -> float | None:
 def _joined(cells: FloatArray, rate: float) -> FloatArray:
     """Join neighbouring cells until enough rows of the target are expected in each.
 
-    Those expected by a mixture at this rate: where a target that is none has no rows is what tells.
+    Expected by a mixture at this rate: cells in which the target lacks rows are what refutes one.
     """
     sizes = cells.sum(axis=1)
     mixed = rate * cells[0] / sizes[0] + (1 - rate) * cells[1] / sizes[1]

@@ -101,7 +101,7 @@ class LogisticModel:
     def profile_limits(
         self, theta: FloatArray, index: int, confidence_level: float
     ) -> tuple[float, float]:
-        """Return where the profiled likelihood falls below its maximum by half of chi-squared's."""
+        """Return where the profiled log-likelihood is half a chi-squared quantile below its top."""
         drop = float(special.chdtri(1, 1 - confidence_level)) / 2
         best = self.likelihood(theta)
         inverse, size = _inverse(self.information(theta))
@@ -114,7 +114,7 @@ class LogisticModel:
 
         def limit(side: float) -> float:
             reach = scale
-            for _ in range(60):
+            for _ in range(60):  # at 2^60 standard errors nothing bounds this side
                 if excess(theta[index] + side * reach) > 0:
                     a, b = sorted((float(theta[index]), float(theta[index] + side * reach)))
                     return float(optimize.brentq(excess, a, b, xtol=1e-7 * scale))
@@ -179,8 +179,8 @@ def logistic_fit(atoms: Atoms) -> LogisticFit:
     back = np.array([[1.0, -centre / scale], [0.0, 1 / scale]])
     inverse, size = _inverse(model.information(theta))
     (intercept, slope), errors = back @ theta, np.sqrt(np.diag(back @ inverse @ back.T) / size)
-    found = float(intercept), float(slope), float(errors[0]), float(errors[1])
-    return LogisticFit(*found, model.likelihood(theta))
+    estimates = float(intercept), float(slope), float(errors[0]), float(errors[1])
+    return LogisticFit(*estimates, model.likelihood(theta))
 
 
 def in_the_large(atoms: Atoms) -> tuple[float, float]:

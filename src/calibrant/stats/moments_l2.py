@@ -202,17 +202,17 @@ class _Intervals(Intervals[BinObjective]):
         That is, -steep (pi - c)^2 + b (pi - s)^2 at most. Where it is convex it is largest at an
         end, and so coarse that only a first look makes use of it.
         """
-        own = self.owners
-        farther = np.where(own.s - self.left > self.right - own.s, self.left, self.right)
-        b = own.gain(farther) / np.maximum((farther - own.s) ** 2, 1e-300)
-        nearest = np.clip(0.5, np.minimum(self.left, own.c), np.maximum(self.right, own.c))
-        steep = own.a / (1 + 2 * own.a * nearest * (1 - nearest) / own.size)
+        bins = self.owners
+        farther = np.where(bins.s - self.left > self.right - bins.s, self.left, self.right)
+        b = bins.gain(farther) / np.maximum((farther - bins.s) ** 2, 1e-300)
+        nearest = np.clip(0.5, np.minimum(self.left, bins.c), np.maximum(self.right, bins.c))
+        steep = bins.a / (1 + 2 * bins.a * nearest * (1 - nearest) / bins.size)
         room = steep - b
         with np.errstate(divide="ignore", invalid="ignore"):
-            top = (steep * own.c - b * own.s) / room
+            top = (steep * bins.c - b * bins.s) / room
 
         def at(pi: FloatArray) -> FloatArray:
-            return np.asarray(b * (pi - own.s) ** 2 - steep * (pi - own.c) ** 2)
+            return np.asarray(b * (pi - bins.s) ** 2 - steep * (pi - bins.c) ** 2)
 
         ends = np.maximum(at(self.left), at(self.right)) if convex_too else np.inf
         return np.where(room > 0, at(np.clip(top, self.left, self.right)), ends)
@@ -224,19 +224,19 @@ class _Intervals(Intervals[BinObjective]):
         large; then it lies below its two end tangents. Otherwise the gain is bounded by the larger
         end.
         """
-        own = self.owners
-        size, left, right = own.size, self.left, self.right
+        bins = self.owners
+        size, left, right = bins.size, self.left, self.right
         w_left = special.logit(left)
         width = np.maximum(special.logit(right) - w_left, 1e-300)
         m_left = self.at_left - size * np.log1p(-left)
         slope = (self.at_right - size * np.log1p(-right) - m_left) / width
-        g_left, g_right = own.gain(left), own.gain(right)
+        g_left, g_right = bins.gain(left), bins.gain(right)
         pi = np.clip(slope / size, left, right)
         chord = m_left + slope * (special.logit(pi) - w_left) + size * np.log1p(-pi)
         crude = chord + np.maximum(g_left, g_right)
 
         f_left, f_right = self.at_left + g_left, self.at_right + g_right
-        d_left, d_right = (slope + own.slope(end) for end in (left, right))
+        d_left, d_right = (slope + bins.slope(end) for end in (left, right))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (f_right - f_left - d_right * width) / (d_left - d_right)
             crossing = f_left + d_left * np.clip(t, 0.0, width)
@@ -266,15 +266,15 @@ class _Intervals(Intervals[BinObjective]):
 
     def _end_bounds(self) -> FloatArray:
         """Bound the log moment next to 0 or 1: all rows agree but for few; or by the tangent."""
-        own = self.owners
+        bins = self.owners
         at_zero = self.left == 0
         inner = np.where(at_zero, self.right, self.left)
         distance = np.minimum(np.where(at_zero, inner, 1 - inner), 1 - 1e-16)
-        other = -np.expm1(own.size * np.log1p(-distance))
-        agree = np.logaddexp(np.where(at_zero, self.at_left, self.at_right), np.log(other + 1e-300))
-        beyond = np.where(at_zero, inner < own.c, inner > own.c) & (self.right - self.left < 1)
-        tangent, _ = _log_tangent(inner, own.size, own.a, own.c)
-        gain = np.maximum(own.gain(self.left), own.gain(self.right))
+        log_differ = np.log(-np.expm1(bins.size * np.log1p(-distance)) + 1e-300)
+        agree = np.logaddexp(np.where(at_zero, self.at_left, self.at_right), log_differ)
+        beyond = np.where(at_zero, inner < bins.c, inner > bins.c) & (self.right - self.left < 1)
+        tangent, _ = _log_tangent(inner, bins.size, bins.a, bins.c)
+        gain = np.maximum(bins.gain(self.left), bins.gain(self.right))
         return np.where(beyond, np.minimum(agree, tangent), agree) + gain
 
 

@@ -1,7 +1,7 @@
 """What a monitor keeps: a line for each batch, the numbers that its bets depend on, its document.
 
-The document has the digest of all that it states. That finds accidents and careless edits, and is
-no signature: whoever edits on purpose can compute it anew.
+The document has the digest of all that it states. That finds accidents and careless edits. It is
+no signature: a deliberate edit can come with a new digest.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class MonitoredBatch(Result):
 
     @property
     def evidence(self) -> float:
-        """What bets at fair odds had made of 1 by then."""
+        """The wealth that bets at fair odds had made of 1 by then."""
         return math.exp(min(self.log_evidence, 700.0))
 
     def __str__(self) -> str:  # one line of a log, which is searched line by line
@@ -220,13 +220,13 @@ class MonitorState:
         if leader == alternative_weights(len(bins)).size - 1:
             return f"events are more frequent than {than} in some places, and less in others"
         shape, sign = alternative_of(leader)
-        more = f"{'more' if sign > 0 else 'less'} frequent than {than}"
+        direction = f"{'more' if sign > 0 else 'less'} frequent than {than}"
         if shape == 0:
-            return f"events are {more}"
+            return f"events are {direction}"
         if shape == 1:
             return f"rates are {'more' if sign > 0 else 'less'} extreme than {than}"
         low, high = bins.edges[shape - 2 : shape]
-        return f"events are {more} where predictions lie between {low:.3g} and {high:.3g}"
+        return f"events are {direction} where predictions lie between {low:.3g} and {high:.3g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -298,12 +298,12 @@ def check_watchable(table: BinTable) -> None:
 
 
 def check_new(batches: Sequence[MonitoredBatch], name: str, n: int, digest: str | None) -> None:
-    """Refuse a name that is taken, and n rows whose digest, if it is given, came before."""
-    same = next((batch for batch in batches if batch.digest == digest), None)
-    if same is not None and n >= FEWEST_TO_COMPARE:
+    """Refuse a name that is taken, and n rows whose digest, if given, came before."""
+    repeated = next((batch for batch in batches if batch.digest == digest), None)
+    if repeated is not None and n >= FEWEST_TO_COMPARE:
         raise InvalidInputError(
             f"Every batch counts once; the {n:,} rows of {name!r} came before, as "
-            f"{same.name!r}. Leave them out, or pass allow_repeat=True if they are others that "
+            f"{repeated.name!r}. Leave them out, or pass allow_repeat=True if they are others that "
             "happen to be the same."
         )
     if any(batch.name == name for batch in batches):
@@ -326,12 +326,12 @@ def read_document(text: str | bytes) -> dict[str, Any]:
     schema, seal = (UNSEALED, ()) if unsealed else (SCHEMA, ("digest",))
     document = check_header(document, FORMAT, schema, "A monitor", "Start a new one")
     check_names(document, ("format", "schema", "version", *OPTIONS, *CONTENTS, *seal), "A monitor")
-    said = None if unsealed else document.pop("digest")
-    if not unsealed and said != (own := digest_of_document(document)):
+    stated = None if unsealed else document.pop("digest")
+    if not unsealed and stated != (computed := digest_of_document(document)):
         raise InvalidDocumentError(
             "A monitor's document must state what was saved, whose digest is "
-            f"{said!s:.19}...; that of what it states now is {own:.19}.... It was changed: take a "
-            "copy that was not, or start another monitor."
+            f"{stated!s:.19}...; that of what it states now is {computed:.19}.... It was changed: "
+            "take a copy that was not, or start another monitor."
         )
     if document["reference"] is not None:
         document["reference"] = BinTable.from_dict(document["reference"])
@@ -353,12 +353,13 @@ def recorded(
             f"{shown(document['batches'])} and {shown(document['period'])}."
         )
     batches = tuple(map(MonitoredBatch.from_dict, document["batches"]))
-    own = [batch for batch in batches if batch.period == document["period"]]
+    current = [batch for batch in batches if batch.period == document["period"]]
     state = None
     if document["state"] is not None and n_bins is not None:
-        state = MonitorState.from_dict(document["state"], n_bins, len(own))
-    told = (state is None) == (not own) and list(batches[len(batches) - len(own) :]) == own
-    if not told or not (state is None or state.is_of(own)):
+        state = MonitorState.from_dict(document["state"], n_bins, len(current))
+    is_last = list(batches[len(batches) - len(current) :]) == current
+    is_theirs = state is not None and state.is_of(current) if current else state is None
+    if not (is_last and is_theirs):
         raise InvalidDocumentError(
             "Not a valid monitor: its state and its batches do not belong together."
         )

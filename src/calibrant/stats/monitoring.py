@@ -262,8 +262,8 @@ def log_e_values(
     norm, variance = (hypothesis.gap_norms(learned[None, :]) if learned.any() else
                       (np.zeros(1), np.ones(1)))  # fmt: skip
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        own = np.where(norm > 0, 1 / hypothesis.reach(norm), 0.0)
-    beyond = np.minimum(np.append(beyond, own), _MOST_BEYOND)
+        learned_beyond = np.where(norm > 0, 1 / hypothesis.reach(norm), 0.0)
+    beyond = np.minimum(np.append(beyond, learned_beyond), _MOST_BEYOND)
     variances = np.append(np.repeat(variances, _SIGNED.size), variance)
     clipped = np.clip(a, _NEAREST, 1 - _NEAREST)
     return hypothesis.log_e_values(batch, clipped, beyond, variances)
@@ -275,14 +275,14 @@ def learned_gaps(recent: Batch) -> FloatArray:
 
 
 def remembered(recent: Batch, batch: Batch, centre: FloatArray) -> Batch:
-    """Forget a little of what was seen before, and add a batch and what it should have shown."""
+    """Forget a little of earlier batches, and add one with the events expected of it."""
     expected = Batch(batch.size, batch.events, batch.size * centre)
-    kept = Batch(*(MEMORY * x for x in vars(recent).values()))
-    return kept + expected
+    faded = Batch(*(MEMORY * x for x in vars(recent).values()))
+    return faded + expected
 
 
 def share_begun(n_batches: int) -> float:
-    """Return the sum of u_1 ... u_n: of all starts, what has begun to bet by this batch.
+    """Return the sum of u_1 ... u_n, the weight of all starts up to this batch.
 
     >>> [round(share_begun(n), 3) for n in (0, 1, 30, 365)]
     [0.0, 0.6, 0.715, 0.89]
@@ -331,7 +331,7 @@ class EProcess:
         )
 
     def log_total(self, weights: FloatArray) -> float:
-        """Return the log of the weighted average, what has not begun included."""
+        """Return the log of the weighted average, with 1 for the starts still to come."""
         waiting = math.log(1 - share_begun(self.n_batches))
         logs = np.append(self.log_wealth + np.log(weights), waiting)
         return float(np.logaddexp.reduce(logs))

@@ -49,13 +49,13 @@ _LEAST_POWER = 0.001
 _LEFT_BY_LEARNING = 0.85
 """Of the error probability, where certificates learn the masses first."""
 _MOST_OUTPUTS = 128
-"""More outputs than these are planned by so many, each of which stands for several."""
+"""Plans for more outputs than these use so many, each in place of several."""
 _FEW_EVENTS = 10.0
 """Expected events, or rows without one if these are rarer, up to which plans of declared levels are
 simulated: T takes few values then. With 3 events the gamma law gave a power of 0.76 for 0.9, with
 none one of 0; from 7 on it was within 0.03."""
 _TABLES = 4096
-"""That are drawn: their power is known to half a percent."""
+"""Tables that are drawn: their power is known to half a percent."""
 _MOST_BOUNDS, _LEAST_BOUNDS, _BOUNDED_OUTPUTS = 64, 16, 640
 """Tables that are bounded, in time about proportional to their outputs: a second or two a step."""
 
@@ -135,8 +135,8 @@ def samples_to_certify(
     3749
     """
     plan = _Plan.of(n_bins, levels, confidence_level, power, norm, balanced, looks)
-    known = is_real(true_error) and is_real(max_error)
-    if not (known and 0 <= true_error < max_error < 1):
+    are_real = is_real(true_error) and is_real(max_error)
+    if not (are_real and 0 <= true_error < max_error < 1):
         raise InvalidArgumentError(
             "A certificate needs 0 <= true_error < max_error < 1; got "
             f"true_error={true_error!r} and max_error={max_error!r}. A model with true error 0.05 "
@@ -196,7 +196,7 @@ def smallest_certifiable_error(
 
     Notes
     -----
-    The upper bound that a certificate of n rows stays below with probability `power`, of the
+    The value that the upper bound of n rows is below with probability `power`, for the
     model that `samples_to_certify` imagines.
 
     Examples
@@ -236,7 +236,7 @@ class _Plan:
         balanced: bool,
         looks: int,
     ) -> _Plan:
-        """Check what a plan is made of."""
+        """Check the arguments of a plan."""
         check_level(confidence_level)
         if not (is_real(power) and _LEAST_POWER <= power <= 1 - 1e-15):
             raise InvalidArgumentError(
@@ -260,15 +260,15 @@ class _Plan:
     def check_true_error(self, true_error: float) -> None:
         """Refuse an error that no model with these outputs can have."""
         reach = np.maximum(self.outputs, 1 - self.outputs)
-        most = float(reach.max() if self.norm == "max" else np.sqrt(np.mean(reach**2)))
-        if true_error > most:
+        largest = float(reach.max() if self.norm == "max" else np.sqrt(np.mean(reach**2)))
+        if true_error > largest:
             raise InvalidArgumentError(
                 "true_error must be one that a model with these outputs can have, at most "
-                f"{most:.4g}; got {true_error!r}. An output s is off by s or 1 - s at most."
+                f"{largest:.4g}; got {true_error!r}. An output s is off by s or 1 - s at most."
             )
 
     def expects_few_events(self, n: float, true_error: float) -> bool:
-        """Whether n rows are about to have few events, or few rows without, at known outputs."""
+        """Whether n rows are expected to have few events, or few non-events, at known outputs."""
         rare = float(np.mean(np.minimum(self.outputs, 1 - self.outputs))) + true_error
         return self.declared and self.outputs.size <= _MOST_OUTPUTS and n * rare < _FEW_EVENTS
 
@@ -330,10 +330,10 @@ def _simulated_bound(n: int, plan: _Plan, true_error: float) -> float:
 
 
 def _bound_of(table: BinTable, plan: _Plan) -> float:
-    asked: dict[str, Any] = {"confidence_level": 1 - plan.delta, "levels": plan.outputs}
+    options: dict[str, Any] = {"confidence_level": 1 - plan.delta, "levels": plan.outputs}
     if plan.balanced:
-        asked["min_bin_mass"] = 0.5 / plan.outputs.size
-    return bounds_of(table, Question.of(table, **asked))[0]
+        options["min_bin_mass"] = 0.5 / plan.outputs.size
+    return bounds_of(table, Question.of(table, **options))[0]
 
 
 def _quantile(

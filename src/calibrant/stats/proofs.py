@@ -8,7 +8,7 @@ With masses p_j, shares N_j / n of the rows and errors e_j,
 The last sum is the squared error of the sample, t_N^2, which has a bound of its own given any
 counts; and p_j <= U_j for all outputs at once, by Clopper-Pearson limits. Both hold with
 probability 1 - delta if their error probabilities add up to delta. Every output must have rows:
-one that nobody has seen may be off by 1.
+one without rows may be off by 1.
 
 Exact tails of the population's error (`calibrant.stats.tail_bounds`) are tighter where outputs are
 many or labels vary; this bound is where rows are few and labels hardly vary, because the sample's
@@ -74,7 +74,7 @@ where none is, that costs 1% to 2% of the bound. Affects tightness, not validity
 def bounds_of(table: BinTable, question: Question, floor: float = 0.0) -> tuple[float, float, str]:
     """Return an upper bound, a lower bound, and the theorem they rest on.
 
-    An upper bound that is not above the floor may be said to be less.
+    An upper bound that is not above the floor may be returned too low.
     """
     power, target = question.power, question.target
     weights, delta = question.weights, question.delta
@@ -179,13 +179,13 @@ def bound_by_sample(
 
 
 def least_masses(size: FloatArray, n: int, n_outputs: int, delta: float) -> FloatArray:
-    """Return lower bounds of the masses, any of which is wrong with probability delta at most."""
+    """Return lower bounds of the masses that hold for all at once, with probability 1 - delta."""
     return clopper_pearson(size, np.full(size.shape, n), 2 * delta / n_outputs)[0]
 
 
 @lru_cache(maxsize=256)
 def prefers_sample(n: int, levels: tuple[float, ...], delta: float) -> bool:
-    """Whether the sample's bound serves a calibrated model with these outputs better."""
+    """Whether the sample's bound is tighter for a calibrated model with these outputs."""
     s = np.array(levels)
     if s.size > _MOST_OUTPUTS or n < s.size:
         return False
@@ -199,7 +199,7 @@ def prefers_sample(n: int, levels: tuple[float, ...], delta: float) -> bool:
 
 
 def unseen_of(table: BinTable, question: Question) -> tuple[float, str | None]:
-    """Return what a maximum spends on outputs without rows, and which it says nothing of."""
+    """Return the delta that a maximum spends on outputs without rows, and which it leaves out."""
     if table.problem.kind == "quantile":  # every row has every level
         return 0.0, None
     mass = question.min_bin_mass
@@ -231,17 +231,12 @@ def settings_of(table: BinTable, question: Question) -> tuple[Setting, list[Sett
     least = 0.0 if unseen else float(masses[real].min())
     # uniform-mass bins are that balanced
     nominal = 0.5 / (max(map(len, table.bins)) if levels is None else n_outputs)
-    rest = (1 - LEARNING_SHARE) * delta
-    tuned = Setting(
-        target,
-        (1 - _FALLBACK_SHARE) * rest,
-        masses[occupied(table, question.weights)]
-        if least > 0
-        else 0.0,  # 0: an output was never seen
-        nominal,
-    )
-    free = Setting(target, _FALLBACK_SHARE * rest)
-    return Setting(target, rest, least, nominal), [tuned, free]
+    remaining = (1 - LEARNING_SHARE) * delta
+    # 0: an output was never seen
+    seen = masses[occupied(table, question.weights)] if least > 0 else 0.0
+    tuned = Setting(target, (1 - _FALLBACK_SHARE) * remaining, seen, nominal)
+    free = Setting(target, _FALLBACK_SHARE * remaining)
+    return Setting(target, remaining, least, nominal), [tuned, free]
 
 
 def agrees_too_well(table: BinTable, question: Question) -> bool:

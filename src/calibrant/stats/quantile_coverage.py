@@ -157,7 +157,7 @@ def certify_coverage(
     Parameters
     ----------
     n_groups : int
-        How many groups, of which the table is one, the limits hold for at once.
+        How many groups, the one of this table included, the limits hold for at once.
     draws : int, optional
         How often one row of each cluster was drawn, where the table is one of these draws.
     """
@@ -194,12 +194,12 @@ def certify_coverage(
 
 def central_intervals(levels: FloatArray) -> IntArray:
     """Return the places of the lower and the upper level of each interval, the widest first."""
-    found = [
+    pairs = [
         (i, int(np.argmin(np.abs(levels - (1 - level)))))
         for i, level in enumerate(levels)
         if level < 0.5 and np.abs(levels - (1 - level)).min() <= SYMMETRIC
     ]
-    return np.array(found, np.intp).reshape(-1, 2)
+    return np.array(pairs, np.intp).reshape(-1, 2)
 
 
 def nominal_coverage(levels: FloatArray, pairs: IntArray) -> FloatArray:
@@ -207,16 +207,16 @@ def nominal_coverage(levels: FloatArray, pairs: IntArray) -> FloatArray:
     return np.round(levels[pairs[:, 1]] - levels[pairs[:, 0]], DECIMALS)
 
 
-def _counts(table: BinTable, what: str) -> tuple[FloatArray, FloatArray, int]:
+def _counts(table: BinTable, subject: str) -> tuple[FloatArray, FloatArray, int]:
     """Return levels, how many outcomes each covers, and the rows; refuse any other table."""
     if table.problem.kind != "quantile":
         raise InvalidArgumentError(
-            f'{what} is that of predicted quantiles, kind="quantile"; this table is of '
+            f'{subject} is that of predicted quantiles, kind="quantile"; this table is of '
             f'kind="{table.problem.kind}". Pass outcomes, quantiles and classes=their levels.'
         )
     if table.is_weighted:
         raise InvalidWeightsError(
-            f"{what} has exact limits for rows that count alike; this table has sample weights. "
+            f"{subject} has exact limits for rows that count alike; this table has sample weights. "
             "Leave them out, or draw rows with probabilities in proportion to the weights."
         )
     levels = np.array(table.problem.class_names, np.float64)
@@ -225,7 +225,7 @@ def _counts(table: BinTable, what: str) -> tuple[FloatArray, FloatArray, int]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PitHistogram(Result):
-    """Outcomes in the cells between predicted quantiles, beside what chance would put there.
+    """Outcomes in the cells between predicted quantiles, beside those expected by chance.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """What is asked of a table, and what bounds look at: the options of `certify`, and its bins.
 
-**Looks.** Whoever certifies a growing sample until it passes has as many chances of a wrong
+**Looks.** Certifying a growing sample until it passes gives as many chances of a wrong
 certificate as looks. If the i-th look, at a number of rows that does not depend on their labels,
 has the error probability ``delta / looks_i``, and the sum of all ``1 / looks_i`` is at most 1, then
 all looks are right at once with probability at least ``1 - delta`` (the union bound), whatever rule
@@ -69,7 +69,7 @@ class Asked(TypedDict, total=False):
 
 
 ASKED = tuple(name for name in Asked.__annotations__ if name != "class_weight")
-"""What a certificate keeps of its question as it was asked; classes and rows come beside."""
+"""The options that a certificate keeps as they were given; classes and rows come beside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +124,9 @@ class Question:
                 "out, or draw rows with probabilities in proportion to the weights."
             )
         delta = error_probability(confidence_level, looks, draws)
-        known = None if levels is None else checked_levels(levels)
-        if known is not None:
-            _check_levels_of_table(known, table)
+        declared = None if levels is None else checked_levels(levels)
+        if declared is not None:
+            _check_levels_of_table(declared, table)
         return cls(
             power=power,
             weights=weights,
@@ -134,7 +134,7 @@ class Question:
             confidence_level=float(confidence_level),
             target=target,
             min_bin_mass=min_bin_mass if min_bin_mass in (None, "learned") else float(min_bin_mass),
-            levels=known,
+            levels=declared,
             looks=int(looks),
             draws=None if draws is None else int(draws),
             delta=delta,
@@ -228,17 +228,17 @@ def checked_levels(levels: Any) -> FloatArray:
     array([0.1, 0.8])
     """
     try:
-        given = np.array(levels, dtype=np.float64)
+        values = np.array(levels, dtype=np.float64)
         if isinstance(levels, np.ma.MaskedArray):  # what a mask hides is not declared
-            given = np.where(np.ma.getmaskarray(levels), np.nan, given)
+            values = np.where(np.ma.getmaskarray(levels), np.nan, values)
     except (TypeError, ValueError, OverflowError):
-        given = np.empty((0, 0))
-    if given.ndim != 1 or given.size == 0 or not np.all((given >= 0) & (given <= 1)):
+        values = np.empty((0, 0))
+    if values.ndim != 1 or values.size == 0 or not np.all((values >= 0) & (values <= 1)):
         raise InvalidArgumentError(
             "levels must be all outputs that the model can give: one or more probabilities, such "
             f"as recalibrator.levels_; got {levels!r:.80}."
         )
-    distinct = np.unique(given)
+    distinct = np.unique(values)
     if distinct.size > MOST_BINS:
         raise InvalidArgumentError(
             f"levels must be {MOST_BINS:,} values at most; got {distinct.size:,}. A model with "
@@ -263,12 +263,12 @@ def _check_levels_of_table(levels: FloatArray, table: BinTable) -> None:
         )
     outputs = table.level[table.count > 0]
     # means of equal outputs may differ from them in the last digits
-    strange = outputs[np.abs(outputs[:, None] - levels).min(axis=1) > 1e-9]
-    if strange.size:
+    undeclared = outputs[np.abs(outputs[:, None] - levels).min(axis=1) > 1e-9]
+    if undeclared.size:
         raise InvalidArgumentError(
-            f"levels must be all outputs of the model; {strange.size:,} of the rows' "
-            f"{outputs.size:,} outputs are not among them, {strange[0]:.6g} for one. Declare them "
-            "too, if the model was known to give them, or leave levels out."
+            f"levels must be all outputs of the model; {undeclared.size:,} of the rows' "
+            f"{outputs.size:,} outputs are not among them, {undeclared[0]:.6g} for one. Declare "
+            "them too, if the model was known to give them, or leave levels out."
         )
 
 
@@ -355,7 +355,7 @@ class Setting:
         return float(np.min(self.least_mass)) if declared else 0.0
 
     def largest_squares(self, evidence: Evidence, t: float) -> FloatArray:
-        """Return for each bin what its e^2 cannot exceed if the error is t."""
+        """Return for each bin the largest e^2 that an error t allows."""
         mass = evidence.mass if self.target == "sample" else self.least_mass
         return largest_power(t, evidence.weight * mass, 2)
 
@@ -396,6 +396,6 @@ def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
 
 
 def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
-    """Return what |e_j|^power cannot exceed if the error is t, given lower bounds of w_k p_j."""
-    mass, least = np.asarray(mass), t**power
-    return np.divide(least, mass, out=np.ones_like(mass), where=mass > least)
+    """Return the largest |e_j|^power that an error t allows, given lower bounds of w_k p_j."""
+    mass, total = np.asarray(mass), t**power
+    return np.divide(total, mass, out=np.ones_like(mass), where=mass > total)

@@ -55,16 +55,16 @@ class Recheck(Result):
     def _summary(self) -> str:
         if not self.agrees:
             return "does NOT agree: " + "; ".join(self.differences)
-        further = {"table": "", "counts": ", and the rows give this table"}
-        more = further.get(self.scope, ", and these are its rows")
-        return f"agrees: the table proves what the certificate says{more}"
+        findings = {"table": "", "counts": ", and the rows give this table"}
+        finding = findings.get(self.scope, ", and these are its rows")
+        return f"agrees: the table proves what the certificate says{finding}"
 
     def __str__(self) -> str:
         return "\n".join(map(filled, [self._summary(), *(f"note: {x}" for x in self.notes)]))
 
 
 def differing_claims(document: Certificate, again: Certificate, reason: str) -> Iterator[str]:
-    """Yield what a document says otherwise than the certificate that its table gives.
+    """Yield the claims of a document that differ from those its table proves.
 
     `reason` is the reason in the document's own bounds, which may differ in the last digit.
     """
@@ -74,49 +74,49 @@ def differing_claims(document: Certificate, again: Certificate, reason: str) -> 
 
 
 def unproved_claims(
-    document: Certificate, again: Certificate, own: tuple[Verdict | None, str], claim: str
+    document: Certificate, again: Certificate, judged: tuple[Verdict | None, str], claim: str
 ) -> Iterator[str]:
     """Yield what a document of another version claims beyond what its table proves here.
 
-    `own` are the verdict and the reason of the document's own bounds, which may be looser than
+    `judged` are the verdict and the reason of the document's own bounds, which may be looser than
     ours, and `claim` is the reason without advice, which is not part of the claim and
     may be worded differently.
     """
-    verdict, reason = own
+    verdict, reason = judged
     yield from _differing(document, again, QUESTION)
     for name, sign in (("upper_bound", 1), ("lower_bound", -1)):
-        said, proved = getattr(document, name), getattr(again, name)
-        if sign * said < sign * proved and not _agree(said, proved):
-            yield f"{name} is {said!r} in the document, more than its table proves: {proved!r}"
+        claimed, proved = getattr(document, name), getattr(again, name)
+        if sign * claimed < sign * proved and not _agree(claimed, proved):
+            yield f"{name} is {claimed!r} in the document, more than its table proves: {proved!r}"
     if document.verdict != verdict:
         yield _differs("verdict", document.verdict, verdict, 40, "by its own bounds")
     text = in_present_words(document.reason)
     if text not in (claim, reason) and not (verdict == "undecided" and text.startswith(claim)):
         yield _differs("reason", document.reason, reason, 300, "by its own bounds")
-    if [in_present_words(said) for said in document.assumptions] != again.assumptions:
+    if [in_present_words(claimed) for claimed in document.assumptions] != again.assumptions:
         yield _differs("assumptions", document.assumptions, again.assumptions)
 
 
 def _differing(document: Certificate, again: Certificate, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
-        said, computed = getattr(document, name), getattr(again, name)
-        if not _agree(said, computed):
-            yield _differs(name, said, computed)
+        claimed, computed = getattr(document, name), getattr(again, name)
+        if not _agree(claimed, computed):
+            yield _differs(name, claimed, computed)
 
 
 def _differs(
-    name: str, said: Any, computed: Any, most: int = 200, source: str = "from its table"
+    name: str, claimed: Any, computed: Any, most: int = 200, source: str = "from its table"
 ) -> str:
-    return f"{name} is {said!r:.{most}} in the document and {computed!r:.{most}} {source}"
+    return f"{name} is {claimed!r:.{most}} in the document and {computed!r:.{most}} {source}"
 
 
 def version_notes(document: Certificate, again: Certificate) -> Iterator[str]:
-    """Yield what another version of calibrant has said otherwise, though no more than is proved."""
+    """Yield what another version stated differently, though no more than is proved."""
     yield f"it says that calibrant {document.version} made it; this is {__version__}"
     for name in ("upper_bound", "lower_bound", "verdict"):
-        said, proved = getattr(document, name), getattr(again, name)
-        if not _agree(said, proved):
-            yield f"{name} is {said!r} in the document; this version proves {proved!r}"
+        claimed, proved = getattr(document, name), getattr(again, name)
+        if not _agree(claimed, proved):
+            yield f"{name} is {claimed!r} in the document; this version proves {proved!r}"
     texts = [name for name in ("reason", "method", "assumptions")
              if getattr(document, name) != getattr(again, name)]  # fmt: skip
     if texts:
@@ -157,7 +157,7 @@ def compared_digests(own: Digests, found: Digests) -> tuple[list[str], list[str]
     """Return what differs, what could not be compared, and whether the rows are known to be these.
 
     The digest of rows is that of the rows before the recalibrator, where there is one: it says
-    nothing if the answers of the recalibrator are all that one has.
+    nothing if only the answers of the recalibrator are there.
     """
     differences, notes = [], []
     if own.recalibrator != found.recalibrator and found.recalibrator is not None:
@@ -166,20 +166,20 @@ def compared_digests(own: Digests, found: Digests) -> tuple[list[str], list[str]
             if own.recalibrator is None
             else "the certificate was made with another recalibrator"
         )
-    answers = own.recalibrator is not None and found.recalibrator is None
-    if answers:
+    only_answers = own.recalibrator is not None and found.recalibrator is None
+    if only_answers:
         notes.append(
             "the certificate was made with a recalibrator, which was not given: its digest of "
             "rows, taken before that was applied, was not compared"
         )
     elif own.rows is None or found.rows is None:
-        whose = "the certificate carries" if own.rows is None else "this data source has"
-        notes.append(f"{whose} no digest of rows: only counts and sums were compared")
+        holder = "the certificate carries" if own.rows is None else "this data source has"
+        notes.append(f"{holder} no digest of rows: only counts and sums were compared")
     elif own.rows != found.rows:
         differences.append("the digest of these rows is another: they are not the rows counted")
     if own.columns is not None and found.columns not in (None, own.columns):
         differences.append("the columns have other names")
-    return differences, notes, not answers and None not in (own.rows, found.rows)
+    return differences, notes, not only_answers and None not in (own.rows, found.rows)
 
 
 def _agree(a: Any, b: Any) -> bool:

@@ -55,8 +55,8 @@ def binnings_of(classes: Sequence[ClassSums]) -> list[Binning]:
 
     The finest has about as many bins as "auto". Sums that are coarser stay as they are.
     """
-    n, most = int(classes[0].size.sum()), _MOST_MERGED // (2 * len(classes))
-    counts = [b for b in BIN_COUNTS if b < 2 * auto_n_bins(n) and b <= max(most, 1)]
+    n, most_bins = int(classes[0].size.sum()), _MOST_MERGED // (2 * len(classes))
+    counts = [b for b in BIN_COUNTS if b < 2 * auto_n_bins(n) and b <= max(most_bins, 1)]
     return [Binning.of(classes, n_bins) for n_bins in counts]
 
 
@@ -80,8 +80,8 @@ def lower_bound_of_table(
         ClassSums(float(weights[k]), *(x[k, table.count[k] > 0] for x in sums)) for k in used
     ]
     binnings = binnings_of(classes)
-    own = max(sums.size.size for sums in classes)
-    counts = sorted({min(binning.n_bins, own) for binning in binnings})
+    finest = max(sums.size.size for sums in classes)
+    counts = sorted({min(binning.n_bins, finest) for binning in binnings})
     return lower_bound(binnings, table.n, power, target, delta), in_words(counts)
 
 

@@ -1,4 +1,4 @@
-"""The calibration error of a table, and the result that answers what is asked of it later."""
+"""The calibration error of a table, and its result, which answers further questions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from calibrant.table import BinTable, describe_bins
 Method: TypeAlias = Literal["auto", "score", "normal", "box", "percentile", "basic"]
 
 UNRESOLVED_LIMIT = 0.05
-"""The share of rows alone in their bin that is passed over in silence: they have no pairs, so they
+"""The share of rows alone in their bin that raises no warning: they have no pairs, so they
 tell nothing of the error, whose square they change by at most their share. Beyond it there is a
 warning, and outputs count as continuous. Affects tightness only, never validity."""
 FEW_CLUSTERS = 10
@@ -251,18 +251,18 @@ class CalibrationErrorResult(NumberResult):
         n_resamples: int = 1000,
         target: Target = "population",
     ) -> ConfidenceInterval:
-        """Return the interval without a warning: what it warns of is printed beside it."""
+        """Return the interval without a warning, for text that says the same."""
         check_level(confidence_level)
         check_word("method", method, get_args(Method))
         check_word("target", target, get_args(Target))
-        own: Method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
-        method = own if method == "auto" else method
+        default: Method = "score" if self.power == 2 else "normal" if self.power == 1 else "box"
+        method = default if method == "auto" else method
         if self.clusters is not None and method != "score":
             raise NoSuchEstimatorError(
                 f'method="{method}" takes rows as independent; these come in clusters. Use '
                 'method="auto".'
             )
-        if method in ("score", "normal") and method != own:
+        if method in ("score", "normal") and method != default:
             raise NoSuchEstimatorError(
                 f'method="{method}" exists for norm="{"l2" if method == "score" else "l1"}"; this '
                 f'error is {self.norm}. Use method="auto".'
@@ -310,8 +310,8 @@ class CalibrationErrorResult(NumberResult):
     def _null_variance(self) -> float:
         """Return the variance of the squared error of clusters if the model were calibrated."""
         cells = cells_of(self.table)
-        alone = float(null_variance(cells, cells.noise) @ self.class_weights**2)
-        return alone if self.clusters is None else self.clusters.null_variance(alone)
+        independent = float(null_variance(cells, cells.noise) @ self.class_weights**2)
+        return independent if self.clusters is None else self.clusters.null_variance(independent)
 
     @cached_property
     def _influence_sums(self) -> InfluenceSums | None:

@@ -13,7 +13,7 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.intervals import check_level
 
 MOST_ROWS = 10**15
-"""That may be planned for: beyond, whole numbers are no longer told apart by floats."""
+"""Rows that may be planned for: beyond, whole numbers are no longer told apart by floats."""
 
 
 def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: float = 0.95) -> int:
@@ -53,9 +53,9 @@ def samples_to_balance(n_bins: int, *, balance: float = 2.0, confidence_level: f
                 f"balance must be far enough from 1; with {balance!r} more than 1e15 rows would be "
                 "needed. Ask for a larger balance, such as 2."
             )
-        rest = n_bins * k + 1 - k
-        light = special.betainc(k, rest, 1 / (balance * n_bins))
-        heavy = special.betaincc(k, rest, min(balance / n_bins, 1.0))
+        beta = n_bins * k + 1 - k
+        light = special.betainc(k, beta, 1 / (balance * n_bins))
+        heavy = special.betaincc(k, beta, min(balance / n_bins, 1.0))
         return bool(n_bins * (light + heavy) <= 1 - confidence_level)
 
     high = 1  # the least k that is enough, by doubling and bisection

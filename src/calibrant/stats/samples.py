@@ -56,14 +56,14 @@ class Atoms:
     def of_table(cls, table: BinTable) -> Atoms:
         """Return what a table of distinct predictions holds; refuse other tables."""
         if table.n_groups > 1 or table.is_weighted or not table.is_binned_model:
-            what = (
+            content = (
                 f"several {table.problem.parts}" if table.n_groups > 1
                 else "sample weights" if table.is_weighted
                 else f"different predictions in one bin, of {describe_bins(table)}"
             )  # fmt: skip
             raise InvalidArgumentError(
                 "A table in place of predictions must have one event, rows without weights, and a "
-                f"bin for each distinct prediction; this one has {what}. Count with "
+                f"bin for each distinct prediction; this one has {content}. Count with "
                 'bins="distinct".'
             )
         used = table.count[0] > 0
@@ -71,8 +71,8 @@ class Atoms:
 
     def inside(self) -> Atoms:
         """Return the rows whose predictions have a finite logit."""
-        own = (self.p > 0) & (self.p < 1)
-        return Atoms(self.p[own], self.count[own], self.events[own])
+        finite = (self.p > 0) & (self.p < 1)
+        return Atoms(self.p[finite], self.count[finite], self.events[finite])
 
     def draw(self, size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         """Yield blocks of events drawn from the predictions, `size` in all, one a line."""
@@ -162,7 +162,7 @@ class Sample:
         return cls(y, p, weight / weight.mean(), codes)
 
     def take(self, rows: BoolArray) -> Sample:
-        """Return some of the rows."""
+        """Return these rows."""
         cluster = None if self.cluster is None else self.cluster[rows]
         return Sample.of(self.y[rows], self.p[rows], self.weight[rows], cluster)
 
@@ -229,14 +229,14 @@ class Sample:
 
     @cached_property
     def kish_n(self) -> float:
-        """Units of equal weight that would tell a mean as well: (sum w)^2 / sum w^2."""
+        """Units of equal weight that would estimate a mean as well: (sum w)^2 / sum w^2."""
         return len(self) ** 2 / float((self.sums(np.ones(len(self))) ** 2).sum())
 
     @cached_property
     def effective_n(self) -> float:
-        """Independent rows that would tell the event rate as well; at most the rows there are.
+        """Independent rows that would estimate the event rate as well; at most the number of rows.
 
-        Where all events agree their variance says nothing, and Kish's formula is used.
+        Where all events agree their variance is 0, and Kish's formula is used.
         """
         rate = self.mean(self.y)
         variance = self.variance(self.y - rate)

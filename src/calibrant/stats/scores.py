@@ -97,10 +97,10 @@ class MeanScore(NumberResult):
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(scores @ w / total)
             if rows > 1:
-                own = w * (scores - mean)
-                square = float(own @ own)
+                deviations = w * (scores - mean)
+                square = float(deviations @ deviations)
                 spread = math.sqrt(square * rows / (rows - 1)) / total
-                skewness = float(np.sum((own / (math.sqrt(square) or 1.0)) ** 3))
+                skewness = float(np.sum((deviations / (math.sqrt(square) or 1.0)) ** 3))
         if not math.isfinite(mean) or math.isinf(spread) or (rows > 1 and math.isnan(spread)):
             raise InvalidInputError(
                 f"The {name} of these rows is beyond what a float holds: outcomes and forecasts "
@@ -127,8 +127,8 @@ class MeanScore(NumberResult):
         return ConfidenceInterval(low, high, float(confidence_level), "hall", notes)
 
     def _unskewed(self, t: float) -> float:
-        """Return which Student's t has this value after the transformation."""
-        c = self.skewness
+        """Return the Student's t that the transformation maps to this value."""
+        c = self.skewness  # next to 0 the cube root cancels; the limit is t
         return 3 * (float(np.cbrt(1 + c * (t - c / 6))) - 1) / c if abs(c) > 1e-6 else t
 
     def _measure(self) -> str:
@@ -261,9 +261,9 @@ class SkillScore(NumberResult):
             return ConfidenceInterval(-math.inf, -math.inf, confidence_level, "exact", (note,))
         units = self.n if self.n_clusters is None else self.n_clusters
         square = float(special.stdtrit(units - 1, (1 + confidence_level) / 2)) ** 2
-        own, cross, other = self.variances
+        var_s, covariance, var_r = self.variances
         s, r = self.score, self.reference_score
-        a, b, c = r * r - square * other, s * r - square * cross, s * s - square * own
+        a, b, c = r * r - square * var_r, s * r - square * covariance, s * s - square * var_s
         if a > 0:
             half = math.sqrt(max(b * b - a * c, 0.0))
             method, low, high = "fieller", 1 - (b + half) / a, min(1 - (b - half) / a, 1.0)
@@ -275,11 +275,11 @@ class SkillScore(NumberResult):
 
     def _log_ratio_limits(self, confidence_level: float) -> tuple[float, float]:
         """Return limits from a normal log(S / R): finite however little is known of R."""
-        own, cross, other = self.variances
+        var_s, covariance, var_r = self.variances
         ratio = 1 - self.value
         if ratio == 0:
             return self.value, self.value
-        variance = max(own - 2 * ratio * cross + ratio**2 * other, 0.0)
+        variance = max(var_s - 2 * ratio * covariance + ratio**2 * var_r, 0.0)
         freedom = max(self.influential - 1, 1.0)
         t = float(special.stdtrit(freedom, (1 + confidence_level) / 2))
         reach = t * math.sqrt(variance) / (ratio * self.reference_score)
@@ -317,8 +317,8 @@ def row_scores(rule: Rule, y: FloatArray, p: FloatArray) -> FloatArray:
     """
     if rule == "log":
         with np.errstate(divide="ignore"):
-            own = np.abs(y + p - 1) if y.ndim == 1 else (y * p).sum(axis=1)
-            return np.asarray(-np.log(own))
+            chance = np.abs(y + p - 1) if y.ndim == 1 else (y * p).sum(axis=1)
+            return np.asarray(-np.log(chance))
     if y.ndim == 1:
         return np.asarray((y - p) ** 2)
     gaps = np.cumsum(p - y, axis=1)[:, :-1] if rule == "rps" else p - y

@@ -4,8 +4,8 @@ A row is accepted if its confidence exceeds a threshold t. Of a top-label proble
 the probability of the top label, and a row is right if that is its label. Of a binary problem it
 is max(p, 1 - p), so rows with p > t or p < 1 - t are accepted, and a row is right if it is on the
 likelier side; of a table whose bins end at 1 - t, rows at that very edge are accepted as well.
-If p is the confidence in an answer that was given, and the event that it was right, the answer is
-not for the reader of p to turn round: the confidence is p, also below one half.
+If p is the confidence in an answer that was given, and the event that it was right, the answer
+cannot be reversed: the confidence is p, also below one half.
 
 **Accuracy above a threshold** that was fixed before the labels is a binomial rate given the number
 of accepted rows, so Clopper and Pearson's limits are exact. Limits at m thresholds hold all at
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
     from calibrant.table import BinTable
 
 THRESHOLDS = (*(k / 100 for k in range(100)), *(1 - 0.01 * 10 ** (-k / 5) for k in range(1, 16)))
-"""Where accuracy is asked by default: every hundredth, then ever closer to 1, to within 1e-5. More
+"""Thresholds by default: every hundredth, then ever closer to 1, to within 1e-5. More
 would widen the simultaneous band: ten times as many by a sixth."""
 SHOWN = np.array([1.0, 0.9, 0.75, 0.5, 0.25, 0.1])
-"""Coverages, of which the nearest thresholds are printed."""
+"""Coverages whose nearest thresholds are printed."""
 
 
 def confidence_bins(kind: str, thresholds: Any = None) -> Bins:
     """Return bins whose edges are the thresholds, and of a binary problem 1 less them too."""
-    given = THRESHOLDS if thresholds is None else thresholds
+    requested = THRESHOLDS if thresholds is None else thresholds
     values = np.empty(0)
     with suppress(TypeError, ValueError, OverflowError):
-        values = np.unique(np.asarray(given, np.float64))
+        values = np.unique(np.asarray(requested, np.float64))
     if not values.size or not np.all((values >= 0) & (values < 1)):
         raise InvalidArgumentError(
             "thresholds must be numbers of at least 0 and less than 1, above which rows are "
-            f"accepted; got {given!r:.60}. Leave them out for a fine grid."
+            f"accepted; got {requested!r:.60}. Leave them out for a fine grid."
         )
     if kind == "binary":
         values = values[values > 0.5]
@@ -104,9 +104,9 @@ class SelectiveCertificate(Result):
     def _summary(self) -> str:
         level = f"{100 * self.confidence_level:g}% confidence"
         every = ", at all thresholds at once" if self.simultaneous else ""
-        least = f"at least {100 * self.lower_bound:.1f}% are right"
+        bound = f"at least {100 * self.lower_bound:.1f}% are right"
         return (
-            f"above {self.threshold:g} confidence, {least} "
+            f"above {self.threshold:g} confidence, {bound} "
             f"({level}{every}); {100 * self.coverage:.1f}% of {self.n:,} rows were accepted, "
             f"{100 * self.accuracy:.1f}% of these {self.n_accepted:,} were right"
         )
@@ -172,7 +172,7 @@ class SelectiveCurve(Result):
         threshold : float
             One of `threshold`: where rows were counted.
         simultaneous : bool
-            False only if the threshold was fixed before anybody looked at these labels: then the
+            False only if the threshold was fixed before these labels were looked at: then the
             whole error probability is spent on it.
 
         Examples
@@ -249,8 +249,8 @@ class SelectiveCurve(Result):
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         for place in self.places_at(SHOWN):
-            what = f"the {self.coverage[place]:.0%} above {self.threshold[place]:.6g}"
-            yield what, f"{self.accuracy[place]:.1%} right, at least {self.low[place]:.1%}"
+            accepted = f"the {self.coverage[place]:.0%} above {self.threshold[place]:.6g}"
+            yield accepted, f"{self.accuracy[place]:.1%} right, at least {self.low[place]:.1%}"
         yield "AURC", f"{self.aurc:.4f} in {self.aurc_interval}"
 
 
@@ -322,9 +322,9 @@ def _is_above_half(table: BinTable) -> BoolArray:
     """Return which bins predict the event; refuse one that predicts both with rows in it."""
     edges, level = table.bins[0].edges, table.level[0]
     upper = edges[:-1] >= 0.5
-    both = (edges[:-1] < 0.5) & (edges[1:] > 0.5)
-    upper = np.where(both, level > 0.5, upper)
-    mixed = both & np.isnan(level) & (table.count[0] > 0)
+    straddles = (edges[:-1] < 0.5) & (edges[1:] > 0.5)
+    upper = np.where(straddles, level > 0.5, upper)
+    mixed = straddles & np.isnan(level) & (table.count[0] > 0)
     if mixed.any():
         j = int(mixed.argmax())
         raise InvalidArgumentError(

@@ -98,18 +98,18 @@ Fit: TypeAlias = tuple[FloatArray, FloatArray, Limits, float]
 def _loess(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
     pooled_rows = Pooled.of(sample)
     curve = loess_curve(sample, pooled_rows)
-    x, smooth = curve.x[curve.some], curve.rate[curve.some]
+    x, smooth = curve.x[curve.nodes], curve.rate[curve.nodes]
     rate, error = np.clip(smooth, 0.0, 1.0), np.sqrt(np.diag(curve.covariance))
-    each = alpha
+    pointwise = alpha
     if simultaneous:
         largest = np.abs(noise_draws(curve.covariance, BAND_DRAWS) / error).max(axis=1)
-        each = float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
+        pointwise = float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
         if alpha * BAND_DRAWS < FEWEST_IN_TAIL:
-            each = float(-np.expm1(np.log1p(-alpha) / x.size))
-    low, high = clopper_pearson(rate * curve.size, curve.size, np.array(each))
+            pointwise = float(-np.expm1(np.log1p(-alpha) / x.size))
+    low, high = clopper_pearson(rate * curve.size, curve.size, np.array(pointwise))
     # Clopper and Pearson's do not collapse where the rate is 0 or 1; the normal ones allow for
     # weights below 0, which a curve has at its ends
-    reach = -special.ndtri(each / 2) * error
+    reach = -special.ndtri(pointwise / 2) * error
     low = np.minimum(low, np.clip(smooth - reach, 0.0, 1.0))
     high = np.maximum(high, np.clip(smooth + reach, 0.0, 1.0))
     inner = slice(1, -1)  # without the least and the greatest prediction
@@ -119,7 +119,7 @@ def _loess(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
 
 def _loess_pvalue(sample: Sample, pooled: Pooled, curve: LoessCurve) -> float:
     """Return the share of calibrated samples whose curve is as far from the diagonal anywhere."""
-    at = curve.x[curve.some]
+    at = curve.x[curve.nodes]
     matrix = loess_weights(pooled, at)
     variance = np.bincount(pooled.place, sample.weight**2) / pooled.weight**2
     covariance = (matrix * variance * pooled.x * (1 - pooled.x)) @ matrix.T
@@ -146,7 +146,8 @@ def _drawn_rates(pooled: Pooled, draws: int) -> FloatArray:
 
 
 def _share_beyond(observed: float, drawn: FloatArray) -> float:
-    """Return the p-value of a statistic, given draws of a calibrated model's."""
+    """Return the p-value of a statistic, given draws of it from a calibrated model."""
+    # a tie counts, though rounded
     return (1 + int((drawn >= observed * (1 - 1e-12)).sum())) / (len(drawn) + 1)
 
 
@@ -157,9 +158,9 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
             'method="spline" works on logits, which predictions of 0 and 1 have none of; all '
             f'{len(sample):,} predictions are 0 or 1. Use method="isotonic".'
         )
-    own = sample.take(inner)
-    x = special.logit(own.p)
-    n_knots = next(knots for events, knots in KNOTS if own.fewest >= events)
+    rows = sample.take(inner)
+    x = special.logit(rows.p)
+    n_knots = next(knots for events, knots in KNOTS if rows.fewest >= events)
     knots = np.unique(np.quantile(x, np.linspace(0.05, 0.95, n_knots)))
     centre, scale = float(x.mean()), max(float(x.std()), 1e-12)
 
@@ -169,24 +170,24 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
             return np.ones_like(z)[None]
         return np.stack([np.ones_like(z), z, *_restricted_cubic(z, k)])
 
-    model = LogisticModel(design(x), own.y, own.weight, np.zeros(x.size), is_penalised=True)
+    model = LogisticModel(design(x), rows.y, rows.weight, np.zeros(x.size), is_penalised=True)
     theta = model.fit()
     covariance = np.linalg.pinv(model.information(theta), hermitian=True)
-    if not own.is_plain:
-        influence = covariance @ (model.design * (own.y - model.rate(theta))) * len(own)
-        sums = np.stack([own.sums(part) for part in influence])
-        covariance = sums @ sums.T / len(own) ** 2 * own.n_clusters / max(own.n_clusters - 1, 1)
-    pooled = Pooled.of(own)
+    if not rows.is_plain:
+        influence = covariance @ (model.design * (rows.y - model.rate(theta))) * len(rows)
+        sums = np.stack([rows.sums(part) for part in influence])
+        covariance = sums @ sums.T / len(rows) ** 2 * rows.n_clusters / max(rows.n_clusters - 1, 1)
+    pooled = Pooled.of(rows)
     at = pooled.x[pooled.quantiles(POINTS)]
     basis = design(special.logit(at))
     score = theta @ basis
     error = np.sqrt(np.einsum("in,ij,jn->n", basis, covariance, basis)).clip(1e-12)
     # as many degrees of freedom as rows of the rarer outcome are left
-    degrees = max(own.fewest - theta.size, 2)
+    degrees = max(rows.fewest - theta.size, 2)
     reach = -special.stdtrit(degrees, alpha / 2) * error
     if simultaneous:  # Scheffe's, of all functions of the coefficients, as the calibration belt is
         reach = np.sqrt(theta.size * special.fdtri(theta.size, degrees, 1 - alpha)) * error
-    hits, misses = np.sort(own.p[own.y == 1]), np.sort(own.p[own.y == 0])
+    hits, misses = np.sort(rows.p[rows.y == 1]), np.sort(rows.p[rows.y == 0])
     first = hits[BEYOND - 1] if hits.size >= BEYOND else 1.0
     last = misses[-BEYOND] if misses.size >= BEYOND else 0.0
     limits = (
@@ -195,12 +196,12 @@ def _spline(sample: Sample, alpha: float, simultaneous: bool) -> Fit:
     )
     if (sample.y[~inner] != sample.p[~inner]).any():
         pvalue = 0.0  # what a calibrated model rules out has happened
-    elif own.is_plain:
-        gain = _log_likelihood(own.y, theta @ model.design) - _log_likelihood(own.y, x)
+    elif rows.is_plain:
+        gain = _log_likelihood(rows.y, theta @ model.design) - _log_likelihood(rows.y, x)
         pvalue = float(special.chdtrc(theta.size, max(2 * gain, 0.0)))
     else:  # labels that depend on each other, or on the weights, have no likelihood
-        residual = own.y - own.p
-        pvalue = _hotelling(np.stack([own.sums(term * residual) for term in model.design]))
+        residual = rows.y - rows.p
+        pvalue = _hotelling(np.stack([rows.sums(term * residual) for term in model.design]))
     return at, special.expit(score), limits, pvalue
 
 
@@ -276,11 +277,11 @@ def _monotone_limits(sample: Sample, cells: Pooled, alpha: float, simultaneous: 
         np.minimum.at(high, first, highs)
         low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
     else:
-        width, here = len(sample) ** (2 / 3), np.arange(n)
+        width, cell = len(sample) ** (2 / 3), np.arange(n)
         begin = np.searchsorted(rows, rows[1:] - width, side="right") - 1
         end = np.searchsorted(rows, rows[:-1] + width) - 1
-        low = limits(begin.clip(0, None), here, alpha)[0]
-        high = limits(here, end.clip(None, n - 1), alpha)[1]
+        low = limits(begin.clip(0, None), cell, alpha)[0]
+        high = limits(cell, end.clip(None, n - 1), alpha)[1]
     # a cell of several predictions tells of its last one from below, of its first from above
     several = np.bincount(cells.place, np.abs(sample.p - cells.x[cells.place])) > 0
     low = np.where(several, np.concatenate([[0.0], low[:-1]]), low)

@@ -132,7 +132,7 @@ class LoessCurve:
     ----------
     x, rate : ndarray
         The curve at quantiles of the predictions; the first and last are the least and greatest.
-    some : ndarray of int
+    nodes : ndarray of int
         Every fourth of these points, and the first and the last.
     covariance : ndarray
         Of the curve's noise at those.
@@ -144,7 +144,7 @@ class LoessCurve:
 
     x: FloatArray
     rate: FloatArray
-    some: IntArray
+    nodes: IntArray
     covariance: FloatArray
     size: FloatArray
     share: FloatArray
@@ -152,17 +152,17 @@ class LoessCurve:
     @property
     def gap(self) -> FloatArray:
         """The curve less the diagonal where the noise is known."""
-        return self.rate[self.some] - self.x[self.some]
+        return self.rate[self.nodes] - self.x[self.nodes]
 
     def raised(self, confidence_level: float) -> FloatArray:
         """Return factors of the noise: what it would be at the rates' upper limits, Wilson's."""
         z2 = float(special.ndtri((1 + confidence_level) / 2)) ** 2
-        rate, size = np.clip(self.rate[self.some], 0.0, 1.0), self.size
+        rate, size = np.clip(self.rate[self.nodes], 0.0, 1.0), self.size
         spread = np.sqrt(z2 * (rate * (1 - rate) / size + z2 / (4 * size**2)))
         upper = (rate + z2 / (2 * size) + spread) / (1 + z2 / size)
         upper = np.minimum(upper, np.maximum(rate, 0.5))
-        known = np.maximum(rate * (1 - rate), np.diag(self.covariance) * size)
-        return np.asarray(np.sqrt(np.maximum(upper * (1 - upper) / known, 1.0)))
+        current = np.maximum(rate * (1 - rate), np.diag(self.covariance) * size)
+        return np.asarray(np.sqrt(np.maximum(upper * (1 - upper) / current, 1.0)))
 
 
 def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
@@ -184,36 +184,37 @@ def loess_curve(sample: Sample, pooled: Pooled) -> LoessCurve:
     chosen = inner[middles - 1]
     nearest = np.searchsorted((chosen[1:] + chosen[:-1]) / 2, np.arange(pooled.x.size))
     share = np.bincount(nearest, pooled.weight) / pooled.weight.sum()
-    some = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
-    scaled = matrix[some] / pooled.weight
+    nodes = np.unique(np.concatenate([[0], middles, [at.size - 1]]))
+    scaled = matrix[nodes] / pooled.weight
     # squares of residuals would be a rough guess of the same
     squares = np.bincount(pooled.place, sample.weight**2)
     inner_rate = np.clip(fitted, 0.5 / len(sample), 1 - 0.5 / len(sample))
     noise = (scaled * squares * inner_rate * (1 - inner_rate)) @ scaled.T
     if sample.cluster is not None:
         near = np.minimum(np.searchsorted(at, pooled.x), at.size - 1)
-        own = np.minimum(matrix[near, np.arange(pooled.x.size)], 0.9)
-        residual = (sample.y - fitted[pooled.place]) / (1 - own)[pooled.place]
+        # short of 1, because residuals are divided by what is left
+        leverage = np.minimum(matrix[near, np.arange(pooled.x.size)], 0.9)
+        residual = (sample.y - fitted[pooled.place]) / (1 - leverage)[pooled.place]
         of_clusters = scaled @ sample.scatter(pooled.place, pooled.x.size, residual) @ scaled.T
         seen = np.diag(of_clusters) > 0  # no residuals, as of hard predictions that were right
         noise = np.where(seen & seen[:, None], of_clusters, noise * ~(seen | seen[:, None]))
-    size = 1 / (matrix[some] ** 2 / pooled.rows).sum(axis=1)
+    size = 1 / (matrix[nodes] ** 2 / pooled.rows).sum(axis=1)
     # residuals vanish where nearly all events agree: variances are at least Agresti and Coull's
-    added = (np.clip(smooth[some], 0.0, 1.0) * size + 2) / (size + 4)
-    least = added * (1 - added) / (size + 4)
-    factor = np.sqrt(np.maximum(least / np.diag(noise).clip(1e-300), 1.0))
+    added = (np.clip(smooth[nodes], 0.0, 1.0) * size + 2) / (size + 4)
+    floor = added * (1 - added) / (size + 4)
+    factor = np.sqrt(np.maximum(floor / np.diag(noise).clip(1e-300), 1.0))
     noise *= factor * factor[:, None]
     size = np.maximum(added * (1 - added) / np.diag(noise) - 4, 1.0)
-    return LoessCurve(at, smooth, some, noise, size, share)
+    return LoessCurve(at, smooth, nodes, noise, size, share)
 
 
 def noise_draws(covariance: FloatArray, draws: int = DRAWS) -> FloatArray:
     """Return draws of normal noise of this covariance, one a line, always the same."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
-    kept = values > 1e-12 * max(float(values[-1]), 1e-300)
-    normal = np.random.default_rng(SEED).standard_normal((draws, int(kept.sum())))
-    return np.asarray(normal @ root[:, kept].T)
+    used = values > 1e-12 * max(float(values[-1]), 1e-300)
+    normal = np.random.default_rng(SEED).standard_normal((draws, int(used.sum())))
+    return np.asarray(normal @ root[:, used].T)
 
 
 Functionals = Callable[[FloatArray], FloatArray]

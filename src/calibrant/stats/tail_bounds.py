@@ -94,8 +94,8 @@ def sharp_upper_bound(
     """Return u such that the error of one class is at most u with probability 1 - delta.
 
     `smallest_error` or less means that every error was rejected. Plans pass as `observed` the
-    squared error T (`Evidence.squared`) that labels would have. Of a bound that is not above the
-    floor nothing more need be known: it may be said to be less.
+    squared error T (`Evidence.squared`) that labels would have. A bound that is not above the
+    floor may be returned too low.
     """
     plan = Plan.of(evidence, setting)
     near, far = ends_of(error.usual(plan)) if _suits(plan, evidence) else (0.0, 0.0)
@@ -168,7 +168,7 @@ class TailTests:
     ) -> TailTests:
         bent = setting.target == "population"
         # D depends on the counts, so its unit may: that of the bins that are occupied.
-        own = Plan.by_counts(evidence, setting.delta)
+        by_counts = Plan.by_counts(evidence, setting.delta)
         knows_masses = setting.target == "sample" or bool(np.any(setting.least_mass))
         ranges, usual = [], error.usual(plan)
         for lo, hi in ranges_of(usual, side):
@@ -177,7 +177,7 @@ class TailTests:
             if side == "left":
                 q = min(q, plan.largest_q(hi, error, bent))
             # right tails are heavier than normal ones where outputs are near 0 and 1
-            d = error.tuned(own, t if side == "left" else max(t, usual), side)[1]
+            d = error.tuned(by_counts, t if side == "left" else max(t, usual), side)[1]
             ratio = unit_ratio(evidence)
             unit = ratio ** math.floor(math.log(d / n_cells(evidence), ratio))
             scope = scope_of(hi) if knows_masses else 1.0
@@ -224,16 +224,16 @@ class TailTests:
     def first_open(self, squared: float | None = None, floor: float = 0.0) -> float | None:
         """Return the bound: the first error that is not rejected; None if all are.
 
-        `squared` is the squared error to be had, instead of that of the labels; errors up to the
+        `squared` is a squared error to assume instead of that of the labels; errors up to the
         floor need not be tested.
         """
         if self.evidence.s.size > self.error.most_bins[self.side]:
             return self._first_open_exponentially()
         if self.side == "right":
             unit = self.ranges[0].unit
-            least = min(self._observed(self.scales(unit), unit, None), self.most)
+            observed = min(self._observed(self.scales(unit), unit, None), self.most)
             # no error is rejected from below: W is at least the tail at no error at all
-            if calibrated_tail(self.scales(unit), least) > self.plan.delta:
+            if calibrated_tail(self.scales(unit), observed) > self.plan.delta:
                 return 0.0
         blocks = Blocks()
 
@@ -245,8 +245,8 @@ class TailTests:
             most = min(self._observed(scales, unit, squared), ceiling)
             return Tail.of(scales, most, self.side, coarse, blocks)
 
-        for whole in self.runs():
-            run = [tested for tested in whole if tested.hi > floor]
+        for neighbours in self.runs():
+            run = [tested for tested in neighbours if tested.hi > floor]
             if not run:
                 continue
             unit = run[0].unit
@@ -256,10 +256,10 @@ class TailTests:
             start = self.first_open_of(run, tail_in(unit, True))
             if start is None:
                 continue
-            left = run[start[0] :]
-            found = self.first_open_of(left, tail_in(unit, False))
-            if found is not None:
-                return left[found[0]].open_end(found[1], self.plan)
+            remaining = run[start[0] :]
+            first = self.first_open_of(remaining, tail_in(unit, False))
+            if first is not None:
+                return remaining[first[0]].open_end(first[1], self.plan)
         return None
 
     def critical(self, tested: Range, tail: Tail) -> int:
@@ -294,12 +294,12 @@ class TailTests:
         """Return the index of the first range that is not rejected whole, and its log W."""
         limits = np.array([tested.log_limit(self.plan, self.side) for tested in ranges])
         q = np.array([tested.penalty.q for tested in ranges])
-        known: dict[int, float] = {}
+        computed: dict[int, float] = {}
 
         def log_w(i: int) -> float:
-            if i not in known:
-                known[i] = float(self.log_bounds(tail, ranges[i])[-1])
-            return known[i]
+            if i not in computed:
+                computed[i] = float(self.log_bounds(tail, ranges[i])[-1])
+            return computed[i]
 
         def search(first: int, last: int) -> int | None:
             """Return the first of first + 1 .. last that is not rejected, first being so."""
@@ -319,16 +319,16 @@ class TailTests:
 
         if log_w(0) > limits[0]:
             return 0, log_w(0)
-        # Without a penalty log W is at most 0. So this line is a chord for right tails, and tells
-        # for left ones where log W is about to be too large.
+        # Without a penalty log W is at most 0. So this line is a chord for right tails, and for
+        # left ones it suggests where log W first is too large.
         later = np.flatnonzero(log_w(0) * q / q[0] > limits)
         if self.side == "right" and not later.size:
             return None
         likely = int(later[0]) if later.size else len(ranges) - 1
-        found = search(0, likely)
-        if found is None:
-            found = search(likely, len(ranges) - 1)
-        return None if found is None else (found, log_w(found))
+        index = search(0, likely)
+        if index is None:
+            index = search(likely, len(ranges) - 1)
+        return None if index is None else (index, log_w(index))
 
 
 @lru_cache(maxsize=16)
@@ -344,8 +344,8 @@ def _declared_q(
     most = int(min(1 / mass + 1e-9, _MOST_COMPARED + 1))  # no more outputs can be so likely
     s = (np.arange(most) + 0.5) / most if levels is None else np.array(levels)
     size = np.full(s.size, float(max(n // s.size, 1)))
-    known = None if levels is None else s
-    planned = Evidence(n, size, s, s, np.ones(s.size), n_planned, known)
+    declared = None if levels is None else s
+    planned = Evidence(n, size, s, s, np.ones(s.size), n_planned, declared)
     setting = Setting("population", delta, mass)
     plan = Plan.of(planned, setting)
     free = TailTests._by_plan(planned, setting, replace(plan, nominal_mass=0.0), error, "left")
@@ -366,8 +366,8 @@ def _declared_q(
             return 0
         if s.size > _MOST_COMPARED:
             return _N_COMPARED - 1 if needs_masses(planned, delta) else 0
-        others = [replace(tested, penalty=replace(tested.penalty, q=q)) for q in values(tested)]
-        reached = [free.critical(other, tail_in(tested.unit)) for other in others]
+        candidates = [replace(tested, penalty=replace(tested.penalty, q=q)) for q in values(tested)]
+        reached = [free.critical(candidate, tail_in(tested.unit)) for candidate in candidates]
         return int(np.argmax(reached)) if max(reached) > _GAIN * reached[0] else 0
 
     hi = np.log([tested.hi for tested in free.ranges])

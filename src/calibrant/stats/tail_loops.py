@@ -117,10 +117,10 @@ def tail_step(
     np.maximum(mean, TINY, out=mean)
     log_mean = np.log(mean, out=mean)
     log_mean += log_scale
-    kept = np.flatnonzero(bulge >= 0)
-    if not kept.size:
+    valid = np.flatnonzero(bulge >= 0)
+    if not valid.size:
         return log_mean[:, nodes], np.full(before.size, -np.inf)
-    pairs = slice(kept[0], kept[-1] + 1)
+    pairs = slice(valid[0], valid[-1] + 1)
     before_pair, after_pair = log_mean[:, :-1][:, pairs], log_mean[:, 1:][:, pairs]
     tops = highest(before_pair + left[pairs], after_pair + right[pairs], bulge[pairs])
     if cap is not None:

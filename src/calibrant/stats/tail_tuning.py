@@ -37,13 +37,13 @@ MOST_BINS = 400
 USUAL_VARIANCE = 0.2
 """Of a label, where outputs are not known before the rows; affects tightness, not validity."""
 _CELLS = 64
-"""At least: whole numbers up to the D at which t is about to be rejected."""
+"""At least: whole numbers up to the D at which t is rejected. Affects tightness only."""
 _CELLS_OF_BIN = 2.0
 """At least, per bin: then rounding adds a hundredth to the variance of D. Tightness only."""
 _LARGE_Q = 2.0
 """Twice what is possible without masses; there learning them pays. Affects tightness only."""
 _LEAST_VARIANCE = 1e-5
-"""Outputs next to 0 and 1 are tuned for as if labels varied by that much."""
+"""Outputs next to 0 and 1 are tuned for as if labels varied that much; tightness only."""
 
 # These trade tightness for time, and none of them affects validity.
 _LARGEST_Q = 0.95  # of that with which a bin's term grows with its rows, outputs being unknown
@@ -118,14 +118,14 @@ class Plan:
         reach = largest_power(scope_of(t), mass, error.power) ** (1 / error.power)
         if self.levels is None:
             return _LARGEST_Q * _allowed_at_zero(float(reach), error.power, bent)
-        s, away = self.levels, np.inf
+        s, largest = self.levels, np.inf
         # the absolute error of a small e outweighs its KL, about e^2 / 2v, whatever q is, and by
         # little: normal statistics allow for that
         if error.power == 2:
-            away = _LARGEST_KNOWN_Q * _allowed(s, reach, error.power, bent)
+            largest = _LARGEST_KNOWN_Q * _allowed(s, reach, error.power, bent)
         # 1 - q e^2 must not be negative for any output, seen or not
         possible = np.minimum(reach, np.maximum(s, 1 - s)).max() ** error.power
-        return min(away, _LARGEST_Q / float(possible) if bent else np.inf)
+        return min(largest, _LARGEST_Q / float(possible) if bent else np.inf)
 
     def settled(self, bound: Callable[[float], float]) -> float:
         """Return a t with t = bound(variance(t)), or about that."""
@@ -139,13 +139,13 @@ def _allowed(s: FloatArray, reach: FloatArray | float, power: int, bent: bool) -
     """Return the largest q whose penalty KL(s, s + e) outweighs for all e within reach of any s."""
     # below 1e-6 the KL of a float is rounding, and its ratio to e^2 has long been what it is at 0
     e = np.maximum(np.broadcast_to(reach, s.shape)[:, None] * _FRACTIONS, 1e-6)
-    away = np.inf
+    largest = np.inf
     for rate in (s[:, None] + e, s[:, None] - e):
         rate = np.where((rate >= 0) & (rate <= 1), rate, np.nan)
         kl = special.kl_div(s[:, None], rate) + special.kl_div(1 - s[:, None], 1 - rate)
         allowed = -np.expm1(-kl) if bent else kl
-        away = min(away, float(np.nanmin(allowed / e**power, initial=np.inf)))
-    return away
+        largest = min(largest, float(np.nanmin(allowed / e**power, initial=np.inf)))
+    return largest
 
 
 @lru_cache(maxsize=1024)
@@ -164,7 +164,7 @@ class Squared:
     def usual(plan: Plan) -> float:
         """Return about the upper bound of a calibrated model."""
         noncentrality = float(special.chndtrinc(plan.n_bins, plan.n_bins, plan.delta))
-        if not noncentrality > 0:  # for the most cautious of users
+        if not noncentrality > 0:  # SciPy has no answer for the smallest delta
             z = -float(special.ndtri(plan.delta))
             noncentrality = z * (z + math.sqrt(2 * plan.n_bins))
         return plan.settled(lambda v: math.sqrt(noncentrality * v / plan.n))
@@ -249,9 +249,9 @@ class Absolute:
         b, noise = plan.n_bins, math.sqrt(plan.n * v)
         z, steepness = -float(special.ndtri(plan.delta)), _mills(plan.delta)
         if side == "right":
-            none, variance = (float(x) for x in _folded(np.array(0.0)))
+            mean, variance = (float(x) for x in _folded(np.array(0.0)))
             spread = noise * math.sqrt((variance * (b - 1) + 1) / b)
-            usual = noise / math.sqrt(b) * (b - 1) * none
+            usual = noise / math.sqrt(b) * (b - 1) * mean
             return -steepness / spread, usual + plan.n * t + z * spread
         m = t * math.sqrt(plan.n / (v * b))
         mean, variance = (float(x) for x in _folded(np.array(m)))
@@ -345,7 +345,7 @@ class Range:
 
 
 def ends_of(usual: float) -> tuple[float, float]:
-    """Return the ends of what exact tails test."""
+    """Return the smallest and the largest error that exact tails test."""
     return min(_NEAR * usual, 1.0), min(_FAR * usual, 1.0)
 
 
@@ -368,7 +368,7 @@ def ranges_of(usual: float, side: Side) -> list[tuple[float, float]]:
 
 
 def n_cells(evidence: Evidence) -> int:
-    """Return how many units D is about to have where t is rejected."""
+    """Return about how many units D has where t is rejected."""
     return max(_CELLS, math.ceil(_CELLS_OF_BIN * evidence.s.size))
 
 

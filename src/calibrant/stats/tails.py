@@ -162,10 +162,10 @@ def calibrated_tail(scales: Sequence[Scale], least: int) -> float:
     below[0] = 1.0
     for scale in scales:
         start = scale.starts(min(least, scale.ceiling) - 1)
-        own = np.bincount(scale.of(start), probability_of_blocks(start, scale), below.size)
+        law = np.bincount(scale.of(start), probability_of_blocks(start, scale), below.size)
         if scale.ceiling < least:
-            own[scale.ceiling] = 1 - own.sum()
-        below = np.convolve(below, own)[: below.size]
+            law[scale.ceiling] = 1 - law.sum()
+        below = np.convolve(below, law)[: below.size]
     return 1 - float(below[:least].sum())
 
 
@@ -260,7 +260,7 @@ class _Law:
         return gain[:-1], gain[1:], bulge, np.flatnonzero(cut)
 
     def _highest_of_cut(self, log_mean: FloatArray, cut: IntArray, penalty: Penalty) -> FloatArray:
-        """Return the highest between neighbours of which the reach leaves a part."""
+        """Return the highest between neighbours that the reach lies between."""
         pairs = self._pairs
         most = self.size * float(penalty(np.array(penalty.reach)))
         before, after = np.hsplit(log_mean, 2)

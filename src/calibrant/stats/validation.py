@@ -158,12 +158,12 @@ def _logistic(sample: Sample, level: float, notes: list[str]) -> list[Measure]:
     reason = _why_firth(sample, x)
     if reason:
         notes.append(f"Firth's correction in logistic fits: {reason}")
-    one = np.ones_like(x)
-    measures = _fitted(sample, one[None], x, level, bool(reason), IN_THE_LARGE)
+    ones = np.ones_like(x)
+    measures = _fitted(sample, ones[None], x, level, bool(reason), IN_THE_LARGE)
     if np.ptp(x) == 0:
         notes.append("all predictions are equal: intercept and slope are not defined")
         return [*measures, *_undefined(*COX)]
-    design, no_offset = np.stack([one, x]), np.zeros_like(x)
+    design, no_offset = np.stack([ones, x]), np.zeros_like(x)
     return [*measures, *_fitted(sample, design, no_offset, level, bool(reason), COX)]
 
 
@@ -176,7 +176,7 @@ COX = (("intercept", "calibration intercept", 0.0), ("slope", "calibration slope
 
 
 def _why_firth(sample: Sample, x: FloatArray) -> str:
-    """Return why maximum likelihood would not do; nothing where it does."""
+    """Return why maximum likelihood will not do, or an empty text."""
     hits, misses = x[sample.y == 1], x[sample.y == 0]
     if hits.size == 0 or misses.size == 0:
         return "there are no events" if hits.size == 0 else "there are no non-events"
@@ -188,8 +188,8 @@ def _why_firth(sample: Sample, x: FloatArray) -> str:
 
 
 def _rarer(sample: Sample) -> str:
-    what = "event" if sample.events == sample.fewest else "non-event"
-    return f"{sample.fewest} {what}{'s' * (sample.fewest != 1)}"
+    outcome = "event" if sample.events == sample.fewest else "non-event"
+    return f"{sample.fewest} {outcome}{'s' * (sample.fewest != 1)}"
 
 
 def _fitted(
@@ -218,7 +218,7 @@ def _fitted(
         bread = np.linalg.pinv(model.information(theta), hermitian=True) * len(sample)
         # HC3: a row's residual without its own pull on the fit
         residual = (sample.y - model.rate(theta)) / (1 - model.leverage(theta)).clip(1e-3)
-        errors = [sample.variance(own) ** 0.5 for own in back @ bread @ (scaled * residual)]
+        errors = [sample.variance(term) ** 0.5 for term in back @ bread @ (scaled * residual)]
         reach = sample.quantile(level) * np.array(errors)
         limits = list(zip(best - reach, best + reach, strict=True))
     best[0] -= shift
@@ -387,11 +387,11 @@ def _positive(
 
 
 def _errors(sample: Sample, error: CalibrationErrorResult, level: float) -> list[Measure]:
-    found = smooth_ece(sample)
-    ends = smooth_ece_limits(sample, found, level)
+    smooth = smooth_ece(sample)
+    ends = smooth_ece_limits(sample, smooth, level)
     interval = error._interval(level)
     return [
-        Measure("smooth_ece", "smooth ECE", found.value, *ends),
+        Measure("smooth_ece", "smooth ECE", smooth.value, *ends),
         Measure("l2_error", "l2 error, debiased", error.value, interval.low, interval.high, 0.0),
         Measure("noise_floor", "noise floor of l2", error.noise_floor),
     ]

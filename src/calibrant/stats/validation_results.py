@@ -163,7 +163,7 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
     validations: tuple[Validation, ...]
 
     def __getitem__(self, key: GroupKey) -> Validation:
-        keys = [key_of(own) for own in self.labels]
+        keys = [key_of(group) for group in self.labels]
         if key not in keys:
             raise KeyError(key)
         return self.validations[keys.index(key)]
@@ -175,8 +175,8 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
         return len(self.labels)
 
     def __str__(self) -> str:
-        few = sum(bool(v.notes) for v in self.validations)
-        notes = [f"notes on {few:,} of {len(self):,} groups: print them one by one"] if few else []
+        n = sum(bool(v.notes) for v in self.validations)
+        notes = [f"notes on {n:,} of {len(self):,} groups: print them one by one"] if n else []
         lines = text_table(self._head(), self._rows(LINES))
         return "\n".join([*lines, *more_groups(len(self) - LINES), *notes])
 
@@ -185,7 +185,7 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
 
     def _rows(self, most: int) -> list[tuple[str, ...]]:
         pairs = zip(self.labels[:most], self.validations[:most], strict=True)
-        return [(shown_key(own), *(v[name].cells[0] for name in SHOWN)) for own, v in pairs]
+        return [(shown_key(group), *(v[name].cells[0] for name in SHOWN)) for group, v in pairs]
 
     def _summary(self) -> str:
         return f"{len(self):,} groups by {self.by}"
@@ -195,14 +195,14 @@ class GroupValidations(Result, Mapping[GroupKey, Validation]):
         pairs = zip(self.labels, self.validations, strict=True)
         return {
             "by": self.by,
-            "groups": [{"group": plain(list(own))} | v.to_dict() for own, v in pairs],
+            "groups": [{"group": plain(list(group))} | v.to_dict() for group, v in pairs],
         }
 
     def to_frame(self) -> Any:
         """Return a data frame of one row a group and measure; see `Validation.to_frame`."""
         columns: dict[str, list[Any]] = {}
-        for own, validation in zip(self.labels, self.validations, strict=True):
-            part = {"group": [shown_key(own)] * len(validation), **_columns(validation)}
+        for group, validation in zip(self.labels, self.validations, strict=True):
+            part = {"group": [shown_key(group)] * len(validation), **_columns(validation)}
             for name, values in part.items():
                 columns.setdefault(name, []).extend(values)
         return _frame(columns)

@@ -1,6 +1,6 @@
 """Verdicts in words: what the bounds say of a tolerance, and what must be true for them to hold.
 
-The yardstick of small bounds is what a model that knows nothing scores. A model that always answers
+Small bounds are measured against a model that knows nothing. A model that always answers
 0 is off by the event rate. Where events are rare, or classes are many, that is little, and a bound
 above it does not tell the model from one that never saw its inputs. (Always answering the event
 rate has no calibration error at all; it cannot be a yardstick.)
@@ -33,7 +33,7 @@ TOO_GOOD = (
 EARLIER_WORDING: tuple[tuple[str, str], ...] = ()
 """Phrases of reasons and assumptions that earlier versions wrote, and what they are now.
 
-Whoever rewords a sentence adds the pair, or `recheck` refuses every certificate of before: only a
+Rewording a sentence takes a pair here, or `recheck` refuses all earlier certificates: only a
 wording that is known to say the same is accepted. A phrase holds no number, and a sentence that
 assumes something else is not a rewording.
 """
@@ -57,12 +57,12 @@ def decided(upper: float, lower: float, max_error: float | None) -> Verdict | No
 
 def overall(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     """Return the verdict on all: refuted if any is, certified if all are; None without a limit."""
-    given = set(verdicts)
-    if None in given:
+    distinct = set(verdicts)
+    if None in distinct:
         return None
-    if "refuted" in given:
+    if "refuted" in distinct:
         return "refuted"
-    return "certified" if given == {"certified"} else "undecided"
+    return "certified" if distinct == {"certified"} else "undecided"
 
 
 def verdict_of(
@@ -87,30 +87,33 @@ def judgement(
 ) -> tuple[Verdict | None, str]:
     """Return the verdict and the sentence that claims it, without advice."""
     looks, max_error = question.looks, question.max_error
-    sure = f"with {100 * question.confidence_level:g}% confidence"
-    sure += f" over {looks:,} looks" if looks > 1 else ""
-    what = f"{'coverage' if table.problem.kind == 'quantile' else table.problem.kind} error"
+    confidence = f"with {100 * question.confidence_level:g}% confidence"
+    confidence += f" over {looks:,} looks" if looks > 1 else ""
+    error = f"{'coverage' if table.problem.kind == 'quantile' else table.problem.kind} error"
     if question.target == "sample":
-        what += " on inputs like these rows"
+        error += " on inputs like these rows"
     elif not table.is_binned_model:
-        what += " in the population"
+        error += " in the population"
     where = f"(n = {table.n:,}, {describe_bins(table)})"
     if too_good:
         return None if max_error is None else "undecided", f"{TOO_GOOD} {where}"
     verdict = decided(upper, lower, max_error)
     if max_error is None:
-        return None, f"{sure} the {what} is at most {upper:.4f}, and at least {lower:.4f} {where}"
+        return (
+            None,
+            f"{confidence} the {error} is at most {upper:.4f}, and at least {lower:.4f} {where}",
+        )
     if verdict == "certified":
-        return verdict, f"{sure} the {what} is at most {upper:.4f} <= {max_error:g} {where}"
+        return verdict, f"{confidence} the {error} is at most {upper:.4f} <= {max_error:g} {where}"
     if verdict == "refuted":
-        return verdict, f"{sure} the {what} is at least {lower:.4f} > {max_error:g} {where}"
+        return verdict, f"{confidence} the {error} is at least {lower:.4f} > {max_error:g} {where}"
     if not table.is_binned_model:
         return verdict, (
-            f"the {what} is at least {lower:.4f}, but bins mix different predictions {where}: "
+            f"the {error} is at least {lower:.4f}, but bins mix different predictions {where}: "
             "such a model can be refuted, never certified. Recalibrate it with ScalingBinning"
         )
     return verdict, (
-        f"the {what} lies between {lower:.4f} and {upper:.4f}, each {sure} {where}: "
+        f"the {error} lies between {lower:.4f} and {upper:.4f}, each {confidence} {where}: "
         f"more rows are needed to tell it from {max_error:g}"
     )
 
@@ -183,11 +186,11 @@ def assumptions_of(
     `left_out` says which outputs a maximum says nothing of.
     """
     looks, target, min_bin_mass = question.looks, question.target, question.min_bin_mass
-    said = [
+    terms = [
         "The rows are independent draws from the population that the statement is about.",
         "Their labels were not used to fit the model, to choose its outputs, or to choose bins.",
     ]
-    said.append(
+    terms.append(
         "This is the only certificate asked of these rows: their number was not chosen in the "
         "light of an earlier one."
         if looks == 1
@@ -196,27 +199,27 @@ def assumptions_of(
         "were not chosen in the light of the labels."
     )
     if overlap_unchecked:
-        said.append(OVERLAP_UNCHECKED)
+        terms.append(OVERLAP_UNCHECKED)
     if question.draws is not None:
-        said.append(ONE_OF_EACH)
+        terms.append(ONE_OF_EACH)
     if question.draws is not None and question.draws > 1:
-        said.append(FIXED_DRAWS.format(question.draws))
+        terms.append(FIXED_DRAWS.format(question.draws))
     if target == "sample":
-        said.append("The statement is about the error on inputs like these rows: label noise is "
+        terms.append("The statement is about the error on inputs like these rows: label noise is "
                     "accounted for, the choice of inputs is not.")  # fmt: skip
     elif min_bin_mass == "learned" and table.is_binned_model:
-        said.append("The model has no outputs besides those of the table's bins.")
+        terms.append("The model has no outputs besides those of the table's bins.")
     elif min_bin_mass is not None and table.is_binned_model:
-        said.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
+        terms.append(f"Every output of the model has a probability of at least {min_bin_mass:g}.")
     if question.levels is not None:
-        said.append(f"The model has no outputs but the {question.levels.size:,} that were "
+        terms.append(f"The model has no outputs but the {question.levels.size:,} that were "
                     "declared; they were known before these rows.")  # fmt: skip
     if left_out is not None:
-        said.append(left_out)
+        terms.append(left_out)
     if not table.is_binned_model:
-        said.append("Bins mix different predictions, so only the lower bound speaks of the model "
+        terms.append("Bins mix different predictions, so only the lower bound speaks of the model "
                     "(Proposition 3.2).")  # fmt: skip
-    return said
+    return terms
 
 
 def trivial_error(table: BinTable, weights: FloatArray, power: float) -> float:
@@ -241,14 +244,16 @@ def _emptiness(
     verdict: Verdict | None, upper: float, max_error: float | None, trivial: float
 ) -> str:
     """Say that a bound, or a tolerance, is met by a model that knows nothing; or nothing."""
-    known = f"always answering 0 or 1, whichever is commoner, is off by {trivial:.4f} on these rows"
+    yardstick = (
+        f"always answering 0 or 1, whichever is commoner, is off by {trivial:.4f} on these rows"
+    )
     if verdict == "refuted":
         return ""
     if max_error is not None and trivial <= max_error:
         return (
-            f". This asks for little: {known}, within the {max_error:g} that is allowed. Ask for a "
-            "max_error far below that"
+            f". This asks for little: {yardstick}, within the {max_error:g} that is allowed. Ask for "
+            "a max_error far below that"
         )
     if verdict is None and trivial <= upper < 1:
-        return f". This says little: {known}. More rows give a lower bound"
+        return f". This says little: {yardstick}. More rows give a lower bound"
     return ""
