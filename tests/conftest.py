@@ -66,3 +66,15 @@ def cifar10():
         pytest.skip("CALIBRANT_DATA does not name a folder with cifar10-vgg16.npz")
     with np.load(Path(folder) / "cifar10-vgg16.npz", allow_pickle=False) as arrays:
         return arrays["labels"], arrays["probs"]
+
+
+@pytest.fixture
+def closed_figures():
+    """Close what a test has drawn, and see that Matplotlib's settings are as they were."""
+    matplotlib = optional("matplotlib")
+    matplotlib.use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    before = dict(matplotlib.rcParams)
+    yield
+    plt.close("all")
+    assert dict(matplotlib.rcParams) == before

@@ -14,6 +14,10 @@ import zipfile
 import numpy as np
 
 CHOICES = ("Paris", "a small town", "the sea", "no")
+N = 40
+RNG = np.random.default_rng(5)
+LIKELIHOODS = RNG.normal(-20, 2, size=(N, 4)).round(3)
+GOLD = RNG.integers(4, size=N)
 
 
 def digest(doc):
@@ -50,6 +54,11 @@ def multiple_choice(doc_id, log_likelihoods, gold, texts=CHOICES, **more):
     }
 
 
+def multiple_choices(likelihoods):
+    """Return a sample of each row of log-likelihoods, whose right choices are those of GOLD."""
+    return [multiple_choice(i, row.tolist(), GOLD[i]) for i, row in enumerate(likelihoods)]
+
+
 def generated(doc_id, texts, answer, right, filter_name="strict-match", **more):
     """Return a sample of a task in which the model writes, once or several times."""
     return {
@@ -76,6 +85,14 @@ def write_samples(folder, task, rows, date="2026-11-16T10-04-12.123456"):
     """Write the file of one task, named as the harness names it."""
     folder.mkdir(parents=True, exist_ok=True)
     return write_lines(folder / f"samples_{task}_{date}.jsonl", rows)
+
+
+def two_tasks(folder):
+    """Write the questions of LIKELIHOODS as two tasks, and return the pattern of their files."""
+    rows = multiple_choices(LIKELIHOODS)
+    write_samples(folder, "mmlu_anatomy", rows[:25])
+    write_samples(folder, "mmlu_virology", rows[25:])
+    return str(folder / "samples_*.jsonl")
 
 
 def inspect_sample(id_, value, epoch=1, answer="A", scorer="judge", completion="", **more):
@@ -138,3 +155,14 @@ def zstandard(path):
     end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(directory), len(body), 0)
     path.write_bytes(body + directory + b"PK\x05\x06" + end)
     return path
+
+
+INSPECT = [
+    inspect_sample("q1", "C", metadata={"confidence": "90%", "topic": "law"}),
+    inspect_sample("q2", "I", metadata={"confidence": "3/5", "topic": "law"}),
+    inspect_sample("q3", "N", answer=None, metadata={"topic": "art"}),
+    inspect_sample("q4", "failed", metadata={"topic": "art"}),
+    inspect_sample("q5", float("nan"), metadata={"topic": "art", "confidence": 0.5}),
+    inspect_sample(6, 1.0, metadata={"confidence": 0.75, "topic": "art"}),
+    inspect_sample("q7", True, metadata={"confidence": ".5", "topic": "art"}),
+]

@@ -134,33 +134,6 @@ def test_scores_read_frames_and_files(tmp_path):
         assert cells.n == N
 
 
-def test_a_display_draws_every_cell_and_marks_those_beyond_chance():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    narrow = calibrant.normal_quantiles(MEAN, STD / 3, np.arange(1, 10) / 10)
-    shown = calibrant.PitDisplay.from_predictions(Y, narrow, classes=np.arange(1, 10) / 10)
-    heights = [bar.get_height() for bar in shown.bars_]
-    np.testing.assert_array_equal(heights, shown.histogram.density)
-    assert len(shown.ax_.texts) == shown.histogram.beyond_chance.sum() > 0
-    plt.close("all")
-
-
-def test_pit_histograms_that_share_an_axis_are_both_whole():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    figure, axes = plt.subplots(1, 2, sharey=True)
-    levels = (0.25, 0.5, 0.75)
-    quantiles = np.tile([-0.7, 0.0, 0.7], (400, 1))
-    outcome = np.random.default_rng(0).normal(size=400)
-    for ax, spread in zip(axes, (4.0, 1.0), strict=True):
-        drawn = calibrant.PitDisplay.from_predictions(
-            spread * outcome, quantiles, classes=levels, ax=ax
-        )
-        if spread > 1:
-            tallest = drawn.histogram.density.max()
-    assert axes[0].get_ylim()[0] == 0
-    assert axes[0].get_ylim()[1] > tallest
-    plt.close(figure)
-
-
 def clustered(rng, n_clusters=60, size=8, share=0.9):
     """Return outcomes that share most of their variance in clusters, quantiles, and clusters."""
     common = np.repeat(rng.normal(size=n_clusters), size)

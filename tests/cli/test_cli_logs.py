@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import calibrant as cb
 from calibrant.cli import main
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from log_files import inspect_sample, multiple_choice, write_inspect, write_lines, write_samples
 
 N = 120

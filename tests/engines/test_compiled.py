@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from calibrant import Bins, EqualMass, EqualWidth, tabulate
-from calibrant.engines import engine
 from calibrant.engines.cells import SUMS_ROUND_BY, levels_of, named_sums
 from calibrant.engines.numpy import NumpyEngine
-from calibrant.exceptions import InvalidArgumentError, InvalidInputError
+from calibrant.exceptions import InvalidInputError
 from calibrant.groups import GroupColumn, Groups
 from calibrant.sources.arrays import ArraySource, read_arrays
 from calibrant.table import ARRAYS, UNWEIGHTED, unit_squares
@@ -124,18 +123,6 @@ def test_the_arrays_of_a_table_are_those_of_the_other_engines(weighted, clear):
             np.testing.assert_array_equal(array, level, "-1 where rows must be read again")
         else:
             np.testing.assert_array_equal(array, expected[name], name)
-
-
-def test_arrays_are_counted_by_compiled_loops_unless_the_environment_says_otherwise(monkeypatch):
-    monkeypatch.delenv("CALIBRANT_ENGINE", raising=False)
-    assert isinstance(engine(), CompiledEngine)
-    monkeypatch.setenv("CALIBRANT_ENGINE", "compiled")
-    assert isinstance(engine(), CompiledEngine)
-    monkeypatch.setenv("CALIBRANT_ENGINE", "numpy")
-    assert isinstance(engine(), NumpyEngine)
-    monkeypatch.setenv("CALIBRANT_ENGINE", "numby")
-    with pytest.raises(InvalidArgumentError, match="numby"):
-        engine()
 
 
 def test_an_empty_class_of_bins_is_padded():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_studies import result, splits
 
 from calibrant.paper import CLAIMS, STUDIES, Claim, Finding, judge
 from calibrant.paper.claims import RULES, claim_lines, lines_of, show, tally, worded
 from calibrant.paper.page import markdown_table
-from calibrant.paper.study import Output, StudyResult
 from calibrant.paper.uncertainty import Estimate, about, over_splits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,12 +46,6 @@ def test_the_page_of_documentation_has_the_table_of_all_claims_of_now():
         assert written.split(" | ")[:3] == expected.split(" | ")[:3]
 
 
-def result(study="synthetic-n", findings=(), data=None):
-    return StudyResult(
-        study, {}, 0, False, data, {"calibrant": "0"}, 1.0, Output([], [], list(findings))
-    )
-
-
 @pytest.mark.parametrize(
     ("rule", "value", "estimate", "verdict"),
     [
@@ -81,13 +75,6 @@ def test_rounding_widens_the_range_of_the_splits():
     finding = Finding("k", Estimate(10, 5, 10, 20), 100)
     assert judge(claim(rule="in range", value=20.4), finding) == "disagree"
     assert judge(claim(rule="in range", value=20.4, rounding=0.5), finding) == "agree"
-
-
-def splits(*values, se=0.01, authors=False):
-    """Return a finding of several splits."""
-    each = [[Finding("k", about(value, se), 100)] for value in values]
-    (merged,) = over_splits(each, authors)
-    return merged
 
 
 @pytest.mark.parametrize(

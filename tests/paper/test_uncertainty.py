@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from small_studies import splits
 
-from calibrant.paper import Finding
 from calibrant.paper.uncertainty import (
     Estimate,
     about,
@@ -12,16 +12,8 @@ from calibrant.paper.uncertainty import (
     exactly,
     mean,
     over_repeats,
-    over_splits,
     ratio,
 )
-
-
-def splits(*values, se=0.01, authors=False):
-    """Return a finding of several splits."""
-    each = [[Finding("k", about(value, se), 100)] for value in values]
-    (merged,) = over_splits(each, authors)
-    return merged
 
 
 def test_splits_are_merged_into_their_median_and_range():

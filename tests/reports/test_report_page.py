@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 import report_data
 
-import calibrant
 from calibrant import report
-from calibrant.exceptions import InvalidArgumentError
 
 SECTIONS = ["verdict", "diagram", "error", "classes", "selective", "brier", "repair", "rows"]
 SECTIONS += ["assumptions", "provenance"]
@@ -140,50 +138,10 @@ def test_hostile_names_are_text_and_are_bounded():
     text.encode("utf-8")
 
 
-def test_versions_the_command_and_the_day_are_named(monkeypatch):
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    made = report([0, 1] * 30, [0.3, 0.6] * 30, command="calibrant report a.csv", kind="binary")
-    assert "14 November 2023" in made.html
-    for expected in (calibrant.__version__, np.__version__, "calibrant report a.csv"):
-        assert expected in made.html
-    assert f"{made.findings.fingerprint.checksum:016x}" in made.html
-
-
-@pytest.mark.parametrize(
-    "day", ["soon", "-1", " 5", "1.5", "²", "253402300800", "9" * 20, "9" * 5000]
-)
-def test_a_day_that_no_calendar_has_is_refused(monkeypatch, day):
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", day)
-    with pytest.raises(InvalidArgumentError, match="SOURCE_DATE_EPOCH must be a whole number"):
-        report([0, 1] * 30, [0.3, 0.6] * 30)
-
-
-@pytest.mark.parametrize(("day", "words"), [("0", "1 January 1970"), ("253402300799", "9999")])
-def test_the_first_and_the_last_day_of_the_calendar_are_days(monkeypatch, day, words):
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", day)
-    assert words in report([0, 1] * 30, [0.3, 0.6] * 30).html
-
-
 def test_the_same_rows_give_the_same_page(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     rows = report_data.event_rows(300, 1.2, 5)
     assert report(*rows).html == report(*rows).html
-
-
-def test_without_a_command_the_call_is_named():
-    made = report([0, 1] * 30, [0.3, 0.6] * 30, max_error=0.2)
-    assert "calibrant.report(y_true, y_prob, max_error=0.2)" in made.html
-
-
-def test_the_numbers_of_the_findings_are_on_the_page():
-    made = report_data.certified()
-    parts = made.findings.brier
-    for value in (parts.value, parts.miscalibration, parts.discrimination, parts.uncertainty):
-        assert f">{value:.4f}<" in made.html
-    for limit, rows in made.findings.plan.needed:
-        assert f"<td>{rows:,}</td>" in made.html, limit
-    for sentence in made.findings.certificate.assumptions:
-        assert sentence in made.html
 
 
 def test_saving_replaces_the_whole_file(tmp_path):
@@ -192,23 +150,6 @@ def test_saving_replaces_the_whole_file(tmp_path):
     report_data.refuted().save(target)
     assert target.read_text(encoding="utf-8") == report_data.refuted().html
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
-@pytest.mark.slow
-def test_a_thousand_classes_with_endless_names_stay_under_two_megabytes():
-    labels, probs = report_data.class_rows(1200, 1000, 1.2, 6)
-    names = [f"{i}" + "<&'\"\u202e好" * 2000 for i in range(1000)]
-    made = report(np.array(names, object)[labels], probs, kind="marginal", classes=names)
-    assert len(made.findings.classes) == 1000
-    assert len(made.html.encode()) < 2_000_000
-
-
-def test_beyond_a_thousand_classes_the_worst_are_shown(monkeypatch):
-    monkeypatch.setattr("calibrant.reports.curves.MOST_CLASSES", 3)
-    labels, probs = report_data.class_rows(400, 5, 1.2, 7)
-    made = report(labels, probs, kind="marginal")
-    assert len(made.findings.classes) == 3
-    assert "of the largest error are shown." in made.html
 
 
 def luminance(colour: str) -> float:
@@ -256,63 +197,6 @@ def test_motion_is_reduced_for_those_who_ask_for_it():
 
 def test_the_templates_are_part_of_the_package():
     assert CSS in report_data.certified().html
-
-
-def test_groups_have_a_table_and_diagrams_of_the_worst_six():
-    made = report_data.grouped()
-    audit = made.findings.audit
-    part = made.html.split('id="groups"')[1].split("</section>")[0]
-    assert audit.verdict == "refuted"
-    assert audit.groups[0].group == (report_data.HOSTILE[1],)
-    assert part.count("<figure>") == 6
-    assert part.count("<tr>") == 1 + len(audit)
-    assert "1 refuted" in part
-    assert f"all {len(audit)} groups at once" in part
-    assert made.to_dict()["audit"]["verdict"] == "refuted"
-    assert "by=[" in made.html
-
-
-def test_tables_of_groups_make_a_report_without_rows():
-    rng = np.random.default_rng(3)
-    p = rng.integers(1, 4, size=900) / 4
-    y = rng.uniform(size=900) < p
-    tables = calibrant.tabulate(y, p, by={"site": np.arange(900) % 2}, bins="distinct")
-    made = report(tables)
-    assert made.findings.error.n == 900
-    assert [group.n for group in made.findings.audit.groups] == [450, 450]
-    assert "Verdict</th>" not in made.html.split('id="groups"')[1].split("</section>")[0]
-
-
-def test_the_marginal_view_opens_with_the_six_worst_classes():
-    made = report_data.hostile()
-    labels, probs = report_data.class_rows(2000, 9, 1.4, 3)
-    part = report(labels, probs, kind="marginal").html.split('id="diagram"')[1].split("<h2")[1]
-    assert part.count("<figcaption><bdi>") == 6
-    assert "The 6 classes that are off most" in part
-    assert part.index("The 6 classes") < part.index('id="diagram-svg"')
-    assert 'class="panels"' not in made.html  # a top-label report opens with all answers
-
-
-def test_bounds_stand_beside_the_interval_and_a_sentence_says_why_they_differ():
-    for made in (report_data.refuted(), report_data.certified(), report_data.marginal()):
-        part = made.html.split('id="error"')[1].split("</section>")[0]
-        assert 'class="proved"' in part
-        assert (
-            "two-sided and an approximation for many rows; a bound is one-sided and exact" in part
-        )
-    proof = report_data.certified().findings.certificate
-    part = report_data.certified().html.split('id="error"')[1]
-    assert f"at most {100 * proof.upper_bound:.2f}, each with 95% confidence" in part
-
-
-def test_rare_events_have_a_closer_look_and_others_have_none():
-    assert 'id="closer"' in report_data.rare().html
-    assert 'id="closer"' not in report_data.refuted().html
-    curve = report_data.rare().findings.curve
-    rows = sum(part.sum() for part in vars(curve.frame.histogram).values())
-    assert rows == (report_data.rare().findings.curve.alone.count.sum())
-    closer = sum(part.sum() for part in vars(curve.closer.histogram).values())
-    assert 2 / 3 * rows <= closer < rows
 
 
 def test_the_verdict_card_holds_three_numbers():

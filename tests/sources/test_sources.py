@@ -79,38 +79,6 @@ def test_what_a_table_already_knows_is_refused_beside_it(beside, name):
         cb.calibration_error(TABLE, **beside)
 
 
-def test_what_needs_rows_says_so():
-    with pytest.raises(InvalidArgumentError, match="a table holds sums of them .2,000 rows"):
-        cb.prequential_lower_bound(TABLE)
-
-
-@pytest.mark.parametrize("method", ["exact", "adaptive", "l2", "kuiper", "spiegelhalter", "cox"])
-def test_a_table_of_distinct_predictions_is_tested_as_its_rows_are(method):
-    how = {"method": method, "rng": 0, "n_resamples": 99}
-    assert cb.calibration_test(TABLE, **how) == cb.calibration_test(Y, P, **how)
-
-
-def test_bounds_without_bins_need_distinct_predictions_and_no_rows():
-    assert cb.bin_free_bounds(TABLE) == cb.bin_free_bounds(Y, P)
-
-
-@pytest.mark.parametrize("call", [cb.calibration_test, cb.bin_free_bounds])
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (cb.tabulate(Y, P, bins=2), "different predictions in one bin, of 2 uniform-mass bins"),
-        (cb.tabulate(Y, P, bins="distinct", sample_weight=P + 1), "sample weights"),
-        (
-            cb.tabulate([0, 1, 2], np.eye(3), kind="marginal", bins="distinct"),
-            "several classes",
-        ),
-    ],
-)
-def test_tables_that_mix_what_must_be_told_apart_are_refused(call, table, message):
-    with pytest.raises(InvalidArgumentError, match=f'{message}. Count with bins="distinct"'):
-        call(table)
-
-
 def test_labels_without_predictions_are_refused():
     with pytest.raises(InvalidArgumentError, match="only ndarray came. Pass the predictions"):
         cb.calibration_error(Y)
