@@ -299,7 +299,7 @@ def _shown(columns: list[Any]) -> str:
 
 
 def is_text_column(data: Any, name: Any) -> bool:
-    """Tell whether a column holds text, or what only its values would tell."""
+    """Return whether a column holds text, or objects that may be text."""
     if isinstance(data, Mapping):
         return np.asarray(data[known_column(name, list(data))]).dtype.kind in "OUST"
     schema = as_frame(data).collect_schema()
@@ -308,7 +308,7 @@ def is_text_column(data: Any, name: Any) -> bool:
 
 
 def takes_patterns(frame: Any) -> bool:
-    """Tell whether some names would select several columns: engines and Polars select by them."""
+    """Return whether a frame's engine would take some names for patterns of columns."""
     return _is_lazy(frame) or bool(frame.implementation.is_polars())
 
 
