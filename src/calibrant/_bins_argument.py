@@ -109,8 +109,8 @@ def as_bin_rule(bins: BinsLike, n: int) -> Bins | BinRule:
     if is_integer(rule):
         return EqualMass(int(rule))
     if isinstance(rule, list | tuple) or (hasattr(rule, "__array__") and np.ndim(rule)):
-        given = bins_one_by_one(rule, 1)
-        return given[0] if given else Bins(rule)
+        ready = bins_one_by_one(rule, 1)
+        return ready[0] if ready else Bins(rule)
     # Arrays, their scalars and the rules as classes have a method `choose` as well.
     if isinstance(rule, BinRule) and not isinstance(rule, type | np.ndarray | np.generic):
         return rule

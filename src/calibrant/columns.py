@@ -213,11 +213,11 @@ class Columns:
 
 def absent_event(event: Label, labels: AnyArray) -> InvalidLabelsError:
     """Return the exception that says which labels came in place of the event."""
-    seen = list(dict.fromkeys(labels[:100_000].tolist()))
+    distinct = list(dict.fromkeys(labels[:100_000].tolist()))
     with suppress(TypeError):  # of several types
-        seen.sort()  # engines give distinct labels in any order
-    listed = ", ".join(shown(label) for label in seen[:6]) + (", ..." if len(seen) > 6 else "")
-    came = f" (labels: {listed})" if seen else ""
+        distinct.sort()  # engines give distinct labels in any order
+    listed = ", ".join(map(shown, distinct[:6])) + ", ..." * (len(distinct) > 6)
+    came = f" (labels: {listed})" if distinct else ""
     return InvalidLabelsError(
         f"The event must be among the labels; pos_label={event!r} is the label of no row{came}. "
         "Name it as it is written there; or, if it did not happen in these rows, name both labels "

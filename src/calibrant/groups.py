@@ -107,8 +107,8 @@ class Groups:
             if values.dtype.kind in "iu" and values.dtype.isnative:
                 return IntegerGroups(by, values)
         factors = [
-            column if isinstance(column, tuple) else factor_of(own, column)
-            for own, column in zip(by, columns, strict=True)
+            values if isinstance(values, tuple) else factor_of(column, values)
+            for column, values in zip(by, columns, strict=True)
         ]
         return cls._of_factors(by, factors)
 
@@ -242,10 +242,10 @@ def _dense_factor(values: IntArray) -> Factor | None:
             return _limits(values[part])
 
         limits = in_pieces(values.size, PIECE_ROWS, write) or [(low, high)]
-        seen = min(own for own, _ in limits), max(own for _, own in limits)
-        if seen == (low, high):
+        limits_seen = min(own for own, _ in limits), max(own for _, own in limits)
+        if limits_seen == (low, high):
             return codes, range(low, high + 1)
-        low, high = seen
+        low, high = limits_seen
     return None
 
 
@@ -256,15 +256,15 @@ def _limits(values: IntArray) -> tuple[int, int]:
 def factor_of_objects(column: GroupColumn, values: list[Any]) -> Factor:
     """Return the codes of Python values; all missing values have one code."""
     try:
-        seen = {value: place for place, value in enumerate(dict.fromkeys(values))}
-        codes = np.fromiter(map(seen.__getitem__, values), np.int32, len(values))
+        number = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        codes = np.fromiter(map(number.__getitem__, values), np.int32, len(values))
     except TypeError as error:
         raise InvalidGroupsError(
             f"Groups by {column.name!r:.60} must be told apart by text, numbers or dates; some "
             f"values are not ({error})."
         ) from error
     labels: dict[GroupLabel, int] = {}
-    place = [labels.setdefault(label_of(column, value), len(labels)) for value in seen]
+    place = [labels.setdefault(label_of(column, value), len(labels)) for value in number]
     return np.array(place, np.int32)[codes], list(labels)
 
 

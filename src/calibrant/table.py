@@ -80,7 +80,7 @@ class BinSums(ReadOnlyArrays):
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def has_sums_of(self, other: BinSums) -> bool:
-        """Tell whether every array is the same to the last bit."""
+        """Return whether every array is the same to the last bit."""
         return all(
             np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
             for name in ARRAYS

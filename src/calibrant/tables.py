@@ -103,9 +103,9 @@ class Tables(BinSums, Mapping[GroupKey, BinTable]):
         """Leave out the groups without rows, and put the others in the order of their labels."""
         used = np.flatnonzero(sums["count"][:, 0].sum(axis=1) > 0)
         order = np.array(sorted(used.tolist(), key=_order_of(by, labels)), np.intp)
-        own = bins if len(bins) == 1 else tuple(bins[i] for i in order)
+        bins_in_order = bins if len(bins) == 1 else tuple(bins[i] for i in order)
         arrays = {name: array[order] for name, array in sums.items()}
-        return cls(problem, by, tuple(labels[i] for i in order), own, **arrays)
+        return cls(problem, by, tuple(labels[i] for i in order), bins_in_order, **arrays)
 
     @property
     def n(self) -> int:
@@ -263,7 +263,7 @@ def _order_of(
     by: tuple[GroupColumn, ...], labels: Sequence[tuple[GroupLabel, ...]]
 ) -> Callable[[int], Any]:
     """Return what sorts the places of labels; whole numbers alone are in their own order."""
-    if len(by) == 1 and by[0].cuts is None and {type(own[0]) for own in labels} == {int}:
+    if len(by) == 1 and by[0].cuts is None and {type(label[0]) for label in labels} == {int}:
         return labels.__getitem__
     rank = ranking(by)
     return lambda place: rank(labels[place])

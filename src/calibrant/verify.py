@@ -315,8 +315,8 @@ def recheck_source(
     if source.problem != table.problem:
         check = certificate.recheck()
         problems = f"{source.problem}, the certificate {table.problem}"
-        differs = f"the rows pose another problem: {problems}"
-        return replace(check, agrees=False, differences=(*check.differences, differs))
+        differences = (*check.differences, f"the rows pose another problem: {problems}")
+        return replace(check, agrees=False, differences=differences)
     lower = certificate.lower_table
     counted = None if lower is None or other is None else other.count(lower.bins)
     return certificate.recheck(source.count(table.bins), digests or _digests(source), counted)

@@ -212,11 +212,11 @@ class Repair:
             if self._columns is None:
                 check_fitted_order(self.calibrator, chosen)
             self._columns = in_fixed_order(chosen, self._columns or chosen, self.shown)
-            taken = [new for new in map(self._new_name, chosen) if new in names]
-            if self.suffix is not None and taken:
+            repeated = [new for new in map(self._new_name, chosen) if new in names]
+            if self.suffix is not None and repeated:
                 raise InvalidArgumentError(
-                    f"{self.shown} already has a column {taken[0]!r:.80}. Give another --suffix, "
-                    "or --replace to replace the predictions."
+                    f"{self.shown} already has a column {repeated[0]!r:.80}. Give another "
+                    "--suffix, or --replace to replace the predictions."
                 )
         group_names = [column.name for column in self._by]
         lacking = [name for name in group_names if name not in names]
@@ -320,9 +320,7 @@ def arrays_to_certify(
     y_prob = rows.probs
     labels, classes = labels_to_fit(rows.labels, y_prob, args)
     fitted_classes = calibrator.classes_
-    fitted, requested = (
-        [str(x) for x in names] for names in (fitted_classes.tolist(), args.classes or ())
-    )
+    fitted, requested = (list(map(str, x)) for x in (fitted_classes.tolist(), args.classes or ()))
     if requested != fitted and sorted(requested) == sorted(fitted):
         raise InvalidArgumentError(
             f"The calibrator was fitted on the classes {','.join(fitted)[:100]}, in this order; "

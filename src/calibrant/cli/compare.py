@@ -177,27 +177,28 @@ def _matched(
     places = []
     for rows, file in ((a, args.files[0]), (b, args.files[1])):
         groups = required(rows.groups)
-        known: dict[tuple[object, ...], int] = {}
+        row_of: dict[tuple[object, ...], int] = {}
         for row, code in enumerate(groups.codes.tolist()):
             key = groups.labels[code]
-            if key in known or key == (None,):
+            if key in row_of or key == (None,):
                 raise InvalidInputError(
                     f"{file}, column {args.key!r:.80} must have another value in every row, and "
                     f"none missing, to match rows by; row {row + 1:,} has {key[0]!r:.60} once more "
                     "or none."
                 )
-            known[key] = row
-        places.append(known)
-    both = [key for key in places[0] if key in places[1]]
-    if len(both) < 2:
+            row_of[key] = row
+        places.append(row_of)
+    shared = [key for key in places[0] if key in places[1]]
+    if len(shared) < 2:
         raise InvalidInputError(
-            f"{args.files[0]} and {args.files[1]} share {len(both)} values of {args.key!r:.80}; at "
-            "least 2 are needed. Numbers in one file may be text in the other."
+            f"{args.files[0]} and {args.files[1]} share {len(shared)} values of {args.key!r:.80}; "
+            "at least 2 are needed. Numbers in one file may be text in the other."
         )
-    for file, known in zip(args.files, places, strict=True):
-        if len(known) > len(both):
-            complain(f"{len(known) - len(both):,} of {len(known):,} rows of {file} have no match")
-    rows_a, rows_b = (np.array([known[key] for key in both]) for known in places)
+    for file, row_of in zip(args.files, places, strict=True):
+        if len(row_of) > len(shared):
+            alone = len(row_of) - len(shared)
+            complain(f"{alone:,} of {len(row_of):,} rows of {file} have no match")
+    rows_a, rows_b = (np.array([row_of[key] for key in shared]) for row_of in places)
     return ArraySource(a.columns().take(rows_a)), ArraySource(b.columns().take(rows_b))
 
 
@@ -207,17 +208,17 @@ def _check_same_rows(a: ArraySource, b: ArraySource, args: argparse.Namespace) -
 
     names = f"{args.files[0]} and {args.files[-1]}"
     if not args.y_true_b:
-        labels, others = a.columns().labels, b.columns().labels
-        if len(labels) != len(others):
+        labels, labels_b = a.columns().labels, b.columns().labels
+        if len(labels) != len(labels_b):
             raise LengthMismatchError(
-                f"{names} must have the same rows; they have {len(labels):,} and {len(others):,}."
+                f"{names} must have the same rows; they have {len(labels):,} and {len(labels_b):,}."
             )
-        differ = (labels != others).nonzero()[0]
+        differ = (labels != labels_b).nonzero()[0]
         if differ.size:
             row = int(differ[0])
             raise InvalidInputError(
                 f"{names} must have the same rows in the same order; the labels of {differ.size:,} "
-                f"rows differ (first: row {row + 1:,}, {labels[row]!s} and {others[row]!s}). "
+                f"rows differ (first: row {row + 1:,}, {labels[row]!s} and {labels_b[row]!s}). "
                 "Sort both by the same key."
             )
     if args.cluster:

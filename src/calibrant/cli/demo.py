@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
     repair: str | None
     events: AnyArray
-    said: FloatArray
+    predicted: FloatArray
     certificate: Certificate
 
 
@@ -75,12 +75,12 @@ def run(args: argparse.Namespace) -> int:
             first, last = outcomes[0], outcomes[-1]
             page = report(
                 last.events,
-                last.said,
+                last.predicted,
                 max_error=max_error,
                 levels=last.certificate.levels,
                 title="Naive Bayes, before and after repair",
                 command="calibrant demo",
-                before=first.said,
+                before=first.predicted,
             )
     say("undecided: too few rows, or continuous outputs, which can never be certified")
     say("intervals are two-sided and approximate; verdicts rest on exact bounds")

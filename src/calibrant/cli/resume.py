@@ -171,7 +171,7 @@ class Checkpoints(Progress):
         return all(checkpoint[name] == value for name, value in head.items())
 
     def _files_read(self, number: int, done: int) -> dict[str, Any]:
-        """Return the files that a pass has read, and those that chose its cells."""
+        """Return the files that a pass has read, and that chose its cells: all, after pass 1."""
         return {"files": self.files[:done], "before": self.files if number > 1 else []}
 
     def _pass(self, number: int) -> Path:

@@ -89,7 +89,7 @@ def reported(run: Callable[[argparse.Namespace], Outcome]) -> Callable[[argparse
         try:
             code, verdict, message, groups = run(args)
             cases = [Case(name, verdict, message)]
-            cases += [Case(f"{name}: {group}", own, said) for group, own, said in groups]
+            cases += [Case(f"{name}: {group}", judged, text) for group, judged, text in groups]
         except (CalibrantError, OSError, MemoryError) as error:  # all that ends as bad input
             cases = [Case(name, "bad input", in_options(str(error)), "error")]
             raise

@@ -46,16 +46,16 @@ def named_sums(sums: FloatArray, level: FloatArray, weighted: bool) -> dict[str,
     """
     terms = sums.transpose(sums.ndim - 1, *range(sums.ndim - 1))
     event = terms[..., 1].copy()
-    both = np.add(terms[..., 0], event, order="C")
+    both_outcomes = np.add(terms[..., 0], event, order="C")
     named = {
-        "count": both[0],
+        "count": both_outcomes[0],
         "sum_y": event[3 if weighted else 0],
-        "sum_p": both[1],
-        "sum_pp": both[2],
+        "sum_p": both_outcomes[1],
+        "sum_pp": both_outcomes[2],
         "sum_py": event[1],
         "level": np.where(level < 0, np.nan, level),
     }
-    return named | dict(zip(WEIGHT_SUMS, both[3:6], strict=True)) if weighted else named
+    return named | dict(zip(WEIGHT_SUMS, both_outcomes[3:6], strict=True)) if weighted else named
 
 
 def levels_of(sums: FloatArray, weighted: bool) -> tuple[FloatArray, bool]:
@@ -202,8 +202,8 @@ class CellSums:
     def _places(self, bins: tuple[Bins, ...], values: FloatArray) -> IntArray:
         place = np.zeros(values.size, np.intp)
         for group, own_bins in enumerate(bins):
-            rows = self.group % len(bins) == group
-            place[rows] = own_bins.index(values[rows])
+            in_group = self.group % len(bins) == group
+            place[in_group] = own_bins.index(values[in_group])
         return place
 
 
@@ -286,8 +286,7 @@ class Lookup:
         edges = self.edges.reshape(-1, size)[part].ravel()
         grids = self.grids[part] - part.start * size
         shift = self.shift[: grids.shape[0]]
-        steps = _steps(grids)
-        return Lookup(edges, grids, self.scales[part], shift, steps, self.n_bins)
+        return Lookup(edges, grids, self.scales[part], shift, _steps(grids), self.n_bins)
 
 
 def lookup(bins: Sequence[Bins]) -> Lookup:

@@ -326,9 +326,8 @@ def _by_grid(values: AnyArray, n_bins: int, rows: Columns, bits: int, most: floa
     size = min(max(-(-values.size // cores()), THREAD_ROWS), 1 << 31)  # counts have 32 bits
     parts = [values[part] for part in _slices(values.size, size)]
     counts = np.zeros((len(parts), (1 << bits) + 1), np.uint32)
-    for status in run(
-        [partial(_kernels.count_cells, *pair) for pair in zip(parts, counts, strict=True)]
-    ):
+    jobs = [partial(_kernels.count_cells, *pair) for pair in zip(parts, counts, strict=True)]
+    for status in run(jobs):
         _refuse(rows, status)
     total = counts.sum(axis=0, dtype=np.intp)
     marked = _near_quantiles(total, n_bins)

@@ -171,7 +171,7 @@ def constants(sums: Any, device: Any, narrow: bool) -> dict[str, Any]:
         table = torch.from_numpy(first.astype(np.int16)).to(device)
         return {"rows": rows, "edges": column, "table": table, "shift": shift}
 
-    kept: dict[str, Any] = sums.kept(("cuda", device, narrow), make)
+    kept: dict[str, Any] = sums.cached(("cuda", device, narrow), make)
     return kept
 
 
@@ -196,11 +196,11 @@ def add(sums: Any, state: Any, labels: Any, predictions: Any) -> None:
 
 def _add_column(sums: Any, state: Any, labels: Any, p: Any, ignored: tuple[int, int]) -> None:
     narrow = is_narrow(p) and not sums.are_logits
-    kept = constants(sums, p.device, narrow)
+    tables = constants(sums, p.device, narrow)
     n, n_edges, limbs = len(p), sums.n_cells - 1, 7 if narrow else 17
     n_sm, most_shared = limits(p.device.index)
     of_sums = 2 * sums.n_cells * limbs * 4
-    fixed = (n_edges + 2) * (4 if narrow else 8) + (2 * kept["table"].numel() if narrow else 0)
+    fixed = (n_edges + 2) * (4 if narrow else 8) + (2 * tables["table"].numel() if narrow else 0)
     copies = min(max((COLUMN_BYTES - fixed) // of_sums, 1), COLUMN_COPIES)
     shared = fixed + copies * of_sums
     in_shared = shared <= most_shared
@@ -216,8 +216,8 @@ def _add_column(sums: Any, state: Any, labels: Any, p: Any, ignored: tuple[int, 
         (min(blocks, -(-n // COLUMN_THREADS)), 1),
         (COLUMN_THREADS, 1),
         (
-            *(p, p.stride(0), labels, n, int(aligned), kept["edges"], n_edges),
-            *(kept["table"], kept["shift"], state, copies, *ignored),
+            *(p, p.stride(0), labels, n, int(aligned), tables["edges"], n_edges),
+            *(tables["table"], tables["shift"], state, copies, *ignored),
         ),
         shared,
     )
@@ -295,7 +295,7 @@ def read_events(
 def _add_table(sums: Any, state: Any, x: Any, rows: Rows, events: Any = None) -> None:
     x = x if x.stride(1) == 1 else x.contiguous()
     narrow = is_narrow(x) and not sums.are_logits
-    kept = constants(sums, x.device, narrow)
+    tables = constants(sums, x.device, narrow)
     n, n_columns = x.shape
     n_edges = sums.n_cells - 1
     n_sm, most_shared = limits(x.device.index)
@@ -319,7 +319,7 @@ def _add_table(sums: Any, state: Any, x: Any, rows: Rows, events: Any = None) ->
         (
             *(x, n, n_columns, x.stride(0), *rows),
             *(events, 0 if events is None else events.stride(0)),
-            *(kept["rows"], n_edges, len(sums.edges), state, rows_of_block),
+            *(tables["rows"], n_edges, len(sums.edges), state, rows_of_block),
         ),
         shared,
     )
@@ -335,7 +335,7 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
         arrays = {"bin": sums.bin_of_cell, "exponent": sums.exponent_of_cell}
         return {name: torch.from_numpy(x).to(state.device) for name, x in arrays.items()}
 
-    kept = sums.kept(("finish", state.device), make)
+    tables = sums.cached(("finish", state.device), make)
     n_bins = len(sums.bins) * sums.n_bins
     out = torch.zeros(8 + 8 * n_bins, dtype=torch.float64, device=state.device)
     launch(
@@ -346,7 +346,7 @@ def finished(sums: Any, state: Any) -> AnyArray | None:
         (128, 1),
         (
             *(state, len(sums.bins), sums.n_cells, sums.n_bins),
-            *(kept["bin"], kept["exponent"], len(sums.edges), out),
+            *(tables["bin"], tables["exponent"], len(sums.edges), out),
         ),
     )
     numbers: AnyArray = out.cpu().numpy()

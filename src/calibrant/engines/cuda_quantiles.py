@@ -87,7 +87,9 @@ class _Reader:
             shared,
         )
 
-    def found(self, values: Any, cuts: Any, sizes: Any, begin: Any, held: Any, targets: Any) -> Any:
+    def nearest(
+        self, values: Any, cuts: Any, sizes: Any, begin: Any, held: Any, targets: Any
+    ) -> Any:
         """Return the five arrays of `NearQuantiles` from the lists of open cells."""
         n_groups, n_quantiles = len(sizes), len(targets)
         shape = (5, n_groups, n_quantiles)
@@ -147,7 +149,7 @@ class OneColumn(_Reader):
         held = torch.stack([near.tensor_split(3, dim=1)[1], before, up_to])
         sizes, begin, held, targets = (tensor.to(where) for tensor in (sizes, begin, held, targets))
         self.read(self.cuts, self.first, begin=begin, values=values)
-        return self.found(values, self.cuts, sizes, begin, held, targets)
+        return self.nearest(values, self.cuts, sizes, begin, held, targets)
 
 
 class _Sampled(_Reader):
@@ -204,7 +206,7 @@ class Classes(_Reader):
         )
         values = torch.empty(int(total), dtype=cuts.dtype, device=where)
         self.read(cuts, begin=begin, values=values)
-        return self.found(values, cuts, counts, begin, held, targets)
+        return self.nearest(values, cuts, counts, begin, held, targets)
 
 
 def blocks_of_classes(tensors: Tensors, step: int, n_bins: int) -> Iterator[Classes]:

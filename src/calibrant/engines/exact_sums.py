@@ -87,12 +87,12 @@ class ExactSums:
         self.shared = all(other is bins[0] or other == bins[0] for other in bins)
         cuts = np.ldexp(1.0, -CUTS)
         inner = inner_edges(bins[:1] if self.shared else bins)
-        both = np.hstack([inner, np.broadcast_to(cuts, (len(inner), cuts.size))])
-        both.sort(axis=1)
-        changes = both[:, 1:] != both[:, :-1]
-        new = np.isfinite(both)
+        points = np.hstack([inner, np.broadcast_to(cuts, (len(inner), cuts.size))])
+        points.sort(axis=1)
+        changes = points[:, 1:] != points[:, :-1]
+        new = np.isfinite(points)
         new[:, 1:] &= changes
-        mantissa, exponent = np.frexp(both)
+        mantissa, exponent = np.frexp(points)
         is_cut = (mantissa == 0.5) & IS_CUT[-exponent]
         is_cut[:, :-1] &= changes  # an edge comes before a cut that equals it
         n_new = new.sum(axis=1)
@@ -101,7 +101,7 @@ class ExactSums:
         self.edges = np.full((shape[0], shape[1] - 1), np.inf)
         parts_bins, cuts_below = np.zeros(shape, np.int32), np.full(shape, cuts.size)
         filled = np.arange(self.n_cells - 1) < n_new[:, None]
-        self.edges[filled] = both[new]
+        self.edges[filled] = points[new]
         parts_bins[:, 1:][filled] = ~is_cut[new]
         cuts_below[:, :-1][filled] = (is_cut.cumsum(axis=1, dtype=np.int32) - is_cut)[new]
         self.bin_of_cell = parts_bins.cumsum(axis=1, dtype=np.int32)
@@ -110,7 +110,7 @@ class ExactSums:
         self._constants: dict[Any, dict[str, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_constants": {}}
+        return self.__dict__ | {"_constants": {}}  # tensors of a device, made again on demand
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -154,10 +154,10 @@ class ExactSums:
         state[: len(faults)] += torch.stack([(used & bad).sum() for bad in faults])
         used = used & ~(missing | impossible | unknown)
         p = torch.where(used, p, 0)
-        kept = self.constants(p.device, p.dtype)
-        place = torch.searchsorted(kept["edges"], p)
-        cell = place + kept["first"]
-        first, second = (scale[place if self.shared else cell] for scale in kept["scales"])
+        constants = self.constants(p.device, p.dtype)
+        place = torch.searchsorted(constants["edges"], p)
+        cell = place + constants["first"]
+        first, second = (scale[place if self.shared else cell] for scale in constants["scales"])
         if p.dtype == torch.int64:  # bits: of 62, beginning with the 53 that tell the number
             scaled = significand(p) << ((p >> 52) - 1013 + first + second).clamp(min=0)
             high, low = scaled >> HALF, scaled & ((1 << HALF) - 1)
@@ -193,13 +193,13 @@ class ExactSums:
                 "first": self.n_cells * groups,
             }
 
-        return self.kept((device, dtype), make)
+        return self.cached((device, dtype), make)
 
     def edges_on(self, device: Any, dtype: Any) -> Any:
         """Return edges on a device for predictions of this type: one row, or one for each group."""
         return edges_on(self.edges, device, dtype)
 
-    def kept(self, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def cached(self, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return constants on a device, made at the first call: later ones do not wait for it."""
         if key not in self._constants:
             self._constants[key] = make()
@@ -260,9 +260,8 @@ class ExactSums:
         if used.size:
             first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
             levels_of_cells = _levels(limbs, exponent)
-            one_level = levels_of_cells == np.repeat(
-                levels_of_cells[first], np.diff(first, append=used.size)
-            )
+            n_cells = np.diff(first, append=used.size)
+            one_level = levels_of_cells == np.repeat(levels_of_cells[first], n_cells)
             is_level = np.logical_and.reduceat(one_level, first)
             level[place[first]] = np.where(is_level, levels_of_cells[first], np.nan)
         if rounded:

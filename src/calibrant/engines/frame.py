@@ -213,9 +213,9 @@ def _count_part(
         sums["sum_y"] = side * sums.get("sum_w", sums["count"])
         sums["sum_py"] = side * sums["sum_p"]
     used = key >= 0
-    kept = {name: values[used] for name, values in sums.items()}
-    ends = (kept.pop("low"), kept.pop("high"))
-    return CellSums.of_parts(group[used], number[used], *ends, kept), n_rows
+    arrays = {name: values[used] for name, values in sums.items()}
+    ends = (arrays.pop("low"), arrays.pop("high"))
+    return CellSums.of_parts(group[used], number[used], *ends, arrays), n_rows
 
 
 def _collected_quickly(

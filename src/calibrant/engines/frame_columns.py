@@ -114,9 +114,9 @@ class FrameColumns:
         if self.problem.kind == "quantile":
             y, quantiles = self._outcome(), [self._number(name) for name in self.predictions]
             rising = [a <= b for a, b in pairwise(quantiles)]
-            there = [~(q.is_null() | q.is_nan()) for q in quantiles]
+            present = [~(q.is_null() | q.is_nan()) for q in quantiles]
             finite = y.is_between(-LARGEST_OUTCOME, LARGEST_OUTCOME)
-            return equal(y <= quantiles[group], nw.lit(True)), all_of([finite, *there, *rising])
+            return equal(y <= quantiles[group], nw.lit(True)), all_of([finite, *present, *rising])
         code, known = self._codes(self.label_of(group))
         if self.problem.kind == "multi-label":
             return code, known

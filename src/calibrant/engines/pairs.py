@@ -136,8 +136,8 @@ class Pair:
         other = self._as_pair(other)
         high, low = _two_sum(self.high, other.high)
         lower, lowest = _two_sum(self.low, other.low)
-        both = Pair.summed(high, low + lower)
-        return Pair.summed(both.high, both.low + lowest)
+        total = Pair.summed(high, low + lower)
+        return Pair.summed(total.high, total.low + lowest)
 
     def __neg__(self) -> Pair:
         return Pair(-self.high, -self.low)

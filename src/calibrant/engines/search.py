@@ -93,9 +93,9 @@ class GridCells(NamedTuple):
         This is exact for cells without a cut; for open ones it would lose the values between.
         """
         several = self.low < self.high
-        kept = np.column_stack([np.ones_like(several), several])
+        shown_ends = np.column_stack([np.ones_like(several), several])
         mass = np.column_stack([self.mass, np.zeros_like(self.mass)])
-        return np.column_stack([self.low, self.high])[kept], mass[kept]
+        return np.column_stack([self.low, self.high])[shown_ends], mass[shown_ends]
 
 
 @dataclass(frozen=True)
@@ -293,11 +293,11 @@ class _CellBuffer:
     def add(self, values: FloatArray, weights: FloatArray | None) -> None:
         values = values + 0.0  # -0.0 becomes 0.0
         mass = np.ones(values.size) if weights is None else weights
-        kept = mass > 0
+        used = mass > 0
         if self.within is not None:
             bits, numbers = self.within
-            kept &= np.isin(cell_number(values, bits), numbers)
-        values, mass = values[kept], mass[kept]
+            used &= np.isin(cell_number(values, bits), numbers)
+        values, mass = values[used], mass[used]
         order = np.argsort(values)
         cells = GridCells.of(values[order], mass[order], self.bits)
         self.parts.append(cells)

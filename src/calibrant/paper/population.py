@@ -252,7 +252,7 @@ def _sums(index: IntArray, n_bins: int, terms: AnyArray, drawn: AnyArray) -> Flo
     sums = np.empty((n_terms, len(drawn), 1, n_bins))
     step = max(BLOCK // n_rows, 1)
     for start in range(0, len(drawn), step):
-        part = drawn[start : start + step].T
-        product = members @ np.ascontiguousarray(part, terms.dtype)
+        block = drawn[start : start + step].T
+        product = members @ np.ascontiguousarray(block, terms.dtype)
         sums[:, start : start + step, 0] = product.reshape(n_terms, n_bins, -1).swapaxes(1, 2)
     return sums

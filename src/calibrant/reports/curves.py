@@ -194,8 +194,8 @@ def _intervals(cells: Cells, errors: FloatArray, level: float) -> tuple[FloatArr
     into them. So its lower end counts only where the exact box excludes 0 as well; then the
     larger of the two lower ends does.
     """
-    alone, one = cells.one_class_each, np.ones(1)
-    low, high = score_interval(alone, one, level)
-    proved, _ = box_interval(alone, one, 2.0, level)
+    alone, weight = cells.one_class_each, np.ones(1)
+    low, high = score_interval(alone, weight, level)
+    proved, _ = box_interval(alone, weight, 2.0, level)
     low = np.where(proved > 0, np.maximum(low, proved), 0.0)
     return np.minimum(low, errors), np.maximum(high, errors)

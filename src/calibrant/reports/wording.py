@@ -286,5 +286,5 @@ def _worst_class(findings: Findings) -> str:
 
 
 def _whole_beyond_chance(findings: Findings) -> bool:
-    """Tell whether interval or bound exclude an error of 0, all rows taken together."""
+    """Return whether interval or bound exclude an error of 0 for all rows together."""
     return findings.interval.low > 0 or findings.certificate.lower_bound > 0

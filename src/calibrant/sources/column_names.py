@@ -54,18 +54,18 @@ def paired(
             "Patterns of labels and of their predictions must have one * each, such as y_* and "
             f"prob_*; got {label_pattern!r:.60} and {pattern!r:.60}. Name the columns in two lists."
         )
-    own, others = (
+    label_of, column_of = (
         {name[len(head) : len(name) - len(tail)]: name for name in group}
         for group, (head, tail) in zip((labels, names), parts, strict=True)
     )
-    alone = [part for part in (*own, *others) if (part in own) != (part in others)]
+    alone = [x for x in (*label_of, *column_of) if (x in label_of) != (x in column_of)]
     if alone:
         raise InvalidArgumentError(
             f"Every label needs its prediction: {label_pattern!r:.60} and {pattern!r:.60} must "
             f"stand for the same labels; {len(alone):,} have only one of the two (first: "
             f"{alone[0]!r:.60}). Rename the columns, or name them in two lists."
         )
-    return [others[part] for part in own]
+    return [column_of[part] for part in label_of]
 
 
 def shown_names(y_true: Any, y_prob: Any) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def in_fixed_order(names: Sequence[str], fixed: Sequence[str], path: str) -> lis
 
 
 def _no_column(name: str, names: Sequence[str], path: str) -> str:
-    """Return the exception that lists the columns, and suggests the one perhaps meant."""
+    """Return the message that lists the columns, or suggests the one perhaps meant."""
     short = [known for known in names[:MOST_COMPARED] if len(known) <= 100]
     near = difflib.get_close_matches(name[:100], short, 1)
     if near:
@@ -181,8 +181,8 @@ the columns one by one in that order, or pass classes= in the order of the colum
     else:
         expected = [str(name) for name in classes]
         pairs = [(list(names), expected), (parts, expected), (parts, _own_parts(expected))]
-        in_order = any(own == others for own, others in pairs)
-        wrong = not in_order and any(_misplaced(own, others) for own, others in pairs)
+        in_order = any(got == order_of for got, order_of in pairs)
+        wrong = not in_order and any(_misplaced(got, order_of) for got, order_of in pairs)
         order = _shown(expected)
     if wrong:
         raise InvalidInputError(

@@ -133,13 +133,13 @@ def read_frame(
         labels, probs = _column(frame, y_true), _column(frame, y_prob)
         weights = None if sample_weight is None else _column(frame, sample_weight)
         arrays = read_arrays(labels, probs, sample_weight=weights, **meaning)
-        values = [_group_column(frame, own) for own in grouping]
+        values = [_group_column(frame, column) for column in grouping]
         source: Source = ArraySource(arrays, None if by is None else Groups.of(grouping, values))
         source.names = shown_names(y_true, y_prob)
         return source
     input: Input = meaning.get("input", "probabilities")
     check_input(input)
-    beside = [*([] if sample_weight is None else [sample_weight]), *(own.name for own in grouping)]
+    beside = [*([] if sample_weight is None else [sample_weight]), *(x.name for x in grouping)]
     for name in [*marks, *names, *beside]:
         refuse_pattern(known_column(name, known))
     if kind in EVENT_KINDS:
@@ -150,12 +150,12 @@ def read_frame(
             check_quantile_input(input)
     problem, column = Problem.of((1, len(names)), kind, classes, meaning.get("pos_label"))
     used = tuple(names) if column is None else (names[column],)
-    others = () if column is None else tuple(names[:column] + names[column + 1 :])
+    beside_event = () if column is None else tuple(names[:column] + names[column + 1 :])
     logits = input == "logits"
     alone = len(marks) == 1 and (kind != "multi-label" or len(names) == 1)
     y_true = marks[0] if alone else tuple(marks)
     source = FrameSource(
-        FrameColumns(frame, problem, y_true, used, sample_weight, others, logits, grouping)
+        FrameColumns(frame, problem, y_true, used, sample_weight, beside_event, logits, grouping)
     )
     source.names = shown_names(y_true, y_prob)
     return source
@@ -173,8 +173,8 @@ def _expanded(y_true: Any, y_prob: Any, known: list[Any], kind: Kind | None) -> 
     labels = matching(y_true, known) if several else y_true
     if not is_pattern(y_prob, known):
         return labels, y_prob
-    taken = labels if several else [y_true]
-    names = [name for name in matching(y_prob, known) if name not in taken]
+    label_names = labels if several else [y_true]
+    names = [name for name in matching(y_prob, known) if name not in label_names]
     return labels, paired(labels, names, y_true, y_prob) if several else names
 
 
@@ -250,7 +250,7 @@ def _scanned(dataset: Any) -> Any:
 
 
 def _names(data: Any) -> list[Any]:
-    """Return the names of the columns; those of a type unknown to narwhals have one, too."""
+    """Return the names of all columns, of whatever type."""
     if isinstance(data, Mapping):
         return list(data)
     return list(data.collect_schema() if _is_lazy(data) else data.columns)
@@ -299,7 +299,7 @@ def _shown(columns: list[Any]) -> str:
 
 
 def is_text_column(data: Any, name: Any) -> bool:
-    """Tell whether a column holds text, or what only its values would tell."""
+    """Return whether a column holds text, or objects that may be text."""
     if isinstance(data, Mapping):
         return np.asarray(data[known_column(name, list(data))]).dtype.kind in "OUST"
     schema = as_frame(data).collect_schema()
@@ -308,7 +308,7 @@ def is_text_column(data: Any, name: Any) -> bool:
 
 
 def takes_patterns(frame: Any) -> bool:
-    """Tell whether some names would select several columns: engines and Polars select by them."""
+    """Return whether a frame's engine would take some names for patterns of columns."""
     return _is_lazy(frame) or bool(frame.implementation.is_polars())
 
 

@@ -253,7 +253,7 @@ class FileSource(Source):
         return str(self._row_digest)
 
     def _read_all(self, step: Callable[[Columns, Chunk], object]) -> None:
-        """Yield the checked rows of all files."""
+        """Pass the checked rows of all files to `step`, chunk by chunk."""
 
         def check(columns: Columns, chunk: Chunk) -> None:
             columns.check()
@@ -264,7 +264,7 @@ class FileSource(Source):
                 self._read_file(number, check)
 
     def _read_file(self, number: int, step: Callable[[Columns, Chunk], object]) -> None:
-        """Yield the rows of a file, chunk by chunk; exceptions say where in the file."""
+        """Pass the rows of a file to `step`, chunk by chunk; exceptions say where in the file."""
         order = (self.names[1:], self._label_names)
         for chunk in read_chunks(self._files[number], self._columns, *order):
             self._hooks.advance(number, chunk.share, len(chunk))
@@ -324,13 +324,13 @@ def read_files(
             f'Several columns of labels are those of kind="multi-label"; got {len(labels):,} for '
             f"kind={kind!r:.30}. Name one column."
         )
-    known = meaning.get("pos_label") if classes is None else next(iter(classes), None)
-    text = None if known is None else isinstance(known, str)
+    label = meaning.get("pos_label") if classes is None else next(iter(classes), None)
+    text = None if label is None else isinstance(label, str)
     if kind in ("multi-label", "quantile"):  # classes name columns there, not values
         text = False
     grouping = () if by is None else columns_named(by)
-    own = tuple(labels) if kind == "multi-label" else labels[0]
-    names = ColumnNames(own, patterns, sample_weight, text, grouping, numbers)
+    label_names = tuple(labels) if kind == "multi-label" else labels[0]
+    names = ColumnNames(label_names, patterns, sample_weight, text, grouping, numbers)
     return FileSource(Files.of(data), names, meaning)
 
 

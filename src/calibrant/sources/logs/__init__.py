@@ -240,7 +240,7 @@ class _Rows:
 
     @staticmethod
     def _declines(answer: Answer, settings: LogSettings) -> bool:
-        text = answer.said if settings.confidence == "stated" else answer.chosen
+        text = answer.stated if settings.confidence == "stated" else answer.chosen
         matches = settings.abstain is not None and isinstance(text, str)
         return matches and settings.abstain.search(text) is not None  # type: ignore[union-attr]
 

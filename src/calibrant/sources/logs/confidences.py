@@ -34,10 +34,10 @@ def confidence_of(answer: Answer, settings: LogSettings) -> float:
     if settings.confidence == "votes":
         return _share_of_votes(answer)
     if settings.confidence == "stated":
-        return stated(answer.said, settings)
-    if isinstance(answer.said, AnswerTokens):
-        return answer.said.probability(answer, settings)
-    choices = as_choices(answer.said)
+        return stated(answer.stated, settings)
+    if isinstance(answer.stated, AnswerTokens):
+        return answer.stated.probability(answer, settings)
+    choices = as_choices(answer.stated)
     probs = choice_probabilities(choices, settings, answer.where)
     if settings.confidence == "p-true":
         return float(probs[true_index(choices, settings, answer.where)])
@@ -184,7 +184,7 @@ def vote_in(value: Any, settings: LogSettings) -> Any:
 
 
 def _share_of_votes(answer: Answer) -> float:
-    votes, chosen = answer.said, answer.chosen
+    votes, chosen = answer.stated, answer.chosen
     if not isinstance(votes, list) or not votes:
         raise UnparsedError(f"a list of sampled answers is expected, and {votes!r:.60} is there")
     if chosen is None or chosen is ABSENT:

@@ -87,7 +87,7 @@ def _with_hidden(
         yield answer
         if answer.grade is not None and answer.grade is not Declined:
             try:
-                hidden.append(answer.said.hidden(answer, settings))
+                hidden.append(answer.stated.hidden(answer, settings))
             except UnparsedError:
                 continue  # counted as declined, or refused before
     lacking = [share for share in hidden if share > 0]
@@ -183,10 +183,11 @@ def _voted(answers: Iterable[Answer]) -> Iterator[Answer]:
 
 
 def _vote(answer: Answer) -> Any:
-    if answer.said is ABSENT or answer.said is None or isinstance(answer.said, str | int | float):
-        return None if answer.said is ABSENT else answer.said
+    stated = None if answer.stated is ABSENT else answer.stated
+    if stated is None or isinstance(stated, str | int | float):
+        return stated
     raise InvalidInputError(
-        f"{answer.where}: a vote must be text or a number; it is {answer.said!r:.60}. Name the "
+        f"{answer.where}: a vote must be text or a number; it is {answer.stated!r:.60}. Name the "
         "field of the answers with field=."
     )
 

@@ -71,16 +71,16 @@ def _answer(row: dict[str, Any], where: str, task: str, settings: LogSettings) -
     if settings.confidence == "votes":
         votes = [extracted(text, settings.pattern) or INVALID for text in _texts(row, where)]
         chosen = extracted(_filtered(row, where)[0], None)
-        return replace(answer, said=votes, chosen=None if chosen == INVALID else chosen)
+        return replace(answer, stated=votes, chosen=None if chosen == INVALID else chosen)
     if settings.field is not None:
-        return replace(answer, said=member(row, settings.field))
+        return replace(answer, stated=member(row, settings.field))
     texts = _texts(row, where)
     if len(texts) > 1:
         raise InvalidInputError(
             f"{where}: the model wrote {len(texts):,} texts, and one of them must be what was "
             "graded. Name it, such as field='resps.0.0' for the first."
         )
-    return replace(answer, said=texts[0])
+    return replace(answer, stated=texts[0])
 
 
 def _chosen(answer: Answer, row: dict[str, Any], settings: LogSettings) -> Answer:

@@ -189,13 +189,11 @@ class Answer:
         File and row, for messages.
     grade
         What says whether it was right.
-    said
+    stated
         What the confidence is read from: text or a number; or the sampled answers; or the
         log-likelihoods of the choices, a dict where their texts are known; or `AnswerTokens`.
     chosen
         The answer that was graded, where answers vote.
-    confidence : float, optional
-        If the reader had to compute it.
     """
 
     where: str
@@ -203,7 +201,7 @@ class Answer:
     question: str
     epoch: int
     grade: Any
-    said: Any
+    stated: Any
     chosen: Any = None
     confidence: float | None = None
 
