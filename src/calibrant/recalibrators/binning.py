@@ -173,7 +173,7 @@ class HistogramBinning(Binned):
         return True
 
     def _learn(self, scores: Scores, tensors: Tensors | None = None) -> None:
-        """Learn from scores, or from tensors of which they are a sketch."""
+        """Learn from scores, or from the tensors that they sketch."""
         flags = () if scores.weights is None or tensors is not None else ("weighted",)
         rule = bin_rule(self.bins, scores.size, _auto_number(scores), self._balance)
         binned = BinnedScores.of(scores, rule, tensors)

@@ -356,7 +356,7 @@ def rises(scaler: Recalibrator, low: float, high: float) -> bool:
     """Tell whether a map never falls, beyond the scores that it was fitted on too.
 
     A quadratic in the log-odds rises over the fitting scores and may fall near 0 or 1; the levels
-    of a histogram may do as they please.
+    of a histogram may have any order.
     """
     levels = scaler._all_levels()
     if levels is not None:
@@ -367,7 +367,7 @@ def rises(scaler: Recalibrator, low: float, high: float) -> bool:
         far = np.geomspace(1e-3, high, 512)
         inner = np.concatenate((-far[::-1], [0.0], far))
     mapped = scaler._apply(np.concatenate(([low], inner, [high])))
-    return bool(np.all(np.diff(mapped) >= -1e-12))
+    return bool(np.all(np.diff(mapped) >= -1e-12))  # a smaller fall is rounding
 
 
 def _rank(x: FloatArray) -> npt.NDArray[np.int64]:

@@ -108,8 +108,8 @@ class IsotonicCalibration(Recalibrator):
         if self.interpolation == "centred":
             return np.clip(blocks.pooled.values, low, high), levels
         ends = np.stack((low, high), axis=1).ravel()
-        kept = np.concatenate(([True], ends[1:] > ends[:-1]))
-        return ends[kept], np.repeat(levels, 2)[kept]
+        distinct = np.concatenate(([True], ends[1:] > ends[:-1]))
+        return ends[distinct], np.repeat(levels, 2)[distinct]
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         if self.interpolation == "step":

@@ -164,10 +164,10 @@ class LossSums:
             scaled = self.weights.scaled(z, weight)
             scaled += bias
             scaled -= scaled.max(axis=1, keepdims=True)
-            own = own_values(scaled, codes)
+            of_label = own_values(scaled, codes)
             np.exp(scaled, out=scaled)
             total = scaled.sum(axis=1)
-            value = dot(w, np.log(total) - own)
+            value = dot(w, np.log(total) - of_label)
             scaled *= (w / total)[:, None]
             scaled[np.arange(len(scaled)), codes] -= w
             return value, scaled.sum(axis=0), self.weights.slope(scaled, z)

@@ -195,9 +195,8 @@ class GroupCertificates(GroupResults[Certificate]):
         return self._certificates[place]
 
     def _badness(self) -> tuple[ArrayLike, ...]:
-        return [x.lower_bound for x in self._certificates], [
-            x.upper_bound for x in self._certificates
-        ]
+        lower = [certificate.lower_bound for certificate in self._certificates]
+        return lower, [certificate.upper_bound for certificate in self._certificates]
 
     def _row(self, result: Certificate, confidence_level: float) -> tuple[str, ...]:
         return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"
