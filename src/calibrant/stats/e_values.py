@@ -52,7 +52,7 @@ from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.stats.estimators import Target
 
 _SPACING = 1.5
-"""Between the peaks of two tilts, in standard deviations of what a tilt tells apart; tightness only."""
+"""Between the peaks of two tilts, in standard deviations that a tilt resolves; tightness only."""
 _HALF_CELL = 0.25
 """Half the length of an interval of rates in the enclosure, as a share of 1 / sqrt(N q), for one
 bin; less by the fourth root of their number for more. The excess is about half its square in

@@ -57,7 +57,7 @@ RATE_SHARE = 0.2
 REFUSED_BELOW = 0.01
 """The p-value of the test of label shift below which nothing is carried."""
 _RATES = 33
-"""Rates of an interval at which bounds are computed."""
+"""Rates of an interval at which bounds are computed; in simulation the worst was at an end."""
 FEWEST_ROWS = 20
 """Events, others and predictions of the target from which a rate is estimated."""
 FEWEST_EXPECTED = 5.0

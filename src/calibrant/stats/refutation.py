@@ -40,7 +40,7 @@ VARIANCES = {0.2: 0.75, 0.02: 0.2, 0.002: 0.05}
 mixture: ordinary, rare and very rare events. The wrong one costs about 15%; affects tightness
 only, never validity."""
 _RATIO = 1.5
-"""Between the ends of a range of errors that share q; a finer one gains less than 1%, in tightness only."""
+"""Between the ends of a range of errors that share q; a finer one tightens by less than 1%."""
 _MOST_MERGED = 1 << 14
 """Bins of all classes and binnings together: a thousand classes are merged into 8 bins at most."""
 _NEGLIGIBLE = 40.0
