@@ -136,7 +136,7 @@ def certify_groups(
     class_weight: ClassWeight = None,
     classes: Sequence[Label] | None = None,
 ) -> stats.Audit:
-    """Recalibrate fresh predictions and audit the result: what is proved of every group.
+    """Recalibrate fresh predictions and audit the result, group by group.
 
     The result has a certificate for each group, which hold all at once, and bounds of the
     worst group's error; see `calibrant.audit`. Groups that the fit has not seen, and rows
@@ -267,7 +267,7 @@ def check_fresh(
 
 @dataclass(frozen=True)
 class EqualPairs:
-    """Pairs of equal rows within and across two data sets, beside what chance would make of them.
+    """Pairs of equal rows within and across two data sets, compared with chance.
 
     If both are independent draws from one population, then given all rows together, which of them
     are in the second set is a random choice. That gives mean and variance of the number of pairs

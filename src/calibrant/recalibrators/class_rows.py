@@ -153,7 +153,7 @@ def own_values(rows: AnyArray, codes: IntArray) -> AnyArray:
 
 
 def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Return what `work` makes of a column or a table, block by block."""
+    """Apply `work` to a column or a table, block by block."""
     out = np.empty(rows.shape)
 
     def write(part: slice) -> None:
@@ -165,7 +165,7 @@ def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatA
 
 
 def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:
-    """Return what `work` makes of each block of rows that fits the processor's cache."""
+    """Apply `work` to each block of rows that fits the processor's cache."""
     return in_pieces(shape[0], block_rows(shape), work)
 
 

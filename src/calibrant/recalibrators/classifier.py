@@ -341,7 +341,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
 
     def _scores(self, estimator: Any, x: Any) -> FloatArray:
-        """Return what the recalibrator reads: a column for every class, in the order of ours."""
+        """Return the input of the recalibrator: a column for every class, in our order."""
         return class_scores(estimator, x, self.classes_, self.input_)
 
     def __sklearn_tags__(self) -> Any:

@@ -133,7 +133,7 @@ class ForeignEstimator(Recalibrator):
 
 
 def as_recalibrator(estimator: Any) -> Recalibrator:
-    """Return an unfitted copy of a recalibrator, or of what can stand for one."""
+    """Return an unfitted copy of a recalibrator, or of an estimator that can serve as one."""
     fresh: Recalibrator = clone(
         ForeignEstimator(estimator) if is_foreign(estimator) else estimator, safe=False
     )
@@ -183,7 +183,7 @@ def fit_one_on_device(fresh: Recalibrator, tensors: Tensors) -> bool:
 
 
 def weights_name(estimator: Any) -> str | None:
-    """Return what fit of an estimator calls the weights of rows; None where it does not use any."""
+    """Return the name of the parameter of fit for weights; None where it does not use any."""
     if isinstance(estimator, Pipeline):  # the last step is what is fitted
         name, last = estimator.steps[-1]
         inner = weights_name(last)

@@ -225,7 +225,7 @@ class VennAbers(Recalibrator):
 
 
 def just_below(cuts: FloatArray) -> FloatArray:
-    """Return cuts such that a score lies above one if it is the given one or larger."""
+    """Return cuts such that a score lies above one if it is at least the given cut."""
     # Any number below 0 will do for 0, and databases do not read the smallest of them.
     return np.where(cuts > 0, np.nextafter(cuts, -1.0), -1.0)
 

@@ -122,14 +122,14 @@ def fit_family(
 
 
 def base(ops: Operations, x: Any, share: Share) -> Any:
-    """Return what a map is drawn over: log-odds, or the scores as they are."""
+    """Return the variable of a map: log-odds, or the scores as they are."""
     return ops.factor(x) if share is None else log_odds(ops, x, share)
 
 
 def share_to_mix(
     scores: Scores, smoothing: Smoothing, n_rows: int, loss: Callable[[float, Scores], float]
 ) -> float:
-    """Return how much is mixed in: as declared, or what fits about so many of the rows best."""
+    """Return the share to mix in: as declared, or the best for about `n_rows` of the rows."""
     if smoothing != "auto":
         return float(smoothing)
     if scores.values.min() > 0 and scores.values.max() < 1:
@@ -139,7 +139,7 @@ def share_to_mix(
 
 
 def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
-    """Name what leaves the slope undetermined: then only a shift of the log-odds is fitted."""
+    """Name why the slope is undetermined: then only a shift of the log-odds is fitted."""
     n1 = float(scores.events.sum())
     short = n1 < scores.total if scores.weights is None else (scores.events < scores.weights).any()
     constant = high - low <= 1e-13 * max(abs(low), abs(high))

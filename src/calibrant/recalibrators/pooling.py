@@ -291,7 +291,7 @@ class Choice:
 
 
 def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
-    """Choose what is left open: what is a group's own, and how many rows the pool is worth."""
+    """Choose what groups have of their own and how many rows the pool is worth, if left open."""
     kinds = [own]
     if own == "auto":
         kinds = ["shift", "map"] if pool.rows.probs.ndim == 1 else ["map"]
@@ -346,14 +346,14 @@ def worth_it(tried: list[Candidate], weights: FloatArray) -> Candidate:
 
 
 def repair_of(pool: Pool, own: str, k: float) -> Repair:
-    """Fit what groups have of their own."""
+    """Fit the repairs that groups have of their own."""
     if own == "shift":
         return Repair(pool.pooled, shifts=pool.shifts(k))
     return Repair(pool.pooled, maps=pool.maps(k)) if own == "map" else Repair(pool.pooled)
 
 
 def _folds(pool: Pool, cv: int) -> list[tuple[Pool, GroupedRows]]:
-    """Return what is fitted on and what is held out; groups are spread evenly over folds.
+    """Return the pools to fit and the rows held out; groups are spread evenly over folds.
 
     Labels are not: folds with the event rate of each whole group would let the noise of that rate
     look like a difference between groups, and the least pooling win.
@@ -378,7 +378,7 @@ def _few_groups(folds: list[tuple[Pool, GroupedRows]]) -> list[tuple[Pool, Group
 
 
 def _losses(folds: list[tuple[Pool, GroupedRows]], own: str, k: float) -> FloatArray:
-    """Return the log loss of every row, by what was fitted without it."""
+    """Return the log loss of every row by a repair that was fitted without it."""
     lost = []
     for pool, held in folds:
         out = repair_of(pool, own, k).answers(held.probs, held.place)

@@ -231,7 +231,7 @@ def _log_odds(logits: AnyArray) -> AnyArray:
 
 
 def kind_of(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
-    """Return what predictions of this shape mean; two columns are one event, the second."""
+    """Return the kind of problem of this shape; two columns are one event, the second."""
     name, reads, width = recalibrator._name, recalibrator._reads, width_of(shape)
     if reads == "labels":
         return "multi-label"

@@ -261,7 +261,7 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit did.
+    """The outcome of a fit.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class TiltPenalty:
         return np.asarray(2 * self.q * inner / (1 + self.q * inner**2))
 
     def cost(self, n: int, t: float) -> float:
-        """Return what exp(sum of G) over n rows cannot exceed in the mean, if the error is t."""
+        """Return a bound of log E exp(sum of G) over n rows, if the error is t."""
         if self.power == 1:
             if self.target == "sample":
                 return n * self.q * t

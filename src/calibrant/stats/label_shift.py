@@ -69,7 +69,7 @@ _GRID = 2801
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelShiftCertificate(Result):
-    """What labels of one population prove about another base rate.
+    """A certificate from the labels of one population for another base rate.
 
     Attributes
     ----------

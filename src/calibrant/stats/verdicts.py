@@ -240,7 +240,7 @@ def trivial_error(table: BinTable, weights: FloatArray, power: float) -> float:
 def _emptiness(
     verdict: Verdict | None, upper: float, max_error: float | None, trivial: float
 ) -> str:
-    """Say that a bound, or a tolerance, is met by a model that knows nothing; or nothing."""
+    """Say that a model that knows nothing meets the bound or the tolerance, where it does."""
     fact = f"always answering 0 or 1, whichever is commoner, is off by {trivial:.4f} on these rows"
     if verdict == "refuted":
         return ""
