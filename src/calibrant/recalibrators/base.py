@@ -1,4 +1,4 @@
-"""Recalibrator: what every way of repairing probabilities shares."""
+"""Recalibrator: the base class of all repairs of probabilities."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _name(self) -> str:
-        """What messages call this recalibrator."""
+        """The name of this recalibrator in messages."""
         return type(self).__name__
 
     def _fit(self, probs: AnyArray, codes: IntArray, weights: FloatArray | None) -> None:
@@ -345,7 +345,7 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_smoothing(self.smoothing, self.input)
 
     def _check_learned(self) -> None:
-        """Raise ValueError if what was loaded does not fit together."""
+        """Raise ValueError if the loaded numbers do not fit together."""
 
     def _certifiable(self, rows: Columns, kind: Kind | None) -> Columns:
         """Return the rows with recalibrated predictions, as the problem that is certified."""
@@ -360,5 +360,5 @@ class Recalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _answers(self, probs: AnyArray) -> FloatArray:
-        """Return what a certificate speaks of: the outputs without the breaking of ties."""
+        """Return the outputs that a certificate is about: without the breaking of ties."""
         return self._apply(probs)

@@ -1,4 +1,4 @@
-"""Histogram binning, and what binned recalibrators share.
+"""Histogram binning, and the base class of binned recalibrators.
 
 Their outputs are finitely many, so that their error can be certified.
 """
@@ -51,7 +51,7 @@ class Binned(Recalibrator):
         return int(np.unique(self.levels_).size)
 
     def _binned_values(self, scores: FloatArray) -> FloatArray:
-        """Return what the bins divide."""
+        """Return the values that the bins divide."""
         return scores
 
     def _apply(self, probs: AnyArray) -> FloatArray:
@@ -173,7 +173,7 @@ class HistogramBinning(Binned):
         return True
 
     def _learn(self, scores: Scores, tensors: Tensors | None = None) -> None:
-        """Learn from scores, or from tensors of which they are a sketch."""
+        """Learn from scores, or from the tensors that they sketch."""
         flags = () if scores.weights is None or tensors is not None else ("weighted",)
         rule = bin_rule(self.bins, scores.size, _auto_number(scores), self._balance)
         binned = BinnedScores.of(scores, rule, tensors)

@@ -46,7 +46,7 @@ MOST_POOLED = 1e12
 """More rows than any group has: everything is pooled, and nothing overflows."""
 
 MOST_FOLDS = 100
-"""Folds; a larger number is a mistake, and would take hours without a word."""
+"""Folds; a larger number is a mistake, and would take hours in silence."""
 
 
 def _refused(reason: str) -> Any:
@@ -60,7 +60,7 @@ def _refused(reason: str) -> Any:
 
 
 class ByGroup(Recalibrator):
-    """Repair each group by itself, as far as its rows can tell, and else as all rows are.
+    """Repair each group by its own rows where they are many, and like all rows elsewhere.
 
     Every group is pulled towards the repair that was fitted on all rows. What is its own is a
     shift of the log-odds of the pooled answers, or a whole map: the recalibrator fitted on its
@@ -74,7 +74,7 @@ class ByGroup(Recalibrator):
     that are alike are pooled. How much is pooled is chosen along with maps, and estimated by
     empirical Bayes for shifts.
 
-    **A group that the fit has not seen, and a row of which a column says nothing, get the pooled
+    **A group that the fit has not seen, and a row that lacks a value in a column, get the pooled
     repair**; `has_own_repair` tells which rows do not.
 
     Parameters
@@ -201,7 +201,7 @@ class ByGroup(Recalibrator):
         by
             The group of each row, as in `calibrant.calibration_error`: one column, several, a data
             frame, or a dict by name, ``{"age": (age, [0, 40, 65, 120])}`` for a number to be
-            cut. Rows of which a column says nothing are in no group: they shape the pooled repair.
+            cut. Rows that lack a value in a column are in no group: they shape the pooled repair.
         y_prob, y_true, sample_weight, classes
             As of every recalibrator.
         """
@@ -222,8 +222,8 @@ class ByGroup(Recalibrator):
             self.pool_ = choice.k if np.isfinite(choice.k) else None
             self.cv_loss_, self.cv_loss_pooled_ = choice.loss, choice.loss_pooled
             pooled = self.pooled_.fit_result_
-            every = FitResult.of_all([pooled, *(part.fit_result_ for part in self.recalibrators_)])
-            self.fit_result_ = replace(pooled, converged=every.converged, flags=every.flags)
+            parts = FitResult.of_all([pooled, *(part.fit_result_ for part in self.recalibrators_)])
+            self.fit_result_ = replace(pooled, converged=parts.converged, flags=parts.flags)
             self._remember(rows.predictions, rows.codes(), rows.weights)
         return self
 
@@ -262,7 +262,7 @@ class ByGroup(Recalibrator):
         return self._score_of(rows, self._repair.answers(rows.predictions, place))
 
     def has_own_repair(self, by: Any) -> BoolArray:
-        """Tell of each row whether the fit has seen its group; all others get the pooled repair.
+        """Return for each row whether the fit has seen its group; others get the pooled repair.
 
         Examples
         --------

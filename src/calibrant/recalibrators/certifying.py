@@ -42,7 +42,7 @@ CHANCE = 5.0
 rows of any distribution a false alarm in at most 1 of 26 cases; nearly normal numbers of pairs, in
 1 of 3 million."""
 DRIFT = 3.0
-"""How many times as often as those of the fit rows may agree for honest reasons: rounded scores
+"""How many times as often as rows of the fit these may agree for honest reasons: rounded scores
 agree more often where their distribution has become narrower."""
 
 
@@ -102,9 +102,9 @@ def certify(
     seen = seen or (all_rows is not None and all_rows.same_rows(sketch))
     check_fresh(self.fingerprint_, sketch, seen=seen)
     answers = self._certifiable(rows, kind)
-    own, outputs = self._all_levels(), answers.predictions
-    if own is not None and levels is None and bins is None and np.isin(outputs, own).all():
-        levels = own
+    fixed, outputs = self._all_levels(), answers.predictions
+    if fixed is not None and levels is None and bins is None and np.isin(outputs, fixed).all():
+        levels = fixed
     source = ArraySource(answers)
     return stats.certify(
         verify.tabulate_outputs(source) if bins is None else source.tabulate(bins),
@@ -136,9 +136,9 @@ def certify_groups(
     class_weight: ClassWeight = None,
     classes: Sequence[Label] | None = None,
 ) -> stats.Audit:
-    """Recalibrate fresh predictions and audit the result: what is proved of every group.
+    """Recalibrate fresh predictions and audit the result, group by group.
 
-    The result has a certificate for each group, all of which hold at once, and bounds of the
+    The result has a certificate for each group, which hold all at once, and bounds of the
     worst group's error; see `calibrant.audit`. Groups that the fit has not seen, and rows
     that are in none, are groups too. The very rows of the fit are refused. Outputs that the
     fit has fixed are declared of each group, which makes bounds sharper.
@@ -169,14 +169,14 @@ def certify_groups(
 
 
 def _levels_of_groups(repair: ByGroup, tables: Tables) -> Iterator[tuple[GroupKey, FloatArray]]:
-    """Yield all outputs of groups, fixed by the fit, where those of their rows are such."""
+    """Yield all outputs of a group, fixed by the fit, where its rows have no others."""
     number = {labels: i for i, labels in enumerate(repair.groups_)}
     for place, (key, labels) in enumerate(zip(tables, tables.labels, strict=True)):
-        known, table = repair._repair.levels(number.get(labels, -1)), tables.at(place)
-        if known is not None and table.n_groups == 1 and table.is_binned_model:
+        fixed, table = repair._repair.levels(number.get(labels, -1)), tables.at(place)
+        if fixed is not None and table.n_groups == 1 and table.is_binned_model:
             outputs = table.level[table.count > 0]
-            if np.isin(outputs, known).all():
-                yield key, known
+            if np.isin(outputs, fixed).all():
+                yield key, fixed
 
 
 def recheck(
@@ -215,10 +215,10 @@ def _digests(recalibrator: Recalibrator, rows: Columns) -> Digests:
     from calibrant.recalibrators.saving import to_dict
 
     try:
-        own = digest_of_document(to_dict(recalibrator))
+        digest = digest_of_document(to_dict(recalibrator))
     except InvalidArgumentError:
-        own = None
-    return Digests(ArraySource(rows).digest(), own)
+        digest = None
+    return Digests(ArraySource(rows).digest(), digest)
 
 
 def check_fresh(
@@ -267,7 +267,7 @@ def check_fresh(
 
 @dataclass(frozen=True)
 class EqualPairs:
-    """Pairs of equal rows within and across two data sets, beside what chance would make of them.
+    """Pairs of equal rows within and across two data sets, compared with chance.
 
     If both are independent draws from one population, then given all rows together, which of them
     are in the second set is a random choice. That gives mean and variance of the number of pairs
@@ -317,8 +317,8 @@ class EqualPairs:
 
 def _beyond_chance(ours: list[int], theirs: list[int], n1: int, n2: int) -> tuple[float, float]:
     """Return `EqualPairs.repeats` and `common` of the rows of each set that have each hash."""
-    both = [a + b for a, b in zip(ours, theirs, strict=True)]
-    pairs, chains = _pairs(both), sum(math.comb(c, 3) for c in both) * 6
+    total = [a + b for a, b in zip(ours, theirs, strict=True)]
+    pairs, chains = _pairs(total), sum(math.comb(c, 3) for c in total) * 6
     # Two pairs are the same, share a row, or have none in common.
     apart = pairs * pairs - pairs - chains
 
@@ -358,6 +358,6 @@ def _pair_rate(rows: Fingerprint) -> tuple[float, float]:
 def _counts_at(hashes: HashArray, rows: Fingerprint) -> IntArray:
     """Return the rows that have each hash, 0 for hashes that none has."""
     out = np.zeros(hashes.size, np.int64)
-    known = np.isin(rows.hashes, hashes)
-    out[np.searchsorted(hashes, rows.hashes[known])] = np.asarray(rows.counts)[known]
+    shared = np.isin(rows.hashes, hashes)
+    out[np.searchsorted(hashes, rows.hashes[shared])] = np.asarray(rows.counts)[shared]
     return out

@@ -61,9 +61,9 @@ class ClassRows:
         return int(self.rows.size)
 
     def every(self, step: int) -> ClassRows:
-        """Return every few rows."""
-        few = slice(None, None, step)
-        return replace(self, rows=self.rows[few], codes=self.codes[few], weights=self.weights[few])
+        """Return one row in `step`."""
+        cut = slice(None, None, step)
+        return replace(self, rows=self.rows[cut], codes=self.codes[cut], weights=self.weights[cut])
 
     def with_absent_classes(self) -> ClassRows:
         """Add the mean row for each class without rows; all of these weigh as much as one row."""
@@ -153,7 +153,7 @@ def own_values(rows: AnyArray, codes: IntArray) -> AnyArray:
 
 
 def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Return what `work` makes of a column or a table, block by block."""
+    """Apply `work` to a column or a table, block by block."""
     out = np.empty(rows.shape)
 
     def write(part: slice) -> None:
@@ -165,7 +165,7 @@ def map_rows(rows: AnyArray, work: Callable[[FloatArray], FloatArray]) -> FloatA
 
 
 def in_blocks(shape: tuple[int, ...], work: Callable[[slice], T]) -> list[T]:
-    """Return what `work` makes of each block of rows that fits the processor's cache."""
+    """Apply `work` to each block of rows that fits the processor's cache."""
     return in_pieces(shape[0], block_rows(shape), work)
 
 
@@ -205,8 +205,8 @@ def squared_errors(probs: FloatArray, codes: IntArray) -> FloatArray:
 
 def log_losses(probs: FloatArray, codes: IntArray) -> FloatArray:
     """Return the log loss of each row; an answer of 0 for what happened costs as much as CLIP."""
-    own = np.abs(codes + probs - 1) if probs.ndim == 1 else own_values(probs, codes)
-    return np.asarray(-np.log(np.maximum(own, CLIP)))
+    p_of_label = np.abs(codes + probs - 1) if probs.ndim == 1 else own_values(probs, codes)
+    return np.asarray(-np.log(np.maximum(p_of_label, CLIP)))
 
 
 def fold_of_rows(codes: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:

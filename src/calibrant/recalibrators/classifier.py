@@ -1,4 +1,4 @@
-"""RecalibratedClassifier: a classifier and its recalibrator, for people who hold features."""
+"""RecalibratedClassifier: a classifier of features and its recalibrator in one estimator."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             tested, scores = self._cross_predict(estimator, X, y, parameters, folds)
             rows = np.flatnonzero(used)
             self.estimator_ = fitted(estimator, X, y, parameters, rows)
-            said = self._scores(self.estimator_, _safe_indexing(X, rows))
-            self.fingerprint_ = Fingerprint.of(said, self._codes(y[rows]))
+            fit_scores = self._scores(self.estimator_, _safe_indexing(X, rows))
+            self.fingerprint_ = Fingerprint.of(fit_scores, self._codes(y[rows]))
         self.n_tested_, self.n_untested_ = tested.size, int(used.sum()) - tested.size
         of_tested = None if weights is None else weights[tested]
         self.recalibrator_.fit(scores, self._codes(y[tested]), sample_weight=of_tested)
@@ -274,7 +274,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return codes
 
     def _fresh_recalibrator(self, estimator: Any) -> tuple[Recalibrator, Input]:
-        """Return a copy that reads what the estimator says, and what that is."""
+        """Return a copy that reads the output of the estimator, and what that is."""
         several = self.classes_.size > 2
         has_probabilities = hasattr(estimator, "predict_proba")
         has_scores = hasattr(estimator, "decision_function")
@@ -312,7 +312,7 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         parameters: dict[str, Any],
         folds: Iterator[tuple[IntArray, IntArray]],
     ) -> tuple[IntArray, FloatArray]:
-        """Return the rows that folds test, and what a classifier without them says of each."""
+        """Return the rows that folds test, and the scores of each by a fit without it."""
         scores, tested = np.zeros((len(y), self.classes_.size)), np.zeros(len(y), bool)
         for number, (train, test) in enumerate(folds, start=1):
             if np.intersect1d(train, test).size:
@@ -331,17 +331,17 @@ class RecalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self._need_all_classes(y[index], f"The {index.size:,} rows that the folds test")
         return index, scores[index]
 
-    def _need_all_classes(self, y: AnyArray, whose: str) -> None:
+    def _need_all_classes(self, y: AnyArray, subject: str) -> None:
         missing = np.setdiff1d(self.classes_, y)
         if missing.size:
             raise InvalidLabelsError(
-                f"{whose} must hold every one of the {self.classes_.size:,} classes; "
+                f"{subject} must hold every one of the {self.classes_.size:,} classes; "
                 f"{missing.size:,} of them are missing (first: {missing.tolist()[0]!r}). A class "
                 "needs two rows or more: use fewer or stratified folds, or leave rare classes out."
             )
 
     def _scores(self, estimator: Any, x: Any) -> FloatArray:
-        """Return what the recalibrator reads: a column for every class, in the order of ours."""
+        """Return the input of the recalibrator: a column for every class, in our order."""
         return class_scores(estimator, x, self.classes_, self.input_)
 
     def __sklearn_tags__(self) -> Any:
@@ -360,7 +360,7 @@ def _reading_logits(recalibrator: Recalibrator, estimator: str, several: bool) -
                 scaler = clone(scaler).set_params(input="logits")
                 recalibrator.set_params(scaler=scaler)
                 return recalibrator
-        # Identity would take margins for log-odds as they stand, and nobody declared that.
+        # Identity would take margins for log-odds as they are, which was not declared.
         elif "input" in recalibrator.get_params(deep=False) and (
             recalibrator.input == "logits" or not isinstance(recalibrator, Identity)
         ):

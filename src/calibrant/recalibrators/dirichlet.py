@@ -47,7 +47,7 @@ CHOOSING_STEPS = 40
 away on rows that they separate, and the held-out loss has told so long before."""
 
 TINY = 1e-300
-"""The least probability that a softmax of logits is taken for."""
+"""The least probability of a softmax of logits whose logarithm is taken."""
 
 
 class DirichletScaling(SoftmaxScaling):
@@ -150,19 +150,19 @@ class DirichletScaling(SoftmaxScaling):
         if self.regularization != "auto":
             return float(self.regularization), True
         k = rows.rows.shape[1]
-        few = rows.every(max(1, rows.n_values // max(CHOOSING_VALUES, 2 * k**2)))
-        strengths = [own * k * (k - 1) for own in STRENGTHS]
-        n_folds = min(FOLDS, len(few.codes))
-        if n_folds < 2 or len(few.codes) < k:  # some classes have no row to learn from
+        sample = rows.every(max(1, rows.n_values // max(CHOOSING_VALUES, 2 * k**2)))
+        strengths = [strength * k * (k - 1) for strength in STRENGTHS]
+        n_folds = min(FOLDS, len(sample.codes))
+        if n_folds < 2 or len(sample.codes) < k:  # some classes have no row to learn from
             return strengths[0] / rows.size, n_folds < 2
-        fold = fold_of_rows(few.codes, n_folds, np.random.default_rng(0))
+        fold = fold_of_rows(sample.codes, n_folds, np.random.default_rng(0))
         best, lowest = strengths[0], np.inf
         for strength in strengths:
-            lost = sum(self._held_out(few, fold == i, strength) for i in range(n_folds))
+            lost = sum(self._held_out(sample, fold == i, strength) for i in range(n_folds))
             if lost > lowest:
                 break
             best, lowest = strength, lost
-        return best / rows.size, lowest <= few.loss() * float(few.weights.sum())
+        return best / rows.size, lowest <= sample.loss() * float(sample.weights.sum())
 
     def _held_out(self, rows: ClassRows, held: AnyArray, strength: float) -> float:
         inside, outside = (
@@ -172,8 +172,8 @@ class DirichletScaling(SoftmaxScaling):
         parameters = self._solve(inside, strength / inside.size, CHOOSING_STEPS)[0]
         weight, bias = self._weights.read(parameters)
         answers = softmax(self._logs(NUMPY, outside.rows.astype(np.float64)) @ weight.T + bias)
-        own = np.maximum(own_values(answers, outside.codes), CLIP)
-        return float(outside.weights @ -np.log(own))
+        p_of_label = np.maximum(own_values(answers, outside.codes), CLIP)
+        return float(outside.weights @ -np.log(p_of_label))
 
     def _logs(self, ops: RowOperations, x: Any, learned: Any = None) -> Any:
         if self.input == "logits":
@@ -198,7 +198,7 @@ class JointBetaScaling(Recalibrator):
 
     Beta calibration of every class, fitted jointly so that rows add up to 1; of two classes it is
     `BetaScaling`, without its signs. The penalty ``(K / n) (|a - 1|^2 + |b|^2 + |c|^2)`` pulls
-    towards leaving things alone, as in `VectorScaling`, of which this is the extension by b.
+    towards leaving things alone, as in `VectorScaling`, which this extends by b.
 
     Parameters
     ----------
@@ -260,12 +260,12 @@ class JointBetaScaling(Recalibrator):
             a, b, c = change + identity
             eta = features[0] * a + features[1] * b + c
             answers = softmax(eta)
-            own = np.maximum(own_values(answers, rows.codes), TINY)
+            p_of_label = np.maximum(own_values(answers, rows.codes), TINY)
             residual = answers * shares[:, None]
             residual[np.arange(len(p)), rows.codes] -= shares
             slopes = [(residual * f).sum(axis=0) for f in features] + [residual.sum(axis=0)]
             gradient = (np.stack(slopes) + 2 * penalty * change) * scale
-            lost = -float(shares @ np.log(own))
+            lost = -float(shares @ np.log(p_of_label))
             return lost + penalty * float((change**2).sum()), gradient.ravel()
 
         minimum = minimise_smooth(objective, np.zeros(3 * k))

@@ -81,7 +81,9 @@ class Fingerprint(ReadOnlyArrays):
         bound = LARGEST
         for probe in PROBES:
             if 4 * probe <= len(rows):
-                bound = _bound(hashed(rows[:probe], codes[:probe], factors, bound)[1])
+                # with more rows the 1,024th smallest hash is no larger
+                smallest, _ = _smallest(hashed(rows[:probe], codes[:probe], factors, bound)[1])
+                bound = smallest[-1] if smallest.size == SKETCH_SIZE else LARGEST
 
         def sketch(part: slice) -> tuple[int, HashArray, IntArray]:
             checksum, small = hashed(rows[part], codes[part], factors, bound)
@@ -287,24 +289,18 @@ def hash_rows_compiled(
     out = np.empty(len(rows), np.uint64)
     codes = np.ascontiguousarray(codes, np.int64)
     mixers = int(MIX), int(ODD)
-    checksum, found = _kernels.hash_rows(rows, codes, factors, *mixers, int(bound), out)
-    return checksum, out[:found]
+    checksum, n_small = _kernels.hash_rows(rows, codes, factors, *mixers, int(bound), out)
+    return checksum, out[:n_small]
 
 
 def _smallest(hashes: HashArray) -> tuple[HashArray, IntArray]:
     """Return the smallest 1,024 distinct hashes, in order, and how many rows have each."""
     if hashes.size > 4 * SKETCH_SIZE:
-        few, counts = np.unique(
+        distinct, counts = np.unique(
             np.partition(hashes, 4 * SKETCH_SIZE)[: 4 * SKETCH_SIZE], return_counts=True
         )
         # The largest of them may have lost rows to the cut.
-        if few.size > SKETCH_SIZE:
-            return few[:SKETCH_SIZE], counts[:SKETCH_SIZE]
+        if distinct.size > SKETCH_SIZE:
+            return distinct[:SKETCH_SIZE], counts[:SKETCH_SIZE]
     distinct, counts = np.unique(hashes, return_counts=True)
     return distinct[:SKETCH_SIZE], counts[:SKETCH_SIZE]
-
-
-def _bound(hashes: HashArray) -> np.uint64:
-    """Return a number that the 1,024th smallest distinct hash of these and more rows is below."""
-    smallest, _ = _smallest(hashes)
-    return smallest[-1] if smallest.size == SKETCH_SIZE else LARGEST

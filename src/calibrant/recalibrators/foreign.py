@@ -133,7 +133,7 @@ class ForeignEstimator(Recalibrator):
 
 
 def as_recalibrator(estimator: Any) -> Recalibrator:
-    """Return an unfitted copy of a recalibrator, or of what can stand for one."""
+    """Return an unfitted copy of a recalibrator, or of an estimator that can serve as one."""
     fresh: Recalibrator = clone(
         ForeignEstimator(estimator) if is_foreign(estimator) else estimator, safe=False
     )
@@ -141,7 +141,7 @@ def as_recalibrator(estimator: Any) -> Recalibrator:
 
 
 def is_foreign(estimator: Any) -> bool:
-    """Tell an estimator of another library by its methods."""
+    """Tell whether this is an estimator of another library, by its methods."""
     return not isinstance(estimator, Recalibrator | type) and all(
         callable(getattr(estimator, name, None)) for name in ("fit", "predict_proba")
     )
@@ -183,7 +183,7 @@ def fit_one_on_device(fresh: Recalibrator, tensors: Tensors) -> bool:
 
 
 def weights_name(estimator: Any) -> str | None:
-    """Return what fit of an estimator calls the weights of rows; None where it does not use any."""
+    """Return the name of the parameter of fit for weights; None where it does not use any."""
     if isinstance(estimator, Pipeline):  # the last step is what is fitted
         name, last = estimator.steps[-1]
         inner = weights_name(last)
@@ -199,10 +199,10 @@ def weights_name(estimator: Any) -> str | None:
 
 
 def _uses_weights(estimator: Any) -> bool:
-    """Tell whether a fit that takes any keyword hears of weights: it may drop or refuse them.
+    """Tell whether a fit that takes any keyword uses weights: it may drop or refuse them.
 
-    It is tried: with nine in ten of the weight on one label, and then on the other, whoever uses
-    weights gives other answers.
+    By trial: with nine in ten of the weight on one label, and then on the other, an estimator that
+    uses weights gives other answers.
     """
     scores = np.repeat(np.linspace(0.05, 0.95, 19), 6)[:, None]
     happened = np.arange(len(scores)) % 2
@@ -210,11 +210,11 @@ def _uses_weights(estimator: Any) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for heavy in (0, 1):
-            own = clone(estimator, safe=False)
+            trial = clone(estimator, safe=False)
             weights = np.where(happened == heavy, 9.0, 1.0)
             try:
-                own.fit(scores.copy(), happened.copy(), sample_weight=weights)
-                answers.append(np.array(own.predict_proba(scores.copy())))
+                trial.fit(scores.copy(), happened.copy(), sample_weight=weights)
+                answers.append(np.array(trial.predict_proba(scores.copy())))
             except Exception:  # in whatever way an estimator says that it takes no weights
                 return False
     first, second = answers
@@ -247,9 +247,9 @@ def check_estimator(estimator: Any, prefit: bool) -> None:
 
 def fitted(estimator: Any, x: Any, y: AnyArray, parameters: dict[str, Any], index: IntArray) -> Any:
     """Return a copy of the estimator fitted on these rows."""
-    own = clone(estimator)
-    fit_with(own, _safe_indexing(x, index), y[index], _check_method_params(x, parameters, index))
-    return own
+    fresh = clone(estimator)
+    fit_with(fresh, _safe_indexing(x, index), y[index], _check_method_params(x, parameters, index))
+    return fresh
 
 
 def weights_if_taken(weights: FloatArray | None, estimator: Any) -> dict[str, FloatArray]:
@@ -268,21 +268,21 @@ def weights_if_taken(weights: FloatArray | None, estimator: Any) -> dict[str, Fl
 
 
 def class_scores(estimator: Any, x: Any, classes: AnyArray, kind: Input) -> FloatArray:
-    """Return what a fitted classifier says of each of these classes, a column each."""
-    known = classes_of(estimator)
+    """Return the scores of a fitted classifier for each of these classes, a column each."""
+    labels = classes_of(estimator)
     if kind == "logits":
-        own = _logits(estimator, x)
+        scores = _logits(estimator, x)
     else:
         probs = np.asarray(estimator.predict_proba(x), np.float64)
         inside = np.clip(probs, 0.0, 1.0)  # what rounding put beyond 0 and 1 is put back
-        own = np.where(np.abs(probs - inside) <= ROUNDING, inside, probs)
-    if own.ndim != 2 or own.shape[1] != known.size:
+        scores = np.where(np.abs(probs - inside) <= ROUNDING, inside, probs)
+    if scores.ndim != 2 or scores.shape[1] != labels.size:
         raise InvalidShapeError(
-            f"A classifier must predict one column for each of its {known.size:,} classes; "
-            f"{type(estimator).__name__} gave the shape {own.shape}."
+            f"A classifier must predict one column for each of its {labels.size:,} classes; "
+            f"{type(estimator).__name__} gave the shape {scores.shape}."
         )
-    place = {label: column for column, label in enumerate(known.tolist())}
-    return own[:, [place[label] for label in classes.tolist()]]
+    place = {label: column for column, label in enumerate(labels.tolist())}
+    return scores[:, [place[label] for label in classes.tolist()]]
 
 
 def classes_of(estimator: Any) -> AnyArray:
@@ -337,7 +337,7 @@ def train_and_test(
 
 
 def _splits(cv: Any, x: Any, y: AnyArray, groups: Any) -> Iterator[Any]:
-    """Return the folds of a splitter, or those that came as they are."""
+    """Return the folds of a splitter, or given folds as they are."""
     try:
         # Text, bytes and classes have a split too, which is another one.
         if not isinstance(cv, str | bytes | type):

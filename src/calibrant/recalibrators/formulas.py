@@ -57,7 +57,7 @@ FARTHEST_LOGIT = 1e300
 
 
 class Operations(Protocol):
-    """What formulas of one score need besides arithmetic; x stands for a column."""
+    """The operations that formulas of one score need besides arithmetic; x is a column."""
 
     target: str
 
@@ -81,7 +81,7 @@ class Operations(Protocol):
 
 
 class RowOperations(Operations, Protocol):
-    """What formulas of several classes need too; x stands for a table with a row each."""
+    """The further operations of formulas of several classes; x is a table with a row each."""
 
     def softmax(self, x: Any) -> Any:
         """Return the softmax of each row."""
@@ -102,13 +102,13 @@ class RowOperations(Operations, Protocol):
         """Return the rows with other entries in the columns `top`."""
 
     def by_column(self, parts: Sequence[Any], x: Any) -> Any:
-        """Return what each part answers for its own column, as a table."""
+        """Return the answers of each part for its own column, as a table."""
 
     def answers(self, part: Any, x: Any) -> Any:
-        """Return what a part, such as the recalibrator of one class, answers."""
+        """Return the answers of a part, such as the recalibrator of one class."""
 
     def answers_at(self, where: Any, part: Any, x: Any, otherwise: Any) -> Any:
-        """Return what a part answers where the condition holds, else the other."""
+        """Return the answers of a part where the condition holds, else the other."""
 
 
 class _NumPy:
@@ -227,7 +227,7 @@ def is_share(share: float) -> bool:
 
 
 def may_keep(p: AnyArray, smoothing: Smoothing, kind: Input) -> bool:
-    """Tell whether leaving scores alone is an answer where it is the better one on their own rows.
+    """Tell whether scores may be left alone where that is better on their own rows.
 
     Not if they hold exact zeros or ones, which may be wrong the next time and then lose without
     limit; unless the caller declared that nothing is to be mixed in.
@@ -356,7 +356,7 @@ def rises(scaler: Recalibrator, low: float, high: float) -> bool:
     """Tell whether a map never falls, beyond the scores that it was fitted on too.
 
     A quadratic in the log-odds rises over the fitting scores and may fall near 0 or 1; the levels
-    of a histogram may do as they please.
+    of a histogram may have any order.
     """
     levels = scaler._all_levels()
     if levels is not None:
@@ -367,7 +367,7 @@ def rises(scaler: Recalibrator, low: float, high: float) -> bool:
         far = np.geomspace(1e-3, high, 512)
         inner = np.concatenate((-far[::-1], [0.0], far))
     mapped = scaler._apply(np.concatenate(([low], inner, [high])))
-    return bool(np.all(np.diff(mapped) >= -1e-12))
+    return bool(np.all(np.diff(mapped) >= -1e-12))  # a smaller fall is rounding
 
 
 def _rank(x: FloatArray) -> npt.NDArray[np.int64]:

@@ -108,8 +108,8 @@ class IsotonicCalibration(Recalibrator):
         if self.interpolation == "centred":
             return np.clip(blocks.pooled.values, low, high), levels
         ends = np.stack((low, high), axis=1).ravel()
-        kept = np.concatenate(([True], ends[1:] > ends[:-1]))
-        return ends[kept], np.repeat(levels, 2)[kept]
+        distinct = np.concatenate(([True], ends[1:] > ends[:-1]))
+        return ends[distinct], np.repeat(levels, 2)[distinct]
 
     def _apply(self, probs: AnyArray) -> FloatArray:
         if self.interpolation == "step":
@@ -225,7 +225,7 @@ class VennAbers(Recalibrator):
 
 
 def just_below(cuts: FloatArray) -> FloatArray:
-    """Return cuts such that a score lies above one if it is the given one or larger."""
+    """Return cuts such that a score lies above one if it is at least the given cut."""
     # Any number below 0 will do for 0, and databases do not read the smallest of them.
     return np.where(cuts > 0, np.nextafter(cuts, -1.0), -1.0)
 

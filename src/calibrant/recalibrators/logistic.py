@@ -62,7 +62,7 @@ class Family:
     solve: Callable[[Family, Scores, Share, Loss], Solved]
 
     def formula(self, ops: Operations, x: Any, coef: Any, share: Share) -> Any:
-        """Return the map of x with these coefficients, of which the last is the intercept."""
+        """Return the map of x with these coefficients, the intercept last."""
         return ops.sigmoid(linear(coef, self.features(ops, x, share)))
 
     def matrix(self, values: FloatArray, share: Share) -> FloatArray:
@@ -92,8 +92,8 @@ def fit_family(
     """Return the coefficients, the share of smoothing that they belong to, and how the fit went."""
     scores = scores.compressed()
 
-    def loss_with(share: float, few: Scores) -> float:
-        return fit_logistic(family.matrix(few.values, share), few, loss).loss
+    def loss_with(share: float, sample: Scores) -> float:
+        return fit_logistic(family.matrix(sample.values, share), sample, loss).loss
 
     as_they_are = kind == "logits" or on_probabilities
     mixed = 0.0 if as_they_are else share_to_mix(scores, smoothing, SMOOTHING_ROWS, loss_with)
@@ -122,24 +122,24 @@ def fit_family(
 
 
 def base(ops: Operations, x: Any, share: Share) -> Any:
-    """Return what a map is drawn over: log-odds, or the scores as they are."""
+    """Return the variable of a map: log-odds, or the scores as they are."""
     return ops.factor(x) if share is None else log_odds(ops, x, share)
 
 
 def share_to_mix(
     scores: Scores, smoothing: Smoothing, n_rows: int, loss: Callable[[float, Scores], float]
 ) -> float:
-    """Return how much is mixed in: as declared, or what fits about so many of the rows best."""
+    """Return the share to mix in: as declared, or the best for about `n_rows` of the rows."""
     if smoothing != "auto":
         return float(smoothing)
     if scores.values.min() > 0 and scores.values.max() < 1:
         return 0.0
-    few = scores.thinned(n_rows).with_pseudo_rows(1)
-    return best_share(np.minimum(scores.values, 1 - scores.values), 2, lambda s: loss(s, few))
+    sample = scores.thinned(n_rows).with_pseudo_rows(1)
+    return best_share(np.minimum(scores.values, 1 - scores.values), 2, lambda s: loss(s, sample))
 
 
 def _degenerate(scores: Scores, low: float, high: float) -> tuple[str, ...]:
-    """Name what leaves the slope undetermined: then only a shift of the log-odds is fitted."""
+    """Name why the slope is undetermined: then only a shift of the log-odds is fitted."""
     n1 = float(scores.events.sum())
     short = n1 < scores.total if scores.weights is None else (scores.events < scores.weights).any()
     constant = high - low <= 1e-13 * max(abs(low), abs(high))

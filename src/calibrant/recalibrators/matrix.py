@@ -108,7 +108,7 @@ class FullWeights:
     def sums(
         self, shape: tuple[int, ...], block: Callable[[slice], tuple[Any, Any, Any]]
     ) -> list[Any]:
-        """Add up the three terms of all blocks of rows, whose size depends on nothing else."""
+        """Add up the three terms of all blocks of rows, whose size depends on k alone."""
         n, k = shape
         if run := _run_rows(k):
             parts = in_pieces(n, RUNS * run, block)
@@ -164,10 +164,10 @@ class LossSums:
             scaled = self.weights.scaled(z, weight)
             scaled += bias
             scaled -= scaled.max(axis=1, keepdims=True)
-            own = own_values(scaled, codes)
+            of_label = own_values(scaled, codes)
             np.exp(scaled, out=scaled)
             total = scaled.sum(axis=1)
-            value = dot(w, np.log(total) - own)
+            value = dot(w, np.log(total) - of_label)
             scaled *= (w / total)[:, None]
             scaled[np.arange(len(scaled)), codes] -= w
             return value, scaled.sum(axis=0), self.weights.slope(scaled, z)
@@ -176,7 +176,7 @@ class LossSums:
 
 
 def check_regularization(strength: object) -> None:
-    """Refuse what cannot multiply a penalty."""
+    """Refuse a strength that cannot multiply a penalty."""
     if not (is_real(strength) and 0 < float(strength) <= 1e100):  # type: ignore[arg-type]
         raise InvalidArgumentError(
             f"regularization must be above 0 and at most 1e100; got {strength!r:.60}. 1 is usual."

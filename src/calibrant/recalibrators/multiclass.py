@@ -71,8 +71,8 @@ class OneVsRest(Recalibrator):
         do, such as a classifier of scikit-learn, which gets the scores as its one feature.
     normalize : bool
         Whether rows are divided by their sum. Without, each column is exactly what its
-        recalibrator says, and what can be said of the binned recalibrators (finitely many
-        outputs, so their error can be certified) holds for every column, but rows need not
+        recalibrator answers, and the guarantees of binned recalibrators (finitely many
+        outputs, so their error can be certified) hold for every column, but rows need not
         add up to 1. With, rows add up to 1, but outputs of one column depend on the others:
         they are no longer finitely many, and no guarantee carries over.
 
@@ -128,10 +128,10 @@ class OneVsRest(Recalibrator):
             fit_one(self._fresh(k), probs[:, i], codes == i, weights) for i in range(k)
         ]
         self.fit_result_ = FitResult.of_all(part.fit_result_ for part in self.recalibrators_)
-        few = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
-        tops = probs[few].argmax(axis=1), self._chosen(probs[few])
-        right = [top == codes[few] for top in tops]
-        w = None if weights is None else weights[few]
+        sampled = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
+        tops = probs[sampled].argmax(axis=1), self._chosen(probs[sampled])
+        right = [top == codes[sampled] for top in tops]
+        w = None if weights is None else weights[sampled]
         self._judge_accuracy(right[0], right[1], w)
 
     def _learn_tensors(self, tensors: Tensors) -> bool:
@@ -142,11 +142,11 @@ class OneVsRest(Recalibrator):
                 return False
         self.fit_result_ = FitResult.of_all(part.fit_result_ for part in self.recalibrators_)
         x, codes = tensors.predictions, tensors.labels
-        few = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
-        out = on_device.answers(self, x[few])
+        sampled = slice(None, None, max(1, len(codes) // ACCURACY_ROWS))
+        out = on_device.answers(self, x[sampled])
         tied = out == out.amax(1, keepdim=True)
-        before, after = x[few].argmax(1), ((x[few] + 1) * tied).argmax(1)
-        right = [(top == codes[few]).cpu().numpy() for top in (before, after)]
+        before, after = x[sampled].argmax(1), ((x[sampled] + 1) * tied).argmax(1)
+        right = [(top == codes[sampled]).cpu().numpy() for top in (before, after)]
         self._judge_accuracy(right[0], right[1], None)
         return True
 
@@ -241,7 +241,7 @@ class MultiLabel(Recalibrator):
 
     See Also
     --------
-    OneVsRest : for classes, of which a row has exactly one.
+    OneVsRest : for classes, where a row has exactly one.
 
     Notes
     -----

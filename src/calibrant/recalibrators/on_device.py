@@ -65,7 +65,7 @@ TORCH: Any = SimpleNamespace(
 
 
 def is_on_device(values: Any) -> bool:
-    """Tell tensors that NumPy cannot read where they are."""
+    """Tell whether these are tensors that NumPy cannot read where they are."""
     return getattr(getattr(values, "device", None), "type", "cpu") not in ("cpu", "meta")
 
 
@@ -88,8 +88,8 @@ def read_rows(
     if isinstance(tensors.predictions, Pair):  # log-odds of two columns have no fingerprint there
         return None
     x, codes = tensors.predictions, codes_of(tensors.problem, tensors.labels)
-    fine = x.isfinite() if tensors.are_logits else (x >= 0) & (x <= 1)
-    if not bool((codes >= 0).all() & fine.all()):
+    valid = x.isfinite() if tensors.are_logits else (x >= 0) & (x <= 1)
+    if not bool((codes >= 0).all() & valid.all()):
         return None
     return replace(tensors, labels=codes)
 
@@ -110,7 +110,7 @@ def sketch(tensors: Tensors) -> Scores:
 
 def _probability_sums(tensors: Tensors) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the count, mean and spread of each cell and outcome."""
-    grid = sigmoid(np.linspace(-46.0, 36.5, SKETCH_CELLS))
+    grid = sigmoid(np.linspace(-46.0, 36.5, SKETCH_CELLS))  # from 1e-20 to the float below 1
     exact = ExactSums(tensors.problem, (Bins(np.unique([0.0, 5e-324, *grid, 1.0])),))
     state = exact.zeros(tensors.predictions.device)
     exact.add(state, tensors.labels, tensors.predictions)
@@ -175,7 +175,7 @@ class TensorRows(ClassRows):
         return int(self.rows.numel())
 
     def every(self, step: int) -> TensorRows:
-        """Return every few rows."""
+        """Return one row in `step`."""
         return replace(self, rows=self.rows[::step], codes=self.codes[::step])
 
     def extremes(self) -> FloatArray:
@@ -195,8 +195,8 @@ class TensorRows(ClassRows):
 
     def own(self) -> Any:
         """Return how far the log-score of the label is below the largest of its row."""
-        own = self.rows.gather(1, self.codes[:, None])[:, 0]
-        return self.scores(own) - self.scores(self.rows.amax(1))
+        of_label = self.rows.gather(1, self.codes[:, None])[:, 0]
+        return self.scores(of_label) - self.scores(self.rows.amax(1))
 
     def loss(self) -> float:
         """Return the mean log loss of the rows as they came; infinite where a label had 0."""
@@ -326,7 +326,7 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
         return torch.from_numpy(np.atleast_1d(numbers).view(np.int64).copy()).to(x.device)
 
     factors = signed(factors_of(rows.shape[1] + 1))
-    mix, odd, least = signed(MIX), signed(ODD), -(1 << 63)
+    mix, odd, sign_bit = signed(MIX), signed(ODD), -(1 << 63)
     step = max(1, CHUNK_VALUES // rows.shape[1])
     sketches = []
     for part, of_part in zip(rows.split(step), codes.split(step), strict=True):
@@ -336,8 +336,8 @@ def fingerprint(x: Any, codes: Any) -> Fingerprint:
         mixed = (mixed ^ _shifted(mixed, 29)) * mix
         mixed = (mixed ^ _shifted(mixed, 32)) * odd
         # Hashes are ordered as if they had no sign.
-        ordered, counts = (mixed ^ least).unique(return_counts=True)
-        hashes = (ordered[:SKETCH_SIZE] ^ least).cpu().numpy().view(np.uint64)
+        ordered, counts = (mixed ^ sign_bit).unique(return_counts=True)
+        hashes = (ordered[:SKETCH_SIZE] ^ sign_bit).cpu().numpy().view(np.uint64)
         sketches.append((int(mixed.sum()) % 2**64, hashes, counts[:SKETCH_SIZE].cpu().numpy()))
     return fingerprint_of_hashes(len(rows), sketches)
 

@@ -87,7 +87,7 @@ class Design:
         return float(means[0]), means[1 : 1 + theta.size] * units, hessian
 
     def every(self, step: int) -> Design:
-        """Return every few rows, with the log loss."""
+        """Return one row in `step`, with the log loss."""
         w = None if self.weights is None else self.weights[::step]
         events = self.events[::step]
         total = float(events.size) if w is None else float(w.sum())
@@ -118,12 +118,12 @@ class Design:
         first, *others = np.ascontiguousarray(self.features)
         second, events = None if alone else others[0], np.ascontiguousarray(self.events)
         theta = (slopes[0], 0.0 if alone else slopes[1], slopes[-1])
-        kept = [0, 1, 3, 4, 6, 9] if alone else list(range(10))
+        entries = [0, 1, 3, 4, 6, 9] if alone else list(range(10))
 
         def sums(part: slice) -> FloatArray:
             out, other = np.empty(10), None if second is None else second[part]
             _kernels.logistic_sums(first[part], other, events[part], theta, out)
-            return out[kept]
+            return out[entries]
 
         return sums
 
@@ -328,19 +328,19 @@ def minimise_smooth(
     x = start
     value, slopes = objective(x)
     memory = min(MEMORY, max(5, MOST_REMEMBERED // max(x.size, 1)))
-    known: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=memory)
+    history: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=memory)
     for step in range(most_steps):
         if np.abs(slopes).max(initial=0.0) <= slope_tolerance:
             return Minimum(x, value, True, step)
-        direction = -_times_inverse(slopes, known)
-        first = 1.0 if known else min(1.0, 1 / math.sqrt(dot(slopes, slopes)))
+        direction = -_times_inverse(slopes, history)
+        first = 1.0 if history else min(1.0, 1 / math.sqrt(dot(slopes, slopes)))
         lower = _line_search(objective, x, value, slopes, direction, first)
         if lower is None:  # no descent beyond rounding
             return Minimum(x, value, True, step)
         moved, after, new = lower
         change, bend = moved - x, new - slopes
         if (product := dot(change, bend)) > 0:
-            known.append((change, bend, product))
+            history.append((change, bend, product))
         small = value - after <= tolerance * max(abs(value), abs(after), 1.0)
         x, value, slopes = moved, after, new
         if small:
@@ -349,18 +349,18 @@ def minimise_smooth(
 
 
 def _times_inverse(
-    slopes: FloatArray, known: deque[tuple[FloatArray, FloatArray, float]]
+    slopes: FloatArray, history: deque[tuple[FloatArray, FloatArray, float]]
 ) -> FloatArray:
     """Return slopes times the inverse Hessian of the last steps (two loops, Nocedal 1980)."""
     out, shares = slopes.copy(), []
-    for change, bend, product in reversed(known):
+    for change, bend, product in reversed(history):
         share = dot(change, out) / product
         out -= share * bend
         shares.append(share)
-    if known:
-        _, bend, product = known[-1]
+    if history:
+        _, bend, product = history[-1]
         out *= product / dot(bend, bend)
-    for (change, bend, product), share in zip(known, reversed(shares), strict=True):
+    for (change, bend, product), share in zip(history, reversed(shares), strict=True):
         out += (share - dot(bend, out) / product) * change
     return out
 

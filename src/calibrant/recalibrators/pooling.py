@@ -90,7 +90,7 @@ class GroupedRows:
         return cls(rows.predictions, codes, weights, place, n_groups).take(weights > 0)
 
     def take(self, rows: IntArray | BoolArray) -> GroupedRows:
-        """Return some of the rows."""
+        """Return these rows."""
         probs, codes = self.probs[rows], self.codes[rows]
         return GroupedRows(probs, codes, self.weights[rows], self.place[rows], self.n_groups)
 
@@ -135,14 +135,14 @@ class Pool:
     def _shifting(self) -> tuple[GroupedRows, FloatArray, float]:
         """The rows that are in a group, the log-odds of their pooled answers, and v."""
         q = self.pooled._apply(self.rows.probs)
-        known, information = self.rows.place >= 0, q * (1 - q)
+        in_group, information = self.rows.place >= 0, q * (1 - q)
         mean = max(float(np.average(information, weights=self.rows.weights)), CLIP)
-        return self.rows.take(known), log_odds(NUMPY, q[known]), mean
+        return self.rows.take(in_group), log_odds(NUMPY, q[in_group]), mean
 
     def shifts(self, k: float) -> FloatArray:
         """Return the shift of each group's log-odds; at least one row's worth is pooled."""
-        known, odds, information = self._shifting
-        return _shifts(odds, known, max(k, 1.0) * information)
+        rows, odds, information = self._shifting
+        return _shifts(odds, rows, max(k, 1.0) * information)
 
     def shift_strength(self) -> float:
         """Return k by empirical Bayes: the variance of shifts that explains their spread.
@@ -156,8 +156,8 @@ class Pool:
         for _ in range(MAX_ITERATIONS):
             shift = _shifts(odds, rows, 1 / variance)
             p = sigmoid(odds + shift[rows.place])
-            known = np.bincount(rows.place, rows.weights * p * (1 - p), rows.n_groups)
-            spread = (shift**2 + 1 / (known + 1 / variance))[sizes > 0]
+            precision = np.bincount(rows.place, rows.weights * p * (1 - p), rows.n_groups)
+            spread = (shift**2 + 1 / (precision + 1 / variance))[sizes > 0]
             before, variance = variance, max(float(spread.mean()), LEAST_VARIANCE)
             if abs(variance - before) < 0.01 * before:
                 break
@@ -166,27 +166,25 @@ class Pool:
     def maps(self, k: float) -> list[Recalibrator]:
         """Return the repair of each group; one without rows has the pooled one."""
         out = [self.pooled] * self.rows.n_groups
+        fit = self._map_of_scores if self.rows.probs.ndim == 1 else self._map
         for group, rows in rows_by_group(self.rows.place):
-            own = self.rows.take(rows)
-            if k == 0:
-                out[group] = self._fitted(own)
-            else:
-                out[group] = (self._map_of_scores if own.probs.ndim == 1 else self._map)(own, k)
+            members = self.rows.take(rows)
+            out[group] = self._fitted(members) if k == 0 else fit(members, k)
         return out
 
-    def _map_of_scores(self, own: GroupedRows, k: float) -> Recalibrator:
+    def _map_of_scores(self, rows: GroupedRows, k: float) -> Recalibrator:
         fresh, prior = self._fresh(), self._prior
-        share, size = k / prior.total, float(own.weights.sum())
-        values = np.concatenate((own.probs, prior.values))
-        events = np.concatenate((own.weights * (own.codes == 1), share * prior.events))
-        weights = np.concatenate((own.weights, share * prior.weight))
+        share, size = k / prior.total, float(rows.weights.sum())
+        values = np.concatenate((rows.probs, prior.values))
+        events = np.concatenate((rows.weights * (rows.codes == 1), share * prior.events))
+        weights = np.concatenate((rows.weights, share * prior.weight))
         fresh._learn(Scores(values, events, weights, size + k))
         return fresh
 
-    def _map(self, own: GroupedRows, k: float) -> Recalibrator:
+    def _map(self, rows: GroupedRows, k: float) -> Recalibrator:
         fresh, prior = self._fresh(), self._prior_rows
         weights = prior.weights * (k / prior.weights.sum())
-        pairs = (own.probs, prior.probs), (own.codes, prior.codes), (own.weights, weights)
+        pairs = (rows.probs, prior.probs), (rows.codes, prior.codes), (rows.weights, weights)
         fresh._fit(*(np.concatenate(pair) for pair in pairs))
         return fresh
 
@@ -210,10 +208,10 @@ class Pool:
     @cached_property
     def _prior_rows(self) -> GroupedRows:
         n, width = self.rows.probs.shape
-        most = max(PRIOR_VALUES // width, FEWEST_PRIOR_ROWS)
-        if n <= most:
+        most_rows = max(PRIOR_VALUES // width, FEWEST_PRIOR_ROWS)
+        if n <= most_rows:
             return self.rows
-        return self.rows.take(np.random.default_rng(0).permutation(n)[:most])
+        return self.rows.take(np.random.default_rng(0).permutation(n)[:most_rows])
 
 
 def _shifts(odds: FloatArray, rows: GroupedRows, prior: float) -> FloatArray:
@@ -244,11 +242,11 @@ class Repair:
 
     def levels(self, group: int) -> FloatArray | None:
         """Return all outputs of a group, -1 for those of none; None if they are infinitely many."""
-        own = self.pooled if group < 0 or self.maps is None else self.maps[group]
-        known = own._all_levels()
-        if known is None or group < 0 or self.shifts is None:
-            return known
-        return shifted(known, self.shifts[group])
+        part = self.pooled if group < 0 or self.maps is None else self.maps[group]
+        outputs = part._all_levels()
+        if outputs is None or group < 0 or self.shifts is None:
+            return outputs
+        return shifted(outputs, self.shifts[group])
 
     def answers(self, probs: AnyArray, place: IntArray, *, levels: bool = False) -> FloatArray:
         """Return the answer for each row; -1 for a row of no known group.
@@ -258,8 +256,8 @@ class Repair:
         apply = "_answers" if levels else "_apply"
         out = np.array(getattr(self.pooled, apply)(probs))
         if self.shifts is not None:
-            known = place >= 0
-            out[known] = shifted(out[known], self.shifts[place[known]])
+            in_group = place >= 0
+            out[in_group] = shifted(out[in_group], self.shifts[place[in_group]])
         elif self.maps is not None:
             for group, rows in rows_by_group(place):
                 out[rows] = getattr(self.maps[group], apply)(probs[rows])
@@ -271,9 +269,9 @@ class Repair:
         if self.shifts is not None:
             return replace(out, predictions=self.answers(rows.predictions, place, levels=True))
         if self.maps is not None:
-            for group, own in rows_by_group(place):
-                part = self.maps[group]._certifiable(rows.take(own), kind)
-                out.predictions[own] = part.predictions
+            for group, members in rows_by_group(place):
+                part = self.maps[group]._certifiable(rows.take(members), kind)
+                out.predictions[members] = part.predictions
         return out
 
 
@@ -293,7 +291,7 @@ class Choice:
 
 
 def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
-    """Choose what is left open: what is a group's own, and how many rows the pool is worth."""
+    """Choose what groups have of their own and how many rows the pool is worth, if left open."""
     kinds = [own]
     if own == "auto":
         kinds = ["shift", "map"] if pool.rows.probs.ndim == 1 else ["map"]
@@ -308,15 +306,15 @@ def chosen(pool: Pool, own: str, k: float | None, cv: int) -> Choice:
     tried = [Candidate("nothing", np.inf, pooled)]
     for kind in kinds:
         # Maps are fitted one by one, so not for all of many groups; the others stay as they are.
-        few = _few_groups(folds) if kind == "map" else folds
-        compared = np.concatenate([rows.place for _, rows in few]) >= 0
-        losses = cache(partial(_losses, few, kind))
+        compared_folds = _few_groups(folds) if kind == "map" else folds
+        compared = np.concatenate([rows.place for _, rows in compared_folds]) >= 0
+        losses = cache(partial(_losses, compared_folds, kind))
         if k is not None:
             strength = k
         else:
             strength = pool.shift_strength() if kind == "shift" else _lowest(losses, weights)
-        kept = np.where(compared, losses(strength), tried[-1].losses)
-        tried.append(Candidate(kind, strength, kept))
+        combined = np.where(compared, losses(strength), tried[-1].losses)
+        tried.append(Candidate(kind, strength, combined))
     best = worth_it(tried[1:] if k is not None else tried, weights)
     return Choice(
         best.own,
@@ -348,14 +346,14 @@ def worth_it(tried: list[Candidate], weights: FloatArray) -> Candidate:
 
 
 def repair_of(pool: Pool, own: str, k: float) -> Repair:
-    """Fit what groups have of their own."""
+    """Fit the repairs that groups have of their own."""
     if own == "shift":
         return Repair(pool.pooled, shifts=pool.shifts(k))
     return Repair(pool.pooled, maps=pool.maps(k)) if own == "map" else Repair(pool.pooled)
 
 
 def _folds(pool: Pool, cv: int) -> list[tuple[Pool, GroupedRows]]:
-    """Return what is fitted on and what is held out; groups are spread evenly over folds.
+    """Return the pools to fit and the rows held out; groups are spread evenly over folds.
 
     Labels are not: folds with the event rate of each whole group would let the noise of that rate
     look like a difference between groups, and the least pooling win.
@@ -373,14 +371,14 @@ def _few_groups(folds: list[tuple[Pool, GroupedRows]]) -> list[tuple[Pool, Group
         return folds
     compared = np.random.default_rng(0).permutation(n) < COMPARED_GROUPS
 
-    def few(rows: GroupedRows) -> GroupedRows:
+    def restricted(rows: GroupedRows) -> GroupedRows:
         return replace(rows, place=np.where(compared[rows.place], rows.place, -1))
 
-    return [(replace(pool, rows=few(pool.rows)), few(rows)) for pool, rows in folds]
+    return [(replace(pool, rows=restricted(pool.rows)), restricted(rows)) for pool, rows in folds]
 
 
 def _losses(folds: list[tuple[Pool, GroupedRows]], own: str, k: float) -> FloatArray:
-    """Return the log loss of every row, by what was fitted without it."""
+    """Return the log loss of every row by a repair that was fitted without it."""
     lost = []
     for pool, held in folds:
         out = repair_of(pool, own, k).answers(held.probs, held.place)
@@ -390,10 +388,10 @@ def _losses(folds: list[tuple[Pool, GroupedRows]], own: str, k: float) -> FloatA
 
 def _lowest(losses: Callable[[float], FloatArray], weights: FloatArray) -> float:
     """Walk downhill from the middle: the loss falls and rises once in the strength."""
-    here = FIRST_TRIED
+    current = FIRST_TRIED
     while True:
-        near = (here, min(here + 1, len(STRENGTHS) - 1), max(here - 1, 0))
+        near = (current, min(current + 1, len(STRENGTHS) - 1), max(current - 1, 0))
         best = min(near, key=lambda place: float(weights @ losses(STRENGTHS[place])))
-        if best == here:
-            return STRENGTHS[here]
-        here = best
+        if best == current:
+            return STRENGTHS[current]
+        current = best

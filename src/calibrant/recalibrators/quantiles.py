@@ -310,13 +310,13 @@ def _fingerprint(q: FloatArray, y: FloatArray) -> Fingerprint:
 
 def from_dict(document: Any) -> QuantileRepair:
     """Rebuild a repair from `QuantileRepair.to_dict`; refuse a damaged document."""
-    what = "A saved repair of quantiles"
-    document = check_header(document, FORMAT, SCHEMA, what, "Fit again")
+    subject = "A saved repair of quantiles"
+    document = check_header(document, FORMAT, SCHEMA, subject, "Fit again")
     check_names(
-        document, ("format", "schema", "recalibrator", "levels", "learned", "fingerprint"), what
+        document, ("format", "schema", "recalibrator", "levels", "learned", "fingerprint"), subject
     )
-    known = {cls.__name__: cls for cls in (QuantileRecalibration, VarianceScaling)}
-    cls = known.get(document["recalibrator"] if isinstance(document["recalibrator"], str) else "")
+    classes = {cls.__name__: cls for cls in (QuantileRecalibration, VarianceScaling)}
+    cls = classes.get(document["recalibrator"] if isinstance(document["recalibrator"], str) else "")
     if cls is None:
         raise InvalidDocumentError(
             f"There is no repair of quantiles named {document['recalibrator']!r:.60}."
@@ -336,8 +336,8 @@ def from_dict(document: Any) -> QuantileRepair:
             repair.factor_ = float(factor)
         else:
             coverage = np.array(learned["coverage"], np.float64)
-            fine = coverage.shape == repair.levels_.shape and np.all(np.diff(coverage) >= 0)
-            if not (fine and np.all((coverage > 0) & (coverage < 1)) and np.ptp(coverage) > 0):
+            is_rising = coverage.shape == repair.levels_.shape and np.all(np.diff(coverage) >= 0)
+            if not (is_rising and np.all((coverage > 0) & (coverage < 1)) and np.ptp(coverage) > 0):
                 raise ValueError("its coverages must rise within (0, 1), one for each level")
             repair.coverage_ = coverage
     except (TypeError, ValueError) as error:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from calibrant.recalibrators.by_group import ByGroup
 
 Reads: TypeAlias = Literal["one event", "classes", "either", "labels"]
-"""The columns that a recalibrator takes: one event, in one or two; all classes, of which a row has
-one; either; or all labels, of which it has any number."""
+"""The columns that a recalibrator takes: one event, in one or two; all classes, where a row has
+one; either; or all labels, where it has any number."""
 SEVERAL = ("classes", "labels")
 """Those whose columns are never one event, even if there are two."""
 Choices: TypeAlias = dict[str, tuple[object, ...]]
@@ -58,7 +58,7 @@ def read_again(
 ) -> Columns:
     """Check labelled predictions that a fitted recalibrator is applied to.
 
-    Their labels are those of the fit, unless they are told otherwise or count from 0.
+    Their labels are those of the fit, unless `classes` names others or they count from 0.
     """
     check_is_fitted(recalibrator, "classes_")
     if classes is None:
@@ -79,27 +79,27 @@ def _columns_of_fit(recalibrator: Recalibrator, y_prob: Any) -> AnyArray:
 
 def _own_classes(recalibrator: Recalibrator) -> list[Label] | None:
     """Return the labels of the fit; None where they count from 0."""
-    own = recalibrator.classes_
-    counting = own.dtype.kind in "biu" and np.array_equal(own, np.arange(own.size))
-    return None if counting else own.tolist()
+    labels = recalibrator.classes_
+    counting = labels.dtype.kind in "biu" and np.array_equal(labels, np.arange(labels.size))
+    return None if counting else labels.tolist()
 
 
 def _check_same_classes(recalibrator: Recalibrator, classes: Sequence[Label]) -> None:
     """Refuse the labels of the fit in another order: the columns mean what they meant there."""
-    own, given = recalibrator.classes_.tolist(), list(read_classes(classes) or ())
-    place = {label: i for i, label in enumerate(own)}
-    moved = [label for i, label in enumerate(given) if place.get(label, i) != i]
+    fitted, named = recalibrator.classes_.tolist(), list(read_classes(classes) or ())
+    place = {label: i for i, label in enumerate(fitted)}
+    moved = [label for i, label in enumerate(named) if place.get(label, i) != i]
     # Labels that count from 0 were perhaps never named, and 1, 2, 3 may be other names of them.
-    if moved and (set(own) == set(given) or _own_classes(recalibrator) is not None):
+    if moved and (set(fitted) == set(named) or _own_classes(recalibrator) is not None):
         raise InvalidArgumentError(
             "classes must name the labels in the order of the fit, whose columns these are; got "
-            f"{given!r:.80} after a fit on {own!r:.80}. Leave classes out, or keep that order."
+            f"{named!r:.80} after a fit on {fitted!r:.80}. Leave classes out, or keep that order."
         )
 
 
 @contextmanager
 def unless_it_fails(estimator: Any) -> Iterator[None]:
-    """Let a fit change an estimator; put back what it was where the fit fails half-way."""
+    """Let a fit change an estimator; restore its state where the fit fails half-way."""
     before = dict(vars(estimator))
     try:
         yield
@@ -135,15 +135,15 @@ def groups_of_fit(
     used = np.ones(len(groups.codes), bool) if weights is None else weights > 0
     counts = np.bincount(groups.codes[used], minlength=len(groups.labels))
     rank, labels = ranking(groups.by), groups.labels
-    known = [code for code in np.flatnonzero(counts).tolist() if None not in labels[code]]
-    known.sort(key=lambda code: rank(labels[code]))
-    if not known:
+    present = [code for code in np.flatnonzero(counts).tolist() if None not in labels[code]]
+    present.sort(key=lambda code: rank(labels[code]))
+    if not present:
         raise InvalidGroupsError(
             f"A repair by group needs rows that are in one; of all {len(groups.codes):,} rows "
             "a column of by= says nothing, or they have no weight. Pass other columns, or "
             "fit the recalibrator itself."
         )
-    return [labels[code] for code in known], counts[known].astype(np.float64)
+    return [labels[code] for code in present], counts[present].astype(np.float64)
 
 
 def places(groups: Groups, known: Sequence[tuple[GroupLabel, ...]]) -> IntArray:
@@ -156,16 +156,16 @@ def groups_again(repair: ByGroup, by: Any, n: int | None) -> Groups:
     """Read groups in the columns of the fit; refuse text for numbers and numbers for text."""
     groups = groups_of_rows(by, n, repair.by_)
     for i, column in enumerate(repair.by_):
-        fitted, given = (
+        fitted, passed = (
             {isinstance(key[i], str) for key in keys if key[i] is not None}
             for keys in (repair.groups_, groups.labels)
         )
-        if len(fitted) == 1 and given and not fitted & given:
+        if len(fitted) == 1 and passed and not fitted & passed:
             wrong = next(x[i] for x in groups.labels if x[i] is not None)
-            what = ("text", "numbers") if fitted == {True} else ("numbers", "text")
+            types = ("text", "numbers") if fitted == {True} else ("numbers", "text")
             raise InvalidGroupsError(
-                f"Groups by {column.name!r:.60} were {what[0]} in the fit, such as "
-                f"{repair.groups_[0][i]!r:.40}; here they are {what[1]}, such as {wrong!r:.40}, "
+                f"Groups by {column.name!r:.60} were {types[0]} in the fit, such as "
+                f"{repair.groups_[0][i]!r:.40}; here they are {types[1]}, such as {wrong!r:.40}, "
                 "and none would be known again. Convert the column."
             )
     return groups
@@ -224,14 +224,14 @@ def _log_odds(logits: AnyArray) -> AnyArray:
     if logits.ndim != 2 or logits.shape[1] != 2 or logits.dtype.kind not in (*NUMERIC, "O"):
         return logits
     try:
-        both = logits.astype(np.float64)
+        columns = logits.astype(np.float64)
     except (TypeError, ValueError):
         return logits  # the reader after this names the values that are not numbers
-    return np.asarray(both[:, 1] - both[:, 0])
+    return np.asarray(columns[:, 1] - columns[:, 0])
 
 
 def kind_of(recalibrator: Recalibrator, shape: tuple[int, ...]) -> Kind:
-    """Return what predictions of this shape mean; two columns are one event, the second."""
+    """Return the kind of problem of this shape; two columns are one event, the second."""
     name, reads, width = recalibrator._name, recalibrator._reads, width_of(shape)
     if reads == "labels":
         return "multi-label"
@@ -256,12 +256,12 @@ def check_width(recalibrator: Recalibrator, shape: tuple[int, ...]) -> None:
         return
     if (width, n_classes) == (1, 2) and not of_labels:
         return
-    what = "labels" if of_labels else "classes"
-    advice = f"Pass the columns of all {what}, in the order of classes_"
+    parts = "labels" if of_labels else "classes"
+    advice = f"Pass the columns of all {parts}, in the order of classes_"
     if n_classes == 2 and not of_labels:
         advice = "Pass the event's probability, (n,), or both columns, (n, 2)"
     raise InvalidShapeError(
-        f"This {recalibrator._name} was fitted on {n_classes:,} {what}; y_prob has "
+        f"This {recalibrator._name} was fitted on {n_classes:,} {parts}; y_prob has "
         f"{width:,} column{'s' * (width != 1)} (shape {shape}). {advice}, or fit another "
         "recalibrator on columns like these."
     )
@@ -311,5 +311,5 @@ def check_of_one_column(recalibrator: Recalibrator, what: str, target: str) -> N
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise InvalidArgumentError unless the value is one of the choices."""
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        *most, last = (repr(choice) for choice in choices)
-        raise InvalidArgumentError(f"{name} must be {', '.join(most)} or {last}; got {value!r}.")
+        *first, last = (repr(choice) for choice in choices)
+        raise InvalidArgumentError(f"{name} must be {', '.join(first)} or {last}; got {value!r}.")

@@ -70,19 +70,19 @@ def parts_as_steps(wrapper: Fitted) -> Fitted:
         if kind == "recalibrator":
             setattr(steps, name, steps_of(part))
         elif kind == "recalibrators":
-            setattr(steps, name, [steps_of(own) for own in part])
+            setattr(steps, name, [steps_of(inner) for inner in part])
     return steps  # type: ignore[no-any-return]
 
 
 def can_be_saved(recalibrator: Any) -> bool:
     """Tell whether a recalibrator is calibrant's own, and the scaler in it too."""
     scaler = getattr(recalibrator, "scaler", None)
-    own = known().get(type(recalibrator).__name__) is type(recalibrator)
-    return own and (scaler is None or can_be_saved(scaler))
+    is_known = known().get(type(recalibrator).__name__) is type(recalibrator)
+    return is_known and (scaler is None or can_be_saved(scaler))
 
 
 def _without_own_scaler(recalibrator: Any) -> Any:
-    """Return parameters without a scaler of the user's, as `as_steps` leaves it out."""
+    """Return parameters without the user's own scaler, as `as_steps` leaves it out."""
     scaler = getattr(recalibrator, "scaler", None)
     if scaler is not None and not can_be_saved(scaler):
         recalibrator = copy(recalibrator)
@@ -296,8 +296,8 @@ def _decode_parameter(value: Any, depth: int) -> Any:
 
 
 def _decode_classes(names: Any, fewest: int) -> Any:
-    good = isinstance(names, list) and all(type(x) in (str, int, float, bool) for x in names)
-    if not good or len(names) < fewest or len(set(names)) != len(names):
+    valid = isinstance(names, list) and all(type(x) in (str, int, float, bool) for x in names)
+    if not valid or len(names) < fewest or len(set(names)) != len(names):
         raise InvalidDocumentError(
             f'"classes" must be a list of at least {fewest} different labels.'
         )
@@ -306,8 +306,8 @@ def _decode_classes(names: Any, fewest: int) -> Any:
 
 def _decode_columns(document: Any, n_classes: int) -> list[str]:
     names: Any = document.get("columns", [])
-    good = isinstance(names, list) and all(type(x) is str for x in names)
-    if not good or len(names) not in (0, 1, n_classes):
+    valid = isinstance(names, list) and all(type(x) is str for x in names)
+    if not valid or len(names) not in (0, 1, n_classes):
         raise InvalidDocumentError(
             f'"columns" must be a list of names, one for each of {n_classes:,} columns.'
         )
@@ -321,14 +321,14 @@ def _decode_result(document: Any) -> FitResult:
     losses = [document["loss"], document["loss_identity"]]
     flags = document["flags"]
     steps = document["iterations"]
-    good = (
+    valid = (
         all(type(x) is float or x in ("inf", "nan", 0, 1) for x in losses)
         and type(steps) is int
         and type(document["converged"]) is bool
         and isinstance(flags, list)
         and all(isinstance(flag, str) for flag in flags)
     )
-    if not good:
+    if not valid:
         raise InvalidDocumentError('"fit" must hold numbers and a list of words.')
     loss, identity = map(float, losses)
     return FitResult(document["converged"], steps, loss, identity, tuple(flags))
@@ -371,9 +371,9 @@ def _decode_numbers(value: Any, kind: str, name: str) -> FloatArray | float:
         or (kind == "rising" and (np.diff(array) <= 0).any())
     )
     if wrong:
-        what = {"probabilities": "numbers in [0, 1]", "rising": "rising numbers"}
+        expected = {"probabilities": "numbers in [0, 1]", "rising": "rising numbers"}
         other = f"finite numbers of at most {LARGEST_NUMBER:g} in size"
-        raise InvalidDocumentError(f'"{name}" must hold {what.get(kind, other)}.')
+        raise InvalidDocumentError(f'"{name}" must hold {expected.get(kind, other)}.')
     return array if dimensions else float(array)
 
 

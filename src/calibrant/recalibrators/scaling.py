@@ -172,8 +172,8 @@ class QuadraticScaling(_Logistic):
 
     References
     ----------
-    Cox (1958), Two further applications of a model for binary regression, Biometrika 45, of which
-    this is the next term.
+    Cox (1958), Two further applications of a model for binary regression, Biometrika 45, whose
+    next term this is.
 
     Examples
     --------
@@ -316,8 +316,8 @@ class PriorShift(Recalibrator):
         """
         if y_true is not None or (self.target_mean is None and self.offset is None):
             return super().fit(y_prob, y_true, sample_weight, classes)
-        no = 0 if classes is None else next(iter(classes), 0)
-        labels = np.full(as_array(y_prob, "y_prob").shape[:1], no)
+        non_event = 0 if classes is None else next(iter(classes), 0)
+        labels = np.full(as_array(y_prob, "y_prob").shape[:1], non_event)
         super().fit(y_prob, labels, sample_weight, classes)
         self.fingerprint_, self.fit_result_ = None, FitResult()
         return self

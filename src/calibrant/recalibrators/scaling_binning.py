@@ -137,9 +137,9 @@ class ScalingBinning(Binned):
     @property
     def input(self) -> Input:  # type: ignore[override]
         """What the scores are: what the scaler takes."""
-        own = getattr(self.scaler, "input", None)
+        declared = getattr(self.scaler, "input", None)
         # The attribute of a class of another library may mean anything else.
-        return "logits" if isinstance(own, str) and own == "logits" else "probabilities"
+        return "logits" if isinstance(declared, str) and declared == "logits" else "probabilities"
 
     def fit_table(self, table: BinTable) -> Self:
         """Learn from a table on a fine grid; a split needs rows."""
@@ -205,7 +205,7 @@ class ScalingBinning(Binned):
         return True
 
     def _learn(self, scores: Scores, tensors: Tensors | None = None) -> None:
-        """Learn from scores, or from tensors of which they are a sketch."""
+        """Learn from scores, or from the tensors that they sketch."""
         self.fold_, self.rows_fingerprint_ = None, None
         parts = [scores] * 3
         if self.split is not None:

@@ -161,7 +161,7 @@ class Scores:
         return Scores(self.values[part], self.events[part], weights, self.size)
 
     def take(self, index: BoolArray) -> Scores:
-        """Return some of the rows; the weights keep their scale."""
+        """Return these rows; the weights keep their scale."""
         weights = None if self.weights is None else self.weights[index]
         share = index.sum() / index.size
         return Scores(self.values[index], self.events[index], weights, self.size * share)
@@ -171,12 +171,12 @@ class Scores:
         return Scores(values, self.events, self.weights, self.size)
 
     def with_one_label(self) -> Scores:
-        """Let scores of both labels stand twice, once with the weight of each."""
-        rest = np.maximum(self.weight - self.events, 0.0)
-        if not ((self.events > 0) & (rest > 0)).any():
+        """Split scores that have both labels in two, one with the weight of each."""
+        misses = np.maximum(self.weight - self.events, 0.0)
+        if not ((self.events > 0) & (misses > 0)).any():
             return self
-        values, weights = np.tile(self.values, 2), np.concatenate((self.events, rest))
-        events = np.concatenate((self.events, np.zeros_like(rest)))
+        values, weights = np.tile(self.values, 2), np.concatenate((self.events, misses))
+        events = np.concatenate((self.events, np.zeros_like(misses)))
         used = weights > 0
         return Scores(values[used], events[used], weights[used], self.size)
 
@@ -249,9 +249,9 @@ def _log_loss_of_probabilities(scores: Scores) -> float:
         if w is None:
             return -float(np.log(np.abs(events + p - 1)).sum())
         happened, failed = -np.log(p), -np.log1p(-p)
-    rest = np.maximum(w - events, 0.0)
-    happened[events == 0], failed[rest == 0] = 0.0, 0.0
-    return dot(events, happened) + dot(rest, failed)
+    misses = np.maximum(w - events, 0.0)
+    happened[events == 0], failed[misses == 0] = 0.0, 0.0
+    return dot(events, happened) + dot(misses, failed)
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:
@@ -261,7 +261,7 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit did.
+    """The outcome of a fit.
 
     Attributes
     ----------
@@ -291,13 +291,13 @@ class FitResult:
     @classmethod
     def of_all(cls, results: Iterable[FitResult]) -> FitResult:
         """Sum up several fits: mean losses, most iterations, all flags."""
-        every = list(results)
+        fits = list(results)
         return cls(
-            all(result.converged for result in every),
-            max(result.iterations for result in every),
-            float(np.mean([result.loss for result in every])),
-            float(np.mean([result.loss_identity for result in every])),
-            tuple(sorted({flag for result in every for flag in result.flags})),
+            all(result.converged for result in fits),
+            max(result.iterations for result in fits),
+            float(np.mean([result.loss for result in fits])),
+            float(np.mean([result.loss_identity for result in fits])),
+            tuple(sorted({flag for result in fits for flag in result.flags})),
         )
 
 
@@ -373,8 +373,8 @@ def resolution_report(
         return float(np.average((probs - codes) ** 2, weights=w))
 
     def auc(probs: FloatArray) -> float:
-        both = np.unique(codes[w > 0]).size == 2
-        return float(roc_auc_score(codes, probs, sample_weight=w)) if both else float("nan")
+        has_both = np.unique(codes[w > 0]).size == 2
+        return float(roc_auc_score(codes, probs, sample_weight=w)) if has_both else float("nan")
 
     # The mean variance of the map before binning among rows with equal outputs.
     _, group = np.unique(recalibrator._answers(scores), return_inverse=True)

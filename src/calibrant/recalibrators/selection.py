@@ -87,7 +87,7 @@ class RecalibratorScores(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, with the names of the candidates."""
-        return plain({**vars(self), "candidates": [_name(own) for own in self.candidates]})  # type: ignore[no-any-return]
+        return plain({**vars(self), "candidates": [_name(x) for x in self.candidates]})  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         names = [_name(candidate) for candidate in self.candidates]
@@ -120,12 +120,12 @@ def recalibrator_scores(
         chosen = _read_candidates(candidates, input)
     rows = read_labelled(Identity(input), y_prob, y_true, sample_weight, classes)
     codes, probs, weights = rows.codes(), rows.predictions, rows.weights
-    given = as_array(y_prob, "y_prob")
+    columns = as_array(y_prob, "y_prob")
     if candidates is None:
         chosen = tuple(_default_candidates(probs, input))
-    if probs.ndim == 1 and given.ndim == 2:
+    if probs.ndim == 1 and columns.ndim == 2:
         # Candidates see both columns of an event: some, such as VectorScaling, need them.
-        probs = given.astype(np.float64)
+        probs = columns.astype(np.float64)
     if not (is_integer(cv) and 2 <= cv <= codes.size):
         raise InvalidArgumentError(
             f"cv must be between 2 and the {codes.size:,} rows; got {cv!r:.60}. 5 folds are usual."
@@ -154,7 +154,7 @@ def _read_candidates(candidates: Any, input: Input) -> tuple[Recalibrator, ...]:
                 "candidates must be fitted on predictions and labels alone; ByGroup needs groups "
                 "too. Choose what it repairs by, without groups, and fit a ByGroup of that."
             )
-    chosen = tuple(as_recalibrator(own) if is_foreign(own) else own for own in listed)
+    chosen = tuple(as_recalibrator(x) if is_foreign(x) else x for x in listed)
     if not chosen or not all(isinstance(candidate, Recalibrator) for candidate in chosen):
         raise InvalidArgumentError(
             "candidates must be a sequence of recalibrators, such as (Identity(), PlattScaling()); "
@@ -285,16 +285,16 @@ def best_recalibrator(
 
 
 def _default_candidates(probs: AnyArray, input: Input) -> list[Recalibrator]:
-    """Return what wins on real models, from the simplest on.
+    """Return the candidates that win on real models, from the simplest on.
 
     Isotonic calibration is not among them: answers of 0 and 1 cost it the log loss on few rows.
     Venn-Abers is its smoothed form, and as good on many. Dirichlet and joint beta scaling are not:
     on CIFAR-10 matrix and vector scaling were as good on 5,000 rows, better on fewer, and faster.
     """
     if input == "logits":
-        more = [PlattScaling(), SplineCalibration()]
-        more = more if probs.ndim == 1 else [VectorScaling(), MatrixScaling()]
-        readers = [Identity(), TemperatureScaling(), *more]
+        flexible = [PlattScaling(), SplineCalibration()]
+        flexible = flexible if probs.ndim == 1 else [VectorScaling(), MatrixScaling()]
+        readers = [Identity(), TemperatureScaling(), *flexible]
         return [reader.set_params(input="logits") for reader in readers]
     if probs.ndim == 1:
         scaling = [TemperatureScaling(), PlattScaling(), BetaScaling(), SplineCalibration()]
@@ -342,7 +342,7 @@ class LabelledRows:
         return bool(w[held].any() and w[~held].any())
 
     def every(self, step: int) -> LabelledRows:
-        """Return every few rows."""
+        """Return one row in `step`."""
         weights = None if self.weights is None else self.weights[::step]
         return LabelledRows(self.probs[::step], self.codes[::step], weights, self.scoring)
 
@@ -353,24 +353,24 @@ def _screened(
     """Compare all candidates on the first fold, and the first and the best few on all folds."""
     n = rows.codes.size
     step = max(1, n // max(MOST_VALUES // (rows.probs.size // n), FEWEST_ROWS))
-    few, fold = rows.every(step), folds[0][::step]
-    if not few.can_hold_out(fold):
-        few, fold = rows, folds[0]
-    on_fold = np.stack([few.losses(candidate, [fold]) for candidate in candidates])
-    first = _compare(candidates, on_fold, None if few.weights is None else few.weights[fold])
+    sample, fold = rows.every(step), folds[0][::step]
+    if not sample.can_hold_out(fold):
+        sample, fold = rows, folds[0]
+    on_fold = np.stack([sample.losses(candidate, [fold]) for candidate in candidates])
+    first = _compare(candidates, on_fold, None if sample.weights is None else sample.weights[fold])
     best = np.argsort(first.loss, kind="stable")
-    kept = np.zeros(len(candidates), bool)
+    is_finalist = np.zeros(len(candidates), bool)
     # The simplest that is good enough stays in too: it may be good enough on all folds.
-    kept[[0, first.chosen, *best[best > 0][:KEPT]]] = True
-    survivors = np.flatnonzero(kept)
+    is_finalist[[0, first.chosen, *best[best > 0][:KEPT]]] = True
+    survivors = np.flatnonzero(is_finalist)
     losses = np.stack([rows.losses(candidates[i], folds) for i in survivors])
     last = _compare(tuple(candidates[i] for i in survivors), losses, rows.weights)
     excess, error = first.excess.copy(), first.standard_error.copy()
-    excess[kept], error[kept] = last.excess, last.standard_error
+    excess[is_finalist], error[is_finalist] = last.excess, last.standard_error
     loss = last.loss.min() + excess
-    loss[kept] = last.loss
+    loss[is_finalist] = last.loss
     chosen = int(survivors[last.chosen])
-    return RecalibratorScores(candidates, loss, excess, error, chosen, ~kept)
+    return RecalibratorScores(candidates, loss, excess, error, chosen, ~is_finalist)
 
 
 def _compare(

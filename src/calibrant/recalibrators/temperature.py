@@ -1,4 +1,4 @@
-"""Temperature scaling, one number for all classes, and what leaves all as it is."""
+"""Temperature scaling, one number for all classes, and the identity."""
 
 from __future__ import annotations
 
@@ -162,10 +162,10 @@ class TemperatureScaling(Recalibrator):
         return True
 
     def _learn(self, scores: Scores) -> None:
-        def loss_with(share: float, few: Scores) -> float:
-            logits = log_odds(NUMPY, few.values, share)
-            beta = inverse_temperature(_odds_slopes(few.replace_values(logits)))[0]
-            return mean_loss(beta * logits, few)
+        def loss_with(share: float, sample: Scores) -> float:
+            logits = log_odds(NUMPY, sample.values, share)
+            beta = inverse_temperature(_odds_slopes(sample.replace_values(logits)))[0]
+            return mean_loss(beta * logits, sample)
 
         scores = scores.compressed()
         share = None
@@ -245,10 +245,10 @@ def smoothed_rows(rows: ClassRows, smoothing: Smoothing) -> ClassRows:
         return replace(rows, smoothing=float(smoothing))
     if rows.kind == "logits":
         return rows
-    few = rows.every(max(1, rows.n_values // SMOOTHING_VALUES))
+    sample = rows.every(max(1, rows.n_values // SMOOTHING_VALUES))
 
     def loss(share: float) -> float:
-        mixed = replace(few, smoothing=share)
+        mixed = replace(sample, smoothing=share)
         target = _mixed_targets(mixed, mixed.own(), 1.0)
         beta = inverse_temperature(_row_slopes(mixed, target))[0]
         return mixed.softmax_sums(beta, target)[0]
@@ -258,20 +258,20 @@ def smoothed_rows(rows: ClassRows, smoothing: Smoothing) -> ClassRows:
 
 def fit_row_temperature(rows: ClassRows) -> tuple[float, int, tuple[str, ...], float]:
     """Return (beta, iterations, flags, loss); every few rows of a long data set give the start."""
-    own = rows.own()
-    all_right = bool((own >= 0).all())
-    target = _mixed_targets(rows, own, float(rows.rows.shape[1])) if all_right else own
+    of_label = rows.own()
+    all_right = bool((of_label >= 0).all())
+    target = _mixed_targets(rows, of_label, float(rows.rows.shape[1])) if all_right else of_label
     start, step = 1.0, rows.n_values // WARM_VALUES
     if step > 4:
         start = inverse_temperature(_row_slopes(rows.every(step), target[::step]))[0]
     beta, iterations, flags = inverse_temperature(_row_slopes(rows, target), start)
-    loss = rows.softmax_sums(beta, own)[0]
+    loss = rows.softmax_sums(beta, of_label)[0]
     return beta, iterations, (("separable",) if all_right else ()) + flags, loss
 
 
-def _mixed_targets(rows: ClassRows, own: Any, n_pseudo: float) -> Any:
+def _mixed_targets(rows: ClassRows, of_label: Any, n_pseudo: float) -> Any:
     """Mix the labels with pseudo-rows of every class, so that the optimum is finite."""
-    return (rows.size * own + n_pseudo * rows.mean_scores()) / (rows.size + n_pseudo)
+    return (rows.size * of_label + n_pseudo * rows.mean_scores()) / (rows.size + n_pseudo)
 
 
 def _row_slopes(rows: ClassRows, target: Any) -> Slopes:

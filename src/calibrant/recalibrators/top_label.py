@@ -30,7 +30,7 @@ MARGIN = 2.0**-20
 """How far below the predicted class the others stay, as a share: visible in float32 too."""
 
 LEAST_CONFIDENCE = float(np.finfo(np.float32).tiny)
-"""Stands for a confidence of 0, above which nothing but the predicted class has room."""
+"""Stands for a confidence of 0, so that the predicted class stays above the others."""
 
 
 class TopLabel(Recalibrator):
@@ -112,9 +112,9 @@ class TopLabel(Recalibrator):
         confidence, top = NUMPY.top(probs)
         right = codes == top
 
-        def fitted(own: Any) -> Recalibrator:
-            w = None if weights is None else weights[own]
-            return fit_one(as_recalibrator(self.recalibrator), confidence[own], right[own], w)
+        def fitted(rows: Any) -> Recalibrator:
+            w = None if weights is None else weights[rows]
+            return fit_one(as_recalibrator(self.recalibrator), confidence[rows], right[rows], w)
 
         self.pooled_, self.by_class_ = fitted(slice(None)), []
         if self.per_class:
@@ -156,14 +156,14 @@ class TopLabel(Recalibrator):
         before, top = NUMPY.top(rows.predictions)
         levels = self.pooled_._answers(before)
         for k, part in enumerate(self.by_class_):
-            own = top == k
-            if part is not None and own.any():
-                levels[own] = part._answers(before[own])
+            members = top == k
+            if part is not None and members.any():
+                levels[members] = part._answers(before[members])
         return Columns(read_problem("binary", 2), rows.codes() == top, levels)
 
     def _all_levels(self) -> FloatArray | None:
         parts = [r._all_levels() for r in (self.pooled_, *self.by_class_) if r is not None]
-        levels = [known for known in parts if known is not None]
+        levels = [outputs for outputs in parts if outputs is not None]
         return np.concatenate(levels) if len(levels) == len(parts) else None
 
     def _check_parameters(self) -> None:
@@ -194,8 +194,8 @@ def _share_out(ops: RowOperations, rows: Any, top: Any, confidence: Any, n_other
     """Write the confidence of the predicted class over rows, and share out the rest."""
     c = ops.clip(confidence, LEAST_CONFIDENCE, None)[:, None]
     rows = ops.put(rows, top, 0.0)
-    rest = ops.sums(rows)
-    rows = ops.where(rest > 0, rows / ops.where(rest > 0, rest, 1.0), 1 / n_others) * (1 - c)
+    total = ops.sums(rows)
+    rows = ops.where(total > 0, rows / ops.where(total > 0, total, 1.0), 1 / n_others) * (1 - c)
     largest = ops.largest(rows)  # of the others: the entry of the top is 0, or all are equal
     even, cap = (1 - c) / n_others, c * (1 - MARGIN)
     # The largest of the others falls from `largest` to `even` as `mixed` goes from 0 to 1.

@@ -57,7 +57,7 @@ RANK = {"refuted": 0, "undecided": 1, None: 1, "certified": 2}
 
 @dataclass(frozen=True)
 class AuditedGroup:
-    """What is known of one group.
+    """The findings on one group.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class AuditedGroup:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Result, Mapping[GroupKey, Certificate]):
-    """What is proved of every group at once: a mapping from the key of a group to its certificate.
+    """Certificates that hold at once: a mapping from the key of each group to its certificate.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ def _bound_of_the_worst(
 
 
 def _rows_needed(table: BinTable, question: Question, known: dict[int, int | None]) -> int | None:
-    """Return the rows that certify a calibrated group of so many outputs, if that is planned."""
+    """Return the rows that certify a calibrated group of as many outputs; None if not planned."""
     n_bins = int((table.count > 0).sum(axis=1).max())
     if n_bins not in known:
         planned = question.power in (1.0, 2.0) and table.n_groups == 1

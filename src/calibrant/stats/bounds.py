@@ -95,7 +95,7 @@ def upper_bound(evidence: Evidence, setting: Setting, observed: float | None = N
 
 
 def smallest_error(n: int) -> float:
-    """Return the smallest error that n rows are tested for: they hardly tell it from 0.
+    """Return the smallest error that n rows are tested for, hardly to be distinguished from 0.
 
     A bound that is not above it means that 0 is rejected as well.
 

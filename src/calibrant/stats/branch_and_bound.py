@@ -26,7 +26,7 @@ class Objective(Protocol):
         """Return the functions with these numbers."""
 
     def known(self, points: FloatArray) -> FloatArray:
-        """Return what intervals keep of their ends, one point for each function."""
+        """Return the values that intervals keep for their ends, one point for each function."""
 
 
 Functions = TypeVar("Functions", bound=Objective)

@@ -176,7 +176,7 @@ class Certificate(Result):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Certificate:
-        """Read a certificate; what it claims is believed only by `recheck`."""
+        """Read a certificate; only `recheck` verifies its claims."""
         document = read_json(text, "A certificate")
         document = check_header(document, FORMAT, SCHEMA, "A certificate", "Certify again")
         names, document = tuple(cls.__dataclass_fields__), _with_draws(document)

@@ -163,12 +163,12 @@ class ClusterSums(ReadOnlyArrays):
 
     @property
     def noise(self) -> sparse.csr_array:
-        """x_c: what is left of the sums of each cluster without the gaps of its cells."""
+        """x_c: the sums U_c - N_c d of each cluster, scaled."""
         return self._scaled(sparse.csr_array(self.u - self.size.multiply(self.gap[None, :])))
 
     @property
     def influence(self) -> FloatArray:
-        """What each cluster adds to the squared error, with the observed gaps."""
+        """The contribution of each cluster to the squared error, with the observed gaps."""
         share = self.weight * self.gap / self.n
         return np.asarray(self.u @ (2 * share) - self.size @ (share * self.gap))
 

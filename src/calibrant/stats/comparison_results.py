@@ -232,6 +232,6 @@ class TableComparison(Result):
 
 
 def difference(a: float, b: float, value: float, spread: float, reach: float) -> Difference:
-    """Return a difference with its standard error, and an interval of so many of them."""
+    """Return a difference and the interval of `reach` times its standard error `spread`."""
     margin = reach * spread + ROUNDING if spread > 0 else 0.0
     return Difference(a, b, value, value - margin, value + margin)

@@ -52,7 +52,7 @@ from calibrant._types import BoolArray, FloatArray, IntArray
 from calibrant.stats.estimators import Target
 
 _SPACING = 1.5
-"""Between the peaks of two tilts, in standard deviations of what one tilt can tell apart."""
+"""Between the peaks of two tilts, in standard deviations that a tilt resolves; tightness only."""
 _HALF_CELL = 0.25
 """Half the length of an interval of rates in the enclosure, as a share of 1 / sqrt(N q), for one
 bin; less by the fourth root of their number for more. The excess is about half its square in
@@ -101,7 +101,7 @@ class TiltPenalty:
         return np.asarray(2 * self.q * inner / (1 + self.q * inner**2))
 
     def cost(self, n: int, t: float) -> float:
-        """Return what exp(sum of G) over n rows cannot exceed in the mean, if the error is t."""
+        """Return a bound of log E exp(sum of G) over n rows, if the error is t."""
         if self.power == 1:
             if self.target == "sample":
                 return n * self.q * t

@@ -41,7 +41,7 @@ the trapezoidal rule is exact to rounding where steps are half of that, and to 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradeBacktest(Result):
-    """What happened in every grade of a rating scale, beside its PD.
+    """The default rate of every grade of a rating scale, beside its PD.
 
     Arrays have one value for each grade with rows, from the lowest PD to the highest.
 
@@ -150,7 +150,7 @@ class GradeBacktest(Result):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What the table proves of the whole scale."""
+        """The certificate of the whole scale."""
         return self.certify(confidence_level=self.confidence_level)
 
     def certify(

@@ -82,11 +82,11 @@ class GroupResults(Result, Mapping[GroupKey, R], Generic[R]):
 
     @abstractmethod
     def _badness(self) -> tuple[ArrayLike, ...]:
-        """Return what makes a group worse than others, the weightiest first."""
+        """Return the measures by which groups are ordered, the weightiest first."""
 
     @abstractmethod
     def _row(self, result: R, confidence_level: float) -> tuple[str, ...]:
-        """Return what is printed of one group, below `_head`."""
+        """Return the printed cells of one group, below `_head`."""
 
     def _at(self, place: int) -> R:
         return self.measure(self.tables.at(place))
@@ -169,7 +169,7 @@ class GroupErrors(GroupResults[CalibrationErrorResult]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupCertificates(GroupResults[Certificate]):
-    """What is proved of each group: a mapping from its key to `Certificate`.
+    """The certificate of each group: a mapping from its key to `Certificate`.
 
     Groups are ordered by their lower bounds. Each statement has its confidence by itself;
     `calibrant.audit` gives those that hold for all groups at once.
@@ -195,9 +195,8 @@ class GroupCertificates(GroupResults[Certificate]):
         return self._certificates[place]
 
     def _badness(self) -> tuple[ArrayLike, ...]:
-        return [x.lower_bound for x in self._certificates], [
-            x.upper_bound for x in self._certificates
-        ]
+        lower = [certificate.lower_bound for certificate in self._certificates]
+        return lower, [certificate.upper_bound for certificate in self._certificates]
 
     def _row(self, result: Certificate, confidence_level: float) -> tuple[str, ...]:
         return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"

@@ -184,7 +184,7 @@ def check_resamples(n_resamples: int) -> None:
 
 
 def statistics_of(atoms: Atoms, method: str, bins: BinsLike) -> Callable[[FloatArray], FloatArray]:
-    """Return what turns lines of events into lines of statistics."""
+    """Return a function from lines of events to lines of statistics."""
     if method == "kuiper":
         return lambda events: kuiper(cumulative_differences(atoms, events))[:, None]
     if method == "adaptive":

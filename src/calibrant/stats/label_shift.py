@@ -57,7 +57,7 @@ RATE_SHARE = 0.2
 REFUSED_BELOW = 0.01
 """The p-value of the test of label shift below which nothing is carried."""
 _RATES = 33
-"""Rates of an interval at which bounds are computed."""
+"""Rates of an interval at which bounds are computed; in simulation the worst was at an end."""
 FEWEST_ROWS = 20
 """Events, others and predictions of the target from which a rate is estimated."""
 FEWEST_EXPECTED = 5.0
@@ -69,7 +69,7 @@ _GRID = 2801
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelShiftCertificate(Result):
-    """What labels of one population prove about another base rate.
+    """A certificate from the labels of one population for another base rate.
 
     Attributes
     ----------

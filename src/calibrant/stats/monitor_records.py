@@ -171,7 +171,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class MonitorState:
-    """What bets depend on: all that happened since the last restart."""
+    """The state that bets depend on: all batches since the last restart."""
 
     process: EProcess
     past: Batch
@@ -273,7 +273,7 @@ def _numbers(document: dict[str, Any], name: str, n: int, least: float = -math.i
 
 
 def check_watchable(table: BinTable) -> None:
-    """Refuse what has no single event, too many bins, or rows that do not count alike."""
+    """Refuse tables of several events, of too many bins, or of rows that do not count alike."""
     if len(table.bins[0]) > MOST_BINS:
         raise InvalidArgumentError(
             f"A monitor bets on each bin, of which there may be {MOST_BINS}; there are "

@@ -206,9 +206,9 @@ class Reference:
         held = share[:, None] * old.size / np.maximum(batch.size, 1)
         r = (a + held * self.centre(batch)) / (1 + held)
         before = r - (batch.mean - old.mean)  # the rate that the reference would have had
-        known = (old.size > 0) & (before > _NEAREST) & (before < 1 - _NEAREST)
-        before = np.where(known, before, 0.5)
-        slope = np.where(known, held * (before - x) / (before * (1 - before)), 0.0)
+        usable = (old.size > 0) & (before > _NEAREST) & (before < 1 - _NEAREST)
+        before = np.where(usable, before, 0.5)
+        slope = np.where(usable, held * (before - x) / (before * (1 - before)), 0.0)
         divergence = special.rel_entr(x, before) + special.rel_entr(1 - x, 1 - before)
         return np.asarray(_log_ratios(batch, r, slope, held * divergence) - share * self.radius)
 
@@ -270,7 +270,7 @@ def log_e_values(
 
 
 def learned_gaps(recent: Batch) -> FloatArray:
-    """Return the gaps that recent batches show, shrunk; `predicted` sums what was expected."""
+    """Return the shrunk gaps of recent batches, whose `predicted` sums the expected events."""
     return np.asarray((recent.events - recent.predicted) / (recent.size + PRIOR_ROWS))
 
 

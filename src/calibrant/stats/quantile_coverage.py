@@ -203,7 +203,7 @@ def central_intervals(levels: FloatArray) -> IntArray:
 
 
 def nominal_coverage(levels: FloatArray, pairs: IntArray) -> FloatArray:
-    """Return what central intervals are to hold, such that 0.9 finds the one of 90%."""
+    """Return the nominal coverage of central intervals, rounded so that 0.9 finds that of 90%."""
     return np.round(levels[pairs[:, 1]] - levels[pairs[:, 0]], DECIMALS)
 
 

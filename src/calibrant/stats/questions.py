@@ -1,4 +1,4 @@
-"""What is asked of a table, and what bounds look at: the options of `certify`, and its bins.
+"""Questions and evidence: the options of `certify`, and the bins that bounds are computed from.
 
 **Looks.** Certifying a growing sample until it passes gives as many chances of a wrong
 certificate as looks. If the i-th look, at a number of rows that does not depend on their labels,
@@ -55,7 +55,7 @@ _INCREDIBLE = 1e-12
 
 
 class Asked(TypedDict, total=False):
-    """What may be asked of a table; see `calibrant.certify`."""
+    """The options of a certificate; see `calibrant.certify`."""
 
     confidence_level: float
     max_error: float | None
@@ -74,7 +74,7 @@ ASKED = tuple(name for name in Asked.__annotations__ if name != "class_weight")
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a table; the attributes are the parameters of `calibrant.certify`.
+    """The checked options of a certificate, which are the parameters of `calibrant.certify`.
 
     Attributes
     ----------
@@ -327,7 +327,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What a bound is about, and what is known of the masses.
+    """The target of a bound, its error probability, and the known masses.
 
     Attributes
     ----------

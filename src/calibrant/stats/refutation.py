@@ -34,17 +34,17 @@ from calibrant.stats.estimators import Target
 from calibrant.table import BinTable
 
 BIN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
-"""Few bins find an error of one sign, many find one that changes its sign."""
+"""Few bins find an error of one sign, many one that changes its sign; tightness only."""
 VARIANCES = {0.2: 0.75, 0.02: 0.2, 0.002: 0.05}
 """Label variances for which q is tuned before any prediction is seen, and the share of each in the
 mixture: ordinary, rare and very rare events. The wrong one costs about 15%; affects tightness
 only, never validity."""
 _RATIO = 1.5
-"""Between the ends of a range of errors that share q; a finer one gains less than 1%."""
+"""Between the ends of a range of errors that share q; a finer one tightens by less than 1%."""
 _MOST_MERGED = 1 << 14
 """Bins of all classes and binnings together: a thousand classes are merged into 8 bins at most."""
 _NEGLIGIBLE = 40.0
-"""E-values smaller by this exponent than the one that rejects are taken as 0."""
+"""E-values smaller by this exponent than the one that rejects count as 0: tightness only."""
 _MOST_CREDIT = 0.9
 """For a squared gap, of what independent labels could at most explain; keeps q finite where the
 error that is tested is nearly 0. Affects tightness only, never validity."""

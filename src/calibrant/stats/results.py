@@ -184,7 +184,7 @@ class CalibrationErrorResult(NumberResult):
 
     @cached_property
     def noise_floor(self) -> float:
-        """What a perfectly calibrated model with these predictions would score on average."""
+        """The average score of a perfectly calibrated model with these predictions."""
         if self.clusters is not None:
             return min(MEAN_ROOT * math.sqrt(math.sqrt(self._null_variance())), 1.0)
         cells, kind = cells_of(self.table), self.table.problem.kind
@@ -304,7 +304,7 @@ class CalibrationErrorResult(NumberResult):
         return normal_interval(cells, weights, confidence_level, spread)
 
     def settle(self) -> None:
-        """Read from the rows what intervals need of them, as long as they are there."""
+        """Read the sums that intervals need from the rows, while these are there."""
         _ = self._influence_sums
 
     def _null_variance(self) -> float:
@@ -352,7 +352,7 @@ class CalibrationErrorResult(NumberResult):
         return diagram_of(self.table)
 
     def _notes(self, interval: ConfidenceInterval) -> list[str]:
-        """Return what must be said beside the number."""
+        """Return the notes to print beside the number."""
         notes = list(interval.notes)
         if not self.is_debiased and self.power == 2 and interval.high <= self.value < 1:
             notes.insert(0, "the interval ends at the plug-in estimate, which chance inflates")

@@ -54,7 +54,7 @@ class Atoms:
 
     @classmethod
     def of_table(cls, table: BinTable) -> Atoms:
-        """Return what a table of distinct predictions holds; refuse other tables."""
+        """Return the atoms of a table of distinct predictions; refuse other tables."""
         if table.n_groups > 1 or table.is_weighted or not table.is_binned_model:
             content = (
                 f"several {table.problem.parts}" if table.n_groups > 1

@@ -185,7 +185,7 @@ class TailTests:
         return cls(evidence, setting, plan, error, side, ranges)
 
     def reach(self, scope: float) -> FloatArray | float:
-        """Return what the error of each bin cannot exceed."""
+        """Return the largest error that each bin can have."""
         if self.side == "right":
             return 1.0
         mass = self.evidence.mass if self.setting.target == "sample" else self.setting.least_mass
@@ -302,7 +302,7 @@ class TailTests:
             return computed[i]
 
         def search(first: int, last: int) -> int | None:
-            """Return the first of first + 1 .. last that is not rejected, first being so."""
+            """Return the first of first + 1 .. last that is not rejected, given that first is."""
             if last == first:
                 return None
             ends = np.array(sorted((q[i], log_w(i)) for i in (first, last)))

@@ -59,7 +59,7 @@ _WIDEST = 24.0  # standard deviations of a bin that right tails of the absolute 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What ranges and their q are chosen by: known before labels, or before any row.
+    """The facts by which ranges and their q are chosen, known before labels or before any row.
 
     Attributes
     ----------
@@ -332,7 +332,7 @@ class Range:
     scope: float
 
     def log_limit(self, plan: Plan, side: Side) -> float:
-        """Return what log W must not exceed for all errors of the range to be rejected."""
+        """Return the largest log W at which all errors of the range are rejected."""
         t = self.lo if side == "left" else self.hi
         if not replace(self.penalty, reach=t).is_finite:
             return math.inf  # q suits what outputs can be off by, and none can be off by t

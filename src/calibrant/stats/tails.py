@@ -247,7 +247,7 @@ class _Law:
         return _Pairs.of(special.expit(self.w), self.w, self.s, self.size)
 
     def _chords(self, penalty: Penalty) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-        """Return what the penalty adds between neighbouring nodes, and which pairs the reach cuts.
+        """Return the penalty at neighbouring nodes, its bulges, and the pairs that the reach cuts.
 
         Pairs beyond the reach, and those that it cuts, have a bulge below 0.
         """

@@ -87,8 +87,8 @@ def judgement(
 ) -> tuple[Verdict | None, str]:
     """Return the verdict and the sentence that claims it, without advice."""
     looks, max_error = question.looks, question.max_error
-    confidence = f"with {100 * question.confidence_level:g}% confidence"
-    confidence += f" over {looks:,} looks" if looks > 1 else ""
+    level = f"with {100 * question.confidence_level:g}% confidence"
+    level += f" over {looks:,} looks" if looks > 1 else ""
     error = f"{'coverage' if table.problem.kind == 'quantile' else table.problem.kind} error"
     if question.target == "sample":
         error += " on inputs like these rows"
@@ -99,21 +99,18 @@ def judgement(
         return None if max_error is None else "undecided", f"{TOO_GOOD} {where}"
     verdict = decided(upper, lower, max_error)
     if max_error is None:
-        return (
-            None,
-            f"{confidence} the {error} is at most {upper:.4f}, and at least {lower:.4f} {where}",
-        )
+        return None, f"{level} the {error} is at most {upper:.4f}, and at least {lower:.4f} {where}"
     if verdict == "certified":
-        return verdict, f"{confidence} the {error} is at most {upper:.4f} <= {max_error:g} {where}"
+        return verdict, f"{level} the {error} is at most {upper:.4f} <= {max_error:g} {where}"
     if verdict == "refuted":
-        return verdict, f"{confidence} the {error} is at least {lower:.4f} > {max_error:g} {where}"
+        return verdict, f"{level} the {error} is at least {lower:.4f} > {max_error:g} {where}"
     if not table.is_binned_model:
         return verdict, (
             f"the {error} is at least {lower:.4f}, but bins mix different predictions {where}: "
             "such a model can be refuted, never certified. Recalibrate it with ScalingBinning"
         )
     return verdict, (
-        f"the {error} lies between {lower:.4f} and {upper:.4f}, each {confidence} {where}: "
+        f"the {error} lies between {lower:.4f} and {upper:.4f}, each {level} {where}: "
         f"more rows are needed to tell it from {max_error:g}"
     )
 
@@ -243,17 +240,15 @@ def trivial_error(table: BinTable, weights: FloatArray, power: float) -> float:
 def _emptiness(
     verdict: Verdict | None, upper: float, max_error: float | None, trivial: float
 ) -> str:
-    """Say that a bound, or a tolerance, is met by a model that knows nothing; or nothing."""
-    yardstick = (
-        f"always answering 0 or 1, whichever is commoner, is off by {trivial:.4f} on these rows"
-    )
+    """Say that a model that knows nothing meets the bound or the tolerance, where it does."""
+    fact = f"always answering 0 or 1, whichever is commoner, is off by {trivial:.4f} on these rows"
     if verdict == "refuted":
         return ""
     if max_error is not None and trivial <= max_error:
         return (
-            f". This asks for little: {yardstick}, within the {max_error:g} that is allowed. Ask for "
+            f". This asks for little: {fact}, within the {max_error:g} that is allowed. Ask for "
             "a max_error far below that"
         )
     if verdict is None and trivial <= upper < 1:
-        return f". This says little: {yardstick}. More rows give a lower bound"
+        return f". This says little: {fact}. More rows give a lower bound"
     return ""
