@@ -29,6 +29,18 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.fixture(autouse=True)
+def _generators_begin_anew(request):
+    """Let every test draw what it draws alone: generators of its module are put back behind it."""
+    module = getattr(request.node, "module", None)
+    members = vars(module).values() if module else ()
+    bits = [one.bit_generator for one in members if isinstance(one, np.random.Generator)]
+    states = [one.state for one in bits]
+    yield
+    for one, state in zip(bits, states, strict=True):
+        one.state = state
+
+
 @pytest.fixture
 def fuzz_cases(request):
     """Return how many cases of each category the fuzz suite tries."""
