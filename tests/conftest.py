@@ -29,6 +29,18 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.fixture(autouse=True)
+def _generators_begin_anew(request):
+    """Let every test draw what it draws alone: generators of its module are put back behind it."""
+    module = getattr(request.node, "module", None)
+    members = vars(module).values() if module else ()
+    bits = [one.bit_generator for one in members if isinstance(one, np.random.Generator)]
+    states = [one.state for one in bits]
+    yield
+    for one, state in zip(bits, states, strict=True):
+        one.state = state
+
+
 @pytest.fixture
 def fuzz_cases(request):
     """Return how many cases of each category the fuzz suite tries."""
@@ -78,3 +90,49 @@ def closed_figures():
     yield
     plt.close("all")
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Read files in small parts, so that the rows of `predictions_on_disk` are several of them."""
+    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
+    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
+
+
+@pytest.fixture
+def csv(tmp_path):
+    """Return the path of a file of predictions."""
+    from predictions_on_disk import write
+
+    return write(tmp_path / "preds.csv")
+
+
+@pytest.fixture
+def calibrators(tmp_path):
+    """Save a calibrator of one column and one of three, which leave all as it is."""
+    import calibrant as cb
+    from predictions_on_disk import COLUMNS, LABEL, PROBS, SCORE
+
+    one, many = tmp_path / "one.json", tmp_path / "many.json"
+    cb.Identity().fit(SCORE, LABEL).save(one)
+    cb.Identity().fit(PROBS, COLUMNS["animal"], classes=("cat", "dog", "eel")).save(many)
+    return one, many
+
+
+@pytest.fixture
+def animals(tmp_path, monkeypatch):
+    """Write two halves of the rows: one to fit on, one to certify on."""
+    from predictions_on_disk import COLUMNS, LABEL, N, write
+
+    monkeypatch.chdir(tmp_path)
+    halves = {"new": slice(N // 2, N), "old": slice(0, N // 2)}
+    columns = COLUMNS | {"word": np.where(LABEL == 1, "spam", "ham"), "flipped": 1 - LABEL}
+    for name, rows in halves.items():
+        write(tmp_path / f"{name}.csv", columns, rows)
+    return halves
+
+
+@pytest.fixture
+def calibrator(calibrators):
+    """Return the saved calibrator of one column."""
+    return calibrators[0]

@@ -99,3 +99,11 @@ def lines_to(path, lines, end="\n"):
     """Write lines of text, and return the path as text."""
     path.write_text(end.join(lines) + end, newline="")
     return str(path)
+
+
+def one_line(code, out, err, file):
+    """Check that a refusal is one line that names the file."""
+    assert (code, out) == (3, ""), err
+    assert err.count("\n") == 0
+    assert str(file) in err
+    return err

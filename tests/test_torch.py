@@ -523,6 +523,8 @@ try:
     metric(p[20:], y[:20])
 except ValueError:
     assert metric.result().n == 20  # a refused batch changes nothing
+else:
+    raise AssertionError("20 labels of 30 predictions were taken")
 metric.update(p[20:], y[20:])
 whole = CalibrationError()
 whole.update(p, y)

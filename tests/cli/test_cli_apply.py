@@ -25,12 +25,7 @@ from predictions_on_disk import (
     write,
 )
 
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 @pytest.mark.parametrize("before", SUFFIXES)

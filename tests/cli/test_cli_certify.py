@@ -27,22 +27,12 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 
 @pytest.fixture(params=SUFFIXES)
 def file(request, tmp_path):
     return write(tmp_path / f"preds{request.param}")
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 @pytest.mark.parametrize(
@@ -129,17 +119,6 @@ def test_a_calibrator_can_be_certified_on_fresh_rows_only(tmp_path, capsys):
     code, _, err = run(capsys, "certify", half, *gate)
     assert code == 3
     assert "the very rows it was fitted on" in err
-
-
-@pytest.fixture
-def animals(tmp_path, monkeypatch):
-    """Two halves of the rows: one to fit on, one to certify on."""
-    monkeypatch.chdir(tmp_path)
-    fresh = slice(N // 2, N)
-    columns = COLUMNS | {"word": np.where(LABEL == 1, "spam", "ham"), "flipped": 1 - LABEL}
-    write(tmp_path / "old.csv", columns, slice(0, N // 2))
-    write(tmp_path / "new.csv", columns, fresh)
-    return {"new": fresh, "old": slice(0, N // 2)}
 
 
 def certified(capsys, *options):

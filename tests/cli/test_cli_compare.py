@@ -20,17 +20,7 @@ from predictions_on_disk import (
     write,
 )
 
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 def test_compare_reads_two_files_or_two_columns(tmp_path, csv, capsys):

@@ -23,17 +23,7 @@ from predictions_on_disk import (
     write,
 )
 
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 METHODS = {
@@ -155,17 +145,6 @@ def test_fit_takes_weights_and_names_of_the_event(tmp_path, capsys):
         expected = cb.PlattScaling().fit(COLUMNS["raw"], LABEL, sample_weight=weight)
         got = cb.load(saved).predict_proba(COLUMNS["raw"])
         np.testing.assert_allclose(got, expected.predict_proba(COLUMNS["raw"]), rtol=1e-9)
-
-
-@pytest.fixture
-def animals(tmp_path, monkeypatch):
-    """Two halves of the rows: one to fit on, one to certify on."""
-    monkeypatch.chdir(tmp_path)
-    fresh = slice(N // 2, N)
-    columns = COLUMNS | {"word": np.where(LABEL == 1, "spam", "ham"), "flipped": 1 - LABEL}
-    write(tmp_path / "old.csv", columns, slice(0, N // 2))
-    write(tmp_path / "new.csv", columns, fresh)
-    return {"new": fresh, "old": slice(0, N // 2)}
 
 
 @pytest.mark.parametrize(

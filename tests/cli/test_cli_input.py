@@ -24,6 +24,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 ODDS = np.log(0.01 + SCORE) - np.log(1.01 - SCORE)
 
 
@@ -290,13 +292,6 @@ def test_json_lines_with_a_column_named_format_are_still_rows(tmp_path, capsys):
     (tmp_path / "rows.json").write_text("\n".join(lines))
     code, out, _ = run(capsys, "measure", tmp_path / "rows.json", "--json")
     assert (code, json.loads(out)["n"]) == (0, 20)
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", ".arrow", ".npz"])

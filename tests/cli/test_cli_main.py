@@ -24,6 +24,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 HERE = {"PYTHONPATH": str(Path(cb.__file__).parents[1])}
 
 
@@ -147,12 +149,6 @@ WATCHDOG = 300
 """Seconds after which a command that hangs fails the test; nothing is measured."""
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
-
-
 def test_a_crash_does_not_look_like_a_verdict(capsys, monkeypatch):
     monkeypatch.setattr("calibrant.stats.samples_to_certify", lambda *a, **k: 1 / 0)
     code, _, err = run(capsys, "plan", "--max-error", "0.1", "--n-bins", "3")
@@ -203,11 +199,6 @@ def test_an_interrupt_ends_the_command_quietly_with_130(tmp_path):
             process.send_signal(signal.SIGINT)
             assert process.wait(WATCHDOG) == 130
         assert process.stderr.read() == b"calibrant: interrupted\n"
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
 
 
 def test_the_module_is_the_command(csv):

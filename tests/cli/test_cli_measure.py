@@ -25,6 +25,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 RULES = {
     "auto": "auto",
     "7": 7,
@@ -38,18 +40,6 @@ RULES = {
 @pytest.fixture(params=SUFFIXES)
 def file(request, tmp_path):
     return write(tmp_path / f"preds{request.param}")
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 @pytest.mark.parametrize("bins", ["auto", "width:10", "distinct"])

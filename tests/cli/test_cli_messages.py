@@ -9,11 +9,7 @@ import calibrant as cb
 from calibrant.cli.output import in_options
 from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, SCORE, SUFFIXES, run, write
 
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 def with_one(column, row, value):

@@ -25,6 +25,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 EVIL = {
     "markup": "<script>alert('x')</script>&amp;]]>",
     "formula": "=cmd|' /C calc'!A0",
@@ -106,12 +108,6 @@ def test_shortened_text_keeps_its_beginning_and_end(text, most):
     short = shortened(text, most)
     assert len(short) <= most
     assert short == text or ("..." in short and short[0] == text[0] and short[-1] == text[-1])
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
 
 
 def test_a_terminal_gets_a_bar_and_a_pipe_none(tmp_path, monkeypatch):

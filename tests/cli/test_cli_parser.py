@@ -25,6 +25,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 HOSTILE = (
     *("0", "-1", "1", "2", "1.5", "1e9", "1e11", "1000000000", "100000000000", "9" * 5000),
     *("nan", "inf", "-inf", "1e400", "1e-300", "5e-324", "1e-17", "1e-14", "-0.0"),
@@ -147,12 +149,6 @@ def test_python_refuses_as_many_bins_with_the_same_words(rule):
         cb.tabulate(LABEL, SCORE, bins=rule(10**11))
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
-
-
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -225,11 +221,6 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "narwhals"}
     assert heavy & set(done.stderr.split()) == set()
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
 
 
 @pytest.mark.parametrize("edges", ["0,1", "0,0.25,0.5,1"])

@@ -11,13 +11,7 @@ from predictions_on_disk import (
     LABEL,
     SCORE,
     run,
-    write,
 )
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
 
 
 def test_levels_may_be_those_of_a_saved_calibrator(tmp_path, csv, capsys):

@@ -18,6 +18,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 SHUFFLED = np.random.default_rng(3).permutation(N)
 
 
@@ -79,18 +81,6 @@ def test_columns_without_data_are_a_usage_error(place, capsys):
     code, _, err = run(capsys, "recheck", "c.json", *ONE)
     assert code == 4
     assert "name their file with --data" in err
-
-
-@pytest.fixture
-def csv(tmp_path):
-    return write(tmp_path / "preds.csv")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 16)
 
 
 def test_a_forged_certificate_does_not_pass_a_recheck(tmp_path, csv, capsys):

@@ -22,6 +22,8 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 SCALE = {"AA": 0.001, "A": 0.01, "BB": 0.05, "C": 0.2}
 PAIRS = [f"{name}={pd}" for name, pd in SCALE.items()]
 RNG = np.random.default_rng(5)
@@ -31,13 +33,6 @@ DEFAULT = (RNG.uniform(size=PD.size) < PD).astype(int)
 MANY_DEFAULTS = np.where(np.arange(PD.size) < 60, GRADE == "AA", DEFAULT).astype(int)
 BOOK = {"default": DEFAULT, "grade": GRADE, "pd": PD, "worse": MANY_DEFAULTS}
 BY_NAME = ("--y-true", "default", "--y-prob", "grade", "--grades", *PAIRS)
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    """Make every file several chunks."""
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Quantiles on a device: the edges of all distinct values, in little memory."""
+"""Bins that are chosen on a device: the edges of all distinct values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.engines import cuda_quantiles
 from calibrant.engines.tensors import Tensors
-from calibrant.engines.torch import TorchEngine, near_quantiles
+from calibrant.engines.torch import TorchEngine
 from calibrant.problem import read_problem
 from conftest import optional
 
@@ -52,34 +51,3 @@ def test_columns_of_events_have_the_edges_of_their_probabilities():
     for bins, column in zip(chosen, z.T, strict=True):
         alone = Tensors(read_problem("binary"), events[:, 0], column.contiguous(), None, True)
         assert bins == TorchEngine().choose(alone, rule)[0]
-
-
-@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("are_logits", [False, True])
-def test_blocks_of_classes_give_the_quantiles_of_all(monkeypatch, are_logits, dtype):
-    torch.manual_seed(0)
-    x = torch.randn(5000, 33, device=DEVICE).to(dtype)
-    x = x if are_logits else x.sigmoid()
-    labels = torch.zeros(len(x), dtype=torch.int64, device=DEVICE)
-    tensors = Tensors(read_problem("marginal", 33), labels, x, None, are_logits)
-    together = near_quantiles(tensors, 15)
-    monkeypatch.setattr(cuda_quantiles, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(
-        cuda_quantiles, "BLOCK_SHARE", 1 << 40
-    )  # eight at a time, and the last alone
-    for a, b in zip(near_quantiles(tensors, 15), together, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
-@pytest.mark.parametrize("n_bins", [15, 60])
-def test_quantiles_of_many_classes_take_a_twentieth_of_the_input(n_bins):
-    x = torch.randn(50_000, 1000, device=DEVICE)
-    labels = torch.zeros(len(x), dtype=torch.int64, device=DEVICE)
-    tensors = Tensors(read_problem("marginal", 1000), labels, x, None, True)
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    near_quantiles(tensors, n_bins)
-    extra = torch.cuda.max_memory_allocated() - before
-    assert extra < x.nbytes / 20

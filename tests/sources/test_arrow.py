@@ -11,7 +11,6 @@ import pytest
 import calibrant as cb
 from conftest import optional
 from predictions_on_disk import (
-    COLUMNS,
     LABEL,
     ONE,
     PROBS,
@@ -23,11 +22,7 @@ from predictions_on_disk import (
     run,
 )
 
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 def stream_of(batches):
@@ -83,16 +78,6 @@ def n_listed(content):
         return pa.ipc.open_file(pa.BufferReader(content)).num_record_batches
     except (pa.ArrowException, OSError):
         return None
-
-
-@pytest.fixture
-def calibrators(tmp_path):
-    """Save a calibrator of one column and one of three, which leave all as it is."""
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "one.json")
-    cb.Identity().fit(PROBS, COLUMNS["animal"], classes=("cat", "dog", "eel")).save(
-        tmp_path / "many.json"
-    )
-    return tmp_path / "one.json", tmp_path / "many.json"
 
 
 def test_columns_of_an_array_do_not_hide_another_array(tmp_path, calibrators, capsys):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import calibrant as cb
 from predictions_on_disk import (
-    COLUMNS,
     LABEL,
     ONE,
-    PROBS,
     SCORE,
     N,
     lines_to,
@@ -18,23 +15,9 @@ from predictions_on_disk import (
     run,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 CSV = ["label,score,note", *(f"{y},{p},fine" for y, p in zip(LABEL, SCORE, strict=True))]
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
-
-
-@pytest.fixture
-def calibrators(tmp_path):
-    """Save a calibrator of one column and one of three, which leave all as it is."""
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "one.json")
-    cb.Identity().fit(PROBS, COLUMNS["animal"], classes=("cat", "dog", "eel")).save(
-        tmp_path / "many.json"
-    )
-    return tmp_path / "one.json", tmp_path / "many.json"
 
 
 @pytest.mark.parametrize("line", [1, 7, 700, N])

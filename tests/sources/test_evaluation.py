@@ -113,7 +113,13 @@ def test_one_row_and_a_pickle(tmp_path):
         log["confidence"][0] = 1
     with pytest.raises(KeyError):
         log["meaning"]
-    assert log == log
+
+
+def test_a_log_equals_itself_alone_and_never_compares_its_arrays(tmp_path):
+    path = write_lines(tmp_path / "q.jsonl", [{"confidence": 0.5, "correct": True}] * 2)
+    log, again = (cb.read_log(path, "jsonl") for _ in range(2))
+    assert {log: 1} == {log: 1}
+    assert log != again
 
 
 def test_many_tasks_are_printed_in_few_lines(tmp_path):

@@ -17,7 +17,6 @@ from predictions_on_disk import (
     LABEL,
     MANY,
     ONE,
-    PROBS,
     SCORE,
     SUFFIXES,
     N,
@@ -29,24 +28,10 @@ from predictions_on_disk import (
     write,
 )
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 CSV = ["label,score,note", *(f"{y},{p},fine" for y, p in zip(LABEL, SCORE, strict=True))]
 PROB_NAMES = ("prob_0", "prob_1", "prob_2")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
-
-
-@pytest.fixture
-def calibrators(tmp_path):
-    """Save a calibrator of one column and one of three, which leave all as it is."""
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "one.json")
-    cb.Identity().fit(PROBS, COLUMNS["animal"], classes=("cat", "dog", "eel")).save(
-        tmp_path / "many.json"
-    )
-    return tmp_path / "one.json", tmp_path / "many.json"
 
 
 @pytest.mark.parametrize("suffix", [".csv.gz", ".parquet", ".arrow", ".npz"])

@@ -20,6 +20,8 @@ from calibrant.exceptions import (
 from calibrant.sources import read
 from predictions_on_disk import CLASS, COLUMNS, LABEL, NAMES, PROBS, SCORE, SUFFIXES, write
 
+pytestmark = pytest.mark.usefixtures("small_chunks")
+
 RULES = [7, "auto", "width:10", "hybrid:4", "distinct", [0, 0.2, 0.5, 1]]
 SUMS = ("sum_y", "sum_p", "sum_pp", "sum_py", "sum_w", "sum_ww", "sum_wwuu")
 WEIGHT = np.random.default_rng(1).exponential(size=LABEL.size)
@@ -37,12 +39,6 @@ def folder(tmp_path_factory):
     for i, rows in enumerate((slice(0, 400), slice(400, 410), slice(410, None))):
         write(folder / f"part-{i}.parquet", ALL, rows)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 15)
 
 
 PROBLEMS = {

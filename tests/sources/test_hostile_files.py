@@ -8,8 +8,7 @@ import json
 import numpy as np
 import pytest
 
-import calibrant as cb
-from predictions_on_disk import LABEL, ONE, SCORE, N, pa, run
+from predictions_on_disk import LABEL, ONE, SCORE, N, one_line, pa, run
 
 TYPES = {
     "lists of one": [[0.5]],
@@ -29,23 +28,9 @@ TYPES = {
 ROLES = ("label", "score", "weight")
 
 
-@pytest.fixture
-def calibrator(tmp_path):
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
-    return tmp_path / "cal.json"
-
-
 def in_columns(role, values):
     columns = {"label": LABEL, "score": SCORE, "weight": np.ones(N)}
     return pa.table(columns | {role: (values * N)[:N]})
-
-
-def one_line(code, out, err, file):
-    """Check that a refusal is one line that names the file."""
-    assert (code, out) == (3, ""), err
-    assert err.count("\n") == 0
-    assert str(file) in err
-    return err
 
 
 @pytest.mark.parametrize("kind", TYPES)

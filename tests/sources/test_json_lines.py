@@ -9,25 +9,22 @@ import sys
 import pytest
 
 import calibrant as cb
-from predictions_on_disk import COLUMNS, LABEL, MANY, ONE, PROBS, SCORE, N, n_of, refused, run
+from predictions_on_disk import (
+    COLUMNS,
+    LABEL,
+    MANY,
+    ONE,
+    SCORE,
+    N,
+    n_of,
+    one_line,
+    refused,
+    run,
+)
+
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 PROB_NAMES = ("prob_0", "prob_1", "prob_2")
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("calibrant.sources.files.arrow.MOST_ROWS", 499)
-    monkeypatch.setattr("calibrant.sources.files.arrow.BLOCK_BYTES", 1 << 13)
-
-
-@pytest.fixture
-def calibrators(tmp_path):
-    """Save a calibrator of one column and one of three, which leave all as it is."""
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "one.json")
-    cb.Identity().fit(PROBS, COLUMNS["animal"], classes=("cat", "dog", "eel")).save(
-        tmp_path / "many.json"
-    )
-    return tmp_path / "one.json", tmp_path / "many.json"
 
 
 def json_lines(path, rows):
@@ -99,20 +96,6 @@ def test_a_column_that_later_blocks_of_json_lines_lack_is_empty_there(
     assert code == 0, err
     lines = out.read_text().splitlines()
     assert (len(lines), lines[1], lines[-1]) == (1501, "0.5,first,0.5", "0.25,,0.25")
-
-
-@pytest.fixture
-def calibrator(tmp_path):
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
-    return tmp_path / "cal.json"
-
-
-def one_line(code, out, err, file):
-    """Check that a refusal is one line that names the file."""
-    assert (code, out) == (3, ""), err
-    assert err.count("\n") == 0
-    assert str(file) in err
-    return err
 
 
 def test_text_among_numbers_of_json_lines_is_named_with_its_row(tmp_path, calibrator, capsys):

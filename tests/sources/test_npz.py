@@ -9,10 +9,9 @@ import zipfile
 import numpy as np
 import pytest
 
-import calibrant as cb
 from calibrant.exceptions import InvalidDocumentError, LengthMismatchError
 from calibrant.sources.files.npz import npz_chunks
-from predictions_on_disk import LABEL, ONE, SCORE, N, run
+from predictions_on_disk import LABEL, ONE, SCORE, N, one_line, run
 
 
 def archive(path, members):
@@ -95,20 +94,6 @@ def test_a_bomb_is_read_in_bounded_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.fixture
-def calibrator(tmp_path):
-    cb.Identity().fit(SCORE, LABEL).save(tmp_path / "cal.json")
-    return tmp_path / "cal.json"
-
-
-def one_line(code, out, err, file):
-    """Check that a refusal is one line that names the file."""
-    assert (code, out) == (3, ""), err
-    assert err.count("\n") == 0
-    assert str(file) in err
-    return err
 
 
 def npz(path, **arrays):

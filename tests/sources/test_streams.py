@@ -13,6 +13,7 @@ from calibrant.sources.files.streams import arrow_stream, expand, format_of
 from conftest import optional
 from predictions_on_disk import (
     ONE,
+    one_line,
     run,
 )
 
@@ -25,14 +26,6 @@ def test_arrow_holds_no_bytes_of_pythons():
     assert sys.getrefcount(block) == held
     assert stream.read() == block
     assert arrow_stream(b"").read() == b""
-
-
-def one_line(code, out, err, file):
-    """Check that a refusal is one line that names the file."""
-    assert (code, out) == (3, ""), err
-    assert err.count("\n") == 0
-    assert str(file) in err
-    return err
 
 
 def test_a_line_that_is_too_long_is_refused(tmp_path, capsys, monkeypatch):

@@ -92,7 +92,7 @@ def lower_ranges() -> Iterator[tuple[float, float]]:
     lo, hi = 0.0, 1e-5
     while lo < 1:
         yield lo, hi
-        lo, hi = hi, min(hi * bounds._RATIO, 1.0)
+        lo, hi = hi, min(hi * bounds.RATIO, 1.0)
 
 
 def least_accepted(accepts: Callable[[float], bool]) -> float:

@@ -74,8 +74,8 @@ ETA = 0.6  # of the bias that T corrects for in upper bounds; from 0 to 1, bound
 SMALLEST = 1e-5  # error that is tested, unless there are more than 1e8 rows
 _MARGIN = 1.005  # of lam over the least that a normal approximation allows; 1.1 costs 2%
 _CAP = 0.95  # of the largest k, where lam becomes infinite; 0.8 and 0.99 change bounds by 0.1%
-_RATIO = 1.1  # of the ends of a range of errors that share (lam, q); 1.03 gains 0.1%
-_WIDE_RATIO = 1.3  # the same, far above what calibrated models are bounded by
+RATIO = 1.1  # of the ends of a range of errors that share (lam, q); 1.03 gains 0.1%
+WIDE_RATIO = 1.3  # the same, far above what calibrated models are bounded by
 _SPARE = 20
 """Masses this many times below the nominal one leave 1 - q e^2 positive; tightness only."""
 _MOST_PLANNED = 1024
@@ -133,7 +133,7 @@ def upper_ranges(evidence: Evidence) -> Iterator[tuple[float, float]]:
     hi, near = 1.0, 10 * math.sqrt(evidence.n_planned / evidence.n)
     least = smallest_error(evidence.n)
     while hi > least:
-        lo = hi / (_RATIO if hi <= near else _WIDE_RATIO)
+        lo = hi / (RATIO if hi <= near else WIDE_RATIO)
         yield lo, hi
         hi = lo
 
@@ -143,12 +143,12 @@ def lower_bound(evidence: Evidence, setting: Setting, least: float = 0.0) -> flo
 
     It is the smallest error of `least` or more that is not rejected; 1 if all are.
     """
-    observed, lo, hi = evidence.squared(0.0), least, max(least * _RATIO, 1e-5)
+    observed, lo, hi = evidence.squared(0.0), least, max(least * RATIO, 1e-5)
     while lo < 1:
         accepted = smallest_accepted(evidence, setting, observed, hi)
         if accepted < hi:
             return max(accepted, lo)
-        lo, hi = hi, min(hi * _RATIO, 1.0)
+        lo, hi = hi, min(hi * RATIO, 1.0)
     return 1.0
 
 
