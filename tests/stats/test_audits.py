@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -153,8 +154,12 @@ def test_nothing_is_said_of_the_worst_group_where_labels_agree_too_well():
         assert {x.group[0]: x.agrees_too_well for x in audit.groups} == {"even": True, "odd": False}
         assert (audit.verdict, audit.upper_bound) == (verdict, 1.0)
         assert "worst group" not in str(audit)
-        assert "Of even nothing can be said: labels agree with the" in str(audit)
+        assert "Of group even nothing can be said: labels agree with the" in str(audit)
+        assert re.search(r"\neven +4,500 .* - +- +1\n", str(audit))
+        even = next(x for x in audit.groups if x.agrees_too_well)
+        assert "at least -, at most - " in str(even)
         assert audit["even"].agrees_too_well
+        assert "<td>- (97.5%)</td>" in audit["even"]._repr_html_()
     assert not audit.too_small
 
 

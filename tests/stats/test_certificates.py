@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 
 import numpy as np
 import pytest
 
 import calibrant as cb
 from calibrant import exceptions as ex
+from calibrant import stats
 
 RNG = np.random.default_rng(41)
 LEVELS = RNG.integers(1, 10, size=4000) / 10
@@ -92,3 +94,9 @@ def test_a_certificate_without_a_field_is_refused():
     del document["method"]
     with pytest.raises(ex.InvalidDocumentError, match="needs 'method'"):
         cb.Certificate.from_json(json.dumps(document))
+
+
+def test_a_misspelt_option_is_named_with_the_function_that_was_called():
+    with pytest.raises(TypeError, match=r"^certify\(\) got an unexpected keyword .*max_erro"):
+        stats.certify(cb.tabulate(GOOD, LEVELS, bins="distinct"), max_erro=0.1)
+    assert {"max_error", "norm", "levels", "draws"} <= signature(stats.certify).parameters.keys()

@@ -50,10 +50,10 @@ MOST_FOLDS = 100
 
 
 def _refused(reason: str) -> Any:
-    """Return a method that raises, in the place of one that takes predictions and no groups."""
+    """Return a method that raises, in place of one that has no answer for groups."""
 
     def refuse(self: ByGroup, *args: Any, **options: Any) -> NoReturn:
-        """Refuse: it takes predictions, and no groups."""
+        """Refuse: this has no answer for groups."""
         raise InvalidArgumentError(reason)
 
     return refuse

@@ -276,6 +276,8 @@ def groups_of_rows(findings: Findings) -> Element | None:
         bounds = f"≥ {points(group.lower_bound)}"
         if group.upper_bound < 1:
             bounds = f"{points(group.lower_bound)} to {points(group.upper_bound)}"
+        if group.agrees_too_well:
+            bounds = "nothing"
         cells = (
             shown(shown_key(group.group)),
             f"{group.n:,}",

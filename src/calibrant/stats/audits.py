@@ -41,6 +41,7 @@ from calibrant.stats.verdicts import (
     Verdict,
     assumptions_of,
     overall,
+    shown_bounds,
 )
 from calibrant.table import BinTable
 from calibrant.tables import Tables
@@ -96,11 +97,16 @@ class AuditedGroup:
 
     def __str__(self) -> str:
         outcome = "too small" if self.is_too_small else self.verdict or "no verdict"
+        least, most = self.shown_bounds
         return (
             f"{shown_key(self.group)}: {outcome}; error {self.error:.4f} [{self.low:.4f}, "
-            f"{self.high:.4f}], at least {self.lower_bound:.4f}, at most {self.upper_bound:.4f} "
-            f"(n = {self.n:,})"
+            f"{self.high:.4f}], at least {least}, at most {most} (n = {self.n:,})"
         )
+
+    @property
+    def shown_bounds(self) -> tuple[str, str]:
+        """Both bounds as they are printed."""
+        return shown_bounds(self.lower_bound, self.upper_bound, self.agrees_too_well)
 
     @property
     def is_too_small(self) -> bool:
@@ -179,8 +185,7 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
             outcome = "too small" if group.is_too_small else group.verdict or ""
             row = [shown_key(group.group), f"{group.n:,}", *([outcome] if is_judged else [])]
             row += [f"{group.error:.4f}", f"[{group.low:.4f}, {group.high:.4f}]"]
-            row += [f"{group.lower_bound:.4f}", f"{group.upper_bound:.4f}"]
-            rows.append([*row, f"{group.adjusted_pvalue:.2g}"])
+            rows.append([*row, *group.shown_bounds, f"{group.adjusted_pvalue:.2g}"])
         parts = [filled(self._summary()), *text_table(head, rows)]
         parts += [*more_groups(len(self) - LINES), *map(filled, self._findings())]
         return "\n".join([*parts, *rests_on(self.assumptions, self.verdict)])
@@ -204,7 +209,8 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
         matched = [shown_key(group.group) for group in self.groups if group.agrees_too_well]
         if matched:
             more = f" and {len(matched) - 3:,} more" if len(matched) > 3 else ""
-            yield f"Of {', '.join(matched[:3])}{more} {TOO_GOOD}."
+            noun = "group" if len(matched) == 1 else "groups"
+            yield f"Of {noun} {', '.join(matched[:3])}{more} {TOO_GOOD}."
         small = self.too_small
         if small:
             needed = sorted({group.rows_needed or 0 for group in small})
@@ -224,7 +230,7 @@ class Audit(Result, Mapping[GroupKey, Certificate]):
     def _facts(self) -> Iterator[tuple[str, str]]:
         for group in self.groups[:LINES]:
             outcome = "too small" if group.is_too_small else group.verdict or ""
-            bounds = f"{group.lower_bound:.4f} to {group.upper_bound:.4f}"
+            bounds = " to ".join(group.shown_bounds)
             yield shown_key(group.group), f"{group.error:.4f}, {bounds} {outcome}".strip()
 
     def to_dict(self) -> dict[str, Any]:

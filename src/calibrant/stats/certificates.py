@@ -11,9 +11,10 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Unpack, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from calibrant._digests import NO_DIGESTS, Digests
 from calibrant._documents import (
@@ -32,9 +33,9 @@ from calibrant.exceptions import InvalidArgumentError
 from calibrant.stats.bounds import smallest_error
 from calibrant.stats.clusters import check_draws, is_draw
 from calibrant.stats.curves import diagram_of
-from calibrant.stats.estimators import Target, power_of
+from calibrant.stats.estimators import ClassWeight, Norm, Target, power_of
 from calibrant.stats.proofs import agrees_too_well, bounds_of, unseen_of
-from calibrant.stats.questions import ASKED, MOST_DRAWS, Asked, MinBinMass, Question
+from calibrant.stats.questions import ASKED, MOST_DRAWS, MinBinMass, Question
 from calibrant.stats.rechecks import (
     Recheck,
     compared_digests,
@@ -52,6 +53,7 @@ from calibrant.stats.verdicts import (
     decided,
     in_present_words,
     judgement,
+    shown_bounds,
     trivial_error,
     verdict_of,
 )
@@ -141,9 +143,10 @@ class Certificate(Result):
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         level = f"{100 * self.confidence_level:g}%"
+        least, most = shown_bounds(self.lower_bound, self.upper_bound, self.agrees_too_well)
         yield "verdict", self.verdict or "none asked for"
-        yield f"{self.norm} error at most", f"{self.upper_bound:.4f} ({level})"
-        yield f"{self.norm} error at least", f"{self.lower_bound:.4f} ({level})"
+        yield f"{self.norm} error at most", f"{most} ({level})"
+        yield f"{self.norm} error at least", f"{least} ({level})"
         yield "reason", ended(self.reason)
         yield "holds if", " ".join(self.assumptions)
 
@@ -282,11 +285,19 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
 def certify(
     table: BinTable,
     *,
+    max_error: float | None = None,
+    norm: Norm = "l2",
+    confidence_level: float = 0.95,
+    target: Target = "population",
+    min_bin_mass: MinBinMass = None,
+    levels: ArrayLike | None = None,
+    looks: int = 1,
+    draws: int | None = None,
+    class_weight: ClassWeight = None,
     digests: Digests | None = None,
     overlap_unchecked: bool = False,
     lower_table: BinTable | None = None,
     drawn: list[int] | None = None,
-    **asked: Unpack[Asked],
 ) -> Certificate:
     """Certify, refute, or leave undecided that a calibration error is at most `max_error`.
 
@@ -295,7 +306,18 @@ def certify(
     several `draws`, `table` is the one that gives the upper bound and `lower_table` the one that
     gives the lower, if it is another; `drawn` are their numbers.
     """
-    question = Question.of(table, **asked)
+    question = Question.of(
+        table,
+        confidence_level=confidence_level,
+        max_error=max_error,
+        norm=norm,
+        target=target,
+        min_bin_mass=min_bin_mass,
+        levels=levels,
+        looks=looks,
+        draws=draws,
+        class_weight=class_weight,
+    )
     digests = digests or NO_DIGESTS
     return _answer(table, lower_table, drawn, question, digests, overlap_unchecked)
 

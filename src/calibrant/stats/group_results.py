@@ -30,7 +30,7 @@ from calibrant.stats.estimators import (
 from calibrant.stats.quantile_coverage import CoverageCertificate, certify_coverage
 from calibrant.stats.results import CalibrationErrorResult, calibration_error
 from calibrant.stats.selective import SelectiveCurve, selective_curve
-from calibrant.stats.verdicts import Verdict, overall
+from calibrant.stats.verdicts import Verdict, overall, shown_bounds
 from calibrant.tables import Tables
 
 R = TypeVar(
@@ -199,7 +199,8 @@ class GroupCertificates(GroupResults[Certificate]):
         return lower, [certificate.upper_bound for certificate in self._certificates]
 
     def _row(self, result: Certificate, confidence_level: float) -> tuple[str, ...]:
-        return result.verdict or "-", f"{result.lower_bound:.4f}", f"{result.upper_bound:.4f}"
+        bounds = (result.lower_bound, result.upper_bound, result.agrees_too_well)
+        return result.verdict or "-", *shown_bounds(*bounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

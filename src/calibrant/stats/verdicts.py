@@ -39,6 +39,15 @@ assumes something else is not a rewording.
 """
 
 
+def shown_bounds(lower: float, upper: float, too_good: bool) -> tuple[str, str]:
+    """Return both bounds as they are printed: dashes where labels agree too well.
+
+    >>> shown_bounds(0.0, 0.0123, False), shown_bounds(0.0, 1e-05, True)
+    (('0.0000', '0.0123'), ('-', '-'))
+    """
+    return ("-", "-") if too_good else (f"{lower:.4f}", f"{upper:.4f}")
+
+
 def in_present_words(text: str) -> str:
     """Return a sentence of a document as this version would write it."""
     for then, now in EARLIER_WORDING:
