@@ -397,5 +397,5 @@ def occupied(table: BinTable, weights: FloatArray) -> BoolArray:
 
 def largest_power(t: float, mass: FloatArray | float, power: int) -> FloatArray:
     """Return the largest |e_j|^power that an error t allows, given lower bounds of w_k p_j."""
-    mass, total = np.asarray(mass), t**power
+    mass, total = np.asarray(mass), t**power  # no mass at all allows 1
     return np.divide(total, mass, out=np.ones_like(mass), where=mass > total)
