@@ -121,7 +121,8 @@ def samples_to_certify(
     Of `levels` next to 0 and 1, where few events are expected in all, the error takes few values
     and the rows of every output count: there tables are drawn, always the same ones, and certified,
     which takes seconds. The power then rises by steps, and may fall a little between them, so some
-    rows more are no certain gain.
+    rows more are no certain gain; it is known to about 0.02, and a `power` above 0.98 may be
+    missed by as much.
 
     Examples
     --------
